@@ -1,0 +1,43 @@
+# What the two commands need besides Python >= 3.11 is installed into .venv on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# Where pip is told of local wheels, a CPU build of torch is expected among them; elsewhere uv
+# takes it from PyTorch's own CPU index.
+ifdef PIP_FIND_LINKS
+export UV_FIND_LINKS := $(PIP_FIND_LINKS)
+else
+TORCH := --torch-backend cpu
+endif
+export UV_LINK_MODE := copy
+UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(TORCH)
+
+.PHONY: quickstart test check clean
+
+quickstart: $(VENV)/.run
+	$(BIN)/python -m coevolve.launch configs/quickstart.yaml $(ARGS)
+
+test: check
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+$(BIN)/uv:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet uv
+
+$(VENV)/.run: pyproject.toml $(BIN)/uv
+	$(UV_INSTALL) --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml $(BIN)/uv
+	$(UV_INSTALL) --editable . --group dev
+	touch $@ $(VENV)/.run
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,181 @@
+"""What one part may ask of another, whichever process it runs in."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from protocols.control import PartStatus
+from protocols.generation import Generation, GenerationRequest
+from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
+from protocols.learning import PolicyVersion
+from protocols.simulation import Command, Observed, Reply, Verdict
+from protocols.tasks import Task, TaskBody
+
+
+class Store(Protocol):
+    """The journal, from wherever one stands. Writes return when the record is durable."""
+
+    async def append(self, request: Append) -> tuple[int, ...]:
+        """Add records and return their sequences. Raises JournalFullError."""
+        ...
+
+    async def take(self, request: Take) -> Sequence[StoredRecord]:
+        """Return leased records, oldest first; empty where ``wait_s`` passed without any."""
+        ...
+
+    async def complete(self, request: Complete) -> tuple[int, ...]:
+        """Finish records and return the outputs' sequences. Raises LeaseLostError."""
+        ...
+
+    async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
+        """Return the newest sequence among ``topics`` (0 where there is none).
+
+        Returns at once where it is greater than ``after``, else when it becomes so or when
+        ``wait_s`` has passed. Empty ``topics`` means all.
+        """
+        ...
+
+    async def checkpoint(self, path: Path) -> None:
+        """Copy the journal, consistent and openable, into the new folder ``path``."""
+        ...
+
+    async def statistics(self) -> JournalStatistics:
+        """Count what the journal holds."""
+        ...
+
+
+class Reader(Protocol):
+    """Read access to the journal: the map itself on the writer's node, its actor elsewhere.
+
+    Everything returned is a copy; nothing refers to the map.
+    """
+
+    async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
+        """Return these records in this order. Raises JournalError where one is gone."""
+        ...
+
+    async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
+        """Return the oldest ``limit`` records of ``topic`` beyond sequence ``after``."""
+        ...
+
+    async def last(self, topic: str) -> StoredRecord | None:
+        """Return the newest record of ``topic``, or None where there is none."""
+        ...
+
+    async def find(self, index: str, key: str, limit: int = 1000) -> Sequence[StoredRecord]:
+        """Return the oldest ``limit`` records that carry the index key."""
+        ...
+
+
+class SimulatorWorker(Protocol):
+    """One member of the simulator pool: many sessions, one child process."""
+
+    async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
+        """Carry out ``commands`` in order and return one reply each.
+
+        Never raises for what a command or the child does: a dead or stuck child is replaced, and
+        the sessions that it held answer ``Broken`` from then on until they are reset.
+        """
+        ...
+
+
+class Simulator(Protocol):
+    """The simulator pool, from a rollout's point of view.
+
+    All raise SimulatorError where the machine failed: the rollout is void.
+    """
+
+    async def reset(self, session: str, task: TaskBody) -> None:
+        """Open a session on a fresh world."""
+        ...
+
+    async def act(self, session: str, text: str) -> Observed:
+        """Carry out one call."""
+        ...
+
+    async def grade(self, session: str) -> Verdict:
+        """End the turn and compare it with the reference."""
+        ...
+
+    async def release(self, session: str) -> None:
+        """Forget the session."""
+        ...
+
+
+class Generator(Protocol):
+    """Samples from the policy; many requests at a time, batched inside."""
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Continue the request's tokens. Raises GeneratorError where the engine broke."""
+        ...
+
+    async def release(self, conversation_id: str) -> None:
+        """Forget what is cached of a conversation; unknown ones are no error."""
+        ...
+
+    async def load(self, version: PolicyVersion) -> None:
+        """Serve these weights from the next token on; requests in flight keep going.
+
+        Raises GeneratorError where the file differs from the version's digest; the old weights
+        then stay.
+        """
+        ...
+
+    def cpu_s(self) -> float:
+        """CPU seconds spent inside the model so far."""
+        ...
+
+    async def close(self) -> None:
+        """End the engine; requests in flight raise GeneratorError."""
+        ...
+
+
+class Renderer(Protocol):
+    """Turns what is said into tokens and sampled tokens into what is meant."""
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Tokens that end a generation."""
+        ...
+
+    def opening(self, task: TaskBody) -> tuple[int, ...]:
+        """Tokens of everything up to the policy's first word: tools and the first instruction."""
+        ...
+
+    def instruction(self, text: str) -> tuple[int, ...]:
+        """Tokens of a further instruction, up to the policy's next word."""
+        ...
+
+    def observation(self, result: str) -> tuple[int, ...]:
+        """Tokens of a tool's answer, up to the policy's next word."""
+        ...
+
+    def parse(self, token_ids: Sequence[int]) -> str | None:
+        """Return the call that was written, None where the policy ended its turn.
+
+        Raises ValueError where it is neither.
+        """
+        ...
+
+    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return (token ids, mask) of the reference, as the policy would have produced it.
+
+        Both have the same length; the mask is 1 on what the policy is to write.
+        """
+        ...
+
+
+class Part(Protocol):
+    """A long-lived member of the loop: reacts to records, emits records."""
+
+    async def run(self) -> None:
+        """Work until the run ends or ``stop`` is called; may be called again after a crash."""
+        ...
+
+    async def stop(self) -> None:
+        """Finish what is in hand, keep it, and make ``run`` return."""
+        ...
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        ...

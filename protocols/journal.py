@@ -1,0 +1,152 @@
+"""What crosses between the journal's one writer and everybody else.
+
+The journal knows records: a topic, index keys and bytes. `Message` is what those bytes mean; its
+tag is the topic.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from protocols.control import PartFailed, RunFinished, RunResumed, RunStarted, Stalled
+from protocols.evolution import (
+    Candidate,
+    CandidateVerdict,
+    ModelCall,
+    Signal,
+    SynthesizerSwapped,
+)
+from protocols.learning import Checkpoint, Evaluation, GroupDiscarded, PolicyVersion, StepReport
+from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
+from protocols.tasks import Task
+
+Message = (
+    RunStarted
+    | RunResumed
+    | RunFinished
+    | Stalled
+    | PartFailed
+    | Task
+    | RolloutRequest
+    | Rollout
+    | VoidRollout
+    | GroupDiscarded
+    | StepReport
+    | PolicyVersion
+    | Checkpoint
+    | Evaluation
+    | Signal
+    | Candidate
+    | CandidateVerdict
+    | ModelCall
+    | SynthesizerSwapped
+)
+"""Everything that the journal holds."""
+
+Durability = Literal["process", "power"]
+"""What an acknowledged record survives.
+
+``process``: the death of any process, `kill -9` included, and of all of them (the page cache keeps
+it). A power cut or a kernel crash may leave the journal unreadable: take checkpoints.
+``power``: also a power cut or a kernel crash, at the price of one disk flush a commit.
+"""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A message on its way into the journal."""
+
+    topic: str
+    body: bytes
+
+    keys: tuple[tuple[str, str], ...] = ()
+    """(index, key) pairs under which the record can be found."""
+
+
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record as the journal holds it."""
+
+    sequence: Annotated[int, msgspec.Meta(ge=1)]
+    """Global and gapless, counted from 1, in commit order."""
+
+    topic: str
+    time_ns: int
+    """Unix time at which the writer put it into its transaction."""
+
+    body: bytes
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """Makes a write repeatable: the journal carries out each (producer, counter) once.
+
+    A producer counts its writes from 1 without gaps and has one in flight at a time. A repeated
+    write returns what the first one returned.
+    """
+
+    producer: str
+    """Unique per process start."""
+
+    counter: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True):
+    """Add records."""
+
+    records: tuple[Record, ...]
+    receipt: Receipt
+
+
+class Take(msgspec.Struct, frozen=True, kw_only=True):
+    """Lease the oldest records of ``topics`` that ``consumer`` has neither finished nor leased.
+
+    ``held`` is what the member still works on; it renews those leases and gives up all others
+    that the member had, so a lost answer loses nothing. A new incarnation of a member takes over
+    what the old one held.
+    """
+
+    consumer: str
+    """Shared by all members that split one stream of work, for example ``rollout``."""
+
+    topics: tuple[str, ...]
+    member: str
+    """The seat, for example ``rollout-0``; one incarnation sits in it at a time."""
+
+    incarnation: str
+    """Unique per process start; the newest wins the seat."""
+
+    held: tuple[int, ...]
+    limit: Annotated[int, msgspec.Meta(ge=1)]
+    lease_s: float
+    wait_s: float
+    """How long to wait for a record where there is none. 0 returns at once."""
+
+
+class Complete(msgspec.Struct, frozen=True, kw_only=True):
+    """Finish records and add what came of them, in one transaction.
+
+    Raises LeaseLostError where ``consumer`` has already finished one of ``sequences``, or where
+    another member holds it; then nothing is written.
+    """
+
+    consumer: str
+    member: str
+    incarnation: str
+    sequences: tuple[int, ...]
+    outputs: tuple[Record, ...]
+    receipt: Receipt
+
+
+class JournalStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``attach status`` shows of the journal."""
+
+    last_sequence: int
+    topics: dict[str, int]
+    """Records per topic that are still held."""
+
+    backlog: dict[str, int]
+    """Records per consumer that are neither finished nor leased."""
+
+    leased: dict[str, int]
+    size_bytes: int
+    commits: int
+    flushes: int
+    readers_cleared: int

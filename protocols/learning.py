@@ -1,0 +1,105 @@
+"""What the learner and the evaluator say."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+WeightsFormat = Literal["full", "lora"]
+
+
+class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, tag="policy_version"):
+    """New weights exist, whole and on disk. Version 0 is the policy that the run started from."""
+
+    version: Annotated[int, msgspec.Meta(ge=0)]
+
+    path: str
+    """Folder of the weights, relative to the run directory."""
+
+    format: WeightsFormat
+
+    digest: str
+    """SHA-256 of the weights file."""
+
+    size_bytes: int
+
+    kept: bool
+    """Whether the weights stay on disk for evaluation; others go when no rollout can need them."""
+
+
+class GroupDiscarded(msgspec.Struct, frozen=True, kw_only=True, tag="group_discarded"):
+    """A complete group that no step will train on; the curriculum asks for another."""
+
+    group_id: str
+    group: int
+    task_id: str
+    reason: Literal["stale", "void", "zero_variance"]
+    successes: int
+    rollouts: int
+    """Rollouts of the group that are not void."""
+
+    groups_consumed: int
+    """Groups trained on or discarded since the start of the run, this one included."""
+
+
+class TrainedGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """One group of a step's batch, in batch order."""
+
+    group_id: str
+    group: int
+    task_id: str
+    sequences: tuple[int, ...]
+    """Journal sequences of the group's rollouts, by index; void ones are left out."""
+
+    successes: int
+    use: Literal["policy_gradient", "imitation", "nothing"]
+    """``imitation`` of the reference where every rollout failed; ``nothing`` for zero variance."""
+
+
+class StepReport(msgspec.Struct, frozen=True, kw_only=True, tag="step_report"):
+    """The learner took one optimizer step: everything needed to take it again."""
+
+    step: Annotated[int, msgspec.Meta(ge=1)]
+    """Counted from 1; the step made policy version ``step``."""
+
+    groups: tuple[TrainedGroup, ...]
+    weights_digest: str
+    groups_consumed: int
+    """Groups trained on or discarded since the start of the run, these included."""
+
+    metrics: dict[str, float]
+    """Named as verl and TRL name them."""
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
+    """Weights, optimizer, scheduler and random state are on disk: a learner can go on from here."""
+
+    step: int
+    path: str
+    """Folder, relative to the run directory."""
+
+    digest: str
+    """SHA-256 over the folder's files, names included, in name order."""
+
+    size_bytes: int
+
+
+class TaskScore(msgspec.Struct, frozen=True, kw_only=True):
+    """How one held-out task went."""
+
+    task_id: str
+    turns_passed: int
+    turns_total: int
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):
+    """Greedy score of one policy version on the held-out tasks."""
+
+    version: int
+    scores: tuple[TaskScore, ...]
+    void: int
+    """Tasks that a machine's failure left unscored."""
+
+    final: bool
+    """Whether the run asks for no later version to be scored."""
+
+    wall_s: float

@@ -1,0 +1,148 @@
+"""One attempt of the policy at a task: what is asked for and what comes back."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from protocols.columns import FLOAT32_BYTES, INT32_BYTES
+
+Purpose = Literal["train", "probe"]
+"""``train`` rollouts go to the learner; ``probe`` rollouts only measure how hard a task is."""
+
+
+class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_request"):
+    """Make one rollout of a group. The curriculum appends a group's requests together."""
+
+    group_id: str
+    """Unique per group, never shared by two groups of one task."""
+
+    group: Annotated[int, msgspec.Meta(ge=0)]
+    """The group's number: groups are counted from 0 in the order in which they are requested."""
+
+    index: Annotated[int, msgspec.Meta(ge=0)]
+    """Position within the group."""
+
+    group_size: Annotated[int, msgspec.Meta(ge=1)]
+    task_id: str
+    purpose: Purpose
+
+    seed: int
+    """Seeds the sampling of this rollout and nothing else."""
+
+    policy_version_at_least: Annotated[int, msgspec.Meta(ge=0)]
+
+    def __post_init__(self) -> None:
+        """Refuse a position outside the group."""
+        if self.index >= self.group_size:
+            raise ValueError(
+                f"a rollout request needs index < group_size, got {self.index} of {self.group_size}"
+            )
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole conversation as the policy saw and wrote it, one column per property.
+
+    All columns have the same number of entries T; logprobs, versions and mask describe the token
+    at the same position.
+    """
+
+    token_ids: bytes
+    """int32, T entries."""
+
+    mask: bytes
+    """uint8, T entries: 1 where the policy sampled the token, 0 where the environment wrote it."""
+
+    logprobs: bytes
+    """float32, T entries: natural-log probability under the distribution that was sampled from;
+    0 where ``mask`` is 0."""
+
+    versions: bytes
+    """int32, T entries: the policy version that sampled the token; -1 where ``mask`` is 0."""
+
+    def __post_init__(self) -> None:
+        """Refuse columns that do not line up."""
+        counts = {
+            "token_ids": len(self.token_ids) / INT32_BYTES,
+            "mask": len(self.mask),
+            "logprobs": len(self.logprobs) / FLOAT32_BYTES,
+            "versions": len(self.versions) / INT32_BYTES,
+        }
+        if len(set(counts.values())) != 1:
+            raise ValueError(f"token columns need equal lengths, got {counts}")
+
+    @property
+    def count(self) -> int:
+        """T, the number of tokens."""
+        return len(self.mask)
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing the policy did and what the simulator answered."""
+
+    turn: int
+    text: str
+    result: str
+
+    failed: bool
+    """Whether the simulator answered with an error (the policy's fault, not the machine's)."""
+
+
+class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
+    """A finished, graded rollout."""
+
+    group_id: str
+    group: int
+    index: int
+    group_size: int
+    task_id: str
+    purpose: Purpose
+    seed: int
+
+    tokens: Tokens
+    actions: tuple[Action, ...]
+
+    turns_passed: int
+    turns_total: int
+
+    reward: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+
+    version_min: int
+    """Oldest policy version among the sampled tokens: what the staleness bound looks at."""
+
+    version_max: int
+
+    ended: Literal["finished", "wrong", "malformed", "too_long", "too_many_calls"]
+    """Why the conversation stopped; everything but ``finished`` is the policy's failure."""
+
+    wall_s: float
+    """Seconds from the first token to the verdict."""
+
+    def __post_init__(self) -> None:
+        """Refuse counts that no conversation can have."""
+        if not 0 <= self.turns_passed <= self.turns_total:
+            raise ValueError(
+                "a rollout needs 0 <= turns_passed <= turns_total, "
+                f"got {self.turns_passed} of {self.turns_total}"
+            )
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether every turn passed."""
+        return self.turns_passed == self.turns_total
+
+
+class VoidRollout(msgspec.Struct, frozen=True, kw_only=True, tag="void_rollout"):
+    """A rollout that a machine's failure ended: no reward, no signal, counted."""
+
+    group_id: str
+    group: int
+    index: int
+    group_size: int
+    task_id: str
+    purpose: Purpose
+
+    reason: str
+    """What broke, in one sentence."""
+
+    tries: int
+    """How often it was tried."""

@@ -1,0 +1,77 @@
+"""What crosses between a rollout and a simulator.
+
+A session is one conversation's private copy of the simulated world. Its caller names it, so that
+a repeated command is recognised. Commands travel in batches: a worker answers each command of a
+batch, in order.
+"""
+
+import msgspec
+
+from protocols.tasks import TaskBody
+
+
+class Reset(msgspec.Struct, frozen=True, kw_only=True, tag="reset"):
+    """Open ``session`` on a fresh world of ``task``, at the first turn."""
+
+    session: str
+    task: TaskBody
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True, tag="act"):
+    """Carry out one call of the policy in ``session``."""
+
+    session: str
+
+    text: str
+    """What the policy wrote: parsed, never evaluated."""
+
+
+class Grade(msgspec.Struct, frozen=True, kw_only=True, tag="grade"):
+    """End the session's turn, compare with the reference, and go on to the next turn."""
+
+    session: str
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True, tag="release"):
+    """Forget ``session``; unknown sessions are no error."""
+
+    session: str
+
+
+Command = Reset | Act | Grade | Release
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
+    """The session stands as asked (after ``Reset`` and ``Release``)."""
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True, tag="observed"):
+    """What the tool answered."""
+
+    result: str
+    """The tool's answer as text, exactly as BFCL's own executor prints it."""
+
+    failed: bool
+    """Whether it is an error message: the call does not parse, or the tool refused it."""
+
+
+class Passed(msgspec.Struct, frozen=True, kw_only=True, tag="passed"):
+    """State and answers match the reference after this turn."""
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """They do not. The rollout cannot succeed any more."""
+
+    reason: str
+    """The checker's own word for it, for example ``instance_state_mismatch``."""
+
+
+class Broken(msgspec.Struct, frozen=True, kw_only=True, tag="broken"):
+    """The machine failed, not the policy: the session is gone and its rollout void."""
+
+    reason: str
+
+
+Reply = Ready | Observed | Passed | Failed | Broken
+Verdict = Passed | Failed
+"""How a turn ended, in the policy's account."""

@@ -1,0 +1,90 @@
+"""What an agent is asked to do."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Split = Literal["train", "held_out"]
+"""Held-out tasks are for the evaluator alone: never trained on, never in a synthesizer's prompt."""
+
+
+class ToolTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """One instruction of the user and the validated way to carry it out."""
+
+    instruction: str
+    """What the user says. Empty where a turn only reveals tools."""
+
+    reference: tuple[str, ...]
+    """Calls that solve the turn, as Python call expressions with literal arguments, in order.
+
+    Empty where the right thing is to make no call (a tool or a parameter is missing).
+    """
+
+    results: tuple[str, ...] = ()
+    """What the simulator answered to each call of ``reference``, where it was recorded."""
+
+    revealed: tuple[str, ...] = ()
+    """Tools that become available with this turn."""
+
+    def __post_init__(self) -> None:
+        """Refuse results that do not line up with the calls."""
+        if self.results and len(self.results) != len(self.reference):
+            raise ValueError(
+                "a turn needs one result per reference call or none at all, "
+                f"got {len(self.results)} results for {len(self.reference)} calls"
+            )
+
+
+class ToolTask(msgspec.Struct, frozen=True, kw_only=True, tag="tools"):
+    """A conversation of one or more turns with stateful tools."""
+
+    classes: tuple[str, ...]
+    """Simulator classes whose methods are the tools, for example ``GorillaFileSystem``."""
+
+    world: str
+    """Initial state: JSON object from class name to that class's scenario."""
+
+    turns: Annotated[tuple[ToolTurn, ...], msgspec.Meta(min_length=1)]
+
+    withheld: tuple[str, ...] = ()
+    """Tools that are not available until some turn reveals them."""
+
+    long_context: bool = False
+    """Whether the simulators extend their state with long filler, as BFCL's category does."""
+
+    checks_directory: bool = False
+    """Whether a turn also has to end in the reference's working directory.
+
+    BFCL's own checker does not look at it; the quickstart's tasks do.
+    """
+
+
+TaskBody = ToolTask
+"""Every kind of task; other domains add their struct here."""
+
+
+class Seeded(msgspec.Struct, frozen=True, kw_only=True, tag="seeded"):
+    """The task came with the run: a benchmark item or a draw of the task grammar."""
+
+    source: str
+    """Where from, for example ``grammar:uniform`` or ``bfcl:multi_turn_base_17``."""
+
+
+class Synthesized(msgspec.Struct, frozen=True, kw_only=True, tag="synthesized"):
+    """The loop made the task from a signal."""
+
+    candidate_id: str
+    signal_id: str
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
+    """A task that may be attempted: complete, with a reference that was executed."""
+
+    task_id: str
+    split: Split
+    origin: Seeded | Synthesized
+
+    skills: tuple[str, ...]
+    """What the task exercises, one entry per turn where the source knows it."""
+
+    body: TaskBody
