@@ -20,6 +20,7 @@ Records of the journal (`protocols.journal.Message`):
 | `CandidateVerdict`   | validator             | curriculum, synthesizer                 |
 | `ModelCall`          | synthesizer           | replay of a run without its endpoint    |
 | `SynthesizerSwapped` | attach                | synthesizer                             |
+| `StopRequested`      | attach                | launch                                  |
 | `Stalled`            | launch (watchdog)     | whoever attaches                        |
 | `PartFailed`         | launch                | whoever attaches                        |
 | `RunFinished`        | launch                | whoever attaches                        |

@@ -37,6 +37,10 @@ class TasksConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     held_out: Count = 240
     """Tasks of the held-out set, the same in every run."""
 
+    in_flight_groups: NonNegative = 0
+    """Groups requested and not yet consumed by the learner. 0 means as many as the staleness bound
+    allows: ``learner.groups_per_step * (1 + learner.max_staleness)``."""
+
 
 class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rollout actors and how they sample."""

@@ -24,6 +24,12 @@ class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag="run_finished")
     steps: int
 
 
+class StopRequested(msgspec.Struct, frozen=True, kw_only=True, tag="stop_requested"):
+    """Somebody who attached asks the run to stop cleanly."""
+
+    run_id: str
+
+
 class Stalled(msgspec.Struct, frozen=True, kw_only=True, tag="stalled"):
     """Nothing moved for ``quiet_s`` seconds; who waits for what."""
 

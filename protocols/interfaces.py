@@ -165,6 +165,22 @@ class Renderer(Protocol):
         ...
 
 
+class TaskSource(Protocol):
+    """Where the curriculum takes its tasks from; a function of the run's seed alone."""
+
+    def pool(self) -> Sequence[Task]:
+        """Return the tasks that the run starts with; empty where every group brings its own."""
+        ...
+
+    def draw(self, number: int) -> tuple[Task, bool]:
+        """Return the task of the group ``number``, and whether the journal has yet to learn it."""
+        ...
+
+    def held_out(self) -> Sequence[Task]:
+        """Return the tasks that only the evaluator may see, the same in every run."""
+        ...
+
+
 class Part(Protocol):
     """A long-lived member of the loop: reacts to records, emits records."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocols.control import PartFailed, RunFinished, RunResumed, RunStarted, Stalled
+from protocols.control import PartFailed, RunFinished, RunResumed, RunStarted, Stalled, StopRequested
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
@@ -24,6 +24,7 @@ Message = (
     RunStarted
     | RunResumed
     | RunFinished
+    | StopRequested
     | Stalled
     | PartFailed
     | Task

@@ -1,0 +1,146 @@
+"""Reads run files: YAML, then dotted overrides, then every check, so that one message names every fault.
+
+A path like ``$.simulator.workers`` names a value inside the file; ``simulator.workers=4`` on the
+command line overrides it.
+"""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import yaml
+
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read the run file at ``path`` with ``key.path=value`` overrides applied in order.
+
+    Raises:
+        ConfigError: The file cannot be read, or breaks rules; the message lists all that it breaks.
+    """
+    tree = _read(path)
+    for override in overrides:
+        _apply(tree, override)
+    faults: list[str] = []
+    _check(RunConfig, tree, "$", faults)
+    if not faults:
+        config = msgspec.convert(tree, RunConfig)
+        faults = conflicts(config)
+        if not faults:
+            return config
+    noun = "1 problem" if len(faults) == 1 else f"{len(faults)} problems"
+    raise ConfigError(f"{path}: {noun}:\n" + "\n".join(f"  {fault}" for fault in faults))
+
+
+def conflicts(config: RunConfig) -> list[str]:
+    """Return what is wrong between settings that are each legal: runs that could never finish."""
+    learner, tasks, rollout = config.learner, config.tasks, config.rollout
+    most = most_groups_in_flight(config)
+    rules = (
+        (
+            tasks.in_flight_groups and tasks.in_flight_groups < learner.groups_per_step,
+            f"$.tasks.in_flight_groups: {tasks.in_flight_groups} groups in flight can never fill a "
+            f"step of learner.groups_per_step = {learner.groups_per_step}; the run would wait for "
+            f"ever; use at least {learner.groups_per_step}, or 0 for the most that staleness allows",
+        ),
+        (
+            tasks.in_flight_groups > most,
+            f"$.tasks.in_flight_groups: {tasks.in_flight_groups} groups in flight would be too old "
+            f"to train on with learner.max_staleness = {learner.max_staleness}; use at most {most}",
+        ),
+        (
+            learner.replay_per_step > learner.replay_size,
+            f"$.learner.replay_per_step: {learner.replay_per_step} cannot be drawn from "
+            f"learner.replay_size = {learner.replay_size}; lower the one or raise the other",
+        ),
+        (
+            learner.warmup_steps > learner.steps,
+            f"$.learner.warmup_steps: {learner.warmup_steps} is more than "
+            f"learner.steps = {learner.steps}; the learning rate would never be reached",
+        ),
+        (
+            rollout.max_call_tokens > rollout.max_tokens,
+            f"$.rollout.max_call_tokens: {rollout.max_call_tokens} is more than "
+            f"rollout.max_tokens = {rollout.max_tokens}; a call is a part of its conversation",
+        ),
+    )
+    return [fault for broken, fault in rules if broken]
+
+
+def most_groups_in_flight(config: RunConfig) -> int:
+    """Return how many groups may be requested and unconsumed without any being too old in the end.
+
+    A group requested at version v is consumed after at most that many others, so at the latest by
+    step v + 1 + max_staleness, which trains version v + max_staleness.
+    """
+    return config.learner.groups_per_step * (1 + config.learner.max_staleness)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.yaml")], 1)
+        hint = f"; did you mean {path.parent / near[0]}?" if near else ""
+        raise ConfigError(f"{path}: there is no such run file{hint}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+    try:
+        tree = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(tree, dict):
+        raise ConfigError(
+            f"{path}: a run file needs a mapping of settings at the top, "
+            f"found {type(tree).__name__}; see configs/quickstart.yaml"
+        )
+    return cast("dict[str, Any]", tree)
+
+
+def _apply(tree: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    names = key.split(".")
+    if not equals or not all(names):
+        raise ConfigError(
+            f"override {override!r}: needs the form key.path=value, for example learner.steps=20"
+        )
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"override {override!r}: the value is not YAML: {error}") from error
+    for name in names[:-1]:
+        inner = tree.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"override {override!r}: {name!r} is a value, not a section")
+        tree = cast("dict[str, Any]", inner)
+    tree[names[-1]] = value
+
+
+def _check(kind: type[msgspec.Struct], tree: Any, path: str, faults: list[str]) -> None:
+    """Append to ``faults`` all that keeps ``tree`` from being a ``kind``."""
+    if not isinstance(tree, Mapping):
+        found = "nothing" if tree is None else f"{tree!r}"
+        faults.append(f"{path}: needs a section of settings, found {found}")
+        return
+    section = cast("Mapping[Any, Any]", tree)
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    for key in section:
+        if key not in fields:
+            near = difflib.get_close_matches(str(key), fields, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
+            faults.append(f"{path}: unknown field {str(key)!r}; {hint}")
+    for name, field in fields.items():
+        if name not in section:
+            if field.required:
+                faults.append(f"{path}.{name}: is required and missing")
+        elif isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            _check(field.type, section[name], f"{path}.{name}", faults)
+        else:
+            try:
+                msgspec.convert(section[name], field.type)
+            except msgspec.ValidationError as error:
+                faults.append(f"{path}.{name}: {error}, found {section[name]!r}")

@@ -1,0 +1,124 @@
+"""The evaluator: scores policy versions on the held-out tasks, greedily, while training goes on.
+
+It has an engine of its own, so a version is scored whole: no token comes from another one. It never
+writes anything that the learner reads.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from coevolve.mailbox import Mailbox
+from coevolve.rollout import roll_out
+from coevolve.standing import Standing
+from protocols.config import RunConfig
+from protocols.control import PartStatus
+from protocols.errors import SimulatorError
+from protocols.interfaces import Generator, Renderer, Simulator, Store
+from protocols.learning import Evaluation, PolicyVersion, TaskScore
+from protocols.rollouts import RolloutRequest
+from protocols.tasks import Task
+
+TAKE_WAIT_S = 30.0
+
+
+class Evaluator:
+    """A `protocols.interfaces.Part`: one evaluation for each version that is kept for it."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        store: Store,
+        generator: Generator,
+        simulator: Simulator,
+        renderer: Renderer,
+        held_out: Sequence[Task],
+    ) -> None:
+        self._config = config
+        self._generator = generator
+        self._simulator = simulator
+        self._renderer = renderer
+        self._held_out = held_out
+        self._mailbox = Mailbox(
+            store,
+            consumer="evaluator",
+            topics=("policy_version",),
+            member="evaluator",
+            lease_s=config.store.lease_s,
+        )
+        self._standing = Standing("evaluator")
+        self._stopped = False
+
+    async def run(self) -> None:
+        """Score versions until stopped. Raises GeneratorError where the engine broke."""
+        while not self._stopped:
+            self._standing.waits_for("a policy version to score")
+            for delivery in await self._mailbox.take(1, TAKE_WAIT_S):
+                version = delivery.message
+                assert isinstance(version, PolicyVersion)
+                outputs = (await self.score(version),) if version.kept else ()
+                await self._mailbox.complete((delivery.sequence,), outputs)
+                self._standing.done += len(outputs)
+
+    async def stop(self) -> None:
+        """Make ``run`` return after the version in hand."""
+        self._stopped = True
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._standing.report(len(self._mailbox.held))
+
+    async def score(self, version: PolicyVersion) -> Evaluation:
+        """Return the greedy score of ``version`` on every held-out task."""
+        started = time.monotonic()
+        self._standing.waits_for(f"version {version.version} on {len(self._held_out)} tasks")
+        await self._generator.load(version)
+        self._standing.policy_version = version.version
+        gate = asyncio.Semaphore(self._config.evaluator.concurrent)
+        scores = await asyncio.gather(
+            *(self._score(number, task, version, gate) for number, task in enumerate(self._held_out))
+        )
+        return Evaluation(
+            version=version.version,
+            scores=tuple(score for score in scores if score is not None),
+            void=scores.count(None),
+            final=version.version >= self._config.learner.steps,
+            wall_s=time.monotonic() - started,
+        )
+
+    async def _score(
+        self, number: int, task: Task, version: PolicyVersion, gate: asyncio.Semaphore
+    ) -> TaskScore | None:
+        request = RolloutRequest(
+            group_id=f"evaluation-{version.version}-{number}",
+            group=number,
+            index=0,
+            group_size=1,
+            task_id=task.task_id,
+            purpose="probe",
+            seed=0,
+            policy_version_at_least=version.version,
+        )
+        async with gate:
+            for attempt in range(self._config.rollout.tries):
+                try:
+                    rollout = await roll_out(
+                        request,
+                        task,
+                        f"{request.group_id}/{attempt}",
+                        temperature=0.0,
+                        generator=self._generator,
+                        simulator=self._simulator,
+                        renderer=self._renderer,
+                        limits=self._config.rollout,
+                    )
+                except SimulatorError as error:
+                    self._standing.last_error = str(error)
+                    continue
+                return TaskScore(
+                    task_id=task.task_id,
+                    turns_passed=rollout.turns_passed,
+                    turns_total=rollout.turns_total,
+                )
+        return None

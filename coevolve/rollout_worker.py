@@ -1,0 +1,151 @@
+"""The policy part: turns rollout requests into rollouts, many at a time.
+
+Promises: a request is finished in the same transaction that adds its rollout, so each is answered
+exactly once whatever is killed; a machine's failure is tried again and then becomes a void rollout,
+never a reward; new weights are picked up between two tokens without draining anything.
+"""
+
+import asyncio
+
+import structlog
+
+from coevolve.codec import decode_as
+from coevolve.mailbox import Delivery, Mailbox
+from coevolve.rollout import roll_out
+from coevolve.standing import Standing
+from coevolve.tasks import TaskShelf
+from protocols.config import RolloutConfig
+from protocols.control import PartStatus
+from protocols.errors import SimulatorError
+from protocols.interfaces import Generator, Reader, Renderer, Simulator, Store
+from protocols.learning import PolicyVersion
+from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
+
+VERSION_WAIT_S = 30.0
+TAKE_WAIT_S = 30.0
+
+log = structlog.get_logger()
+
+
+class RolloutWorker:
+    """A `protocols.interfaces.Part`: one engine and the conversations that it serves."""
+
+    def __init__(
+        self,
+        name: str,
+        config: RolloutConfig,
+        *,
+        store: Store,
+        reader: Reader,
+        generator: Generator,
+        simulator: Simulator,
+        renderer: Renderer,
+        lease_s: float,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._reader = reader
+        self._generator = generator
+        self._simulator = simulator
+        self._renderer = renderer
+        self._tasks = TaskShelf(reader)
+        self._mailbox = Mailbox(
+            store, consumer="rollout", topics=("rollout_request",), member=name, lease_s=lease_s
+        )
+        self._standing = Standing(name)
+        self._loaded = asyncio.Condition()
+        self._stopping = asyncio.Event()
+        self._live: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Serve requests until stopped. Raises GeneratorError where the engine broke."""
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(self._follow_versions())
+            serving = group.create_task(self._serve(group))
+            group.create_task(self._end(following, serving))
+
+    async def stop(self) -> None:
+        """Drop the conversations in hand (their requests stay open) and make ``run`` return."""
+        self._stopping.set()
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._standing.report(len(self._live))
+
+    async def _end(self, *loops: asyncio.Task[None]) -> None:
+        await self._stopping.wait()
+        for task in (*loops, *self._live):
+            task.cancel()
+
+    async def _follow_versions(self) -> None:
+        """Load each newest version as it is published; older ones that were missed are skipped."""
+        known = 0
+        while True:
+            known = max(known, await self._store.wait(("policy_version",), known, VERSION_WAIT_S))
+            newest = await self._reader.last("policy_version")
+            if newest is None:
+                continue
+            version = decode_as(newest, PolicyVersion)
+            if version.version > self._standing.policy_version:
+                await self._generator.load(version)
+                async with self._loaded:
+                    self._standing.policy_version = version.version
+                    self._loaded.notify_all()
+
+    async def _serve(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            free = self._config.concurrent - len(self._live)
+            if free == 0:
+                self._standing.waits_for(f"{len(self._live)} conversations to end")
+                await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
+                continue
+            if self._live:
+                self._standing.waits_for(f"{len(self._live)} conversations, or more requests")
+            else:
+                self._standing.waits_for("rollout requests from the curriculum")
+            for delivery in await self._mailbox.take(free, TAKE_WAIT_S):
+                task = group.create_task(self._answer(delivery))
+                self._live.add(task)
+                task.add_done_callback(self._live.discard)
+
+    async def _answer(self, delivery: Delivery) -> None:
+        request = delivery.message
+        assert isinstance(request, RolloutRequest)
+        outcome = await self._attempt(request)
+        await self._mailbox.complete((delivery.sequence,), (outcome,))
+        self._standing.done += 1
+
+    async def _attempt(self, request: RolloutRequest) -> Rollout | VoidRollout:
+        task = await self._tasks.get(request.task_id)
+        await self._version_at_least(request.policy_version_at_least)
+        reason = ""
+        for attempt in range(self._config.tries):
+            try:
+                return await roll_out(
+                    request,
+                    task,
+                    f"{request.group_id}/{request.index}/{attempt}",
+                    temperature=self._config.temperature,
+                    generator=self._generator,
+                    simulator=self._simulator,
+                    renderer=self._renderer,
+                    limits=self._config,
+                )
+            except SimulatorError as error:
+                reason = str(error)
+                self._standing.last_error = reason
+                log.warning("simulator_failed", group=request.group_id, reason=reason)
+        return VoidRollout(
+            group_id=request.group_id,
+            group=request.group,
+            index=request.index,
+            group_size=request.group_size,
+            task_id=request.task_id,
+            purpose=request.purpose,
+            reason=reason,
+            tries=self._config.tries,
+        )
+
+    async def _version_at_least(self, version: int) -> None:
+        async with self._loaded:
+            await self._loaded.wait_for(lambda: self._standing.policy_version >= version)

@@ -1,0 +1,37 @@
+"""What a part says of itself while it works: the source of its `PartStatus`."""
+
+import os
+import time
+
+from protocols.control import PartStatus
+
+
+class Standing:
+    """Remembers what a part waits for, since when, and what went wrong last."""
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+        self._waits_for = "being started"
+        self._since = time.monotonic()
+        self.policy_version = -1
+        self.done = 0
+        self.last_error = ""
+
+    def waits_for(self, what: str) -> None:
+        """Note what the part does or waits for from now on; the clock restarts if it changed."""
+        if what != self._waits_for:
+            self._waits_for = what
+            self._since = time.monotonic()
+
+    def report(self, mailbox: int) -> PartStatus:
+        """Return the status, with ``mailbox`` records in work."""
+        return PartStatus(
+            part=self._part,
+            pid=os.getpid(),
+            waits_for=self._waits_for,
+            since_s=time.monotonic() - self._since,
+            mailbox=mailbox,
+            done=self.done,
+            policy_version=self.policy_version,
+            last_error=self.last_error,
+        )
