@@ -1,0 +1,108 @@
+"""The tiny policy's format: what is said to it as tokens, and its tokens as calls.
+
+    <u>instruction<a>call<e><o>answer<a>call<e><o>answer<a><d><u>instruction<a>...
+
+The policy writes what follows ``<a>`` up to ``<e>`` (a call) or ``<d>`` (its turn is over); all
+else is written for it. A tool's answer is shortened to its first 16 tokens, and an error to one
+word. The policy knows its tools by heart: nothing is said about them.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from tokenizers import Tokenizer
+
+from coevolve.tiny.tokenizer import CALL, DONE, END, OBSERVATION, SPECIAL, USER, load_tokenizer
+from protocols.tasks import Task, TaskBody
+
+OBSERVATION_TOKENS = 16
+
+
+class TinyRenderer:
+    """A `protocols.interfaces.Renderer`."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.encode = lru_cache(maxsize=1 << 16)(self._encode)
+
+    @classmethod
+    def load(cls, folder: Path) -> "TinyRenderer":
+        """Return the renderer for the tokenizer of a model folder."""
+        return cls(load_tokenizer(folder))
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """The end of a call and the end of a turn."""
+        return (END, DONE)
+
+    def opening(self, task: TaskBody) -> tuple[int, ...]:
+        """Return the first instruction, up to the policy's first word."""
+        return self.instruction(task.turns[0].instruction)
+
+    def instruction(self, text: str) -> tuple[int, ...]:
+        """Return an instruction, up to the policy's next word."""
+        return (USER, *self.encode(text), CALL)
+
+    def observation(self, result: str) -> tuple[int, ...]:
+        """Return a tool's answer, up to the policy's next word."""
+        return (OBSERVATION, *self.encode(spoken(result))[:OBSERVATION_TOKENS], CALL)
+
+    def parse(self, token_ids: Sequence[int]) -> str | None:
+        """Return the call, None for the end of the turn. Raises ValueError for anything else."""
+        ids = tuple(token_ids)
+        if ids == (DONE,):
+            return None
+        if len(ids) < 2 or ids[-1] != END or min(ids[:-1]) < len(SPECIAL):
+            raise ValueError(
+                f"the policy needs to write a call and <e>, or <d> alone; got {self.decode(ids)!r}"
+            )
+        return self.decode(ids[:-1])
+
+    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return (token ids, mask) of the reference; mask 1 on calls and ends. Needs results."""
+        ids: list[int] = []
+        mask: list[int] = []
+
+        def say(tokens: Iterable[int], *, policy: bool) -> None:
+            before = len(ids)
+            ids.extend(tokens)
+            mask.extend([int(policy)] * (len(ids) - before))
+
+        for turn in task.body.turns:
+            say(self.instruction(turn.instruction), policy=False)
+            for call, result in zip(turn.reference, turn.results, strict=True):
+                say((*self.encode(call), END), policy=True)
+                say(self.observation(result), policy=False)
+            say((DONE,), policy=True)
+        return tuple(ids), tuple(mask)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Return the text of tokens, special ones included."""
+        return self._tokenizer.decode(list(token_ids), skip_special_tokens=False)
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text).ids)
+
+
+def spoken(result: str) -> str:
+    """Return a tool's answer in the few words that the policy gets to see."""
+    if result == "None":
+        return "ok"
+    if result.startswith("Error"):
+        return "error"
+    if not result.startswith("{"):
+        return result
+    answer = cast(Mapping[str, Any], json.loads(result))
+    if "error" in answer:
+        return "error"
+    return " ; ".join(_leaves(answer)).replace("\n", " | ")
+
+
+def _leaves(answer: Mapping[str, Any]) -> list[str]:
+    leaves: list[str] = []
+    for value in answer.values():
+        leaves.extend(map(str, cast(list[Any], value)) if isinstance(value, list) else [str(value)])
+    return leaves

@@ -1,0 +1,51 @@
+"""The two places from which the quickstart's curriculum takes its tasks."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from coevolve.tiny.grammar import held_out_tasks, static_pool, uniform_task
+from protocols.config import RunConfig
+from protocols.tasks import Task
+
+_CHOICE_STREAM = 3
+
+
+class StaticSource:
+    """A `protocols.interfaces.TaskSource`: a fixed pool with the warm start's imbalance."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+        self._pool = static_pool(config.seed, config.tasks.pool)
+
+    def pool(self) -> Sequence[Task]:
+        """Return the whole pool."""
+        return self._pool
+
+    def draw(self, number: int) -> tuple[Task, bool]:
+        """Return a task of the pool, which the journal has."""
+        rng = np.random.default_rng((self._config.seed, _CHOICE_STREAM, number))
+        return self._pool[int(rng.integers(len(self._pool)))], False
+
+    def held_out(self) -> Sequence[Task]:
+        """Return the held-out tasks."""
+        return held_out_tasks(self._config.tasks.held_out)
+
+
+class UniformSource:
+    """A `protocols.interfaces.TaskSource`: a fresh task for every group, all skills alike."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+
+    def pool(self) -> Sequence[Task]:
+        """Return nothing: every group brings its task."""
+        return ()
+
+    def draw(self, number: int) -> tuple[Task, bool]:
+        """Return a task that is new to the journal."""
+        return uniform_task(self._config.seed, number), True
+
+    def held_out(self) -> Sequence[Task]:
+        """Return the held-out tasks."""
+        return held_out_tasks(self._config.tasks.held_out)
