@@ -15,7 +15,7 @@ from coevolve.config import most_groups_in_flight
 from coevolve.mailbox import Mailbox
 from coevolve.standing import Standing
 from protocols.config import RunConfig
-from protocols.control import PartStatus, RunStarted
+from protocols.control import PartStatus, RunResumed, RunStarted
 from protocols.interfaces import Reader, Store, TaskSource
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
@@ -38,7 +38,7 @@ class Curriculum:
         self._mailbox = Mailbox(
             store,
             consumer="curriculum",
-            topics=("run_started", "step_report", "group_discarded"),
+            topics=("run_started", "run_resumed", "step_report", "group_discarded"),
             member="curriculum",
             lease_s=config.store.lease_s,
         )
@@ -64,6 +64,8 @@ class Curriculum:
                 match delivery.message:
                     case RunStarted():
                         outputs.extend(self._source.pool())
+                    case RunResumed():
+                        pass
                     case StepReport(step=step, groups_consumed=consumed):
                         self._consumed = max(self._consumed, consumed)
                         self._steps = max(self._steps, step)

@@ -83,7 +83,6 @@ class Evaluator:
             version=version.version,
             scores=tuple(score for score in scores if score is not None),
             void=scores.count(None),
-            final=version.version >= self._config.learner.steps,
             wall_s=time.monotonic() - started,
         )
 

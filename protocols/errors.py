@@ -22,6 +22,10 @@ class RunError(CoevolveError):
     """A run directory cannot be created, resumed or attached to."""
 
 
+class PartDiedError(CoevolveError):
+    """The process of a part ended, or cannot be reached; Ray starts it again."""
+
+
 class JournalError(CoevolveError):
     """The journal cannot be opened, read or written."""
 

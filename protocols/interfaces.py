@@ -195,3 +195,35 @@ class Part(Protocol):
     def status(self) -> PartStatus:
         """Say what the part is doing."""
         ...
+
+
+class SupervisedPart(Protocol):
+    """A part in a process of its own, as seen from the one that keeps it alive."""
+
+    @property
+    def name(self) -> str:
+        """The actor's name."""
+        ...
+
+    async def run(self) -> None:
+        """Let the part work; returns when it was stopped.
+
+        Raises PartDiedError where its process ended, and whatever the part itself raised.
+        """
+        ...
+
+    async def renew(self) -> None:
+        """Replace the process by a fresh one."""
+        ...
+
+    async def stop(self) -> None:
+        """Ask the part to stop; an unreachable part is stopped already."""
+        ...
+
+    async def status(self) -> PartStatus:
+        """Return the part's status, or one that says that it does not answer."""
+        ...
+
+    async def cpu_s(self) -> float:
+        """Return the CPU seconds that the part spent in a model or a simulator; 0 if unknown."""
+        ...

@@ -99,7 +99,4 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):
     void: int
     """Tasks that a machine's failure left unscored."""
 
-    final: bool
-    """Whether the run asks for no later version to be scored."""
-
     wall_s: float

@@ -1,0 +1,47 @@
+"""The evaluator as a Ray actor, with an engine of its own."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import ray
+
+from coevolve import assembly, logs
+from protocols.config import RunConfig
+from protocols.control import PartStatus
+from protocols.interfaces import SimulatorWorker, Store
+
+
+class EvaluatorShell:
+    """Gives the evaluator a process."""
+
+    def __init__(
+        self,
+        name: str,
+        config: RunConfig,
+        run_dir: str,
+        store: Store,
+        simulators: Sequence[SimulatorWorker],
+    ) -> None:
+        folder = Path(run_dir)
+        logs.to_file(folder, name)
+        self._engine = assembly.generator(config, folder, config.evaluator.concurrent)
+        self._part = assembly.evaluator(config, self._engine, store, simulators)
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        await self._part.run()
+
+    async def stop(self) -> None:
+        """Make ``run`` return."""
+        await self._part.stop()
+
+    async def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._part.status()
+
+    async def cpu_s(self) -> float:
+        """Return the CPU seconds spent in the model."""
+        return self._engine.cpu_s()
+
+
+EvaluatorActor = ray.remote(num_cpus=0, max_restarts=-1)(EvaluatorShell)

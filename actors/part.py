@@ -1,0 +1,84 @@
+"""The callers' end of any actor that runs a part."""
+
+import asyncio
+from typing import Any
+
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
+
+from protocols.control import PartStatus
+from protocols.errors import CoevolveError, PartDiedError
+
+ANSWER_S = 5.0
+STOP_S = 60.0
+
+
+class RemotePart:
+    """A `protocols.interfaces.SupervisedPart` over an actor with run, stop, status and cpu_s."""
+
+    def __init__(self, name: str, actor: "ActorHandle[Any]") -> None:
+        self._name = name
+        self._actor = actor
+
+    @property
+    def name(self) -> str:
+        """The actor's name."""
+        return self._name
+
+    async def run(self) -> None:
+        """Let the part work until it is stopped."""
+        try:
+            await self._actor.run.remote()
+        except RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
+                cause = cause.exceptions[0]
+            if isinstance(cause, CoevolveError):
+                raise cause from error
+            raise PartDiedError(f"{self._name} raised {type(cause).__name__}: {cause}") from error
+        except RayActorError as error:
+            raise PartDiedError(f"{self._name}: {_first_sentence(error)}") from error
+
+    async def renew(self) -> None:
+        """Kill the process; Ray starts another in its place."""
+        ray.kill(self._actor, no_restart=False)
+
+    async def stop(self) -> None:
+        """Ask the part to stop and wait, at most a minute, until it did."""
+        try:
+            await asyncio.wait_for(self._actor.stop.remote(), STOP_S)
+        except (RayActorError, RayTaskError, TimeoutError):
+            return
+
+    async def status(self) -> PartStatus:
+        """Return the part's status."""
+        try:
+            return await asyncio.wait_for(self._actor.status.remote(), ANSWER_S)
+        except (RayActorError, RayTaskError, TimeoutError) as error:
+            return PartStatus(
+                part=self._name,
+                pid=0,
+                waits_for="does not answer",
+                since_s=0.0,
+                mailbox=0,
+                done=0,
+                policy_version=-1,
+                last_error=_first_sentence(error),
+            )
+
+    async def cpu_s(self) -> float:
+        """Return the CPU seconds that the part spent in a model or a simulator."""
+        try:
+            return await asyncio.wait_for(self._actor.cpu_s.remote(), ANSWER_S)
+        except (RayActorError, RayTaskError, TimeoutError):
+            return 0.0
+
+
+def _first_sentence(error: BaseException) -> str:
+    if isinstance(error, ActorUnavailableError):
+        return "its process is being started again"
+    if isinstance(error, ActorDiedError):
+        return "its process died"
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__

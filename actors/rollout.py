@@ -1,0 +1,49 @@
+"""The policy's rollouts as a Ray actor: one engine and its conversations in a process."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import ray
+
+from coevolve import assembly, logs
+from protocols.config import RunConfig
+from protocols.control import PartStatus
+from protocols.interfaces import SimulatorWorker, Store
+
+
+class RolloutShell:
+    """Gives a rollout worker a process."""
+
+    def __init__(
+        self,
+        name: str,
+        config: RunConfig,
+        run_dir: str,
+        store: Store,
+        simulators: Sequence[SimulatorWorker],
+    ) -> None:
+        folder = Path(run_dir)
+        logs.to_file(folder, name)
+        self._engine = assembly.generator(config, folder, config.rollout.concurrent)
+        self._part = assembly.rollout_worker(
+            name, config, folder, self._engine, store, simulators
+        )
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        await self._part.run()
+
+    async def stop(self) -> None:
+        """Make ``run`` return."""
+        await self._part.stop()
+
+    async def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._part.status()
+
+    async def cpu_s(self) -> float:
+        """Return the CPU seconds spent in the model."""
+        return self._engine.cpu_s()
+
+
+RolloutActor = ray.remote(num_cpus=0, max_restarts=-1)(RolloutShell)

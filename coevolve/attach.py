@@ -1,0 +1,327 @@
+"""Looks into a run from another terminal: `python -m coevolve.attach [RUN] COMMAND`.
+
+RUN is a run's folder, or its name under `runs/`; without it the newest run is taken. `status` and
+`tail` also answer when nothing runs, from the journal; the other commands then say so.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import ray
+from rich.console import Console
+from rich.table import Table
+
+from actors.part import RemotePart
+from actors.store import RemoteStore
+from coevolve import assembly, run_directory
+from coevolve.codec import decode, encode
+from coevolve.display import success_table
+from coevolve.progress import TOPICS, Progress
+from coevolve.run_directory import RunDirectory
+from protocols.control import PartStatus, StopRequested
+from protocols.errors import CoevolveError, RunError
+from protocols.interfaces import Store
+from protocols.journal import Append, JournalStatistics, Message, Receipt
+
+TAIL_WAIT_S = 30.0
+STOP_WAIT_S = 180.0
+PAGE = 1000
+BULKY = "tokens"
+"""The field that `tail` shows as a count, because nobody reads it."""
+
+COMMANDS = {
+    "status": "show every live actor, the journal and how far the run is",
+    "tail": "print records of a topic, with --follow also those to come",
+    "checkpoint": "copy the journal while it is being written",
+    "stop": "stop the run cleanly, with a checkpoint",
+}
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """The actors of a run that goes on."""
+
+    store: Store
+    parts: list[RemotePart]
+
+
+def main() -> None:
+    """Parse the command line and carry out the command."""
+    arguments = _arguments(sys.argv[1:])
+    try:
+        directory = _directory(arguments.run, arguments.runs)
+        match arguments.command:
+            case "status":
+                asyncio.run(status(directory, as_json=arguments.json))
+            case "tail":
+                asyncio.run(
+                    tail(
+                        directory,
+                        arguments.topic,
+                        count=arguments.last,
+                        follow=arguments.follow,
+                        as_json=arguments.json,
+                    )
+                )
+            case "checkpoint":
+                asyncio.run(checkpoint(directory, arguments.to, as_json=arguments.json))
+            case _:
+                asyncio.run(stop(directory, as_json=arguments.json))
+    except CoevolveError as error:
+        sys.stderr.write(f"coevolve: {error}\n")
+        sys.exit(1)
+    except (KeyboardInterrupt, BrokenPipeError):
+        sys.exit(130)
+
+
+async def status(directory: RunDirectory, *, as_json: bool) -> None:
+    """Print who is alive and what each waits for, and the run's progress."""
+    progress = await _progress(directory)
+    statuses: list[PartStatus] = []
+    statistics: JournalStatistics | None = None
+    with contextlib.suppress(RunError), attached(directory) as live:
+        statuses = list(await asyncio.gather(*(part.status() for part in live.parts)))
+        statistics = await live.store.statistics()
+    if as_json:
+        _print_json(
+            {
+                "run": directory.path.name,
+                "running": bool(statuses),
+                "step": progress.step,
+                "success": progress.evaluations,
+                "discarded": progress.discarded,
+                "failures": progress.failures,
+                "parts": statuses,
+                "journal": statistics,
+            }
+        )
+        return
+    console = Console()
+    running = "runs" if statuses else "does not run; what follows is from its journal"
+    console.print(f"{directory.path.name}: {running}; step {progress.step}")
+    if statuses:
+        console.print(_parts_table(statuses, progress))
+    if statistics:
+        console.print(_journal_table(statistics))
+    if progress.evaluations:
+        console.print(success_table(progress))
+
+
+async def tail(
+    directory: RunDirectory, topic: str, *, count: int, follow: bool, as_json: bool
+) -> None:
+    """Print the newest ``count`` records of ``topic``, and with ``follow`` all that come."""
+    reader = assembly.reader(directory.path)
+    known = sorted(msgspec_tags())
+    if topic not in known:
+        raise RunError(f"there is no topic {topic!r}; topics: {', '.join(known)}")
+    newest = 0
+    recent: list[Any] = []
+    while page := await reader.scan(topic, after=newest, limit=PAGE):
+        newest = page[-1].sequence
+        recent = [*recent, *page][-count:]
+    for record in recent:
+        _print_record(record.sequence, decode(record), as_json=as_json)
+    if not follow:
+        return
+    with attached(directory) as live:
+        while True:
+            await live.store.wait((topic,), newest, TAIL_WAIT_S)
+            for record in await reader.scan(topic, after=newest, limit=PAGE):
+                newest = record.sequence
+                _print_record(newest, decode(record), as_json=as_json)
+
+
+async def checkpoint(directory: RunDirectory, to: Path | None, *, as_json: bool) -> None:
+    """Copy the journal into ``to``, or into a new folder beside the learner's checkpoints."""
+    name = time.strftime("journal-%Y%m%dT%H%M%SZ", time.gmtime())
+    target = (to or directory.path / "checkpoints" / name).resolve()
+    with attached(directory) as live:
+        started = time.monotonic()
+        await live.store.checkpoint(target)
+        seconds = time.monotonic() - started
+    size = sum(file.stat().st_blocks * 512 for file in target.iterdir())
+    if as_json:
+        _print_json({"path": str(target), "size_bytes": size, "wall_s": seconds})
+    else:
+        sys.stdout.write(f"{target}: {size / 1e6:.1f} MB in {seconds:.2f} s\n")
+
+
+async def stop(directory: RunDirectory, *, as_json: bool) -> None:
+    """Ask the run to stop and wait until it did."""
+    identity = directory.identity()
+    with attached(directory) as live:
+        await live.store.append(
+            Append(
+                records=(encode(StopRequested(run_id=identity.run_id)),),
+                receipt=Receipt(producer=f"attach-{uuid.uuid4().hex}", counter=1),
+            )
+        )
+    deadline = time.monotonic() + STOP_WAIT_S
+    while _alive(identity.pid):
+        if time.monotonic() > deadline:
+            raise RunError(f"{directory.path.name}: asked to stop, still running after a while")
+        await asyncio.sleep(0.2)
+    if as_json:
+        _print_json({"run": directory.path.name, "stopped": True})
+    else:
+        sys.stdout.write(f"{directory.path.name}: stopped\n")
+
+
+@contextlib.contextmanager
+def attached(directory: RunDirectory) -> Iterator[LiveRun]:
+    """Connect to the run's actors. Raises RunError where nothing runs."""
+    identity = directory.identity()
+    nothing = RunError(
+        f"{directory.path.name}: does not run; go on with "
+        "python -m coevolve.launch RUN.yaml --resume"
+    )
+    if not identity.address:
+        raise nothing
+    os.environ["RAY_raylet_start_wait_time_s"] = "5"
+    try:
+        ray.init(
+            address=identity.address,
+            namespace=identity.namespace,
+            log_to_driver=False,
+            logging_level="CRITICAL",
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise nothing from error
+    try:
+        names = [entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True)
+                 if entry["namespace"] == identity.namespace]
+        if "store" not in names:
+            raise nothing
+        yield LiveRun(
+            store=RemoteStore(ray.get_actor("store")),
+            parts=[RemotePart(n, ray.get_actor(n)) for n in sorted(names) if n != "store"],
+        )
+    finally:
+        ray.shutdown()
+
+
+def msgspec_tags() -> set[str]:
+    """Return every topic of the journal."""
+    kinds = msgspec.inspect.type_info(Message)
+    assert isinstance(kinds, msgspec.inspect.UnionType)
+    return {str(kind.tag) for kind in kinds.types if isinstance(kind, msgspec.inspect.StructType)}
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse; what stands before the command, if anything, is the run."""
+    run = argv[0] if argv and argv[0] not in COMMANDS and not argv[0].startswith("-") else None
+    parser = argparse.ArgumentParser(prog="python -m coevolve.attach [RUN]", description=__doc__)
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("--json", action="store_true", help="for programs")
+        if name == "tail":
+            command.add_argument("topic", help="for example step_report, evaluation, rollout")
+            command.add_argument("-f", "--follow", action="store_true", help="wait for more")
+            command.add_argument("-n", "--last", type=int, default=10, help="records to begin with")
+        if name == "checkpoint":
+            command.add_argument("--to", type=Path, help="new folder; default: in the run's own")
+    arguments = parser.parse_args(argv[1:] if run else argv)
+    arguments.run = run
+    return arguments
+
+
+def _directory(run: str | None, root: Path) -> RunDirectory:
+    if run is None:
+        return run_directory.newest(root)
+    for path in (Path(run), root / run):
+        if (path / "run.json").is_file():
+            return RunDirectory(path.resolve())
+    raise RunError(f"{run}: is neither a run's folder nor the name of one under {root}")
+
+
+async def _progress(directory: RunDirectory) -> Progress:
+    reader = assembly.reader(directory.path)
+    progress = Progress(assembly.labels(directory.config()))
+    for topic in TOPICS:
+        newest = 0
+        while page := await reader.scan(topic, after=newest, limit=PAGE):
+            newest = page[-1].sequence
+            for record in page:
+                progress.fold(decode(record))
+    return progress
+
+
+def _parts_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
+    table = Table(title="parts", title_justify="left")
+    for column in ("part", "pid", "waits for", "since", "mailbox", "done", "version", "restarts"):
+        table.add_column(column)
+    table.add_column("last error", overflow="fold")
+    for entry in statuses:
+        restarts = sum(failure.part == entry.part for failure in progress.failures)
+        table.add_row(
+            entry.part,
+            str(entry.pid),
+            entry.waits_for,
+            f"{entry.since_s:.0f} s",
+            str(entry.mailbox),
+            str(entry.done),
+            str(entry.policy_version) if entry.policy_version >= 0 else "",
+            str(restarts),
+            entry.last_error,
+        )
+    return table
+
+
+def _journal_table(statistics: JournalStatistics) -> Table:
+    table = Table(title="journal", title_justify="left")
+    table.add_column("what")
+    table.add_column("count", justify="right")
+    table.add_row("newest sequence", str(statistics.last_sequence))
+    table.add_row("size", f"{statistics.size_bytes / 1e6:.1f} MB")
+    for topic, count in sorted(statistics.topics.items()):
+        table.add_row(f"topic {topic}", str(count))
+    for consumer in sorted(statistics.backlog):
+        waiting, leased = statistics.backlog[consumer], statistics.leased.get(consumer, 0)
+        table.add_row(f"consumer {consumer}: waiting / leased", f"{waiting} / {leased}")
+    return table
+
+
+def _print_record(sequence: int, message: Message, *, as_json: bool) -> None:
+    tree = msgspec.to_builtins(message, builtin_types=(bytes,))
+    if BULKY in tree:
+        tree[BULKY] = len(tree[BULKY]["mask"])
+    body = json.dumps({"sequence": sequence, **tree})
+    if as_json:
+        sys.stdout.write(body + "\n")
+    else:
+        kind = tree.pop("type")
+        fields = "  ".join(f"{key}={value}" for key, value in tree.items())
+        sys.stdout.write(f"{sequence:>7}  {kind}  {fields}\n")
+    sys.stdout.flush()
+
+
+def _print_json(tree: Any) -> None:
+    sys.stdout.write(msgspec.json.encode(tree).decode() + "\n")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Starts a run and stays with it: `python -m coevolve.launch RUN.yaml [key=value ...]`.
+
+The composition root: the one place that knows which part lives in which process. Exits 0 when every
+step was taken, 0 after a clean stop, 1 with one message where the run could not start or go on, and
+130 when it was interrupted twice.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import ray
+from rich.console import Console
+
+from actors.curriculum import CurriculumActor
+from actors.evaluator import EvaluatorActor
+from actors.learner import LearnerActor
+from actors.part import RemotePart
+from actors.rollout import RolloutActor
+from actors.simulator import RemoteSimulatorWorker, SimulatorActor
+from actors.store import RemoteStore, StoreActor
+from coevolve import assembly, logs, run_directory
+from coevolve.config import load_config
+from coevolve.display import Display, open_display, print_summary
+from coevolve.run import Run
+from coevolve.run_directory import RunDirectory
+from protocols.config import RunConfig
+from protocols.errors import CoevolveError, RunError
+
+STARTED = time.monotonic()
+INTERRUPTED_TWICE = 130
+
+WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+"""One thread a process: the parts share the machine by being several."""
+
+
+def main() -> None:
+    """Parse the command line, check everything that can be checked, and only then start Ray."""
+    parser = argparse.ArgumentParser(prog="python -m coevolve.launch", description=__doc__)
+    parser.add_argument("run_file", type=Path, help="a YAML file, see configs/")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="learner.steps=20 ...")
+    parser.add_argument("--resume", action="store_true", help="go on with a run that exists")
+    parser.add_argument("--dry-run", action="store_true", help="print the resolved config and stop")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
+    arguments = parser.parse_args()
+    console = Console()
+    logs.to_output()
+    try:
+        config = load_config(arguments.run_file, arguments.overrides)
+        assembly.check(config)
+        if arguments.dry_run:
+            sys.stdout.write(msgspec.yaml.encode(config).decode())
+            return
+        path = (arguments.runs / config.name).resolve()
+        opened = run_directory.reopen if arguments.resume else run_directory.create
+        directory = opened(path, config)
+        asyncio.run(_interruptible(config, directory, console))
+    except CoevolveError as error:
+        sys.stderr.write(f"coevolve: {error}\n")
+        sys.exit(1)
+
+
+async def _interruptible(config: RunConfig, directory: RunDirectory, console: Console) -> None:
+    """Run; the first interrupt stops cleanly, the second at once."""
+    stop = asyncio.Event()
+
+    def interrupt() -> None:
+        if stop.is_set():
+            os._exit(INTERRUPTED_TWICE)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    display = open_display(config, console)
+    try:
+        with cluster(config, directory):
+            run = await compose(config, directory, display)
+            await run.drive(stop)
+    finally:
+        display.close()
+    print_summary(
+        console,
+        config,
+        run.progress,
+        first_rollout_s=run.first_rollout_s,
+        training_s=run.training_s,
+        shares=run.shares,
+    )
+    if not run.finished:
+        console.print(f"stopped; go on with --resume and the same run file ({directory.path})")
+
+
+@contextlib.contextmanager
+def cluster(config: RunConfig, directory: RunDirectory) -> Iterator[None]:
+    """Join the configured Ray cluster, or start a local one that ends with this process."""
+    identity = directory.identity()
+    address = config.cluster.address
+    os.environ.update(WORKER_ENVIRONMENT)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    try:
+        context = ray.init(
+            address=address or "local",
+            namespace=identity.namespace,
+            include_dashboard=False if not address else None,
+            log_to_driver=False,
+            logging_level="ERROR",
+            runtime_env={"env_vars": WORKER_ENVIRONMENT} if address else None,
+        )
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        place = f"the cluster at {address!r}" if address else "a local cluster"
+        raise RunError(f"Ray cannot reach or start {place}: {error}") from error
+    directory.write_identity(
+        msgspec.structs.replace(
+            identity, address=context.address_info["gcs_address"], pid=os.getpid()
+        )
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+async def compose(config: RunConfig, directory: RunDirectory, display: Display) -> Run:
+    """Start every actor of the run and return what drives them."""
+    run_dir = str(directory.path)
+    store_actor = StoreActor.options(name="store").remote(run_dir, config.store)
+    store = RemoteStore(store_actor)
+    simulators = {
+        f"simulator-{n}": SimulatorActor.options(name=f"simulator-{n}").remote(
+            f"simulator-{n}", config.simulator, run_dir
+        )
+        for n in range(config.simulator.workers)
+    }
+    workers = [RemoteSimulatorWorker(actor) for actor in simulators.values()]
+    await store.statistics()
+    curriculum = CurriculumActor.options(name="curriculum").remote(
+        "curriculum", config, run_dir, store
+    )
+    rollouts = {
+        f"rollout-{n}": RolloutActor.options(name=f"rollout-{n}").remote(
+            f"rollout-{n}", config, run_dir, store, workers
+        )
+        for n in range(config.rollout.actors)
+    }
+    learner = LearnerActor.options(name="learner").remote("learner", config, run_dir, store)
+    evaluator = EvaluatorActor.options(name="evaluator").remote(
+        "evaluator", config, run_dir, store, workers
+    )
+    learning = [RemotePart("learner", learner), RemotePart("evaluator", evaluator)]
+    sampling = [RemotePart(name, actor) for name, actor in rollouts.items()]
+    return Run(
+        config,
+        directory,
+        store=store,
+        reader=assembly.reader(directory.path),
+        parts=[RemotePart("curriculum", curriculum), *sampling, *learning],
+        models=[*sampling, *learning],
+        simulators=[RemotePart(name, actor) for name, actor in simulators.items()],
+        labels=assembly.labels(config),
+        display=display,
+        started=STARTED,
+    )
+
+
+if __name__ == "__main__":
+    main()

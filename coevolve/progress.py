@@ -1,0 +1,81 @@
+"""What a run has come to, folded from its journal: the display, the metrics file and attach read it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from protocols.control import PartFailed, Stalled
+from protocols.journal import Message
+from protocols.learning import Evaluation, GroupDiscarded, StepReport
+
+TOPICS = ("step_report", "evaluation", "group_discarded", "part_failed", "stalled")
+RECENT = 5
+
+
+@dataclass
+class Progress:
+    """Fold records into this in journal order; each changes it once."""
+
+    labels: Mapping[str, Sequence[str]]
+    """Held-out task id -> groups that its success counts towards."""
+
+    step: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    evaluations: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
+    """Policy version -> group -> success share; the group ``all`` holds every task."""
+
+    void: dict[int, int] = field(default_factory=dict[int, int])
+    discarded: dict[str, int] = field(default_factory=dict[str, int])
+    failures: list[PartFailed] = field(default_factory=list[PartFailed])
+    stalls: list[Stalled] = field(default_factory=list[Stalled])
+
+    def fold(self, message: Message) -> None:
+        """Take in one record; kinds that say nothing about progress are passed over."""
+        match message:
+            case StepReport():
+                self.step = message.step
+                self.metrics = message.metrics
+            case Evaluation():
+                self.evaluations[message.version] = self._success(message)
+                self.void[message.version] = message.void
+            case GroupDiscarded():
+                self.discarded[message.reason] = self.discarded.get(message.reason, 0) + 1
+            case PartFailed():
+                self.failures.append(message)
+            case Stalled():
+                self.stalls = [*self.stalls, message][-RECENT:]
+            case _:
+                pass
+
+    def _success(self, evaluation: Evaluation) -> dict[str, float]:
+        passed: dict[str, list[bool]] = {"all": []}
+        for score in evaluation.scores:
+            for label in ("all", *self.labels.get(score.task_id, ())):
+                passed.setdefault(label, []).append(score.turns_passed == score.turns_total)
+        return {label: sum(x) / len(x) for label, x in passed.items() if x}
+
+
+class MetricsFile:
+    """`metrics.jsonl`: one JSON object a step and a score, in journal order."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8", buffering=1)
+
+    def write(self, message: Message, progress: Progress) -> None:
+        """Add the line of a message that ``progress`` has folded, if it has one."""
+        match message:
+            case StepReport():
+                line = {"step": message.step, **message.metrics}
+            case Evaluation():
+                scores = progress.evaluations[message.version]
+                line = {"step": message.version, "timing_s/testing": message.wall_s} | {
+                    f"val/success/{label}": share for label, share in scores.items()
+                }
+            case _:
+                return
+        self._file.write(json.dumps(line) + "\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

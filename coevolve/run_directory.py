@@ -1,0 +1,172 @@
+"""The folder of one run: `config.yaml store/ checkpoints/ versions/ logs/ metrics.jsonl run.json`."""
+
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from protocols.config import RunConfig
+from protocols.errors import RunError
+
+MAY_CHANGE = (
+    "learner.steps",
+    "evaluator.every",
+    "evaluator.concurrent",
+    "rollout.actors",
+    "rollout.concurrent",
+    "rollout.tries",
+    "simulator.workers",
+    "simulator.timeout_s",
+    "simulator.memory_mb",
+    "store.durability",
+    "store.map_size_gb",
+    "store.retain_gb",
+    "store.lease_s",
+    "watchdog.quiet_s",
+    "cluster.address",
+)
+"""Settings that a resumed run may have other than it was started with."""
+
+
+class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """`run.json`: which run this is, and where it was seen alive last."""
+
+    run_id: str
+    name: str
+    namespace: str
+    """Ray namespace of the run's actors."""
+
+    address: str
+    """Ray address; empty until the run has a cluster."""
+
+    pid: int
+    """Process that launched it, on the machine that launched it."""
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Paths inside a run's folder."""
+
+    path: Path
+
+    @property
+    def store(self) -> Path:
+        """The journal's folder."""
+        return self.path / "store"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a step or evaluation."""
+        return self.path / "metrics.jsonl"
+
+    def identity(self) -> RunIdentity:
+        """Return what `run.json` says. Raises RunError where it is missing or broken."""
+        try:
+            return msgspec.json.decode((self.path / "run.json").read_bytes(), type=RunIdentity)
+        except FileNotFoundError as error:
+            raise RunError(
+                f"{self.path}: is no run directory, it has no run.json; "
+                "give the folder of a run, for example runs/quickstart"
+            ) from error
+        except msgspec.DecodeError as error:
+            raise RunError(f"{self.path / 'run.json'}: cannot be read: {error}") from error
+
+    def write_identity(self, identity: RunIdentity) -> None:
+        """Replace `run.json` as a whole."""
+        fresh = self.path / "run.json.new"
+        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(identity), indent=2))
+        fresh.replace(self.path / "run.json")
+
+    def config(self) -> RunConfig:
+        """Return the config that the run was started or last resumed with."""
+        path = self.path / "config.yaml"
+        try:
+            return msgspec.yaml.decode(path.read_bytes(), type=RunConfig)
+        except (OSError, msgspec.DecodeError) as error:
+            raise RunError(f"{path}: cannot be read: {error}") from error
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write the resolved config, every default spelled out."""
+        fresh = self.path / "config.yaml.new"
+        fresh.write_bytes(msgspec.yaml.encode(config))
+        fresh.replace(self.path / "config.yaml")
+
+
+def create(path: Path, config: RunConfig) -> RunDirectory:
+    """Make the folder of a new run. Raises RunError where it exists, and writes nothing then."""
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError as error:
+        raise RunError(
+            f"{path}: exists already; --resume continues that run, "
+            "name=another-name starts a new one beside it"
+        ) from error
+    except OSError as error:
+        raise RunError(f"{path}: cannot be created: {error}") from error
+    directory = RunDirectory(path)
+    run_id = uuid.uuid4().hex[:12]
+    try:
+        directory.write_config(config)
+        directory.write_identity(
+            RunIdentity(
+                run_id=run_id,
+                name=config.name,
+                namespace=f"coevolve-{config.name}-{run_id}",
+                address="",
+                pid=os.getpid(),
+            )
+        )
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error}") from error
+    return directory
+
+
+def reopen(path: Path, config: RunConfig) -> RunDirectory:
+    """Return the folder of an earlier run of the same experiment.
+
+    Raises:
+        RunError: There is none, or ``config`` differs from the run's own in a setting that would
+            make it another experiment.
+    """
+    if not path.is_dir():
+        raise RunError(f"{path}: there is no run to resume; leave --resume out to start it")
+    directory = RunDirectory(path)
+    directory.identity()
+    before, now = _flat(directory.config()), _flat(config)
+    differing = [
+        f"  {key}: was {before.get(key)!r}, is {now.get(key)!r}"
+        for key in sorted(before | now)
+        if before.get(key) != now.get(key) and key not in MAY_CHANGE
+    ]
+    if differing:
+        raise RunError(
+            f"{path}: the run was started with other settings, which would make it another "
+            "experiment:\n" + "\n".join(differing) + "\nuse the old ones, or name=another-name"
+        )
+    directory.write_config(config)
+    return directory
+
+
+def newest(root: Path) -> RunDirectory:
+    """Return the run under ``root`` that was started or resumed last."""
+    found = sorted(root.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise RunError(f"{root}: holds no run; start one with python -m coevolve.launch")
+    return RunDirectory(found[-1].parent)
+
+
+def _flat(config: RunConfig) -> dict[str, object]:
+    flat: dict[str, object] = {}
+
+    def walk(tree: object, path: str) -> None:
+        if isinstance(tree, dict):
+            for key, value in tree.items():
+                walk(value, f"{path}.{key}" if path else str(key))
+        else:
+            flat[path] = tree
+
+    walk(json.loads(msgspec.json.encode(config)), "")
+    return flat

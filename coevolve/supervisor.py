@@ -1,0 +1,104 @@
+"""Keeps the parts of a run working: one that dies or raises is started again and goes on.
+
+The rest of the run does not notice more than a pause, because everything that a part needs is in
+the journal. A part that fails again and again ends the run with its own words.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from protocols.control import PartFailed
+from protocols.errors import (
+    CheckpointError,
+    CoevolveError,
+    ConfigError,
+    DependencyError,
+    JournalFormatError,
+    JournalFullError,
+    LearnerError,
+    RunError,
+)
+from protocols.interfaces import SupervisedPart
+
+FAILURES = 8
+WITHIN_S = 120.0
+REVIVAL_S = 60.0
+PAUSE_S = 0.2
+
+HOPELESS = (
+    CheckpointError,
+    ConfigError,
+    DependencyError,
+    JournalFormatError,
+    JournalFullError,
+    LearnerError,
+)
+"""What starting again cannot mend."""
+
+log = structlog.get_logger()
+
+
+class Supervisor:
+    """Runs parts until they are stopped."""
+
+    def __init__(
+        self, parts: Sequence[SupervisedPart], note: Callable[[PartFailed], Awaitable[None]]
+    ) -> None:
+        self._parts = parts
+        self._note = note
+        self._stopping = False
+        self.restarts = {part.name: 0 for part in parts}
+
+    async def run(self) -> None:
+        """Return when every part was stopped.
+
+        Raises:
+            RunError: A part failed in a way that a restart cannot mend, or `FAILURES` times within
+                `WITHIN_S` seconds.
+        """
+        async with asyncio.TaskGroup() as group:
+            for part in self._parts:
+                group.create_task(self._keep(part))
+
+    async def stop(self) -> None:
+        """Stop the parts in the order given, each before the next."""
+        self._stopping = True
+        for part in self._parts:
+            await part.stop()
+
+    async def _keep(self, part: SupervisedPart) -> None:
+        failures: deque[float] = deque(maxlen=FAILURES)
+        while True:
+            try:
+                await part.run()
+            except HOPELESS as error:
+                raise RunError(f"{part.name}: {error}") from error
+            except CoevolveError as error:
+                if self._stopping:
+                    return
+                failures.append(time.monotonic())
+                if len(failures) == FAILURES and failures[-1] - failures[0] < WITHIN_S:
+                    raise RunError(
+                        f"{part.name} failed {FAILURES} times within {WITHIN_S:.0f} s, last with: "
+                        f"{error}; its log is in logs/{part.name}.jsonl"
+                    ) from error
+                self.restarts[part.name] += 1
+                log.warning("part_failed", part=part.name, reason=str(error))
+                await self._revive(part, error)
+            else:
+                return
+
+    async def _revive(self, part: SupervisedPart, error: CoevolveError) -> None:
+        """Wait until the part's process answers again; replace it where it is alive but broken."""
+        if (await part.status()).pid:
+            await part.renew()
+        await self._note(PartFailed(part=part.name, reason=str(error)))
+        deadline = time.monotonic() + REVIVAL_S
+        while not (await part.status()).pid:
+            if time.monotonic() > deadline:
+                raise RunError(f"{part.name}: did not come back within {REVIVAL_S:.0f} s: {error}")
+            await asyncio.sleep(PAUSE_S)

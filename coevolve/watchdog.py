@@ -1,0 +1,55 @@
+"""Notices that nothing moves, and says who waits for whom: a hang becomes a message."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from protocols.control import PartStatus, Stalled
+from protocols.interfaces import Store, SupervisedPart
+
+GRACE_S = 15.0
+
+
+async def watch(
+    parts: Sequence[SupervisedPart],
+    store: Store,
+    quiet_s: float,
+    alarm: Callable[[Stalled], Awaitable[None]],
+) -> None:
+    """Call ``alarm`` each time that the journal got no record for ``quiet_s`` seconds; for ever.
+
+    A store that does not answer is part of the report, not an error.
+    """
+    newest = 0
+    quiet_since = time.monotonic()
+    while True:
+        seen = await _newest(store, newest, quiet_s)
+        if seen is not None and seen > newest:
+            newest = seen
+            quiet_since = time.monotonic()
+            continue
+        statuses = await asyncio.gather(*(part.status() for part in parts))
+        await alarm(
+            Stalled(
+                quiet_s=time.monotonic() - quiet_since,
+                waiting=tuple(sentence(status) for status in statuses)
+                + (("store does not answer",) if seen is None else ()),
+            )
+        )
+
+
+def sentence(status: PartStatus) -> str:
+    """Return one line about a part: what it waits for and for how long."""
+    line = f"{status.part} waits for {status.waits_for}"
+    if status.pid == 0:
+        line = f"{status.part} does not answer"
+    line += f", {status.since_s:.0f} s" if status.since_s else ""
+    return f"{line}; last error: {status.last_error}" if status.last_error else line
+
+
+async def _newest(store: Store, after: int, quiet_s: float) -> int | None:
+    """Return the newest sequence, or None where the store is silent beyond its promise."""
+    try:
+        return await asyncio.wait_for(store.wait((), after, quiet_s), quiet_s + GRACE_S)
+    except TimeoutError:
+        return None
