@@ -25,9 +25,7 @@ class RolloutShell:
         folder = Path(run_dir)
         logs.to_file(folder, name)
         self._engine = assembly.generator(config, folder, config.rollout.concurrent)
-        self._part = assembly.rollout_worker(
-            name, config, folder, self._engine, store, simulators
-        )
+        self._part = assembly.rollout_worker(name, config, folder, self._engine, store, simulators)
 
     async def run(self) -> None:
         """Work until stopped."""

@@ -20,7 +20,15 @@ from coevolve.tiny.renderer import TinyRenderer
 from coevolve.tiny.sources import StaticSource, UniformSource
 from protocols.config import RunConfig
 from protocols.errors import DependencyError
-from protocols.interfaces import Generator, Part, Reader, Renderer, SimulatorWorker, Store, TaskSource
+from protocols.interfaces import (
+    Generator,
+    Part,
+    Reader,
+    Renderer,
+    SimulatorWorker,
+    Store,
+    TaskSource,
+)
 
 STORE_FOLDER = "store"
 NEEDED = (("bfcl_eval", "bfcl-eval"), ("torch", "torch"), ("transformers", "transformers"))
@@ -135,6 +143,4 @@ def learner(config: RunConfig, run_dir: Path, store: Store) -> Part:
     """Return the part that trains."""
     from coevolve.learner import Learner
 
-    return Learner(
-        config, run_dir, store=store, reader=reader(run_dir), renderer=renderer(config)
-    )
+    return Learner(config, run_dir, store=store, reader=reader(run_dir), renderer=renderer(config))

@@ -200,8 +200,11 @@ def attached(directory: RunDirectory) -> Iterator[LiveRun]:
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise nothing from error
     try:
-        names = [entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True)
-                 if entry["namespace"] == identity.namespace]
+        names = [
+            entry["name"]
+            for entry in ray.util.list_named_actors(all_namespaces=True)
+            if entry["namespace"] == identity.namespace
+        ]
         if "store" not in names:
             raise nothing
         yield LiveRun(

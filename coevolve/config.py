@@ -1,4 +1,4 @@
-"""Reads run files: YAML, then dotted overrides, then every check, so that one message names every fault.
+"""Reads run files: YAML, then dotted overrides, then every check; one message names every fault.
 
 A path like ``$.simulator.workers`` names a value inside the file; ``simulator.workers=4`` on the
 command line overrides it.
@@ -45,7 +45,7 @@ def conflicts(config: RunConfig) -> list[str]:
             tasks.in_flight_groups and tasks.in_flight_groups < learner.groups_per_step,
             f"$.tasks.in_flight_groups: {tasks.in_flight_groups} groups in flight can never fill a "
             f"step of learner.groups_per_step = {learner.groups_per_step}; the run would wait for "
-            f"ever; use at least {learner.groups_per_step}, or 0 for the most that staleness allows",
+            f"ever; use at least {learner.groups_per_step}, or 0 for as many as staleness allows",
         ),
         (
             tasks.in_flight_groups > most,

@@ -1,7 +1,7 @@
 """The curriculum: decides which task is attempted next, and how much may be in flight.
 
 Back-pressure: groups that were requested and are not consumed (trained on or discarded) never
-exceed `coevolve.config.most_groups_in_flight`, so no group can grow too old while it waits its turn.
+exceed `coevolve.config.most_groups_in_flight`, so no group grows too old while it waits its turn.
 The n-th group is a function of the run's seed and n alone: a curriculum that is killed goes on with
 the group that it would have asked for.
 """

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live table on a terminal, JSON lines elsewhere, a summary at the end."""
+"""What a person sees of a run: a live table or JSON lines, and a summary at the end."""
 
 import time
 from typing import Protocol

@@ -77,7 +77,10 @@ class Evaluator:
         self._standing.policy_version = version.version
         gate = asyncio.Semaphore(self._config.evaluator.concurrent)
         scores = await asyncio.gather(
-            *(self._score(number, task, version, gate) for number, task in enumerate(self._held_out))
+            *(
+                self._score(number, task, version, gate)
+                for number, task in enumerate(self._held_out)
+            )
         )
         return Evaluation(
             version=version.version,

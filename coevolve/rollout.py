@@ -199,4 +199,3 @@ async def roll_out(
         ended=ending,
         wall_s=time.monotonic() - started,
     )
-

@@ -21,7 +21,14 @@ from coevolve.run_directory import RunDirectory
 from coevolve.supervisor import Supervisor
 from coevolve.watchdog import watch
 from protocols.config import RunConfig
-from protocols.control import PartFailed, RunFinished, RunResumed, RunStarted, Stalled, StopRequested
+from protocols.control import (
+    PartFailed,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    Stalled,
+    StopRequested,
+)
 from protocols.errors import RunError
 from protocols.interfaces import Reader, Store, SupervisedPart
 from protocols.journal import Append, Message, Receipt

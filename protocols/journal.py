@@ -8,7 +8,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocols.control import PartFailed, RunFinished, RunResumed, RunStarted, Stalled, StopRequested
+from protocols.control import (
+    PartFailed,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    Stalled,
+    StopRequested,
+)
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
