@@ -1,0 +1,130 @@
+"""Reads one call that a policy wrote. Nothing of it is ever evaluated.
+
+BFCL's own executor evaluates the text. Here it is parsed, and accepted only where it is one call of
+a known tool by its plain name with literal arguments: strings, numbers, booleans, None, and lists,
+tuples and dicts of those. Deviations from evaluating it, all on text that the benchmark's ground
+truths never contain:
+
+- arguments that have to be computed (nested calls, operators, f-strings, unpacking) are refused;
+- names in them are refused with the words of a NameError even where Python knows them (``print``);
+- bytes, complex numbers, sets and unpaired surrogates are refused;
+- text beyond ``MAX_CHARS`` or nested deeper than ``MAX_DEPTH`` is refused;
+- BFCL's executor also rewrites tool names inside string literals where a parenthesis follows
+  (``'use sort (x)'``); string literals are left alone here.
+"""
+
+import ast
+from collections.abc import Container
+from typing import NamedTuple
+
+MAX_CHARS = 20_000
+MAX_DEPTH = 16
+
+
+class Call(NamedTuple):
+    """An accepted call."""
+
+    tool: str
+    positional: tuple[object, ...]
+    named: dict[str, object]
+
+
+class NotACallError(ValueError):
+    """The text is not one call expression; BFCL's decoders would have dropped it."""
+
+
+class RefusedCallError(ValueError):
+    """The text is a call, but not one that may be carried out."""
+
+
+def parse_call(text: str, tools: Container[str]) -> Call:
+    """Return the call in ``text``.
+
+    Raises:
+        NotACallError: It is not a call expression.
+        RefusedCallError: It calls something else than one of ``tools``, or not with literals.
+    """
+    node = _call_node(text)
+    if not isinstance(node.func, ast.Name):
+        raise RefusedCallError(_root(node.func))
+    if node.func.id not in tools:
+        raise RefusedCallError(_unknown(node.func.id))
+    named: dict[str, object] = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise RefusedCallError("arguments cannot be unpacked")
+        if keyword.arg in named:
+            raise NotACallError(f"keyword argument repeated: {keyword.arg}")
+        named[keyword.arg] = _literal(keyword.value, MAX_DEPTH)
+    positional = tuple(_literal(argument, MAX_DEPTH) for argument in node.args)
+    return Call(node.func.id, positional, named)
+
+
+def _call_node(text: str) -> ast.Call:
+    if len(text) > MAX_CHARS:
+        raise NotACallError(f"a call has at most {MAX_CHARS} characters, this has {len(text)}")
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        # The parser reports its own nesting limits by the last two.
+        raise NotACallError("not a call such as name(argument='value')") from error
+    if not isinstance(node, ast.Call):
+        raise NotACallError("not a call such as name(argument='value')")
+    return node
+
+
+def _literal(node: ast.expr, depth: int) -> object:
+    """Return the value of a literal nested at most ``depth`` deep."""
+    if depth == 0:
+        raise RefusedCallError(f"arguments may be nested {MAX_DEPTH} deep at most")
+    match node:
+        case ast.Constant(value=value):
+            return _constant(value)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
+            return _signed(sign, _literal(operand, depth - 1))
+        case ast.List(elts=elements):
+            return [_literal(element, depth - 1) for element in elements]
+        case ast.Tuple(elts=elements):
+            return tuple(_literal(element, depth - 1) for element in elements)
+        case ast.Dict(keys=keys, values=values):
+            return {
+                _key(key): _literal(value, depth - 1)
+                for key, value in zip(keys, values, strict=True)
+            }
+        case ast.Name(id=name):
+            raise RefusedCallError(_unknown(name))
+        case _:
+            raise RefusedCallError("arguments must be literals")
+
+
+def _constant(value: object) -> object:
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise RefusedCallError("a string holds an unpaired surrogate")
+        return value
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    raise RefusedCallError("arguments must be literals")
+
+
+def _signed(sign: ast.USub | ast.UAdd, value: object) -> object:
+    if not isinstance(value, (int, float)):
+        raise RefusedCallError("arguments must be literals")
+    return -value if isinstance(sign, ast.USub) else +value
+
+
+def _key(node: ast.expr | None) -> object:
+    if not isinstance(node, ast.Constant):
+        raise RefusedCallError("keys must be strings or numbers")
+    return _constant(node.value)
+
+
+def _root(node: ast.expr) -> str:
+    """Return what is wrong with a callee that is not a plain name."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return _unknown(node.id) if isinstance(node, ast.Name) else "a tool is called by its name"
+
+
+def _unknown(name: str) -> str:
+    return f"name '{name}' is not defined"

@@ -1,0 +1,90 @@
+"""The parts of the installed ``bfcl-eval`` package that are used as they are.
+
+These are the eight simulator classes of the multi-turn categories, the two comparisons of its
+multi-turn checker, and data files. They need nothing but the standard library and mpmath. Its
+``utils`` and ``constants.eval_config`` are never imported: they make folders in ``site-packages``.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from protocols.errors import DependencyError, SimulatorError
+
+DOCUMENTS = {
+    "GorillaFileSystem": "gorilla_file_system.json",
+    "MathAPI": "math_api.json",
+    "MessageAPI": "message_api.json",
+    "TwitterAPI": "posting_api.json",
+    "TicketAPI": "ticket_api.json",
+    "TradingBot": "trading_bot.json",
+    "TravelAPI": "travel_booking.json",
+    "VehicleControlAPI": "vehicle_control.json",
+}
+"""The simulator classes and the files that document their tools."""
+
+REMEDY = "pip install --no-deps bfcl-eval==2026.3.23 && pip install mpmath"
+
+
+def package_folder() -> Path:
+    """Return the folder of the installed package, without importing anything of it.
+
+    Raises:
+        DependencyError: The package is not installed.
+    """
+    spec = find_spec("bfcl_eval")
+    if spec is None or not spec.submodule_search_locations:
+        raise DependencyError(
+            f"the BFCL simulators need the package bfcl-eval, which is not installed; {REMEDY}"
+        )
+    return Path(spec.submodule_search_locations[0])
+
+
+@cache
+def simulator_class(name: str) -> type[Any]:
+    """Return a simulator class.
+
+    Raises:
+        SimulatorError: There is no such class among the eight.
+        DependencyError: The package, or one that it needs, is not installed.
+    """
+    if name not in DOCUMENTS:
+        raise SimulatorError(f"unknown simulator class {name}; there are {', '.join(DOCUMENTS)}")
+    modules = _module("constants.executable_backend_config").CLASS_FILE_PATH_MAPPING
+    return getattr(_module(modules[name].removeprefix("bfcl_eval.")), name)
+
+
+def check_state(world: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
+    """Compare two sets of simulators; empty where they are equal, else the checker's word."""
+    return _word(_module(_CHECKER).state_checker(world, reference))
+
+
+def check_answers(answers: Sequence[str], expected: Sequence[str], turn: int) -> str:
+    """Look for the reference's answers; empty where all are there, else the checker's word."""
+    return _word(_module(_CHECKER).response_checker(answers, expected, turn))
+
+
+def load() -> None:
+    """Import all of it, so that no session has to wait for it."""
+    for name in DOCUMENTS:
+        simulator_class(name)
+    _module(_CHECKER)
+
+
+_CHECKER = "eval_checker.multi_turn_eval.multi_turn_checker"
+
+
+@cache
+def _module(name: str) -> Any:
+    package_folder()
+    try:
+        return importlib.import_module(f"bfcl_eval.{name}")
+    except ImportError as error:
+        raise DependencyError(f"bfcl-eval cannot be used: {error}; {REMEDY}") from error
+
+
+def _word(verdict: dict[str, Any]) -> str:
+    return "" if verdict["valid"] else verdict["error_type"].removeprefix("multi_turn:")
