@@ -189,7 +189,6 @@ def attached(directory: RunDirectory) -> Iterator[LiveRun]:
     )
     if not identity.address:
         raise nothing
-    os.environ["RAY_raylet_start_wait_time_s"] = "5"
     try:
         ray.init(
             address=identity.address,

@@ -1,4 +1,4 @@
-"""What a run has come to, folded from its journal: the display, the metrics file and attach read it."""
+"""What a run has come to, folded from its journal for the display, the metrics and attach."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""One conversation of the policy with a task's simulator, from the first instruction to the verdict.
+"""One conversation of the policy with a task's simulator, from first instruction to verdict.
 
 Token-in token-out: what the engine sampled is what the next request extends and what the learner
 trains on; text is only ever read from it. The environment's tokens are masked. A conversation ends

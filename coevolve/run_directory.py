@@ -1,4 +1,4 @@
-"""The folder of one run: `config.yaml store/ checkpoints/ versions/ logs/ metrics.jsonl run.json`."""
+"""A run's folder: `config.yaml store/ checkpoints/ versions/ logs/ metrics.jsonl run.json`."""
 
 import json
 import os
