@@ -5,6 +5,7 @@ command line overrides it.
 """
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -139,6 +140,8 @@ def _check(kind: type[msgspec.Struct], tree: Any, path: str, faults: list[str]) 
                 faults.append(f"{path}.{name}: is required and missing")
         elif isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             _check(field.type, section[name], f"{path}.{name}", faults)
+        elif isinstance(section[name], float) and not math.isfinite(section[name]):
+            faults.append(f"{path}.{name}: needs a finite number, found {section[name]!r}")
         else:
             try:
                 msgspec.convert(section[name], field.type)

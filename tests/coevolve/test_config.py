@@ -1,0 +1,113 @@
+from pathlib import Path
+
+import pytest
+
+from coevolve.config import load_config, most_groups_in_flight
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "run.yaml"
+    path.write_text(text)
+    return path
+
+
+def refusal(path: Path, *overrides: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, overrides)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_shipped_config_loads(path: Path):
+    assert isinstance(load_config(path), RunConfig)
+
+
+def test_an_override_reaches_the_field_it_names(quickstart: RunConfig):
+    config = load_config(CONFIGS / "quickstart.yaml", ["learner.steps=3", "tasks.source=static"])
+    assert (config.learner.steps, config.tasks.source) == (3, "static")
+    assert config.rollout == quickstart.rollout
+
+
+def test_all_faults_are_named_at_once_each_with_path_and_remedy(tmp_path: Path):
+    text = refusal(
+        written(
+            tmp_path,
+            "name: a\nsed: 1\nsimulator: {wokers: 2, workers: 0}\nrollout: {group_size: 1}\n",
+        )
+    )
+    assert "4 problems" in text
+    assert "$: unknown field 'sed'; did you mean 'seed'?" in text
+    assert "$.simulator: unknown field 'wokers'; did you mean 'workers'?" in text
+    assert "$.simulator.workers: Expected `int` >= 1, found 0" in text
+    assert "$.rollout.group_size: Expected `int` >= 2, found 1" in text
+
+
+def test_a_wrong_type_says_what_is_required_and_what_was_found(tmp_path: Path):
+    text = refusal(written(tmp_path, "name: a\nlearner: {steps: many}\n"))
+    assert "$.learner.steps: Expected `int`, got `str`, found 'many'" in text
+
+
+def test_a_missing_name_is_named(tmp_path: Path):
+    assert "$.name: is required and missing" in refusal(written(tmp_path, "seed: 1\n"))
+
+
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
+def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, number: str):
+    text = refusal(written(tmp_path, f"name: a\nlearner: {{learning_rate: {number}}}\n"))
+    assert "$.learner.learning_rate" in text
+
+
+def test_broken_yaml_names_the_line(tmp_path: Path):
+    text = refusal(written(tmp_path, "name: [a\nseed: 1\n"))
+    assert "is not YAML" in text
+    assert "line 2" in text
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words\n"])
+def test_a_file_without_settings_at_the_top_is_refused(tmp_path: Path, text: str):
+    assert "needs a mapping of settings at the top" in refusal(written(tmp_path, text))
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path):
+    path = tmp_path / "run.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert "cannot be read as UTF-8 text" in refusal(path)
+
+
+def test_a_missing_file_suggests_its_neighbour():
+    text = refusal(CONFIGS / "quickstrat.yaml")
+    assert "there is no such run file; did you mean" in text
+    assert "quickstart.yaml" in text
+
+
+def test_settings_that_would_wait_for_ever_together_are_refused():
+    text = refusal(CONFIGS / "quickstart.yaml", "tasks.in_flight_groups=4")
+    assert "can never fill a step of learner.groups_per_step = 8" in text
+    assert "use at least 8" in text
+
+
+def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
+    most = most_groups_in_flight(quickstart)
+    text = refusal(CONFIGS / "quickstart.yaml", f"tasks.in_flight_groups={most + 1}")
+    assert f"use at most {most}" in text
+    assert load_config(CONFIGS / "quickstart.yaml", [f"tasks.in_flight_groups={most}"])
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("learner.replay_per_step=500", "cannot be drawn from learner.replay_size"),
+        ("learner.warmup_steps=500", "would never be reached"),
+        ("rollout.max_call_tokens=500", "a call is a part of its conversation"),
+        ("learnr.steps=1", "unknown field 'learnr'; did you mean 'learner'?"),
+        ("learner.steps", "needs the form key.path=value"),
+        ("seed.x=1", "'seed' is a value, not a section"),
+        ("name=[", "the value is not YAML"),
+    ],
+)
+def test_an_impossible_override_is_refused_with_a_remedy(override: str, words: str):
+    assert words in refusal(CONFIGS / "quickstart.yaml", override)

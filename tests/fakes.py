@@ -1,0 +1,157 @@
+"""Stand-ins that satisfy the interfaces of `protocols.interfaces`; pyright checks that they do."""
+
+from collections.abc import Callable, Sequence
+
+from protocols.control import PartStatus
+from protocols.errors import SimulatorError
+from protocols.generation import Generation, GenerationRequest
+from protocols.learning import PolicyVersion
+from protocols.simulation import Failed, Observed, Passed, Verdict
+from protocols.tasks import Seeded, Task, TaskBody, ToolTask, ToolTurn
+
+CALL, END, SAY, SEE = 1, 2, 3, 4
+"""Tokens of `ScriptRenderer`: ends of a call and of a turn, starts of words and of an answer."""
+
+
+def tool_task(*instructions: str, task_id: str = "task") -> Task:
+    """A task whose reference for each turn is one call named like the instruction."""
+    return Task(
+        task_id=task_id,
+        split="train",
+        origin=Seeded(source="test"),
+        skills=instructions,
+        body=ToolTask(
+            classes=("Fake",),
+            world="{}",
+            turns=tuple(
+                ToolTurn(instruction=text, reference=(f"{text}()",)) for text in instructions
+            ),
+        ),
+    )
+
+
+class ScriptRenderer:
+    """Says every character as its code point plus 100."""
+
+    stop_ids = (CALL, END)
+
+    def opening(self, task: TaskBody) -> tuple[int, ...]:
+        return self.instruction(task.turns[0].instruction)
+
+    def instruction(self, text: str) -> tuple[int, ...]:
+        return (SAY, *(100 + ord(c) for c in text))
+
+    def observation(self, result: str) -> tuple[int, ...]:
+        return (SEE, *(100 + ord(c) for c in result))
+
+    def parse(self, token_ids: Sequence[int]) -> str | None:
+        if token_ids[-1] == END:
+            return None
+        if len(token_ids) < 2:
+            raise ValueError("an empty call")
+        return "".join(chr(token - 100) for token in token_ids[:-1])
+
+    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (), ()
+
+
+class ScriptGenerator:
+    """Writes the given texts, one a request: a call, or the end of the turn for ``None``."""
+
+    def __init__(self, script: Sequence[str | None], version: int = 0) -> None:
+        self._script = list(script)
+        self.version = version
+        self.requests: list[GenerationRequest] = []
+        self.released: list[str] = []
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        self.requests.append(request)
+        text = self._script.pop(0)
+        ids = (END,) if text is None else (*(100 + ord(c) for c in text), CALL)
+        ids = ids[: request.max_tokens]
+        return Generation(
+            token_ids=ids,
+            logprobs=(-0.5,) * len(ids),
+            versions=(self.version,) * len(ids),
+            stopped=ids[-1] in request.stop_ids,
+        )
+
+    async def release(self, conversation_id: str) -> None:
+        self.released.append(conversation_id)
+
+    async def load(self, version: PolicyVersion) -> None:
+        self.version = version.version
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    async def close(self) -> None:
+        return
+
+
+class ScriptSimulator:
+    """Answers every call with its text; a turn passes if its last call was in ``right``."""
+
+    def __init__(self, right: Sequence[str], breaks: Callable[[str], bool] = lambda _: False):
+        self._right = right
+        self._breaks = breaks
+        self._said: dict[str, str] = {}
+        self.open: set[str] = set()
+
+    async def reset(self, session: str, task: TaskBody) -> None:
+        self.open.add(session)
+
+    async def act(self, session: str, text: str) -> Observed:
+        if self._breaks(session):
+            raise SimulatorError("the child died")
+        self._said[session] = text
+        return Observed(result=f"<{text}>", failed=text not in self._right)
+
+    async def grade(self, session: str) -> Verdict:
+        said = self._said.pop(session, "")
+        return Passed() if said in self._right else Failed(reason="state")
+
+    async def release(self, session: str) -> None:
+        self.open.discard(session)
+
+
+class ScriptPart:
+    """A supervised part whose runs end as told: an exception is raised, None means stopped."""
+
+    def __init__(self, name: str, endings: Sequence[Exception | None]) -> None:
+        self._name = name
+        self._endings = list(endings)
+        self.runs = 0
+        self.renewals = 0
+        self.alive = True
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def run(self) -> None:
+        self.runs += 1
+        ending = self._endings.pop(0)
+        if ending is not None:
+            raise ending
+
+    async def renew(self) -> None:
+        self.renewals += 1
+
+    async def stop(self) -> None:
+        return
+
+    async def status(self) -> PartStatus:
+        return PartStatus(
+            part=self._name,
+            pid=1 if self.alive else 0,
+            waits_for="complete groups (5 of 8)",
+            since_s=7.0,
+            mailbox=0,
+            done=0,
+            policy_version=-1,
+            last_error="",
+        )
+
+    async def cpu_s(self) -> float:
+        return 0.0

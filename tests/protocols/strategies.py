@@ -1,0 +1,104 @@
+"""Hypothesis strategies for messages, derived from the messages' own types."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from msgspec import inspect
+
+from protocols import columns
+from protocols.rollouts import Rollout, RolloutRequest, Tokens
+from protocols.tasks import ToolTurn
+
+
+def of(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a msgspec type."""
+    return _of(inspect.type_info(kind))
+
+
+def tokens() -> st.SearchStrategy[Tokens]:
+    """Columns of equal lengths."""
+    row = st.tuples(
+        st.integers(-(2**31), 2**31 - 1),
+        st.integers(0, 1),
+        st.floats(max_value=0, allow_nan=False, width=32),
+        st.integers(-1, 2**31 - 1),
+    )
+    return st.lists(row, max_size=20).map(
+        lambda rows: Tokens(
+            token_ids=columns.int32(row[0] for row in rows),
+            mask=columns.uint8(row[1] for row in rows),
+            logprobs=columns.float32(row[2] for row in rows),
+            versions=columns.int32(row[3] for row in rows),
+        )
+    )
+
+
+def _turn(fields: dict[str, Any]) -> ToolTurn:
+    return ToolTurn(**{**fields, "results": fields["reference"]})
+
+
+def _rollout(fields: dict[str, Any]) -> Rollout:
+    passed, total = sorted((abs(fields["turns_passed"]), abs(fields["turns_total"])))
+    return Rollout(**{**fields, "turns_passed": passed, "turns_total": total})
+
+
+def _request(fields: dict[str, Any]) -> RolloutRequest:
+    return RolloutRequest(**{**fields, "group_size": fields["index"] + fields["group_size"]})
+
+
+LAWFUL = {ToolTurn: _turn, Rollout: _rollout, RolloutRequest: _request}
+"""Structs whose fields depend on one another."""
+
+
+def _struct(info: inspect.StructType) -> st.SearchStrategy[Any]:
+    if info.cls is Tokens:
+        return tokens()
+    fields = st.fixed_dictionaries({field.name: _of(field.type) for field in info.fields})
+    build = LAWFUL.get(info.cls, lambda values: info.cls(**values))
+    return fields.map(build)
+
+
+def _integer(info: inspect.IntType) -> st.SearchStrategy[int]:
+    return st.integers(info.ge if info.ge is not None else -(2**31), 2**31 - 1)
+
+
+def _float(info: inspect.FloatType) -> st.SearchStrategy[float]:
+    low = info.ge if info.ge is not None else info.gt
+    return st.floats(low, info.le, allow_nan=False, exclude_min=info.gt is not None)
+
+
+def _of(info: Any) -> st.SearchStrategy[Any]:
+    match info:
+        case inspect.StructType():
+            return _struct(info)
+        case inspect.UnionType(types=kinds):
+            return st.one_of([_of(kind) for kind in kinds])
+        case inspect.LiteralType(values=values):
+            return st.sampled_from(values)
+        case inspect.VarTupleType(item_type=item, min_length=least):
+            return st.lists(_of(item), min_size=least or 0, max_size=3).map(tuple)
+        case inspect.TupleType(item_types=items):
+            return st.tuples(*[_of(item) for item in items])
+        case inspect.DictType(key_type=key, value_type=value):
+            return st.dictionaries(_of(key), _of(value), max_size=3)
+        case inspect.IntType():
+            return _integer(info)
+        case inspect.FloatType():
+            return _float(info)
+        case inspect.BoolType():
+            return st.booleans()
+        case inspect.StrType():
+            return st.text(max_size=12)
+        case inspect.BytesType():
+            return st.binary(max_size=12)
+        case _:
+            raise NotImplementedError(f"no strategy for {info}")
+
+
+def tags(kind: Any) -> dict[str, type[msgspec.Struct]]:
+    """The members of a tagged union by tag."""
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.UnionType)
+    members = [member for member in info.types if isinstance(member, inspect.StructType)]
+    return {str(member.tag): member.cls for member in members}

@@ -1,0 +1,90 @@
+import pickle
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import protocols
+from protocols import columns
+from protocols.config import RunConfig
+from protocols.journal import Message
+from protocols.rollouts import Rollout, RolloutRequest, Tokens
+from protocols.simulation import Command, Reply
+from protocols.tasks import ToolTurn
+from tests.protocols import strategies
+
+UNIONS = {"message": Message, "command": Command, "reply": Reply}
+
+
+@pytest.mark.parametrize("union", UNIONS.values(), ids=UNIONS)
+@given(data=st.data())
+def test_every_message_survives_the_journal_and_a_ray_call(union: Any, data: st.DataObject):
+    message = data.draw(strategies.of(union))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=union) == message
+    assert pickle.loads(pickle.dumps(message)) == message
+
+
+@given(message=strategies.of(Message), extra=st.integers())
+def test_a_journal_with_fields_from_the_future_is_still_read(message: Any, extra: int):
+    tree = msgspec.msgpack.decode(msgspec.msgpack.encode(message))
+    tree["a_field_from_the_future"] = extra
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(tree), type=Message) == message
+
+
+def test_a_run_file_with_an_unknown_field_is_refused():
+    with pytest.raises(msgspec.ValidationError, match="unknown field"):
+        msgspec.convert({"name": "a", "steps": 3}, RunConfig)
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1)))
+def test_int32_columns_give_back_what_they_were_given(values: list[int]):
+    assert columns.from_int32(columns.int32(values)) == values
+    assert len(columns.int32(values)) == 4 * len(values)
+
+
+@given(st.lists(st.floats(allow_nan=False, width=32)))
+def test_float32_columns_give_back_what_they_were_given(values: list[float]):
+    assert columns.from_float32(columns.float32(values)) == values
+
+
+def test_a_token_outside_int32_is_refused():
+    with pytest.raises(OverflowError):
+        columns.int32([2**31])
+
+
+def test_token_columns_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match="token columns need equal lengths"):
+        Tokens(token_ids=columns.int32([1, 2]), mask=b"\0", logprobs=b"", versions=b"")
+
+
+def test_a_request_outside_its_group_is_refused():
+    with pytest.raises(ValueError, match="index < group_size, got 2 of 2"):
+        RolloutRequest(
+            group_id="g",
+            group=0,
+            index=2,
+            group_size=2,
+            task_id="t",
+            purpose="train",
+            seed=0,
+            policy_version_at_least=0,
+        )
+
+
+def test_results_that_do_not_line_up_with_the_calls_are_refused():
+    with pytest.raises(ValueError, match="one result per reference call"):
+        ToolTurn(instruction="go", reference=("ls()",), results=("a", "b"))
+
+
+@given(strategies.of(Rollout), st.integers(1, 5))
+def test_a_rollout_cannot_pass_more_turns_than_it_has(rollout: Rollout, more: int):
+    with pytest.raises(ValueError, match="turns_passed <= turns_total"):
+        msgspec.structs.replace(rollout, turns_passed=rollout.turns_total + more)
+
+
+def test_the_package_docstring_lists_exactly_the_messages_of_the_journal():
+    listed = set(re.findall(r"^\| `(\w+)`", protocols.__doc__ or "", re.MULTILINE))
+    assert listed == {kind.__name__ for kind in strategies.tags(Message).values()}
