@@ -1,7 +1,7 @@
 """The callers' end of any actor that runs a part."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import ray
 from ray.actor import ActorHandle
@@ -31,9 +31,7 @@ class RemotePart:
         try:
             await self._actor.run.remote()
         except RayTaskError as error:
-            cause = error.cause
-            if isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
-                cause = cause.exceptions[0]
+            cause = _innermost(error)
             if isinstance(cause, CoevolveError):
                 raise cause from error
             raise PartDiedError(f"{self._name} raised {type(cause).__name__}: {cause}") from error
@@ -73,6 +71,13 @@ class RemotePart:
             return await asyncio.wait_for(self._actor.cpu_s.remote(), ANSWER_S)
         except (RayActorError, RayTaskError, TimeoutError):
             return 0.0
+
+
+def _innermost(error: RayTaskError) -> BaseException:
+    cause: BaseException = error.cause or error
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
+    return cause
 
 
 def _first_sentence(error: BaseException) -> str:

@@ -135,15 +135,19 @@ def _check(kind: type[msgspec.Struct], tree: Any, path: str, faults: list[str]) 
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
             faults.append(f"{path}: unknown field {str(key)!r}; {hint}")
     for name, field in fields.items():
-        if name not in section:
-            if field.required:
-                faults.append(f"{path}.{name}: is required and missing")
-        elif isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            _check(field.type, section[name], f"{path}.{name}", faults)
-        elif isinstance(section[name], float) and not math.isfinite(section[name]):
-            faults.append(f"{path}.{name}: needs a finite number, found {section[name]!r}")
-        else:
-            try:
-                msgspec.convert(section[name], field.type)
-            except msgspec.ValidationError as error:
-                faults.append(f"{path}.{name}: {error}, found {section[name]!r}")
+        if name in section:
+            _check_value(field.type, section[name], f"{path}.{name}", faults)
+        elif field.required:
+            faults.append(f"{path}.{name}: is required and missing")
+
+
+def _check_value(kind: Any, value: Any, path: str, faults: list[str]) -> None:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        _check(kind, value, path, faults)
+    elif isinstance(value, float) and not math.isfinite(value):
+        faults.append(f"{path}: needs a finite number, found {value!r}")
+    else:
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            faults.append(f"{path}: {error}, found {value!r}")

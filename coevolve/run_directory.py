@@ -5,6 +5,7 @@ import os
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -163,8 +164,8 @@ def _flat(config: RunConfig) -> dict[str, object]:
 
     def walk(tree: object, path: str) -> None:
         if isinstance(tree, dict):
-            for key, value in tree.items():
-                walk(value, f"{path}.{key}" if path else str(key))
+            for key, value in cast("dict[str, object]", tree).items():
+                walk(value, f"{path}.{key}" if path else key)
         else:
             flat[path] = tree
 

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from coevolve.rollout import roll_out
@@ -64,7 +66,7 @@ async def test_only_what_the_policy_wrote_is_marked_and_carries_its_version():
 async def test_each_request_extends_exactly_the_tokens_before_it():
     _, generator, _ = await rolled(["a", "b", None])
     prompts = [request.prompt_ids for request in generator.requests]
-    assert all(b[: len(a)] == a for a, b in zip(prompts, prompts[1:], strict=False))
+    assert all(b[: len(a)] == a for a, b in itertools.pairwise(prompts))
     assert len({request.seed for request in generator.requests}) == len(prompts)
 
 

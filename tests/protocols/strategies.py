@@ -68,7 +68,7 @@ def _float(info: inspect.FloatType) -> st.SearchStrategy[float]:
     return st.floats(low, info.le, allow_nan=False, exclude_min=info.gt is not None)
 
 
-def _of(info: Any) -> st.SearchStrategy[Any]:
+def _of(info: Any) -> st.SearchStrategy[Any]:  # noqa: C901  one case a kind of type
     match info:
         case inspect.StructType():
             return _struct(info)
