@@ -4,7 +4,6 @@ import asyncio
 from typing import Any, cast
 
 import ray
-from ray.actor import ActorHandle
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
 
 from protocols.control import PartStatus
@@ -17,7 +16,7 @@ STOP_S = 60.0
 class RemotePart:
     """A `protocols.interfaces.SupervisedPart` over an actor with run, stop, status and cpu_s."""
 
-    def __init__(self, name: str, actor: "ActorHandle[Any]") -> None:
+    def __init__(self, name: str, actor: Any) -> None:
         self._name = name
         self._actor = actor
 
@@ -74,7 +73,7 @@ class RemotePart:
 
 
 def _innermost(error: RayTaskError) -> BaseException:
-    cause: BaseException = error.cause or error
+    cause = cast("BaseException", error.cause)
     while isinstance(cause, BaseExceptionGroup):
         cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
     return cause

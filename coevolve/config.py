@@ -148,6 +148,6 @@ def _check_value(kind: Any, value: Any, path: str, faults: list[str]) -> None:
         faults.append(f"{path}: needs a finite number, found {value!r}")
     else:
         try:
-            msgspec.convert(value, kind)
+            msgspec.convert(value, type=cast("Any", kind))
         except msgspec.ValidationError as error:
             faults.append(f"{path}: {error}, found {value!r}")

@@ -1,5 +1,6 @@
 """Hypothesis strategies for messages, derived from the messages' own types."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -47,7 +48,7 @@ def _request(fields: dict[str, Any]) -> RolloutRequest:
     return RolloutRequest(**{**fields, "group_size": fields["index"] + fields["group_size"]})
 
 
-LAWFUL = {ToolTurn: _turn, Rollout: _rollout, RolloutRequest: _request}
+LAWFUL: dict[type[msgspec.Struct], Callable[[dict[str, Any]], Any]] = {ToolTurn: _turn, Rollout: _rollout, RolloutRequest: _request}
 """Structs whose fields depend on one another."""
 
 
