@@ -8,6 +8,7 @@ processes start without them.
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coevolve.curriculum import Curriculum
 from coevolve.evaluator import Evaluator
@@ -29,6 +30,9 @@ from protocols.interfaces import (
     Store,
     TaskSource,
 )
+
+if TYPE_CHECKING:
+    from coevolve.learner import Learner
 
 STORE_FOLDER = "store"
 NEEDED = (("bfcl_eval", "bfcl-eval"), ("torch", "torch"), ("transformers", "transformers"))
@@ -139,7 +143,7 @@ def curriculum(config: RunConfig, run_dir: Path, store: Store) -> Part:
     return Curriculum(config, store=store, reader=reader(run_dir), source=task_source(config))
 
 
-def learner(config: RunConfig, run_dir: Path, store: Store) -> Part:
+def learner(config: RunConfig, run_dir: Path, store: Store) -> "Learner":
     """Return the part that trains."""
     from coevolve.learner import Learner
 

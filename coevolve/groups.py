@@ -1,0 +1,178 @@
+"""Gathers rollouts into groups and groups into batches, as a fold over the journal's order.
+
+Promises:
+
+- A group is complete when every member arrived, void ones included. Complete groups queue in the
+  order in which their last members entered the journal.
+- Each complete group is judged once, for the step that is being filled when its turn comes: it
+  joins that step's batch or is discarded. Neither clock nor batching of deliveries has a say, so
+  a learner that was killed makes the next batch that it would have made.
+- A group is discarded as *void* where fewer than two rollouts can be compared, as *stale* where a
+  rollout is older than the staleness bound allows at that step, and as *zero_variance* where all
+  succeeded and the run refills such groups (DAPO, arXiv 2503.14476, dynamic sampling). Groups in
+  which all failed are kept: their reference is imitated.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal
+
+from protocols.config import LearnerConfig
+from protocols.learning import GroupDiscarded
+from protocols.rollouts import Rollout, VoidRollout
+
+COMPARABLE = 2
+"""Rollouts without which an advantage means nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """A complete group."""
+
+    group_id: str
+    number: int
+    task_id: str
+    sequences: tuple[int, ...]
+    """Every record of the group, void ones included: what is acknowledged with it."""
+
+    rollouts: tuple[tuple[int, Rollout], ...]
+    """(sequence, rollout) by index, without the void ones."""
+
+    @property
+    def successes(self) -> int:
+        """Count the rollouts that succeeded."""
+        return sum(rollout.succeeded for _, rollout in self.rollouts)
+
+    @property
+    def oldest_version(self) -> int:
+        """Return the oldest policy version that sampled any token of the group."""
+        return min(rollout.version_min for _, rollout in self.rollouts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discard:
+    """A group that no step trains on, and the record that says so."""
+
+    sequences: tuple[int, ...]
+    message: GroupDiscarded
+
+
+@dataclass
+class _Gathering:
+    """A group of which some members are still under way."""
+
+    members: dict[int, tuple[int, Rollout | VoidRollout]] = field(
+        default_factory=dict[int, tuple[int, Rollout | VoidRollout]]
+    )
+
+    def complete(self) -> Group:
+        by_index = [self.members[index] for index in sorted(self.members)]
+        first = by_index[0][1]
+        return Group(
+            group_id=first.group_id,
+            number=first.group,
+            task_id=first.task_id,
+            sequences=tuple(sorted(sequence for sequence, _ in by_index)),
+            rollouts=tuple((s, message) for s, message in by_index if isinstance(message, Rollout)),
+        )
+
+
+class Groups:
+    """The groups between their first rollout and the step that uses them up."""
+
+    def __init__(self, config: LearnerConfig, *, step: int, consumed: int) -> None:
+        """Start empty.
+
+        Args:
+            config: How large a batch is and what may join it.
+            step: The step to fill first, counted from 1.
+            consumed: Groups trained on or discarded since the start of the run.
+        """
+        self._config = config
+        self._step = step
+        self._consumed = consumed
+        self._gathering: dict[str, _Gathering] = {}
+        self._complete: deque[Group] = deque()
+        self._batch: list[Group] = []
+        self._held: set[int] = set()
+
+    @property
+    def held(self) -> int:
+        """Count the records taken in and neither discarded nor handed over."""
+        return len(self._held)
+
+    @property
+    def consumed(self) -> int:
+        """Return the groups trained on or discarded since the start of the run."""
+        return self._consumed
+
+    @property
+    def filled(self) -> int:
+        """Count the groups of the batch so far."""
+        return len(self._batch)
+
+    @property
+    def full(self) -> bool:
+        """Whether the batch has all its groups."""
+        return len(self._batch) == self._config.groups_per_step
+
+    def add(self, sequence: int, message: Rollout | VoidRollout) -> None:
+        """Take in one record, in the journal's order; one that is here already changes nothing."""
+        if sequence in self._held:
+            return
+        self._held.add(sequence)
+        gathering = self._gathering.setdefault(message.group_id, _Gathering())
+        gathering.members[message.index] = (sequence, message)
+        if len(gathering.members) == message.group_size:
+            self._complete.append(self._gathering.pop(message.group_id).complete())
+
+    def judge(self) -> tuple[Discard, ...]:
+        """Move complete groups into the batch until it is full; return those that may not join."""
+        discards: list[Discard] = []
+        while self._complete and not self.full:
+            group = self._complete.popleft()
+            reason = self._fault(group)
+            if reason is None:
+                self._batch.append(group)
+                continue
+            self._consumed += 1
+            self._held.difference_update(group.sequences)
+            discards.append(self._discard(group, reason))
+        return tuple(discards)
+
+    def take_batch(self) -> tuple[Group, ...]:
+        """Hand over the full batch; the groups behind it are judged for the next step."""
+        if not self.full:
+            raise ValueError(
+                f"a batch needs {self._config.groups_per_step} groups, it has {self.filled}"
+            )
+        batch = tuple(self._batch)
+        self._batch.clear()
+        for group in batch:
+            self._held.difference_update(group.sequences)
+        self._consumed += len(batch)
+        self._step += 1
+        return batch
+
+    def _fault(self, group: Group) -> Literal["void", "stale", "zero_variance"] | None:
+        if len(group.rollouts) < COMPARABLE:
+            return "void"
+        if group.oldest_version < self._step - 1 - self._config.max_staleness:
+            return "stale"
+        if self._config.refill_zero_variance and group.successes == len(group.rollouts):
+            return "zero_variance"
+        return None
+
+    def _discard(self, group: Group, reason: Literal["void", "stale", "zero_variance"]) -> Discard:
+        return Discard(
+            sequences=group.sequences,
+            message=GroupDiscarded(
+                group_id=group.group_id,
+                group=group.number,
+                task_id=group.task_id,
+                reason=reason,
+                successes=group.successes,
+                rollouts=len(group.rollouts),
+                groups_consumed=self._consumed,
+            ),
+        )

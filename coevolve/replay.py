@@ -1,0 +1,109 @@
+"""Takes a run's learner steps again: `python -m coevolve.replay RUN_DIR [--from-checkpoint N]`.
+
+Each recorded step is taken on its recorded batch, from version 0 or from a checkpoint, and the
+weights are compared with the recorded digest. Nothing is written. Exits 0 where every step reached
+its recorded weights, 1 where one did not, or where the steps cannot be taken.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from coevolve import assembly
+from coevolve.checkpoint import verify
+from coevolve.history import History
+from coevolve.recovery import take_again, trainer_at
+from coevolve.run_directory import RunDirectory
+from protocols.config import RunConfig
+from protocols.errors import CheckpointError, CoevolveError
+from protocols.learning import Checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayedStep:
+    """One step that was taken again."""
+
+    step: int
+    recorded: str
+    """Digest of the weights in the journal."""
+
+    reached: str
+    """Digest of the weights now."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether the step led to the same weights, bit by bit."""
+        return self.reached == self.recorded
+
+
+async def replay(
+    config: RunConfig, run_dir: Path, history: History, *, from_checkpoint: int | None = None
+) -> AsyncIterator[ReplayedStep]:
+    """Yield every recorded step from version 0, or beyond the checkpoint of a step.
+
+    Raises:
+        CheckpointError: There is no such checkpoint, or it is damaged.
+        LearnerError: A step's rollouts are no longer in the journal.
+    """
+    checkpoint = None
+    if from_checkpoint is not None:
+        checkpoint = await _checkpoint(from_checkpoint, history)
+        verify(run_dir, checkpoint)
+    trainer = await trainer_at(checkpoint, config, run_dir, history)
+    for report in await history.steps(after=trainer.step):
+        reached = await take_again(trainer, report, config, history)
+        yield ReplayedStep(step=report.step, recorded=report.weights_digest, reached=reached)
+
+
+async def _checkpoint(step: int, history: History) -> Checkpoint:
+    checkpoints = {each.step: each for each in await history.checkpoints()}
+    if step not in checkpoints:
+        known = ", ".join(str(each) for each in sorted(checkpoints)) or "none"
+        raise CheckpointError(f"the journal has no checkpoint of step {step}; it has: {known}")
+    return checkpoints[step]
+
+
+async def _report(run_dir: Path, from_checkpoint: int | None, console: Console) -> bool:
+    """Print one line a step; return whether all are equal."""
+    config = RunDirectory(run_dir).config()
+    history = History(assembly.reader(run_dir), assembly.renderer(config))
+    steps = 0
+    differing: list[int] = []
+    async for step in replay(config, run_dir, history, from_checkpoint=from_checkpoint):
+        steps += 1
+        if step.equal:
+            console.print(f"step {step.step}: equal, {step.reached[:12]}")
+        else:
+            differing.append(step.step)
+            console.print(
+                f"step {step.step}: DIFFERS, {step.reached[:12]} and not {step.recorded[:12]}"
+            )
+    console.print(f"{steps - len(differing)} of {steps} steps reached their recorded weights")
+    return not differing
+
+
+def main() -> None:
+    """Parse the command line and replay."""
+    parser = argparse.ArgumentParser(prog="python -m coevolve.replay", description=__doc__)
+    parser.add_argument("run_dir", type=Path, help="folder of a run, for example runs/quickstart")
+    parser.add_argument(
+        "--from-checkpoint", type=int, metavar="N", help="start at this step and not at version 0"
+    )
+    arguments = parser.parse_args()
+    try:
+        equal = asyncio.run(
+            _report(arguments.run_dir, arguments.from_checkpoint, Console(highlight=False))
+        )
+    except CoevolveError as error:
+        sys.stderr.write(f"coevolve: {error}\n")
+        sys.exit(1)
+    sys.exit(0 if equal else 1)
+
+
+if __name__ == "__main__":
+    main()
