@@ -117,7 +117,7 @@ class Engine(Generic[Ticket]):
         finished = self._collect()
         active = np.flatnonzero(table["active"])
         if active.size:
-            rows = np.arange(active[-1] + 1)
+            rows = np.arange(int(active[-1]) + 1)
             self._advance(rows, table["active"][rows].astype(np.int64), slice(rows.size))
             finished += self._collect()
         return finished

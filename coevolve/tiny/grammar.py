@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from coevolve.tiny.simulated import Simulated
+from coevolve.tiny.simulated import CLASS, carry_out, look_around, open_world
 from coevolve.tiny.skills import SKILLS, Group, Skill, slots_of
 from coevolve.tiny.slots import FILES, FOLDERS, phrase, pick
 from protocols.tasks import Seeded, Split, Task, ToolTask, ToolTurn
@@ -22,7 +22,6 @@ from protocols.tasks import Seeded, Split, Task, ToolTask, ToolTurn
 Weights = Mapping[str, float]
 """How often a skill is drawn, relative to the others."""
 
-CLASS = "GorillaFileSystem"
 MAX_TURNS = 4
 
 _HELD_OUT_SEED = 24_001
@@ -151,7 +150,7 @@ def _play(
     rng: np.random.Generator, skills: Weights, turns: int, world: str
 ) -> tuple[list[str], list[ToolTurn]] | None:
     """Return the skills and the turns of one conversation, None where chance leads nowhere."""
-    simulated = Simulated(world)
+    opened = open_world(world)
     names, cumulative = list(skills), list(accumulate(skills.values()))
     played: list[str] = []
     said: list[ToolTurn] = []
@@ -159,7 +158,7 @@ def _play(
     for _ in range(_MISSES):
         skill = owed or SKILLS[names[bisect(cumulative, rng.random() * cumulative[-1])]]
         owed = None
-        place = simulated.place()
+        place = look_around(opened)
         slots = skill.fill(place, rng)
         if slots is None and skill.after and turns - len(said) > 1:
             owed, skill = skill, SKILLS[skill.after]
@@ -168,7 +167,7 @@ def _play(
             owed = None
             continue
         calls = tuple(template.format(**slots) for template in skill.calls)
-        results = simulated.carry_out(calls)
+        results = carry_out(opened, calls)
         if results is None:
             return None
         instruction = pick(rng, skill.paraphrases).format(**slots)
@@ -180,8 +179,8 @@ def _play(
 
 
 def _answers_alike(world: str, turns: Sequence[ToolTurn]) -> bool:
-    simulated = Simulated(world)
-    return all(simulated.carry_out(turn.reference) == turn.results for turn in turns)
+    opened = open_world(world)
+    return all(carry_out(opened, turn.reference) == turn.results for turn in turns)
 
 
 def _task(

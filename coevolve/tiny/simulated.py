@@ -1,55 +1,43 @@
-"""A file system in this process: carries out reference calls and shows what is there."""
+"""Plays a conversation in this process: carries out reference calls and looks around."""
 
-import ast
-import json
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
-from bfcl_eval.eval_checker.multi_turn_eval.func_source_code.gorilla_file_system import (  # pyright: ignore[reportMissingTypeStubs]
-    Directory,
-    File,
-    GorillaFileSystem,
-)
-
+from coevolve.bfcl.session import World
 from coevolve.tiny.slots import Place
+from protocols.tasks import ToolTask
+
+CLASS = "GorillaFileSystem"
 
 
-class Simulated:
-    """One fresh world of BFCL's ``GorillaFileSystem``."""
-
-    def __init__(self, world: str) -> None:
-        self._system = GorillaFileSystem()
-        scenario = json.loads(world)["GorillaFileSystem"]
-        self._system._load_scenario(scenario)  # pyright: ignore the class has no other door
-
-    def carry_out(self, calls: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the answers, as BFCL's executor prints them; None where one is an error."""
-        answers: list[str] = []
-        for call in calls:
-            answer = self._answer(call)
-            if isinstance(answer, dict) and "error" in answer:
-                return None
-            answers.append(json.dumps(answer) if isinstance(answer, dict) else str(answer))
-        return tuple(answers)
-
-    def place(self) -> Place:
-        """Return what the user sees from the current folder."""
-        path = self._system.pwd()["current_working_directory"].split("/")[2:]
-        folder = self._system.root
-        for name in path:
-            folder = cast(Directory, folder.contents[name])
-        return _look(folder, has_parent=bool(path))
-
-    def _answer(self, call: str) -> Any:
-        parsed = cast(ast.Call, ast.parse(call, mode="eval").body)
-        method = getattr(self._system, cast(ast.Name, parsed.func).id)
-        return method(**{str(word.arg): ast.literal_eval(word.value) for word in parsed.keywords})
+def open_world(world: str) -> World:
+    """Return a fresh simulator in the state ``world``."""
+    return World(ToolTask(classes=(CLASS,), world=world, turns=()))
 
 
-def _look(folder: Directory, *, has_parent: bool) -> Place:
-    below = {n: item for n, item in folder.contents.items() if isinstance(item, Directory)}
-    return Place(
-        files={n: item.content for n, item in folder.contents.items() if isinstance(item, File)},
-        folders={name: _look(item, has_parent=True) for name, item in below.items()},
-        has_parent=has_parent,
-    )
+def carry_out(world: World, calls: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the answers, as BFCL's executor prints them; None where one is an error."""
+    observed = [world.call(call) for call in calls]
+    if any(each.failed for each in observed):
+        return None
+    return tuple(each.result for each in observed)
+
+
+def look_around(world: World) -> Place:
+    """Return what the user sees from the working directory."""
+    path = world.directory().split("/")[2:]
+    folder = world.instances[CLASS].root
+    for name in path:
+        folder = folder.contents[name]
+    return _place(folder, has_parent=bool(path))
+
+
+def _place(folder: Any, *, has_parent: bool) -> Place:
+    files: dict[str, str] = {}
+    folders: dict[str, Place] = {}
+    for name, item in folder.contents.items():
+        if hasattr(item, "contents"):
+            folders[name] = _place(item, has_parent=True)
+        else:
+            files[name] = item.content
+    return Place(files=files, folders=folders, has_parent=has_parent)
