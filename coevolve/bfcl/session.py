@@ -23,6 +23,8 @@ Deviations:
 - a comparison that the package cannot finish (``cp`` of a directory into itself makes a cyclic
   tree, on which it dies of a RecursionError; a simulator lacks an attribute that the reference's
   has) is a failed turn;
+- more than ``MAX_PRECISION`` digits of a logarithm or a square root are refused: the decimal
+  module's root cannot be interrupted;
 - an answer longer than ``MAX_ANSWER_CHARS`` is replaced by an error, and a MemoryError is passed
   on, because it may be the machine's fault;
 - what is no call at all, or not with literal arguments, is refused (`coevolve.bfcl.calls`).
@@ -34,7 +36,7 @@ from typing import Any, cast
 
 import msgspec
 
-from coevolve.bfcl.calls import NotACallError, RefusedCallError, parse_call
+from coevolve.bfcl.calls import Call, NotACallError, RefusedCallError, parse_call
 from coevolve.bfcl.catalogue import tool_documents
 from coevolve.bfcl.stock import check_answers, check_state, simulator_class
 from protocols.errors import DependencyError, SimulatorError
@@ -42,6 +44,7 @@ from protocols.simulation import Failed, Observed, Passed, Verdict
 from protocols.tasks import ToolTask, ToolTurn
 
 MAX_ANSWER_CHARS = 1_000_000
+MAX_PRECISION = 10_000
 
 _ERROR = "Error during execution: "
 
@@ -79,8 +82,9 @@ class World:
     def call(self, text: str) -> Observed:
         """Carry out one call. Raises MemoryError alone."""
         try:
-            tool, positional, named = parse_call(text, self._available)
-            observed = _observed(self._available[tool](*positional, **named))
+            call = parse_call(text, self._available)
+            _refuse_endless(call)
+            observed = _observed(self._available[call.tool](*call.positional, **call.named))
         except NotACallError as error:
             return Observed(result=f"{_ERROR}{error}", failed=True)
         except MemoryError:
@@ -187,6 +191,13 @@ def _simulator(name: str, scenario: object, *, long_context: bool) -> object:
     if name != "MathAPI":  # it alone has no state
         simulator._load_scenario(scenario, long_context=long_context)
     return simulator
+
+
+def _refuse_endless(call: Call) -> None:
+    if call.tool in ("logarithm", "square_root"):
+        digits = call.named.get("precision", call.positional[-1] if call.positional else 0)
+        if isinstance(digits, (int, float)) and digits > MAX_PRECISION:
+            raise RefusedCallError(f"the precision is at most {MAX_PRECISION} digits")
 
 
 def _observed(answer: object) -> Observed:

@@ -1,0 +1,223 @@
+"""A `protocols.interfaces.SimulatorWorker` over one BFCL child process.
+
+Promises: one batch at a time, within ``timeout_s`` of wall clock; a child that died or got stuck is
+replaced, at most once a batch; the sessions that it held are `Broken` until they are reset, and
+nothing is ever graded in their place. A child that was found dead before a batch costs that batch
+nothing but a start. What the child limits, and what it does not, is said in `coevolve.bfcl.child`.
+"""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import structlog
+
+import coevolve
+from coevolve.bfcl.frames import LENGTH_BYTES, Answers, answers_decoder, frame, length
+from protocols.config import SimulatorConfig
+from protocols.errors import SimulatorError
+from protocols.simulation import Act, Broken, Command, Ready, Release, Reply
+
+START_S = 60.0
+"""Wall clock for a child to load the simulators; a second or less on an idle machine."""
+
+LAST_WORDS_BYTES = 2000
+
+log = structlog.get_logger()
+
+
+class Child:
+    """One live child process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._last_words = b""
+        self._listening = asyncio.create_task(self._listen())
+        self.cpu_s = 0.0
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is not known to have ended."""
+        return self._process.returncode is None
+
+    async def read(self, limit_s: float) -> tuple[Reply, ...]:
+        """Return the next answers. Raises SimulatorError."""
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(limit_s):
+                prefix = await self._process.stdout.readexactly(LENGTH_BYTES)
+                content = await self._process.stdout.readexactly(length(prefix))
+            answers: Answers = answers_decoder.decode(content)
+        except TimeoutError as error:
+            raise SimulatorError(f"no answer from the child within {limit_s} s") from error
+        except asyncio.IncompleteReadError as error:
+            raise SimulatorError(f"the child ended{await self._ending()}") from error
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise SimulatorError(f"the child does not keep to the protocol: {error}") from error
+        self.cpu_s = answers.cpu_s
+        return answers.replies
+
+    async def exchange(self, commands: Sequence[Command], limit_s: float) -> tuple[Reply, ...]:
+        """Carry out one batch. Raises SimulatorError."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(_framed(commands))
+            async with asyncio.timeout(limit_s):
+                await self._process.stdin.drain()
+                replies = await self.read(limit_s)
+        except TimeoutError as error:
+            raise SimulatorError(f"the child reads nothing for {limit_s} s") from error
+        except ConnectionError as error:
+            raise SimulatorError(f"the child ended{await self._ending()}") from error
+        if len(replies) != len(commands):
+            raise SimulatorError(f"{len(replies)} answers from the child to {len(commands)} calls")
+        return replies
+
+    async def kill(self) -> None:
+        """End the process and wait until it is gone."""
+        if self.alive:
+            self._process.kill()
+        await self._process.wait()
+        self._listening.cancel()
+
+    async def _listen(self) -> None:
+        """Keep the end of what the child writes to standard error."""
+        assert self._process.stderr is not None
+        while content := await self._process.stderr.read(LAST_WORDS_BYTES):
+            self._last_words = (self._last_words + content)[-LAST_WORDS_BYTES:]
+
+    async def _ending(self) -> str:
+        code = await self._process.wait()
+        await asyncio.wait([self._listening], timeout=1.0)
+        lines = self._last_words.decode(errors="replace").strip().splitlines()
+        return f" with status {code}" + (f": {lines[-1]}" if lines else "")
+
+
+class BfclWorker:
+    """Sessions of BFCL's simulators in a child process; starts it with the first batch."""
+
+    restarts: int
+    """Children that had to be replaced."""
+
+    last_error: str
+    """What was wrong with the last of them; empty where there was none."""
+
+    def __init__(self, config: SimulatorConfig) -> None:
+        self._config = config
+        self._child: Child | None = None
+        self._ended_cpu_s = 0.0
+        self._turn = asyncio.Lock()
+        self._closed = False
+        self.restarts = 0
+        self.last_error = ""
+
+    @property
+    def pid(self) -> int:
+        """Process id of the child; 0 where none runs."""
+        return self._child.pid if self._child is not None and self._child.alive else 0
+
+    async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
+        """Carry out ``commands`` in order; see `protocols.interfaces.SimulatorWorker`."""
+        async with self._turn:
+            try:
+                child = await self._living()
+                return await child.exchange(commands, self._config.timeout_s)
+            except SimulatorError as error:
+                await self._drop(str(error))
+                return [_lost(command, str(error)) for command in commands]
+            except asyncio.CancelledError:
+                await self._drop("a batch was cancelled")
+                raise
+
+    async def close(self) -> None:
+        """End the child; later batches are `Broken`."""
+        self._closed = True
+        await self._end()
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of all children, as of their last answers."""
+        return self._ended_cpu_s + (self._child.cpu_s if self._child is not None else 0.0)
+
+    async def _living(self) -> Child:
+        if self._child is not None and not self._child.alive:
+            await self._drop("the child ended between two batches")
+        if self._child is None:
+            self._child = await self._start()
+        return self._child
+
+    async def _start(self) -> Child:
+        if self._closed:
+            raise SimulatorError("the simulator is closed")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "coevolve.bfcl.child"),
+                *("--parent", str(os.getpid())),
+                *("--memory-mb", str(self._config.memory_mb)),
+                *("--batch-s", str(self._config.timeout_s)),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=_environment(),
+                start_new_session=True,  # an interrupt at the terminal is for the parent to handle
+            )
+        except OSError as error:
+            raise SimulatorError(f"the child cannot be started: {error}") from error
+        child = Child(process)
+        try:
+            await child.read(START_S)
+        except BaseException:
+            await child.kill()
+            raise
+        return child
+
+    async def _drop(self, reason: str) -> None:
+        if self._closed:
+            return
+        self.restarts += 1
+        self.last_error = reason
+        log.warning("simulator_child_lost", reason=reason, restarts=self.restarts)
+        await self._end()
+
+    async def _end(self) -> None:
+        if self._child is not None:
+            child, self._child = self._child, None
+            self._ended_cpu_s += child.cpu_s
+            await child.kill()
+
+
+def _environment() -> dict[str, str]:
+    """Return all that a child gets to know: no keys, and the same order of sets in every child."""
+    return {
+        "PYTHONPATH": str(Path(coevolve.__file__).parent.parent),
+        "PYTHONHASHSEED": "0",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+    }
+
+
+def _framed(commands: Sequence[Command]) -> bytes:
+    try:
+        return frame(tuple(commands))
+    except UnicodeEncodeError:
+        return frame(tuple(map(_printable, commands)))
+
+
+def _printable(command: Command) -> Command:
+    """Replace what UTF-8 cannot carry in a policy's text."""
+    if isinstance(command, Act):
+        text = command.text.encode(errors="replace").decode()
+        return msgspec.structs.replace(command, text=text)
+    return command
+
+
+def _lost(command: Command, reason: str) -> Reply:
+    return Ready() if isinstance(command, Release) else Broken(reason=reason)

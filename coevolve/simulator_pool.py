@@ -1,0 +1,154 @@
+"""The simulator pool as a rollout sees it: sessions spread over workers, commands in batches.
+
+A session stays with the worker that opened it. While a worker is busy with one batch, the commands
+for it gather, and together form the next: back-pressure decides the size of a batch, not a timer.
+So at low load a command waits for nothing, and at high load the price of a remote call is shared.
+
+A new session goes where the fewest are open. A worker whose last batches were broken altogether
+counts as having more, twice as many for each such batch in a row, so that a dead worker does not
+attract everything by being empty, and is still tried from time to time.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from protocols.errors import SimulatorError
+from protocols.interfaces import SimulatorWorker
+from protocols.simulation import (
+    Act,
+    Broken,
+    Command,
+    Failed,
+    Grade,
+    Observed,
+    Passed,
+    Ready,
+    Release,
+    Reply,
+    Reset,
+    Verdict,
+)
+from protocols.tasks import TaskBody
+
+MAX_BATCH = 256
+MAX_PENALTY = 2**10
+
+
+class SimulatorPool:
+    """A `protocols.interfaces.Simulator` over a few `SimulatorWorker`s."""
+
+    def __init__(self, workers: Sequence[SimulatorWorker], max_batch: int = MAX_BATCH) -> None:
+        if not workers:
+            raise ValueError("a simulator pool needs at least one worker")
+        self._lanes = [_Lane(worker, max_batch) for worker in workers]
+        self._lane_of: dict[str, _Lane] = {}
+
+    async def reset(self, session: str, task: TaskBody) -> None:
+        """Open a session on a fresh world. Raises SimulatorError."""
+        lane = self._lane_of.get(session)
+        if lane is None:
+            lane = min(self._lanes, key=_Lane.load)
+            self._lane_of[session] = lane
+            lane.sessions += 1
+        await self._ask(lane, Reset(session=session, task=task))
+
+    async def act(self, session: str, text: str) -> Observed:
+        """Carry out one call. Raises SimulatorError."""
+        reply = await self._ask(self._lane(session), Act(session=session, text=text))
+        if not isinstance(reply, Observed):
+            raise _out_of_place(reply)
+        return reply
+
+    async def grade(self, session: str) -> Verdict:
+        """End the turn and compare it with the reference. Raises SimulatorError."""
+        reply = await self._ask(self._lane(session), Grade(session=session))
+        if not isinstance(reply, Passed | Failed):
+            raise _out_of_place(reply)
+        return reply
+
+    async def release(self, session: str) -> None:
+        """Forget the session."""
+        lane = self._lane_of.get(session)
+        if lane is not None:
+            self._unpin(session)
+            await lane.ask(Release(session=session))
+
+    def _lane(self, session: str) -> "_Lane":
+        lane = self._lane_of.get(session)
+        if lane is None:
+            raise SimulatorError(f"session {session} is not open")
+        return lane
+
+    async def _ask(self, lane: "_Lane", command: Reset | Act | Grade) -> Ready | Observed | Verdict:
+        reply = await lane.ask(command)
+        if isinstance(reply, Broken):
+            self._unpin(command.session)
+            raise SimulatorError(reply.reason)
+        return reply
+
+    def _unpin(self, session: str) -> None:
+        lane = self._lane_of.pop(session, None)
+        if lane is not None:
+            lane.sessions -= 1
+
+
+class _Lane:
+    """One worker and the commands on their way to it."""
+
+    def __init__(self, worker: SimulatorWorker, max_batch: int) -> None:
+        self._worker = worker
+        self._max_batch = max_batch
+        self._waiting: list[tuple[Command, asyncio.Future[Reply]]] = []
+        self._draining: asyncio.Task[None] | None = None
+        self._penalty = 0
+        self.sessions = 0
+
+    def load(self) -> int:
+        """Return how reluctant one should be to open another session here."""
+        return self.sessions + self._penalty
+
+    async def ask(self, command: Command) -> Reply:
+        """Send ``command`` with the next batch and return its reply."""
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting.append((command, reply))
+        if self._draining is None:
+            self._draining = asyncio.create_task(self._drain())
+        return await reply
+
+    async def _drain(self) -> None:
+        try:
+            while self._waiting:
+                batch = self._waiting[: self._max_batch]
+                del self._waiting[: self._max_batch]
+                self._deliver(batch, await self._execute([command for command, _ in batch]))
+        finally:
+            self._draining = None
+
+    async def _execute(self, commands: list[Command]) -> Sequence[Reply]:
+        """Return one reply per command, whatever the worker does."""
+        try:
+            replies = await self._worker.execute(commands)
+        except Exception as error:  # noqa: BLE001 -- a worker never raises; if it does, nobody hangs
+            replies = [Broken(reason=f"the simulator worker raised {error!r}")] * len(commands)
+        if len(replies) != len(commands):
+            reason = f"{len(replies)} replies from the worker to {len(commands)} commands"
+            replies = [Broken(reason=reason)] * len(commands)
+        return replies
+
+    def _deliver(
+        self, batch: list[tuple[Command, asyncio.Future[Reply]]], replies: Sequence[Reply]
+    ) -> None:
+        telling = [
+            isinstance(reply, Broken)
+            for (command, _), reply in zip(batch, replies, strict=True)
+            if not isinstance(command, Release)
+        ]
+        if telling:
+            self._penalty = min(MAX_PENALTY, max(8, 2 * self._penalty)) if all(telling) else 0
+        for (_, waiting), reply in zip(batch, replies, strict=True):
+            if not waiting.done():  # whoever asked may have been cancelled
+                waiting.set_result(reply)
+
+
+def _out_of_place(reply: Ready | Observed | Verdict) -> SimulatorError:
+    return SimulatorError(f"the simulator worker gave an answer out of place: {reply!r}")
