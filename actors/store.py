@@ -1,0 +1,199 @@
+"""The journal as a Ray actor: both ends of the wire, no behaviour of its own.
+
+Calls in flight while the actor restarts are repeated by Ray; their receipts keep them from being
+carried out twice.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import ray
+from ray.actor import ActorProxy
+from ray.exceptions import RayTaskError
+
+from coevolve.journal import Journal
+from coevolve.local_store import LocalStore
+from protocols.config import StoreConfig
+from protocols.errors import CoevolveError
+from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
+
+STORE_NAME = "store"
+"""The actor's name inside the run's Ray namespace: how ``attach`` finds what ``launch`` started."""
+
+CONCURRENT_CALLS = 10_000
+"""Most of them are takes and waits that wait."""
+
+
+class StoreShell:
+    """Gives the journal in ``folder`` its one writing process."""
+
+    def __init__(self, folder: Path, config: StoreConfig) -> None:
+        journal = Journal.open(
+            folder,
+            durability=config.durability,
+            map_size_bytes=config.map_size_gb << 30,
+            retain_bytes=int(config.retain_gb * (1 << 30)),
+        )
+        self._store = LocalStore(journal)
+        self._journal = journal
+
+    @ray.method
+    async def append(self, request: Append) -> tuple[int, ...]:
+        """Forward."""
+        return await self._store.append(request)
+
+    @ray.method
+    async def take(self, request: Take) -> Sequence[StoredRecord]:
+        """Forward."""
+        return await self._store.take(request)
+
+    @ray.method
+    async def complete(self, request: Complete) -> tuple[int, ...]:
+        """Forward."""
+        return await self._store.complete(request)
+
+    @ray.method
+    async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
+        """Forward."""
+        return await self._store.wait(topics, after, wait_s)
+
+    @ray.method
+    async def checkpoint(self, path: Path) -> None:
+        """Forward."""
+        await self._store.checkpoint(path)
+
+    @ray.method
+    async def statistics(self) -> JournalStatistics:
+        """Forward."""
+        return await self._store.statistics()
+
+    @ray.method
+    async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
+        """Forward."""
+        return await self._store.read(sequences)
+
+    @ray.method
+    async def scan(self, topic: str, after: int, limit: int) -> Sequence[StoredRecord]:
+        """Forward."""
+        return await self._store.scan(topic, after, limit)
+
+    @ray.method
+    async def last(self, topic: str) -> StoredRecord | None:
+        """Forward."""
+        return await self._store.last(topic)
+
+    @ray.method
+    async def find(self, index: str, key: str, limit: int) -> Sequence[StoredRecord]:
+        """Forward."""
+        return await self._store.find(index, key, limit)
+
+    @ray.method
+    async def pid(self) -> int:
+        """Return the process that writes the journal."""
+        return os.getpid()
+
+    @ray.method
+    async def close(self) -> None:
+        """Answer what was asked and let go of the folder; later calls raise JournalError."""
+        self._journal.close()
+
+
+StoreActor = ray.remote(
+    num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=CONCURRENT_CALLS
+)(StoreShell)
+
+
+def running_store() -> "ActorProxy[StoreShell]":
+    """Return the store of the run that this process is attached to."""
+    return cast("ActorProxy[StoreShell]", ray.get_actor(STORE_NAME))
+
+
+class RemoteStore:
+    """The callers' end: a ``protocols.interfaces.Store``."""
+
+    def __init__(self, actor: "ActorProxy[StoreShell]") -> None:
+        self._actor = actor
+
+    async def append(self, request: Append) -> tuple[int, ...]:
+        """Add records and return their sequences. Raises JournalFullError."""
+        try:
+            return await self._actor.append.remote(request)
+        except RayTaskError as error:
+            raise _as_raised(error) from None
+
+    async def take(self, request: Take) -> Sequence[StoredRecord]:
+        """Return leased records, oldest first; empty where ``wait_s`` passed without any."""
+        try:
+            return await self._actor.take.remote(request)
+        except RayTaskError as error:
+            raise _as_raised(error) from None
+
+    async def complete(self, request: Complete) -> tuple[int, ...]:
+        """Finish records and return the outputs' sequences. Raises LeaseLostError."""
+        try:
+            return await self._actor.complete.remote(request)
+        except RayTaskError as error:
+            raise _as_raised(error) from None
+
+    async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
+        """Return the newest sequence among ``topics`` once it exceeds ``after``, or in time."""
+        try:
+            return await self._actor.wait.remote(topics, after, wait_s)
+        except RayTaskError as error:
+            raise _as_raised(error) from None
+
+    async def checkpoint(self, path: Path) -> None:
+        """Copy the journal into the new folder ``path`` of the store's machine."""
+        try:
+            await self._actor.checkpoint.remote(path)
+        except RayTaskError as error:
+            raise _as_raised(error) from None
+
+    async def statistics(self) -> JournalStatistics:
+        """Count what the journal holds."""
+        try:
+            return await self._actor.statistics.remote()
+        except RayTaskError as error:
+            raise _as_raised(error) from None
+
+
+class RemoteReader:
+    """A ``protocols.interfaces.Reader`` for machines other than the store's."""
+
+    def __init__(self, actor: "ActorProxy[StoreShell]") -> None:
+        self._actor = actor
+
+    async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
+        """Return these records in this order. Raises JournalError where one is gone."""
+        try:
+            return await self._actor.read.remote(sequences)
+        except RayTaskError as error:
+            raise _as_raised(error) from None
+
+    async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
+        """Return the oldest ``limit`` records of ``topic`` beyond sequence ``after``."""
+        try:
+            return await self._actor.scan.remote(topic, after, limit)
+        except RayTaskError as error:
+            raise _as_raised(error) from None
+
+    async def last(self, topic: str) -> StoredRecord | None:
+        """Return the newest record of ``topic``, or None where there is none."""
+        try:
+            return await self._actor.last.remote(topic)
+        except RayTaskError as error:
+            raise _as_raised(error) from None
+
+    async def find(self, index: str, key: str, limit: int = 1000) -> Sequence[StoredRecord]:
+        """Return the oldest ``limit`` records that carry the index key."""
+        try:
+            return await self._actor.find.remote(index, key, limit)
+        except RayTaskError as error:
+            raise _as_raised(error) from None
+
+
+def _as_raised(error: RayTaskError) -> Exception:
+    """Return what the actor raised, where it is one of ours; Ray's own otherwise."""
+    return error.cause if isinstance(error.cause, CoevolveError) else error

@@ -1,0 +1,175 @@
+"""Messages as records and back: the topic is the message's tag, the body its msgpack.
+
+Unknown fields are passed over and missing ones take their defaults, so a journal outlives small
+changes of its messages.
+
+What `Reader.find` finds under each index:
+
+| index                  | messages               | key                                      |
+|------------------------|------------------------|------------------------------------------|
+| `TASKS_BY_ID`          | Task                   | `task_id`                                |
+| `TASKS_BY_SIGNAL`      | Task, synthesized      | `signal_id` that it descends from        |
+| `REQUESTS_BY_GROUP`    | RolloutRequest         | `group_id`                               |
+| `ROLLOUTS_BY_TASK`     | Rollout, VoidRollout   | `task_id`                                |
+| `ROLLOUTS_BY_GROUP`    | Rollout, VoidRollout   | `group_id`                               |
+| `ROLLOUTS_BY_VERSION`  | Rollout                | `version_min`                            |
+| `DISCARDS_BY_GROUP`    | GroupDiscarded         | `group_id`                               |
+| `STEPS_BY_NUMBER`      | StepReport             | `step`                                   |
+| `VERSIONS_BY_NUMBER`   | PolicyVersion          | `version`                                |
+| `CHECKPOINTS_BY_STEP`  | Checkpoint             | `step`                                   |
+| `EVALUATIONS_BY_VERSION` | Evaluation           | `version`                                |
+| `SIGNALS_BY_ID`        | Signal                 | `signal_id`                              |
+| `SIGNALS_BY_KIND`      | Signal                 | `kind`                                   |
+| `SIGNALS_BY_TASK`      | Signal about a task    | `task_id`                                |
+| `CANDIDATES_BY_ID`     | Candidate              | `candidate_id`                           |
+| `CANDIDATES_BY_SIGNAL` | Candidate              | `signal_id`                              |
+| `VERDICTS_BY_CANDIDATE` | CandidateVerdict      | `candidate_id`                           |
+| `CALLS_BY_SIGNAL`      | ModelCall              | `signal_id`                              |
+
+Numbers stand in keys as decimal text.
+"""
+
+from typing import TypeVar, cast, get_args
+
+import msgspec
+
+from protocols.errors import JournalError
+from protocols.evolution import Candidate, CandidateVerdict, ModelCall, OnTask, Signal
+from protocols.journal import Message, Record, StoredRecord
+from protocols.learning import Checkpoint, Evaluation, GroupDiscarded, PolicyVersion, StepReport
+from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
+from protocols.tasks import Synthesized, Task
+
+TASKS_BY_ID = "tasks_by_id"
+TASKS_BY_SIGNAL = "tasks_by_signal"
+REQUESTS_BY_GROUP = "requests_by_group"
+ROLLOUTS_BY_TASK = "rollouts_by_task"
+ROLLOUTS_BY_GROUP = "rollouts_by_group"
+ROLLOUTS_BY_VERSION = "rollouts_by_version"
+DISCARDS_BY_GROUP = "discards_by_group"
+STEPS_BY_NUMBER = "steps_by_number"
+VERSIONS_BY_NUMBER = "versions_by_number"
+CHECKPOINTS_BY_STEP = "checkpoints_by_step"
+EVALUATIONS_BY_VERSION = "evaluations_by_version"
+SIGNALS_BY_ID = "signals_by_id"
+SIGNALS_BY_KIND = "signals_by_kind"
+SIGNALS_BY_TASK = "signals_by_task"
+CANDIDATES_BY_ID = "candidates_by_id"
+CANDIDATES_BY_SIGNAL = "candidates_by_signal"
+VERDICTS_BY_CANDIDATE = "verdicts_by_candidate"
+CALLS_BY_SIGNAL = "calls_by_signal"
+
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def topic_of(kind: type[msgspec.Struct]) -> str:
+    """Return the topic of a kind of message."""
+    return cast("str", kind.__struct_config__.tag)
+
+
+TOPICS = tuple(topic_of(kind) for kind in get_args(Message))
+"""Every topic that the journal may hold."""
+
+_decoders = {topic_of(kind): msgspec.msgpack.Decoder(kind) for kind in get_args(Message)}
+
+
+def encode(message: Message) -> Record:
+    """Return ``message`` as a record."""
+    return Record(topic=topic_of(type(message)), body=_encoder.encode(message), keys=_keys(message))
+
+
+def decode(record: StoredRecord) -> Message:
+    """Return the message in ``record``. Raises JournalError where it cannot be one."""
+    decoder = _decoders.get(record.topic)
+    if decoder is None:
+        raise JournalError(
+            f"record {record.sequence} has topic {record.topic!r}, which this version does not "
+            f"know ({', '.join(TOPICS)}); read the journal with the version that wrote it"
+        )
+    try:
+        return cast("Message", decoder.decode(record.body))
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise JournalError(
+            f"record {record.sequence} of topic {record.topic!r} cannot be read: {error}; read "
+            "the journal with the version that wrote it"
+        ) from error
+
+
+def decode_as(record: StoredRecord, kind: type[Kind]) -> Kind:
+    """Return the message in ``record``, which has to be a ``kind``. Raises JournalError."""
+    message = decode(record)
+    if not isinstance(message, kind):
+        raise JournalError(
+            f"record {record.sequence} needs topic {topic_of(kind)!r} and has {record.topic!r}; "
+            "the sequence was taken from somewhere else"
+        )
+    return message
+
+
+def _keys(message: Message) -> tuple[tuple[str, str], ...]:
+    match message:
+        case Rollout() | VoidRollout() | RolloutRequest() | GroupDiscarded():
+            return _rollout_keys(message)
+        case StepReport() | PolicyVersion() | Checkpoint() | Evaluation():
+            return _learning_keys(message)
+        case Task() | Signal() | Candidate() | CandidateVerdict() | ModelCall():
+            return _evolution_keys(message)
+        case _:
+            return ()
+
+
+def _rollout_keys(
+    message: Rollout | VoidRollout | RolloutRequest | GroupDiscarded,
+) -> tuple[tuple[str, str], ...]:
+    match message:
+        case Rollout():
+            return (
+                (ROLLOUTS_BY_TASK, message.task_id),
+                (ROLLOUTS_BY_GROUP, message.group_id),
+                (ROLLOUTS_BY_VERSION, str(message.version_min)),
+            )
+        case VoidRollout():
+            return (ROLLOUTS_BY_TASK, message.task_id), (ROLLOUTS_BY_GROUP, message.group_id)
+        case RolloutRequest():
+            return ((REQUESTS_BY_GROUP, message.group_id),)
+        case GroupDiscarded():
+            return ((DISCARDS_BY_GROUP, message.group_id),)
+
+
+def _learning_keys(
+    message: StepReport | PolicyVersion | Checkpoint | Evaluation,
+) -> tuple[tuple[str, str], ...]:
+    match message:
+        case StepReport():
+            return ((STEPS_BY_NUMBER, str(message.step)),)
+        case PolicyVersion():
+            return ((VERSIONS_BY_NUMBER, str(message.version)),)
+        case Checkpoint():
+            return ((CHECKPOINTS_BY_STEP, str(message.step)),)
+        case Evaluation():
+            return ((EVALUATIONS_BY_VERSION, str(message.version)),)
+
+
+def _evolution_keys(
+    message: Task | Signal | Candidate | CandidateVerdict | ModelCall,
+) -> tuple[tuple[str, str], ...]:
+    match message:
+        case Task(origin=Synthesized(signal_id=signal_id)):
+            return (TASKS_BY_ID, message.task_id), (TASKS_BY_SIGNAL, signal_id)
+        case Task():
+            return ((TASKS_BY_ID, message.task_id),)
+        case Signal():
+            keys = (SIGNALS_BY_ID, message.signal_id), (SIGNALS_BY_KIND, message.kind)
+            about = message.about
+            return (*keys, (SIGNALS_BY_TASK, about.task_id)) if isinstance(about, OnTask) else keys
+        case Candidate():
+            return (
+                (CANDIDATES_BY_ID, message.candidate_id),
+                (CANDIDATES_BY_SIGNAL, message.signal_id),
+            )
+        case CandidateVerdict():
+            return ((VERDICTS_BY_CANDIDATE, message.candidate_id),)
+        case ModelCall():
+            return ((CALLS_BY_SIGNAL, message.signal_id),)

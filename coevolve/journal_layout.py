@@ -1,0 +1,217 @@
+"""What lies in the journal's file: its tables, and how records, places and receipts are packed.
+
+One LMDB environment, `data.mdb` in the journal's folder, with these tables:
+
+| table       | key                    | value                                                    |
+|-------------|------------------------|----------------------------------------------------------|
+| `records`   | sequence               | head (time, lengths), topic, index keys, body            |
+| `index`     | topic or (index, key)  | sequences, ascending                                     |
+| `topics`    | topic                  | records appended, records evicted, bytes held            |
+| `consumers` | consumer, topic        | cursor (all up to it are finished), records finished     |
+| `acks`      | consumer, topic        | sequences beyond the cursor that are finished, ascending |
+| `seats`     | consumer, member       | incarnations that sat here, the newest last              |
+| `producers` | producer               | last counter and the sequences that its write was given  |
+| `meta`      | name                   | format version; last sequence given out                  |
+
+Integers are little-endian (as are the columns inside the bodies), and sequences are LMDB integer
+keys, appended in order: pages fill completely instead of half. A record carries its index keys,
+because evicting it has to find its index entries.
+"""
+
+import hashlib
+import struct
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+import lmdb
+import msgspec
+
+from protocols.errors import JournalError
+from protocols.journal import Record, StoredRecord
+
+if TYPE_CHECKING:
+    from lmdb import _Database as Table  # pyright: ignore[reportPrivateUsage]
+
+FORMAT = 1
+"""Raised with every change to this file that an older reader would misread."""
+
+DATA_FILE = "data.mdb"
+FORMAT_KEY = b"format"
+LAST_KEY = b"last_sequence"
+MAX_DBS = 16
+MAX_READERS = 1024
+
+MAX_NAME_BYTES = 200
+"""Of a topic, consumer, member, producer or index: LMDB keys end at 511 bytes."""
+
+_MAX_KEY_BYTES = 256
+_HEAD = struct.Struct("<qBI")
+_PAIR = struct.Struct("<QQ")
+_TRIPLE = struct.Struct("<QQQ")
+_KEYS = msgspec.msgpack.Decoder(list[bytes])
+_NAMES = msgspec.msgpack.Decoder(list[str])
+_encode = msgspec.msgpack.encode
+
+
+class Tables(NamedTuple):
+    """Handles of all tables."""
+
+    records: "Table"
+    index: "Table"
+    topics: "Table"
+    consumers: "Table"
+    acks: "Table"
+    seats: "Table"
+    producers: "Table"
+    meta: "Table"
+
+
+def open_tables(env: lmdb.Environment, *, create: bool) -> Tables:
+    """Return the tables of an environment; with ``create`` make those that do not exist."""
+    sequences = {"dupsort": True, "dupfixed": True, "integerdup": True, "create": create}
+    return Tables(
+        records=env.open_db(b"records", integerkey=True, create=create),
+        index=env.open_db(b"index", **sequences),
+        topics=env.open_db(b"topics", create=create),
+        consumers=env.open_db(b"consumers", create=create),
+        acks=env.open_db(b"acks", **sequences),
+        seats=env.open_db(b"seats", create=create),
+        producers=env.open_db(b"producers", create=create),
+        meta=env.open_db(b"meta", create=create),
+    )
+
+
+def sequence_key(sequence: int) -> bytes:
+    """Return a sequence as LMDB's integer keys want it."""
+    return sequence.to_bytes(8, "little")
+
+
+def sequence_of(key: bytes | memoryview) -> int:
+    """Return the sequence that ``key`` stands for."""
+    return int.from_bytes(key, "little")
+
+
+def pair_key(first: str, second: str) -> bytes:
+    """Return the key of a (consumer, topic) or (consumer, member) row."""
+    return first.encode() + b"\0" + second.encode()
+
+
+def unpair_key(key: bytes) -> tuple[str, str]:
+    """Return what `pair_key` was given."""
+    first, _, second = key.partition(b"\0")
+    return first.decode(), second.decode()
+
+
+def topic_key(topic: str) -> bytes:
+    """Return the index entry that lists a topic's records."""
+    return b"t" + topic.encode()
+
+
+def index_key(index: str, key: str) -> bytes:
+    """Return the index entry of (index, key); keys too long for LMDB stand there by digest."""
+    encoded = key.encode(errors="surrogatepass")
+    if len(encoded) > _MAX_KEY_BYTES:
+        encoded = b"\0" + hashlib.sha256(encoded).digest()
+    return b"k" + encode_name(index) + b"\0" + encoded
+
+
+class PackedRecord(NamedTuple):
+    """A record in the file's terms, made by whoever asks, so that the writer finds no fault."""
+
+    topic: str
+    entries: tuple[bytes, ...]
+    """Index entries, the topic's own first."""
+
+    lengths: tuple[int, int]
+    """Of the topic and of the packed index keys, in bytes."""
+
+    names: bytes
+    """The topic and the packed index keys."""
+
+    body: bytes
+
+    def value(self, time_ns: int) -> bytes:
+        """Return what stands for the record in the file."""
+        return b"".join((_HEAD.pack(time_ns, *self.lengths), self.names, self.body))
+
+
+def pack_record(record: Record) -> PackedRecord:
+    """Return ``record`` in the file's terms. Raises JournalError where a name is unusable."""
+    topic = encode_name(record.topic)
+    keys = list(dict.fromkeys(index_key(index, key) for index, key in record.keys))
+    packed = _encode(keys) if keys else b""
+    return PackedRecord(
+        topic=record.topic,
+        entries=(b"t" + topic, *keys),
+        lengths=(len(topic), len(packed)),
+        names=topic + packed,
+        body=record.body,
+    )
+
+
+def encode_name(name: str) -> bytes:
+    """Return a topic's, consumer's, member's, producer's or index's name as bytes."""
+    encoded = name.encode(errors="replace")
+    if not 0 < len(encoded) <= MAX_NAME_BYTES or b"\0" in encoded:
+        raise JournalError(
+            f"a name in the journal needs 1 to {MAX_NAME_BYTES} bytes without NUL, got "
+            f"{len(encoded)} bytes: {name[:40]!r}"
+        )
+    return encoded
+
+
+def unpack_record(sequence: int, value: bytes | memoryview) -> StoredRecord:
+    """Return a copy of a record; nothing in it refers to ``value``."""
+    time_ns, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
+    keys_at = _HEAD.size + topic_bytes
+    return StoredRecord(
+        sequence=sequence,
+        topic=str(value[_HEAD.size : keys_at], "utf-8"),
+        time_ns=time_ns,
+        body=bytes(value[keys_at + keys_bytes :]),
+    )
+
+
+def unpack_topic(value: bytes | memoryview) -> str:
+    """Return a record's topic without touching its body."""
+    _, topic_bytes, _ = _HEAD.unpack_from(value)
+    return str(value[_HEAD.size : _HEAD.size + topic_bytes], "utf-8")
+
+
+def unpack_keys(value: bytes | memoryview) -> list[bytes]:
+    """Return a record's index entries without touching its body."""
+    _, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
+    start = _HEAD.size + topic_bytes
+    return _KEYS.decode(value[start : start + keys_bytes]) if keys_bytes else []
+
+
+def pack_pair(first: int, second: int) -> bytes:
+    """Return a consumer's row."""
+    return _PAIR.pack(first, second)
+
+
+def unpack_pair(value: bytes | memoryview) -> tuple[int, int]:
+    """Return what `pack_pair` was given."""
+    first, second = _PAIR.unpack(value)
+    return first, second
+
+
+def pack_triple(first: int, second: int, third: int) -> bytes:
+    """Return a topic's or a producer's row."""
+    return _TRIPLE.pack(first, second, third)
+
+
+def unpack_triple(value: bytes | memoryview) -> tuple[int, int, int]:
+    """Return what `pack_triple` was given."""
+    first, second, third = _TRIPLE.unpack(value)
+    return first, second, third
+
+
+def pack_names(names: Iterable[str]) -> bytes:
+    """Return a seat's row."""
+    return _encode(list(names))
+
+
+def unpack_names(value: bytes | memoryview) -> list[str]:
+    """Return what `pack_names` was given."""
+    return _NAMES.decode(value)
