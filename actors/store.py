@@ -7,10 +7,10 @@ carried out twice.
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import ray
-from ray.actor import ActorProxy
+from ray.actor import ActorClass, ActorProxy
 from ray.exceptions import RayTaskError
 
 from coevolve.journal import Journal
@@ -100,7 +100,10 @@ class StoreShell:
         self._journal.close()
 
 
-StoreActor = ray.remote(
+_remote: Any = ray.remote
+"""Ray's types leave out ``max_concurrency``."""
+
+StoreActor: "ActorClass[StoreShell]" = _remote(
     num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=CONCURRENT_CALLS
 )(StoreShell)
 

@@ -5,7 +5,7 @@ One LMDB environment, `data.mdb` in the journal's folder, with these tables:
 | table       | key                    | value                                                    |
 |-------------|------------------------|----------------------------------------------------------|
 | `records`   | sequence               | head (time, lengths), topic, index keys, body            |
-| `index`     | topic or (index, key)  | sequences, ascending                                     |
+| `indexes`   | topic or (index, key)  | sequences, ascending                                     |
 | `topics`    | topic                  | records appended, records evicted, bytes held            |
 | `consumers` | consumer, topic        | cursor (all up to it are finished), records finished     |
 | `acks`      | consumer, topic        | sequences beyond the cursor that are finished, ascending |
@@ -57,7 +57,7 @@ class Tables(NamedTuple):
     """Handles of all tables."""
 
     records: "Table"
-    index: "Table"
+    indexes: "Table"
     topics: "Table"
     consumers: "Table"
     acks: "Table"
@@ -68,13 +68,16 @@ class Tables(NamedTuple):
 
 def open_tables(env: lmdb.Environment, *, create: bool) -> Tables:
     """Return the tables of an environment; with ``create`` make those that do not exist."""
-    sequences = {"dupsort": True, "dupfixed": True, "integerdup": True, "create": create}
+
+    def sequences(name: bytes) -> "Table":
+        return env.open_db(name, dupsort=True, dupfixed=True, integerdup=True, create=create)
+
     return Tables(
         records=env.open_db(b"records", integerkey=True, create=create),
-        index=env.open_db(b"index", **sequences),
+        indexes=sequences(b"indexes"),
         topics=env.open_db(b"topics", create=create),
         consumers=env.open_db(b"consumers", create=create),
-        acks=env.open_db(b"acks", **sequences),
+        acks=sequences(b"acks"),
         seats=env.open_db(b"seats", create=create),
         producers=env.open_db(b"producers", create=create),
         meta=env.open_db(b"meta", create=create),

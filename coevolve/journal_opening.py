@@ -8,8 +8,10 @@ the map is touched, because reading a mapped page beyond the end of a file kills
 import fcntl
 import os
 import struct
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, cast
 
 import lmdb
 import lmdb.verify
@@ -83,13 +85,16 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
     fresh = _is_fresh(folder / DATA_FILE)
     if not fresh:
         refuse_truncated(folder / DATA_FILE)
-    env = _open_environment(
-        folder,
-        map_size=map_size_bytes,
-        sync=durability == "power",
-        metasync=False,
-        max_spare_txns=1,
-    )
+    with _explained(folder):
+        env = lmdb.open(
+            str(folder),
+            map_size=map_size_bytes,
+            sync=durability == "power",
+            metasync=False,
+            max_dbs=MAX_DBS,
+            max_readers=MAX_READERS,
+            max_spare_txns=1,
+        )
     try:
         if fresh or env.stat()["entries"] == 0:
             tables = _create(env)
@@ -114,14 +119,17 @@ def open_for_reading(folder: Path) -> OpenedJournal:
             f"holds {DATA_FILE}"
         )
     refuse_truncated(file)
-    env = _open_environment(
-        folder,
-        map_size=max(read_meta(file).map_bytes, file.stat().st_size),
-        readonly=True,
-        create=False,
-        readahead=False,
-        max_spare_txns=1,
-    )
+    with _explained(folder):
+        env = lmdb.open(
+            str(folder),
+            map_size=max(read_meta(file).map_bytes, file.stat().st_size),
+            readonly=True,
+            create=False,
+            readahead=False,
+            max_dbs=MAX_DBS,
+            max_readers=MAX_READERS,
+            max_spare_txns=1,
+        )
     try:
         _refuse_other_format(env, folder)
         return OpenedJournal(env, open_tables(env, create=False))
@@ -154,11 +162,12 @@ def refuse_truncated(file: Path) -> None:
     so a short file is walked (without mapping it) before it is refused. Walking it beside a
     writer can fail by chance, hence the repetitions.
     """
+    needed = found = 0
     for _ in range(VERIFY_TRIES):
         meta = read_meta(file)
         needed = (meta.last_page + 1) * meta.page_bytes
         found = file.stat().st_size
-        if found >= needed or not lmdb.verify.verify(str(file)):
+        if found >= needed or _is_whole(file):
             return
     raise JournalFormatError(
         f"{file} needs {needed} bytes and has {found}: its end is missing; restore a checkpoint "
@@ -180,6 +189,14 @@ def _is_fresh(file: Path) -> bool:
     return not file.exists() or file.stat().st_size == 0
 
 
+def _is_whole(file: Path) -> bool:
+    try:
+        faults = cast("list[str]", lmdb.verify.verify(str(file)))
+    except lmdb.verify.VerifyError:
+        return False
+    return not faults
+
+
 def _parse_meta(page: bytes) -> MetaPage | None:
     if len(page) < _META_AT + _META.size:
         return None
@@ -189,9 +206,10 @@ def _parse_meta(page: bytes) -> MetaPage | None:
     return MetaPage(map_bytes, page_bytes, last_page, transaction)
 
 
-def _open_environment(folder: Path, **settings: int) -> lmdb.Environment:
+@contextmanager
+def _explained(folder: Path) -> Generator[None]:
     try:
-        return lmdb.open(str(folder), max_dbs=MAX_DBS, max_readers=MAX_READERS, **settings)
+        yield
     except (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError) as error:
         raise JournalFormatError(
             f"{folder / DATA_FILE} is not a file that LMDB 0.9 can read ({error}); restore a "

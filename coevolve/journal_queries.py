@@ -1,6 +1,6 @@
 """Questions to one consistent state of the journal, answered with copies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 
 import lmdb
@@ -49,7 +49,7 @@ class Snapshot:
 
     def newest(self, topic: str) -> int:
         """Return the newest sequence of ``topic``, 0 where there is none."""
-        cursor = self._txn.cursor(self._tables.index)
+        cursor = self._txn.cursor(self._tables.indexes)
         found = cursor.set_key(topic_key(topic)) and cursor.last_dup()
         while found:
             sequence = sequence_of(cursor.value())
@@ -67,7 +67,7 @@ class Snapshot:
 
     def sequences(self, entry: bytes, after: int) -> Iterator[int]:
         """Yield the sequences beyond ``after`` under one index entry, ascending."""
-        cursor = self._txn.cursor(self._tables.index)
+        cursor = self._txn.cursor(self._tables.indexes)
         if cursor.set_range_dup(entry, sequence_key(after + 1)):
             for value in cursor.iternext_dup(keys=False, values=True):
                 sequence = sequence_of(value)
@@ -96,7 +96,7 @@ class Snapshot:
 
 
 @contextmanager
-def snapshot(env: lmdb.Environment, tables: Tables, through: int) -> Iterator[Snapshot]:
+def snapshot(env: lmdb.Environment, tables: Tables, through: int) -> Generator[Snapshot]:
     """Open one consistent state for reading; no record beyond ``through`` is seen."""
     with env.begin(buffers=True) as txn:
         yield Snapshot(txn, tables, through)

@@ -6,7 +6,7 @@ the map. Each answer is one consistent state; `snapshot` gives several answers a
 Use a reader from one thread at a time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
@@ -70,7 +70,7 @@ class JournalReader:
             return state.find(index, key, limit)
 
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
+    def snapshot(self) -> Generator[Snapshot]:
         """Open one consistent state; as long as it is open the file cannot reuse old pages."""
         env, tables = self._map.env, self._map.tables
         try:

@@ -110,7 +110,7 @@ class WriteTransaction:
         """Put everything that the requests left in memory; then only the commit is missing."""
         if self._records:
             _put_all(self._txn.cursor(self._tables.records), self._records)
-            _put_all(self._txn.cursor(self._tables.index), self._entries)
+            _put_all(self._txn.cursor(self._tables.indexes), self._entries)
             last = sequence_key(self._state.last)
             self._txn.put(LAST_KEY, last, db=self._tables.meta)
         for topic, place in self._places.values():
@@ -182,7 +182,7 @@ class WriteTransaction:
 
     def _advance(self, topic: str, place: Place) -> None:
         """Move the cursor over what is finished without a gap; keep the rest as single rows."""
-        cursor = self._txn.cursor(self._tables.index)
+        cursor = self._txn.cursor(self._tables.indexes)
         if cursor.set_range_dup(topic_key(topic), sequence_key(place.cursor + 1)):
             for value in cursor.iternext_dup(keys=False, values=True):
                 sequence = sequence_of(value)
@@ -215,7 +215,7 @@ class WriteTransaction:
         return evicted
 
     def _oldest(self, through: dict[str, int]) -> Iterator[tuple[int, str]]:
-        cursor = self._txn.cursor(self._tables.index)
+        cursor = self._txn.cursor(self._tables.indexes)
         for topic, finished in through.items():
             if cursor.set_key(topic_key(topic)) and sequence_of(cursor.value()) <= finished:
                 yield sequence_of(cursor.value()), topic
@@ -226,7 +226,7 @@ class WriteTransaction:
         if value is None:
             raise JournalError(f"record {sequence} is in the index of {topic!r} and nowhere else")
         for entry in (topic_key(topic), *unpack_keys(value)):
-            self._txn.delete(entry, key, db=self._tables.index)
+            self._txn.delete(entry, key, db=self._tables.indexes)
         totals = self._state.count(topic)
         totals.evicted += 1
         totals.size_bytes -= len(value)

@@ -4,7 +4,7 @@ The store actor runs on this, and so do the tests and the loop in one process.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -95,7 +95,7 @@ class LocalStore:
             return state.find(index, key, limit)
 
     @contextmanager
-    def _woken_by(self, topics: Sequence[str]) -> Iterator[asyncio.Event]:
+    def _woken_by(self, topics: Sequence[str]) -> Generator[asyncio.Event]:
         """Give an event that news about ``topics`` (all where empty) sets."""
         self._loop = asyncio.get_running_loop()
         news = asyncio.Event()
