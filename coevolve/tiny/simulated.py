@@ -1,11 +1,12 @@
-"""Plays a conversation in this process: carries out reference calls and looks around."""
+"""Simulators in this process: what tasks are drawn with, and what the build scores with."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from coevolve.bfcl.session import World
+from coevolve.bfcl.session import Session, World
 from coevolve.tiny.slots import Place
-from protocols.tasks import ToolTask
+from protocols.simulation import Observed, Verdict
+from protocols.tasks import TaskBody, ToolTask
 
 CLASS = "GorillaFileSystem"
 
@@ -41,3 +42,26 @@ def _place(folder: Any, *, has_parent: bool) -> Place:
         else:
             files[name] = item.content
     return Place(files=files, folders=folders, has_parent=has_parent)
+
+
+class InProcessSimulator:
+    """A `protocols.interfaces.Simulator` without processes or limits, for trusted tasks."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, Session] = {}
+
+    async def reset(self, session: str, task: TaskBody) -> None:
+        """Open a session on a fresh world."""
+        self._sessions[session] = Session(task)
+
+    async def act(self, session: str, text: str) -> Observed:
+        """Carry out one call."""
+        return self._sessions[session].act(text)
+
+    async def grade(self, session: str) -> Verdict:
+        """End the turn and compare it with the reference."""
+        return self._sessions[session].grade()
+
+    async def release(self, session: str) -> None:
+        """Forget the session."""
+        self._sessions.pop(session, None)
