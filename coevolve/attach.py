@@ -23,8 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.part import RemotePart
-from actors.store import RemoteStore
+from actors.store import STORE_NAME, RemoteStore
 from coevolve import assembly, run_directory
+from coevolve.codec import TOPICS as KNOWN_TOPICS
 from coevolve.codec import decode, encode
 from coevolve.display import success_table
 from coevolve.progress import TOPICS, Progress
@@ -123,9 +124,8 @@ async def tail(
 ) -> None:
     """Print the newest ``count`` records of ``topic``, and with ``follow`` all that come."""
     reader = assembly.reader(directory.path)
-    known = sorted(msgspec_tags())
-    if topic not in known:
-        raise RunError(f"there is no topic {topic!r}; topics: {', '.join(known)}")
+    if topic not in KNOWN_TOPICS:
+        raise RunError(f"there is no topic {topic!r}; topics: {', '.join(KNOWN_TOPICS)}")
     newest = 0
     recent: list[Any] = []
     while page := await reader.scan(topic, after=newest, limit=PAGE):
@@ -204,21 +204,14 @@ def attached(directory: RunDirectory) -> Iterator[LiveRun]:
             for entry in ray.util.list_named_actors(all_namespaces=True)
             if entry["namespace"] == identity.namespace
         ]
-        if "store" not in names:
+        if STORE_NAME not in names:
             raise nothing
         yield LiveRun(
-            store=RemoteStore(ray.get_actor("store")),
-            parts=[RemotePart(n, ray.get_actor(n)) for n in sorted(names) if n != "store"],
+            store=RemoteStore(ray.get_actor(STORE_NAME)),
+            parts=[RemotePart(n, ray.get_actor(n)) for n in sorted(names) if n != STORE_NAME],
         )
     finally:
         ray.shutdown()
-
-
-def msgspec_tags() -> set[str]:
-    """Return every topic of the journal."""
-    kinds = msgspec.inspect.type_info(Message)
-    assert isinstance(kinds, msgspec.inspect.UnionType)
-    return {str(kind.tag) for kind in kinds.types if isinstance(kind, msgspec.inspect.StructType)}
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:

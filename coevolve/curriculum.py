@@ -6,6 +6,7 @@ The n-th group is a function of the run's seed and n alone: a curriculum that is
 the group that it would have asked for.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from coevolve.codec import decode_as
 from coevolve.config import most_groups_in_flight
 from coevolve.mailbox import Mailbox
 from coevolve.standing import Standing
+from coevolve.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus, RunResumed, RunStarted
 from protocols.interfaces import Reader, Store, TaskSource
@@ -43,7 +45,7 @@ class Curriculum:
             lease_s=config.store.lease_s,
         )
         self._standing = Standing("curriculum")
-        self._stopped = False
+        self._stopping = asyncio.Event()
         self._issued = 0
         self._consumed = 0
         self._steps = 0
@@ -51,43 +53,50 @@ class Curriculum:
     async def run(self) -> None:
         """Keep the rollout actors in work until stopped."""
         await self._rebuild()
-        while not self._stopped:
+        await unless_stopped(self._stopping, self._react())
+
+    async def stop(self) -> None:
+        """Ask for no further rollouts and make ``run`` return."""
+        self._stopping.set()
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._standing.report(self._issued - self._consumed)
+
+    async def _react(self) -> None:
+        while True:
             self._standing.waits_for(
                 f"the learner to consume groups ({self._issued - self._consumed} of {self._room} "
                 "in flight)"
             )
             deliveries = await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
-            if not deliveries or self._stopped:
+            if not deliveries:
                 continue
-            outputs: list[Message] = []
-            for delivery in deliveries:
-                match delivery.message:
-                    case RunStarted():
-                        outputs.extend(self._source.pool())
-                    case RunResumed():
-                        pass
-                    case StepReport(step=step, groups_consumed=consumed):
-                        self._consumed = max(self._consumed, consumed)
-                        self._steps = max(self._steps, step)
-                    case GroupDiscarded(groups_consumed=consumed):
-                        self._consumed = max(self._consumed, consumed)
-                    case other:
-                        raise TypeError(f"the curriculum does not take {type(other).__name__}")
+            outputs = [output for each in deliveries for output in self._take_in(each.message)]
             issued = self._issued
             while issued < self._may_issue():
                 outputs.extend(self._group(issued))
                 issued += 1
-            await self._mailbox.complete([d.sequence for d in deliveries], outputs)
+            await self._mailbox.complete([each.sequence for each in deliveries], outputs)
             self._issued = issued
             self._standing.done += len(deliveries)
 
-    async def stop(self) -> None:
-        """Ask for no further rollouts and make ``run`` return."""
-        self._stopped = True
-
-    def status(self) -> PartStatus:
-        """Say what the part is doing."""
-        return self._standing.report(self._issued - self._consumed)
+    def _take_in(self, message: Message) -> Sequence[Message]:
+        """Count what a record says; return what it calls for besides further groups."""
+        match message:
+            case RunStarted():
+                return self._source.pool()
+            case RunResumed():
+                return ()
+            case StepReport(step=step, groups_consumed=consumed):
+                self._consumed = max(self._consumed, consumed)
+                self._steps = max(self._steps, step)
+                return ()
+            case GroupDiscarded(groups_consumed=consumed):
+                self._consumed = max(self._consumed, consumed)
+                return ()
+            case other:
+                raise TypeError(f"the curriculum does not take {type(other).__name__}")
 
     async def _rebuild(self) -> None:
         """Count from the journal what was asked for and what is consumed."""

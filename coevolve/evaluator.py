@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from coevolve.mailbox import Mailbox
 from coevolve.rollout import roll_out
 from coevolve.standing import Standing
+from coevolve.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError
@@ -48,11 +49,14 @@ class Evaluator:
             lease_s=config.store.lease_s,
         )
         self._standing = Standing("evaluator")
-        self._stopped = False
+        self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """Score versions until stopped. Raises GeneratorError where the engine broke."""
-        while not self._stopped:
+        await unless_stopped(self._stopping, self._score_versions())
+
+    async def _score_versions(self) -> None:
+        while True:
             self._standing.waits_for("a policy version to score")
             for delivery in await self._mailbox.take(1, TAKE_WAIT_S):
                 version = delivery.message
@@ -62,8 +66,8 @@ class Evaluator:
                 self._standing.done += len(outputs)
 
     async def stop(self) -> None:
-        """Make ``run`` return after the version in hand."""
-        self._stopped = True
+        """Drop the evaluation in hand (its version stays open) and make ``run`` return."""
+        self._stopping.set()
 
     def status(self) -> PartStatus:
         """Say what the part is doing."""

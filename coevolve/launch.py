@@ -25,7 +25,7 @@ from actors.learner import LearnerActor
 from actors.part import RemotePart
 from actors.rollout import RolloutActor
 from actors.simulator import RemoteSimulatorWorker, SimulatorActor
-from actors.store import RemoteStore, StoreActor
+from actors.store import STORE_NAME, RemoteStore, StoreActor
 from coevolve import assembly, logs, run_directory
 from coevolve.config import load_config
 from coevolve.display import Display, open_display, print_summary
@@ -131,7 +131,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Iterator[None]:
 async def compose(config: RunConfig, directory: RunDirectory, display: Display) -> Run:
     """Start every actor of the run and return what drives them."""
     run_dir = str(directory.path)
-    store_actor = StoreActor.options(name="store").remote(run_dir, config.store)
+    store_actor = StoreActor.options(name=STORE_NAME).remote(directory.store, config.store)
     store = RemoteStore(store_actor)
     simulators = {
         f"simulator-{n}": SimulatorActor.options(name=f"simulator-{n}").remote(

@@ -13,6 +13,7 @@ from coevolve.codec import decode_as
 from coevolve.mailbox import Delivery, Mailbox
 from coevolve.rollout import roll_out
 from coevolve.standing import Standing
+from coevolve.stopping import unless_stopped
 from coevolve.tasks import TaskShelf
 from protocols.config import RolloutConfig
 from protocols.control import PartStatus
@@ -59,10 +60,7 @@ class RolloutWorker:
 
     async def run(self) -> None:
         """Serve requests until stopped. Raises GeneratorError where the engine broke."""
-        async with asyncio.TaskGroup() as group:
-            following = group.create_task(self._follow_versions())
-            serving = group.create_task(self._serve(group))
-            group.create_task(self._end(following, serving))
+        await unless_stopped(self._stopping, self._work())
 
     async def stop(self) -> None:
         """Drop the conversations in hand (their requests stay open) and make ``run`` return."""
@@ -72,10 +70,10 @@ class RolloutWorker:
         """Say what the part is doing."""
         return self._standing.report(len(self._live))
 
-    async def _end(self, *loops: asyncio.Task[None]) -> None:
-        await self._stopping.wait()
-        for task in (*loops, *self._live):
-            task.cancel()
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_versions())
+            group.create_task(self._serve(group))
 
     async def _follow_versions(self) -> None:
         """Load each newest version as it is published; older ones that were missed are skipped."""

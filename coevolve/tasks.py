@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from coevolve.codec import decode_as
+from coevolve.codec import TASKS_BY_ID, decode_as
 from protocols.errors import JournalError
 from protocols.interfaces import Reader
 from protocols.tasks import Task
@@ -20,7 +20,7 @@ class TaskShelf:
     async def get(self, task_id: str) -> Task:
         """Return the task. Raises JournalError where the journal has none of this id."""
         if task_id not in self._tasks:
-            found = await self._reader.find("task_id", task_id, limit=1)
+            found = await self._reader.find(TASKS_BY_ID, task_id, limit=1)
             if not found:
                 raise JournalError(
                     f"the journal holds no task {task_id!r}, although a request names it"

@@ -1,0 +1,140 @@
+"""A real run in a process group of its own, for tests that look at it from outside."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).parents[1]
+
+
+class LaunchedRun:
+    """`python -m coevolve.launch` on the quickstart's config, small, as a user would start it."""
+
+    def __init__(self, runs: Path, name: str, *overrides: str) -> None:
+        self._runs = runs
+        self._name = name
+        self._overrides = overrides
+        self.directory = runs / name
+        self.process: subprocess.Popen[str] | None = None
+        self.output = ""
+
+    def start(self, *flags: str) -> None:
+        """Start or, with ``--resume``, start again."""
+        self.log = (self._runs / f"{self._name}.out").open("a+", encoding="utf-8")
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "coevolve.launch",
+                "configs/quickstart.yaml",
+                f"name={self._name}",
+                *self._overrides,
+                "--runs",
+                str(self._runs),
+                *flags,
+            ],
+            cwd=ROOT,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def said(self) -> str:
+        """Return everything that was printed so far."""
+        return (self._runs / f"{self._name}.out").read_text(encoding="utf-8")
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Return the JSON lines of one kind that were printed so far."""
+        lines = (line for line in self.said().splitlines() if line.startswith("{"))
+        found: list[dict[str, Any]] = []
+        for line in lines:
+            with contextlib.suppress(json.JSONDecodeError):
+                event = json.loads(line)
+                if event.get("event") == kind:
+                    found.append(event)
+        return found
+
+    def until(self, what: str, condition: Callable[[], bool], timeout_s: float = 90.0) -> None:
+        """Wait for ``condition``; fail with the run's output where it does not come."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert self.process is not None
+            code = self.process.poll()
+            if (code is not None and not condition()) or time.monotonic() > deadline:
+                raise AssertionError(f"waited for {what}; exit code {code}; said:\n{self.said()}")
+            time.sleep(0.1)
+
+    def step(self) -> int:
+        """Return the newest step that was printed."""
+        return max((event["step"] for event in self.events("step")), default=0)
+
+    def wait(self, timeout_s: float = 180.0) -> int:
+        """Wait for the end and return the exit code."""
+        assert self.process is not None
+        return self.process.wait(timeout_s)
+
+    def attach(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `python -m coevolve.attach` on this run."""
+        return subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "coevolve.attach",
+                str(self.directory),
+                *arguments,
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def pids(self) -> dict[str, int]:
+        """Return the process of each actor, by name."""
+        answer = self.attach("status", "--json")
+        assert answer.returncode == 0, answer.stderr
+        return {part["part"]: part["pid"] for part in json.loads(answer.stdout)["parts"]}
+
+    def processes(self) -> list[psutil.Process]:
+        """Return every living process of the run: the launcher and all below it."""
+        assert self.process is not None
+        with contextlib.suppress(psutil.NoSuchProcess):
+            launcher = psutil.Process(self.process.pid)
+            return [launcher, *launcher.children(recursive=True)]
+        return []
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the launcher alone."""
+        assert self.process is not None
+        os.kill(self.process.pid, number)
+
+
+@contextlib.contextmanager
+def launched(runs: Path, name: str, *overrides: str) -> Iterator[LaunchedRun]:
+    """Start a run and leave nothing of it behind."""
+    run = LaunchedRun(runs, name, *overrides)
+    run.start()
+    try:
+        yield run
+    finally:
+        for process in run.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        if run.process is not None:
+            run.process.wait(30)
+
+
+def gone(processes: list[psutil.Process], timeout_s: float = 30.0) -> list[psutil.Process]:
+    """Return those that still live after ``timeout_s``."""
+    _, alive = psutil.wait_procs(processes, timeout=timeout_s)
+    return alive
