@@ -4,6 +4,7 @@ Calls in flight while the actor restarts are repeated by Ray; their receipts kee
 carried out twice.
 """
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,7 +98,7 @@ class StoreShell:
     @ray.method
     async def close(self) -> None:
         """Answer what was asked and let go of the folder; later calls raise JournalError."""
-        self._journal.close()
+        await asyncio.to_thread(self._journal.close)
 
 
 _remote: Any = ray.remote

@@ -89,7 +89,8 @@ class Committer:
         self._clock_ns = clock_ns
         self._requests: queue.SimpleQueue[Work] = queue.SimpleQueue()
         self._unflushed: list[Reply] = []
-        self._unflushed_topics: set[str] = set()
+        self._unflushed_newest: dict[str, int] = {}
+        self._batch: list[Work] = []
         self._commits = self._flushes = self._readers_cleared = 0
         self._readers_checked_s = clock()
         self._failure: JournalError | None = None
@@ -99,7 +100,8 @@ class Committer:
         with self._env.begin() as txn:
             self._state.reload(txn, self._tables)
         self.visible = self._state.last
-        self._newest = self._newest_by_topic(self._state.totals)
+        with snapshot(self._env, self._tables, self.visible) as state:
+            self._newest = {topic: state.newest(topic) for topic in self._state.totals}
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
@@ -124,13 +126,13 @@ class Committer:
         try:
             running = True
             while running and self._failure is None:
-                batch, running = self._next_batch()
-                self._carry_out(batch)
+                self._batch, running = self._next_batch()
+                self._carry_out(self._batch)
             if self._failure is None:
                 self._flush()
         finally:
             self._ended.set()
-            self._refuse(self._unflushed)
+            self._refuse([*self._unflushed, *self._batch])
             self._refuse_waiting()
 
     def _next_batch(self) -> tuple[list[Work], bool]:
@@ -163,6 +165,8 @@ class Committer:
         writes = [work for work in batch if self._writes(work.request)]
         if writes:
             self._write(writes)
+        else:
+            self._flush()
         for work in batch:
             if work.answer.done():
                 continue
@@ -193,12 +197,18 @@ class Committer:
                 )
                 for work in batch:
                     try:
-                        replies.extend(_carried_out(write, work))
+                        sequences = _carried_out(write, work)
                     except JournalError as error:
                         refusals.append((work, error))
+                    else:
+                        if sequences is not None:
+                            replies.append(Reply(work.answer, sequences))
                 write.finish(self._evictable, self._retain_bytes)
         except lmdb.Error as error:
             self._abort(batch, error)
+            return
+        except JournalError as error:
+            self._failure = error
             return
         for work, error in refusals:
             work.answer.set_exception(error)
@@ -211,8 +221,8 @@ class Committer:
             if self._pipelined:
                 self._flushes += 1
                 self._acknowledge()
-        self._unflushed = [*self._unflushed, *replies]
-        self._unflushed_topics |= write.appended
+        self._unflushed.extend(replies)
+        self._unflushed_newest.update(write.appended)
         if write.released:
             self._notify(write.released)
         if not self._pipelined:
@@ -235,15 +245,13 @@ class Committer:
     def _acknowledge(self) -> None:
         """Answer what is durable and let it be seen."""
         replies, self._unflushed = self._unflushed, []
-        topics, self._unflushed_topics = self._unflushed_topics, set()
-        for reply in replies:
-            if reply.sequences:
-                self.visible = max(self.visible, reply.sequences[-1])
-        self._newest.update(self._newest_by_topic(topics))
+        newest, self._unflushed_newest = self._unflushed_newest, {}
+        self._newest.update(newest)
+        self.visible = max(self.visible, *newest.values(), 0)
         for reply in replies:
             reply.answer.set_result(reply.sequences)
-        if topics:
-            self._notify(topics)
+        if newest:
+            self._notify(newest)
 
     def _notify(self, topics: Iterable[str]) -> None:
         news = frozenset(topics)
@@ -284,10 +292,6 @@ class Committer:
             flushes=self._flushes,
             readers_cleared=self._readers_cleared,
         )
-
-    def _newest_by_topic(self, topics: Iterable[str]) -> dict[str, int]:
-        with snapshot(self._env, self._tables, self.visible) as state:
-            return {topic: state.newest(topic) for topic in topics}
 
     def _clear_dead_readers(self, now_s: float) -> None:
         if now_s - self._readers_checked_s >= READER_CHECK_S:
@@ -343,17 +347,18 @@ class Committer:
                 self._refuse([work])
 
 
-def _carried_out(write: WriteTransaction, work: Work) -> Iterable[Reply]:
-    """Carry out one request; yield its answer where it has one now."""
+def _carried_out(write: WriteTransaction, work: Work) -> tuple[int, ...] | None:
+    """Carry out one request and return its answer, None for a take: that one is answered later."""
     match work.request:
         case Append():
-            yield Reply(work.answer, write.append(work.request, work.records))
+            return write.append(work.request, work.records)
         case Complete():
-            yield Reply(work.answer, write.complete(work.request, work.records))
+            return write.complete(work.request, work.records)
         case Take():
             write.sit(work.request)
+            return None
         case _:
-            pass
+            return None
 
 
 def _room_bytes(file: Path) -> int:

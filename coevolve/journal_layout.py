@@ -66,21 +66,29 @@ class Tables(NamedTuple):
     meta: "Table"
 
 
-def open_tables(env: lmdb.Environment, *, create: bool) -> Tables:
-    """Return the tables of an environment; with ``create`` make those that do not exist."""
+def open_tables(
+    env: lmdb.Environment, *, creating: "lmdb.Transaction[bytes] | None" = None
+) -> Tables:
+    """Return the tables of an environment; make them within ``creating`` where it is given."""
+    create = creating is not None
+
+    def rows(name: bytes) -> "Table":
+        return env.open_db(name, creating, create=create)
 
     def sequences(name: bytes) -> "Table":
-        return env.open_db(name, dupsort=True, dupfixed=True, integerdup=True, create=create)
+        return env.open_db(
+            name, creating, dupsort=True, dupfixed=True, integerdup=True, create=create
+        )
 
     return Tables(
-        records=env.open_db(b"records", integerkey=True, create=create),
+        records=env.open_db(b"records", creating, integerkey=True, create=create),
         indexes=sequences(b"indexes"),
-        topics=env.open_db(b"topics", create=create),
-        consumers=env.open_db(b"consumers", create=create),
+        topics=rows(b"topics"),
+        consumers=rows(b"consumers"),
         acks=sequences(b"acks"),
-        seats=env.open_db(b"seats", create=create),
-        producers=env.open_db(b"producers", create=create),
-        meta=env.open_db(b"meta", create=create),
+        seats=rows(b"seats"),
+        producers=rows(b"producers"),
+        meta=rows(b"meta"),
     )
 
 

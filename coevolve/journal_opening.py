@@ -93,7 +93,7 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
             metasync=False,
             max_dbs=MAX_DBS,
             max_readers=MAX_READERS,
-            max_spare_txns=1,
+            max_spare_txns=2,  # the committer's and an event loop's
         )
     try:
         if fresh or env.stat()["entries"] == 0:
@@ -101,7 +101,8 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
             sync_folder(folder)
         else:
             _refuse_other_format(env, folder)
-            tables = open_tables(env, create=True)
+            tables = open_tables(env)
+        env.reader_check()
         if durability == "power":
             env.sync(True)
     except BaseException:
@@ -132,7 +133,7 @@ def open_for_reading(folder: Path) -> OpenedJournal:
         )
     try:
         _refuse_other_format(env, folder)
-        return OpenedJournal(env, open_tables(env, create=False))
+        return OpenedJournal(env, open_tables(env))
     except BaseException:
         env.close()
         raise
@@ -220,8 +221,9 @@ def _explained(folder: Path) -> Generator[None]:
 
 
 def _create(env: lmdb.Environment) -> Tables:
-    tables = open_tables(env, create=True)
+    """Make all tables and the format version in one transaction, so a journal is whole or new."""
     with env.begin(write=True) as txn:
+        tables = open_tables(env, creating=txn)
         txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)
     env.sync(True)
     return tables
@@ -229,8 +231,9 @@ def _create(env: lmdb.Environment) -> Tables:
 
 def _refuse_other_format(env: lmdb.Environment, folder: Path) -> None:
     try:
+        meta = env.open_db(b"meta", create=False)
         with env.begin() as txn:
-            found = txn.get(FORMAT_KEY, db=env.open_db(b"meta", txn=txn, create=False))
+            found = txn.get(FORMAT_KEY, db=meta)
     except (lmdb.NotFoundError, lmdb.IncompatibleError):
         found = None
     if found is None:

@@ -51,18 +51,15 @@ class WriteTransaction:
         self._now_s = now_s
         self._records: list[tuple[bytes, bytes]] = []
         self._entries: list[tuple[bytes, bytes]] = []
-        self._touched: set[str] = set()
+        self.appended: dict[str, int] = {}
+        """Newest sequence of each topic that got records."""
+
         self._places: dict[bytes, tuple[str, Place]] = {}
         self.released: set[str] = set()
         """Topics in which records became free again."""
 
         self.wrote = False
         """Whether there is anything to commit: repeated and refused requests change nothing."""
-
-    @property
-    def appended(self) -> frozenset[str]:
-        """Topics that got records."""
-        return frozenset(self._touched)
 
     def append(self, request: Append, records: Sequence[PackedRecord]) -> tuple[int, ...]:
         """Add records once; a repeated request returns what the first one returned."""
@@ -115,7 +112,7 @@ class WriteTransaction:
             self._txn.put(LAST_KEY, last, db=self._tables.meta)
         for topic, place in self._places.values():
             self._advance(topic, place)
-        touched = set(self._touched)
+        touched = set(self.appended)
         if self._records:
             touched |= self._evict(evictable, retain_bytes)
         for topic in touched:
@@ -156,7 +153,7 @@ class WriteTransaction:
             totals = state.count(record.topic)
             totals.appended += 1
             totals.size_bytes += len(value)
-            self._touched.add(record.topic)
+            self.appended[record.topic] = state.last
         return range(first, state.last + 1)
 
     def _topic(self, consumer: Consumer, sequence: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from coevolve.codec import decode, encode
-from protocols.errors import LeaseLostError
+from protocols.errors import JournalError, LeaseLostError
 from protocols.interfaces import Store
 from protocols.journal import Append, Complete, Message, Receipt, Record, Take
 
@@ -118,16 +118,7 @@ class Mailbox:
     async def _write_all(self) -> None:
         while self._waiting:
             writes = self._next_writes()
-            try:
-                await self._write(writes)
-            except LeaseLostError as error:
-                if len(writes) == 1:
-                    self._held.difference_update(writes[0].sequences)
-                    _refuse(writes, error)
-                else:
-                    await self._write_singly(writes)
-            except Exception as error:  # noqa: BLE001 - it is the callers' to act on
-                _refuse(writes, error)
+            await self._carry_out(writes)
 
     def _next_writes(self) -> list[_Write]:
         writes: list[_Write] = []
@@ -139,15 +130,20 @@ class Mailbox:
             size_bytes += sum(len(record.body) for record in write.outputs)
         return writes
 
-    async def _write_singly(self, writes: list[_Write]) -> None:
-        for write in writes:
-            try:
-                await self._write([write])
-            except LeaseLostError as error:
-                self._held.difference_update(write.sequences)
-                _refuse([write], error)
-            except Exception as error:  # noqa: BLE001 - it is the caller's to act on
-                _refuse([write], error)
+    async def _carry_out(self, writes: list[_Write]) -> None:
+        """Answer ``writes``: with what the store says, or with what it raises."""
+        try:
+            await self._write(writes)
+        except JournalError as error:
+            if len(writes) > 1:
+                for write in writes:
+                    await self._carry_out([write])
+                return
+            if isinstance(error, LeaseLostError):
+                self._held.difference_update(writes[0].sequences)
+            _refuse(writes, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the callers' to act on
+            _refuse(writes, error)
 
     async def _write(self, writes: list[_Write]) -> None:
         """Carry out ``writes`` as one and give each its part of the answer."""

@@ -86,8 +86,9 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """Makes a write repeatable: the journal carries out each (producer, counter) once.
 
-    A producer counts its writes from 1 without gaps and has one in flight at a time. A repeated
-    write returns what the first one returned.
+    A producer counts its writes upwards from 1, gives no number to two different writes (a refused
+    one keeps its number) and has one write in flight at a time. A repeated write returns what the
+    first one returned.
     """
 
     producer: str
