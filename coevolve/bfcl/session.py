@@ -12,6 +12,9 @@ its ``multi_turn_checker`` (bfcl-eval 2026.3.23), which is all that its evaluati
 - every public attribute of every simulator must then be equal, and every answer of the turn's
   reference must be among the policy's answers so far, each as often as it occurs.
 
+The verdict is the one of a process that judges nothing else: the package's own depends on what it
+judged before (`coevolve.bfcl.stock.Shared`).
+
 Deviations:
 
 - a withheld tool is answered like an unknown one until a turn reveals it, or until the reference
@@ -38,7 +41,7 @@ import msgspec
 
 from coevolve.bfcl.calls import Call, NotACallError, RefusedCallError, parse_call
 from coevolve.bfcl.catalogue import tool_documents
-from coevolve.bfcl.stock import check_answers, check_state, simulator_class
+from coevolve.bfcl.stock import Shared, check_answers, check_state, simulator_class
 from protocols.errors import DependencyError, SimulatorError
 from protocols.simulation import Failed, Observed, Passed, Verdict
 from protocols.tasks import ToolTask, ToolTurn
@@ -58,13 +61,15 @@ class World:
     answers: list[str]
     """Answers to all calls so far; what was no call at all is not among them."""
 
-    def __init__(self, body: ToolTask) -> None:
-        """Load the initial state.
+    def __init__(self, body: ToolTask, shared: Shared | None = None) -> None:
+        """Load the initial state. Only worlds of one session have ``shared`` in common.
 
         Raises:
             SimulatorError: The task names an unknown class, or its world does not load.
             DependencyError: The simulators are not installed.
         """
+        self._shared = shared or Shared(body.classes, long_context=body.long_context)
+        self._shared.install()
         self.instances = _simulators(body)
         self.answers = []
         self._tools: dict[str, Callable[..., object]] = {
@@ -84,6 +89,7 @@ class World:
         try:
             call = parse_call(text, self._available)
             _refuse_endless(call)
+            self._shared.install()
             observed = _observed(self._available[call.tool](*call.positional, **call.named))
         except NotACallError as error:
             return Observed(result=f"{_ERROR}{error}", failed=True)
@@ -108,8 +114,9 @@ class Session:
 
     def __init__(self, body: ToolTask) -> None:
         """Open both worlds at the first turn. Raises as `World` does."""
-        self.world = World(body)
-        self._reference = World(body)
+        shared = Shared(body.classes, long_context=body.long_context)
+        self.world = World(body, shared)
+        self._reference = World(body, shared)
         self._turns = body.turns
         self._checks_directory = body.checks_directory
         self._withheld = set(body.withheld)

@@ -5,12 +5,13 @@ multi-turn checker, and data files. They need nothing but the standard library a
 ``utils`` and ``constants.eval_config`` are never imported: they make folders in ``site-packages``.
 """
 
+import copy
 import importlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from protocols.errors import DependencyError, SimulatorError
 
@@ -55,6 +56,48 @@ def simulator_class(name: str) -> type[Any]:
         raise SimulatorError(f"unknown simulator class {name}; there are {', '.join(DOCUMENTS)}")
     modules = _module("constants.executable_backend_config").CLASS_FILE_PATH_MAPPING
     return getattr(_module(modules[name].removeprefix("bfcl_eval.")), name)
+
+
+class Shared:
+    """What worlds in one process share by mistake, as it is in a new process.
+
+    ``post_tweet`` hands out its default arguments, which ``mention`` then extends; the cards and
+    bookings of long contexts are the module's own. Verdicts depend on it where a policy and its
+    reference share it, so a session has one copy for both worlds, and no session sees another's.
+    """
+
+    def __init__(self, classes: Sequence[str], *, long_context: bool) -> None:
+        self._places = [
+            (place.owner, place.attribute, copy.deepcopy(place.value))
+            for place in _shared_places()
+            if place.class_name in classes and (long_context or not place.long_context)
+        ]
+
+    def install(self) -> None:
+        """Make the simulators use this copy from now on."""
+        for owner, attribute, value in self._places:
+            setattr(owner, attribute, value)
+
+
+class _Place(NamedTuple):
+    class_name: str
+    long_context: bool
+    owner: object
+    attribute: str
+    value: object
+
+
+@cache
+def _shared_places() -> tuple[_Place, ...]:
+    """Return the shared objects; called before any simulator is used, so they are unused."""
+    tweet = simulator_class("TwitterAPI").post_tweet
+    travel = _module("eval_checker.multi_turn_eval.func_source_code.travel_booking")
+    places = (
+        ("TwitterAPI", False, tweet, "__defaults__"),
+        ("TravelAPI", True, travel, "CREDIT_CARD_EXTENSION"),
+        ("TravelAPI", True, travel, "BOOKING_RECORD_EXTENSION"),
+    )
+    return tuple(_Place(*place, copy.deepcopy(getattr(*place[2:]))) for place in places)
 
 
 def check_state(world: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
