@@ -98,13 +98,13 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
     try:
         if fresh or env.stat()["entries"] == 0:
             tables = _create(env)
-            sync_folder(folder)
         else:
             _refuse_other_format(env, folder)
             tables = open_tables(env)
         env.reader_check()
         if durability == "power":
             env.sync(True)
+            sync_folder(folder)
     except BaseException:
         env.close()
         raise
@@ -225,7 +225,6 @@ def _create(env: lmdb.Environment) -> Tables:
     with env.begin(write=True) as txn:
         tables = open_tables(env, creating=txn)
         txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)
-    env.sync(True)
     return tables
 
 
