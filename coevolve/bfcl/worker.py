@@ -7,10 +7,11 @@ nothing but a start. What the child limits, and what it does not, is said in `co
 """
 
 import asyncio
+import contextlib
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,7 @@ START_S = 60.0
 """Wall clock for a child to load the simulators; a second or less on an idle machine."""
 
 LAST_WORDS_BYTES = 2000
+LAST_WORDS_S = 1.0
 
 log = structlog.get_logger()
 
@@ -49,38 +51,42 @@ class Child:
         """Whether the process is not known to have ended."""
         return self._process.returncode is None
 
-    async def read(self, limit_s: float) -> tuple[Reply, ...]:
-        """Return the next answers. Raises SimulatorError."""
-        assert self._process.stdout is not None
-        try:
-            async with asyncio.timeout(limit_s):
-                prefix = await self._process.stdout.readexactly(LENGTH_BYTES)
-                content = await self._process.stdout.readexactly(length(prefix))
-            answers: Answers = answers_decoder.decode(content)
-        except TimeoutError as error:
-            raise SimulatorError(f"no answer from the child within {limit_s} s") from error
-        except asyncio.IncompleteReadError as error:
-            raise SimulatorError(f"the child ended{await self._ending()}") from error
-        except (ValueError, msgspec.MsgspecError) as error:
-            raise SimulatorError(f"the child does not keep to the protocol: {error}") from error
-        self.cpu_s = answers.cpu_s
-        return answers.replies
+    async def ready(self, limit_s: float) -> None:
+        """Wait until the child can work. Raises SimulatorError."""
+        async with self._answering(limit_s):
+            await self._receive()
 
     async def exchange(self, commands: Sequence[Command], limit_s: float) -> tuple[Reply, ...]:
         """Carry out one batch. Raises SimulatorError."""
         assert self._process.stdin is not None
-        try:
+        async with self._answering(limit_s):
             self._process.stdin.write(_framed(commands))
-            async with asyncio.timeout(limit_s):
-                await self._process.stdin.drain()
-                replies = await self.read(limit_s)
-        except TimeoutError as error:
-            raise SimulatorError(f"the child reads nothing for {limit_s} s") from error
-        except ConnectionError as error:
-            raise SimulatorError(f"the child ended{await self._ending()}") from error
+            await self._process.stdin.drain()
+            replies = await self._receive()
         if len(replies) != len(commands):
             raise SimulatorError(f"{len(replies)} answers from the child to {len(commands)} calls")
         return replies
+
+    async def _receive(self) -> tuple[Reply, ...]:
+        assert self._process.stdout is not None
+        prefix = await self._process.stdout.readexactly(LENGTH_BYTES)
+        content = await self._process.stdout.readexactly(length(prefix))
+        answers: Answers = answers_decoder.decode(content)
+        self.cpu_s = answers.cpu_s
+        return answers.replies
+
+    @contextlib.asynccontextmanager
+    async def _answering(self, limit_s: float) -> AsyncGenerator[None]:
+        """Say in one sentence how the child failed to answer."""
+        try:
+            async with asyncio.timeout(limit_s):
+                yield
+        except TimeoutError as error:
+            raise SimulatorError(f"no answer from the child within {limit_s} s") from error
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise SimulatorError(f"the child ended{await self._ending()}") from error
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise SimulatorError(f"the child does not keep to the protocol: {error}") from error
 
     async def kill(self) -> None:
         """End the process and wait until it is gone."""
@@ -96,8 +102,14 @@ class Child:
             self._last_words = (self._last_words + content)[-LAST_WORDS_BYTES:]
 
     async def _ending(self) -> str:
-        code = await self._process.wait()
-        await asyncio.wait([self._listening], timeout=1.0)
+        """Return how the process ended; it is killed where it only closed its output."""
+        try:
+            async with asyncio.timeout(LAST_WORDS_S):
+                code = await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            code = await self._process.wait()
+        await asyncio.wait([self._listening], timeout=LAST_WORDS_S)
         lines = self._last_words.decode(errors="replace").strip().splitlines()
         return f" with status {code}" + (f": {lines[-1]}" if lines else "")
 
@@ -111,8 +123,9 @@ class BfclWorker:
     last_error: str
     """What was wrong with the last of them; empty where there was none."""
 
-    def __init__(self, config: SimulatorConfig) -> None:
+    def __init__(self, config: SimulatorConfig, python: str = sys.executable) -> None:
         self._config = config
+        self._python = python
         self._child: Child | None = None
         self._ended_cpu_s = 0.0
         self._turn = asyncio.Lock()
@@ -159,7 +172,7 @@ class BfclWorker:
             raise SimulatorError("the simulator is closed")
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "coevolve.bfcl.child"),
+                *(self._python, "-P", "-m", "coevolve.bfcl.child"),
                 *("--parent", str(os.getpid())),
                 *("--memory-mb", str(self._config.memory_mb)),
                 *("--batch-s", str(self._config.timeout_s)),
@@ -173,7 +186,7 @@ class BfclWorker:
             raise SimulatorError(f"the child cannot be started: {error}") from error
         child = Child(process)
         try:
-            await child.read(START_S)
+            await child.ready(START_S)
         except BaseException:
             await child.kill()
             raise

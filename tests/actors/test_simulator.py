@@ -1,0 +1,156 @@
+"""The simulator actor on a real, local Ray."""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import ray
+
+from actors.simulator import RemoteSimulatorWorker, SimulatorActor
+from coevolve.bfcl.catalogue import load_tasks
+from coevolve.simulator_pool import SimulatorPool
+from protocols.config import SimulatorConfig
+from protocols.control import PartStatus
+from protocols.errors import SimulatorError
+from protocols.interfaces import SimulatorWorker
+from protocols.simulation import Act, Broken, Observed, Passed, Ready, Release, Reset
+from protocols.tasks import Task
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def actors(cluster: None) -> Iterator[list[Any]]:
+    names = ["simulator-0", "simulator-1"]
+    actors: list[Any] = [
+        SimulatorActor.options(name=name).remote(name, SimulatorConfig()) for name in names
+    ]
+    yield actors
+    for actor in actors:
+        ray.kill(actor)
+
+
+@pytest.fixture
+def task() -> Task:
+    return load_tasks(["base"])[0]
+
+
+@pytest.mark.ray
+async def test_conversations_pass_through_the_actors(actors: list[Any], task: Task) -> None:
+    workers: list[SimulatorWorker] = [RemoteSimulatorWorker(actor) for actor in actors]
+    pool = SimulatorPool(workers)
+
+    async def converse(session: str) -> None:
+        await pool.reset(session, task.body)
+        for turn in task.body.turns:
+            for call in turn.reference:
+                assert not (await pool.act(session, call)).failed
+            assert await pool.grade(session) == Passed()
+        await pool.release(session)
+
+    await asyncio.gather(*(converse(f"s{n}") for n in range(20)))
+    for number, actor in enumerate(actors):
+        status: PartStatus = await actor.status.remote()
+        assert status.part == f"simulator-{number}"
+        assert status.mailbox == 0
+        assert status.done > 10
+        assert status.waits_for == "commands"
+        assert await actor.cpu_s.remote() > 0.0
+        assert await actor.restarts.remote() == 0
+
+
+@pytest.mark.ray
+async def test_a_killed_actor_is_void_sessions_and_comes_back(
+    actors: list[Any], task: Task
+) -> None:
+    pool = SimulatorPool([RemoteSimulatorWorker(actor) for actor in actors])
+    await asyncio.gather(*(pool.reset(name, task.body) for name in ("x", "y")))
+    status: PartStatus = await actors[0].status.remote()
+    (child,) = psutil.Process(status.pid).children()
+    os.kill(status.pid, signal.SIGKILL)
+    with pytest.raises(SimulatorError):
+        await pool.act("x", "ls()")
+    assert not (await pool.act("y", "ls()")).failed
+    _, alive = psutil.wait_procs([child], timeout=10)
+    assert not alive
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await pool.reset("x", task.body)
+                break
+            except SimulatorError:
+                await asyncio.sleep(0.2)
+    assert not (await pool.act("x", "ls()")).failed
+
+
+@pytest.mark.ray
+async def test_a_killed_child_is_replaced_by_its_actor(actors: list[Any], task: Task) -> None:
+    worker = RemoteSimulatorWorker(actors[0])
+    reset = Reset(session="x", task=task.body)
+    assert list(await worker.execute([reset])) == [Ready()]
+    status: PartStatus = await actors[0].status.remote()
+    (child,) = psutil.Process(status.pid).children()
+    child.kill()
+    lost, released = await worker.execute([Act(session="x", text="ls()"), Release(session="x")])
+    assert isinstance(lost, Broken)
+    assert released == Ready()
+    ready, observed = await worker.execute([reset, Act(session="x", text="pwd()")])
+    assert ready == Ready()
+    assert isinstance(observed, Observed)
+    assert await actors[0].restarts.remote() == 1
+
+
+@pytest.mark.ray
+async def test_an_actor_that_is_gone_or_silent_is_broken(cluster: None, task: Task) -> None:
+    actor: Any = SimulatorActor.remote("simulator-9", SimulatorConfig())
+    impatient = RemoteSimulatorWorker(actor, patience_s=2.0)
+    assert list(await impatient.execute([Release(session="x")])) == [Ready()]
+    status: PartStatus = await actor.status.remote()
+    os.kill(status.pid, signal.SIGSTOP)
+    (silent,) = await impatient.execute([Reset(session="x", task=task.body)])
+    assert isinstance(silent, Broken)
+    assert "no answer from the simulator actor within 2.0 s" in silent.reason
+    ray.kill(actor)
+    (gone, released) = await impatient.execute(
+        [Act(session="x", text="ls()"), Release(session="x")]
+    )
+    assert isinstance(gone, Broken)
+    assert released == Ready()
+
+
+def test_importing_the_actor_imports_no_model_code() -> None:
+    found = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, actors.simulator; "
+            "print(sorted({'torch', 'transformers', 'numpy'}.intersection(sys.modules)))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert "torch" not in found.stdout
+    assert "transformers" not in found.stdout

@@ -1,0 +1,209 @@
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from coevolve.simulator_pool import SimulatorPool
+from protocols.errors import SimulatorError
+from protocols.interfaces import Simulator, SimulatorWorker
+from protocols.simulation import (
+    Act,
+    Broken,
+    Command,
+    Failed,
+    Grade,
+    Observed,
+    Passed,
+    Ready,
+    Release,
+    Reply,
+    Reset,
+)
+from protocols.tasks import ToolTask, ToolTurn
+
+TASK = ToolTask(
+    classes=("GorillaFileSystem",), world="{}", turns=(ToolTurn(instruction="", reference=()),)
+)
+
+
+def usual(command: Command) -> Reply:
+    match command:
+        case Act(text=text):
+            return Observed(result=text, failed=False)
+        case Grade():
+            return Passed()
+        case _:
+            return Ready()
+
+
+class FakeWorker:
+    """Answers after one round of the loop, or when ``gate`` opens; remembers its batches."""
+
+    def __init__(self, answer: Callable[[Command], Reply] = usual) -> None:
+        self.batches: list[Sequence[Command]] = []
+        self.answer = answer
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
+        self.batches.append(commands)
+        await asyncio.sleep(0)
+        await self.gate.wait()
+        return [self.answer(command) for command in commands]
+
+    def sessions(self) -> list[str]:
+        return [c.session for batch in self.batches for c in batch if isinstance(c, Reset)]
+
+
+class RaisingWorker(FakeWorker):
+    async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
+        self.batches.append(commands)
+        raise OSError("no route to worker")
+
+
+class ForgetfulWorker(FakeWorker):
+    async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
+        return []
+
+
+def pool_of(*workers: SimulatorWorker) -> Simulator:
+    return SimulatorPool(workers)
+
+
+async def test_everything_that_arrives_during_a_batch_forms_the_next() -> None:
+    worker = FakeWorker()
+    pool = pool_of(worker)
+    await asyncio.gather(*(pool.reset(str(n), TASK) for n in range(10)))
+    worker.gate.clear()
+    first = asyncio.create_task(pool.act("0", "a"))
+    await asyncio.sleep(0.01)
+    others = [asyncio.create_task(pool.act(str(n), "b")) for n in range(1, 10)]
+    await asyncio.sleep(0.01)
+    assert [len(batch) for batch in worker.batches] == [10, 1]
+    worker.gate.set()
+    answers = await asyncio.gather(first, *others)
+    assert [answer.result for answer in answers] == ["a"] + ["b"] * 9
+    assert [len(batch) for batch in worker.batches] == [10, 1, 9]
+
+
+async def test_a_batch_has_a_limit_and_order_is_kept() -> None:
+    worker = FakeWorker()
+    pool = SimulatorPool([worker], max_batch=4)
+    await pool.reset("x", TASK)
+    answers = await asyncio.gather(*(pool.act("x", str(n)) for n in range(10)))
+    assert [answer.result for answer in answers] == [str(n) for n in range(10)]
+    assert [len(batch) for batch in worker.batches] == [1, 4, 4, 2]
+
+
+async def test_sessions_stay_with_their_worker_and_go_where_the_fewest_are() -> None:
+    workers = [FakeWorker(), FakeWorker()]
+    pool = pool_of(*workers)
+    for name in "abcd":
+        await pool.reset(name, TASK)
+    assert [worker.sessions() for worker in workers] == [["a", "c"], ["b", "d"]]
+    await pool.release("a")
+    await pool.release("c")
+    await pool.reset("e", TASK)
+    await pool.reset("b", TASK)
+    await pool.act("b", "ls()")
+    assert workers[0].sessions() == ["a", "c", "e"]
+    assert workers[1].sessions() == ["b", "d", "b"]
+    assert workers[1].batches[-1] == [Act(session="b", text="ls()")]
+
+
+async def test_verdicts_are_returned_and_broken_is_raised() -> None:
+    worker = FakeWorker()
+    pool = pool_of(worker)
+    await pool.reset("x", TASK)
+    assert await pool.grade("x") == Passed()
+    worker.answer = lambda _: Failed(reason="no")
+    assert await pool.grade("x") == Failed(reason="no")
+    worker.answer = lambda _: Broken(reason="the child ended")
+    with pytest.raises(SimulatorError, match="the child ended"):
+        await pool.act("x", "ls()")
+    worker.answer = usual
+    with pytest.raises(SimulatorError, match="session x is not open"):
+        await pool.act("x", "ls()")
+    await pool.release("x")
+    await pool.reset("x", TASK)
+    assert (await pool.act("x", "ls()")).result == "ls()"
+
+
+async def test_only_the_broken_session_of_a_batch_is_void() -> None:
+    worker = FakeWorker()
+    pool = pool_of(worker)
+    await asyncio.gather(*(pool.reset(name, TASK) for name in "xy"))
+    worker.answer = lambda c: Broken(reason="lost") if c.session == "x" else usual(c)
+    lost, kept = await asyncio.gather(
+        pool.act("x", "ls()"), pool.act("y", "ls()"), return_exceptions=True
+    )
+    assert isinstance(lost, SimulatorError)
+    assert kept == Observed(result="ls()", failed=False)
+
+
+@pytest.mark.parametrize("worker", [RaisingWorker, ForgetfulWorker])
+async def test_a_worker_that_breaks_its_promise_leaves_nobody_waiting(
+    worker: type[FakeWorker],
+) -> None:
+    pool = pool_of(worker())
+    with pytest.raises(SimulatorError):
+        await asyncio.wait_for(pool.reset("x", TASK), 1.0)
+    await pool.release("x")
+
+
+async def test_a_dead_worker_does_not_attract_every_session_and_is_tried_again() -> None:
+    dead, sound = FakeWorker(lambda _: Broken(reason="dead")), FakeWorker()
+    pool = pool_of(dead, sound)
+    failures = 0
+    for n in range(40):
+        try:
+            await pool.reset(str(n), TASK)
+        except SimulatorError:
+            failures += 1
+    assert 1 < failures < 5
+    dead.answer = usual
+    for n in range(40, 140):
+        await pool.reset(str(n), TASK)
+    assert len(dead.sessions()) - failures > 40
+
+
+async def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
+    worker = FakeWorker()
+    pool = pool_of(worker)
+    await asyncio.gather(*(pool.reset(name, TASK) for name in "xy"))
+    worker.gate.clear()
+    leaving = asyncio.create_task(pool.act("x", "a"))
+    staying = asyncio.create_task(pool.act("y", "b"))
+    await asyncio.sleep(0.01)
+    leaving.cancel()
+    worker.gate.set()
+    assert (await staying).result == "b"
+    assert (await pool.act("x", "c")).result == "c"
+
+
+async def test_an_answer_out_of_place_is_the_machine_s_fault() -> None:
+    worker = FakeWorker()
+    pool = pool_of(worker)
+    await pool.reset("x", TASK)
+    worker.answer = lambda _: Ready()
+    with pytest.raises(SimulatorError, match="out of place"):
+        await pool.act("x", "ls()")
+
+
+async def test_unknown_sessions_are_released_without_a_word() -> None:
+    worker = FakeWorker()
+    await pool_of(worker).release("never opened")
+    assert not worker.batches
+
+
+async def test_release_is_said_to_the_worker() -> None:
+    worker = FakeWorker()
+    pool = pool_of(worker)
+    await pool.reset("x", TASK)
+    await pool.release("x")
+    assert worker.batches[-1] == [Release(session="x")]
+
+
+def test_a_pool_needs_a_worker() -> None:
+    with pytest.raises(ValueError, match="at least one worker"):
+        SimulatorPool([])
