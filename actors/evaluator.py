@@ -24,8 +24,9 @@ class EvaluatorShell:
     ) -> None:
         folder = Path(run_dir)
         logs.to_file(folder, name)
-        self._engine = assembly.generator(config, folder, config.evaluator.concurrent)
-        self._part = assembly.evaluator(config, self._engine, store, simulators)
+        site = assembly.site(config, folder, store)
+        self._engine = assembly.generator(site, config.evaluator.concurrent)
+        self._part = assembly.evaluator(site, self._engine, simulators)
 
     async def run(self) -> None:
         """Work until stopped."""

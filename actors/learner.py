@@ -16,7 +16,7 @@ class LearnerShell:
     def __init__(self, name: str, config: RunConfig, run_dir: str, store: Store) -> None:
         folder = Path(run_dir)
         logs.to_file(folder, name)
-        self._part = assembly.learner(config, folder, store)
+        self._part = assembly.learner(assembly.site(config, folder, store))
 
     async def run(self) -> None:
         """Work until every step is taken or the part is stopped."""

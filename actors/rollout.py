@@ -24,8 +24,9 @@ class RolloutShell:
     ) -> None:
         folder = Path(run_dir)
         logs.to_file(folder, name)
-        self._engine = assembly.generator(config, folder, config.rollout.concurrent)
-        self._part = assembly.rollout_worker(name, config, folder, self._engine, store, simulators)
+        site = assembly.site(config, folder, store)
+        self._engine = assembly.generator(site, config.rollout.concurrent)
+        self._part = assembly.rollout_worker(site, name, self._engine, simulators)
 
     async def run(self) -> None:
         """Work until stopped."""

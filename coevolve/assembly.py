@@ -7,9 +7,11 @@ processes start without them.
 
 import importlib.util
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coevolve.bfcl.worker import BfclWorker
 from coevolve.curriculum import Curriculum
 from coevolve.evaluator import Evaluator
 from coevolve.journal_reader import JournalReader
@@ -23,13 +25,15 @@ from protocols.config import RunConfig
 from protocols.errors import DependencyError
 from protocols.interfaces import (
     Generator,
-    Part,
     Reader,
     Renderer,
     SimulatorWorker,
     Store,
     TaskSource,
 )
+
+if TYPE_CHECKING:
+    from coevolve.learner import Learner
 
 if TYPE_CHECKING:
     from coevolve.learner import Learner
@@ -84,67 +88,81 @@ def task_source(config: RunConfig) -> TaskSource:
             return UniformSource(config)
 
 
-def generator(config: RunConfig, run_dir: Path, concurrent: int) -> Generator:
+def simulator_worker(config: RunConfig) -> SimulatorWorker:
+    """Return one member of the simulator pool."""
+    return BfclWorker(config.simulator)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a part works: the run's settings and folder, and the journal from there."""
+
+    config: RunConfig
+    run_dir: Path
+    store: Store
+    reader: Reader
+
+
+def site(config: RunConfig, run_dir: Path, store: Store) -> Site:
+    """Return the site of a part on the journal's machine: it reads the map itself."""
+    return Site(config=config, run_dir=run_dir, store=store, reader=reader(run_dir))
+
+
+def generator(site: Site, concurrent: int) -> Generator:
     """Return an engine that serves ``concurrent`` conversations at a time."""
     from coevolve.generator import TransformersGenerator
 
     return TransformersGenerator(
-        model_folder(config.policy.model),
-        run_dir,
+        model_folder(site.config.policy.model),
+        site.run_dir,
         max_concurrent=concurrent,
-        max_length=config.rollout.max_tokens,
+        max_length=site.config.rollout.max_tokens,
     )
-
-
-def simulator_worker(config: RunConfig) -> SimulatorWorker:
-    """Return one member of the simulator pool."""
-    from coevolve.bfcl.worker import BfclWorker
-
-    return BfclWorker(config.simulator)
 
 
 def rollout_worker(
-    name: str,
-    config: RunConfig,
-    run_dir: Path,
-    engine: Generator,
-    store: Store,
-    workers: Sequence[SimulatorWorker],
-) -> Part:
+    site: Site, name: str, engine: Generator, workers: Sequence[SimulatorWorker]
+) -> RolloutWorker:
     """Return the part that answers rollout requests."""
     return RolloutWorker(
         name,
-        config.rollout,
-        store=store,
-        reader=reader(run_dir),
+        site.config.rollout,
+        store=site.store,
+        reader=site.reader,
         generator=engine,
         simulator=SimulatorPool(workers),
-        renderer=renderer(config),
-        lease_s=config.store.lease_s,
+        renderer=renderer(site.config),
+        lease_s=site.config.store.lease_s,
     )
 
 
-def evaluator(
-    config: RunConfig, engine: Generator, store: Store, workers: Sequence[SimulatorWorker]
-) -> Part:
+def evaluator(site: Site, engine: Generator, workers: Sequence[SimulatorWorker]) -> Evaluator:
     """Return the part that scores policy versions."""
     return Evaluator(
-        config,
-        store=store,
+        site.config,
+        store=site.store,
         generator=engine,
         simulator=SimulatorPool(workers),
-        renderer=renderer(config),
-        held_out=task_source(config).held_out(),
+        renderer=renderer(site.config),
+        held_out=task_source(site.config).held_out(),
     )
 
 
-def curriculum(config: RunConfig, run_dir: Path, store: Store) -> Part:
+def curriculum(site: Site) -> Curriculum:
     """Return the part that asks for rollouts."""
-    return Curriculum(config, store=store, reader=reader(run_dir), source=task_source(config))
+    return Curriculum(
+        site.config, store=site.store, reader=site.reader, source=task_source(site.config)
+    )
 
 
-def learner(config: RunConfig, run_dir: Path, store: Store) -> "Learner":
+def learner(site: Site) -> "Learner":
     """Return the part that trains."""
     from coevolve.learner import Learner
 
-    return Learner(config, run_dir, store=store, reader=reader(run_dir), renderer=renderer(config))
+    return Learner(
+        site.config,
+        site.run_dir,
+        store=site.store,
+        reader=site.reader,
+        renderer=renderer(site.config),
+    )

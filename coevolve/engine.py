@@ -16,7 +16,6 @@ what the old ones wrote, as engines that swap weights in flight do.
 Synchronous and single-threaded: `coevolve.generator` gives it a thread.
 """
 
-import time
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, cast
 
@@ -56,7 +55,6 @@ class Engine(Generic[Ticket]):
         self._arange_T = torch.arange(positions)
         self._version = version
         self.positions = positions
-        self.cpu_s = 0.0
 
     @property
     def busy(self) -> bool:
@@ -131,13 +129,11 @@ class Engine(Generic[Ticket]):
         if not due.size:
             return
         slots, at = rows[due], table["known"][rows[due]]
-        started = time.thread_time()
         tokens_R, logprobs_R = sample(
             logits_R_V if due.size == rows.size else logits_R_V[torch.from_numpy(due)],
             torch.from_numpy(table["temperature"][slots]),
             torch.from_numpy(table["uniforms"][slots, at]),
         )
-        self.cpu_s += time.thread_time() - started
         table["tokens"][slots, at] = tokens_R.numpy()
         table["logprobs"][slots, at] = logprobs_R.numpy()
         table["versions"][slots, at] = self._version
@@ -164,7 +160,6 @@ class Engine(Generic[Ticket]):
         positions_R_Q = torch.from_numpy(at_R_Q)
         hidden_R_1_Q_T = (self._arange_T[:longest] > positions_R_Q[..., None])[:, None]
         bias_R_1_Q_T = torch.zeros(hidden_R_1_Q_T.shape, dtype=self._model.dtype)
-        started = time.thread_time()
         output = cast("Any", self._model)(
             input_ids=torch.from_numpy(tokens_N_T[slots_R_1, at_R_Q]),
             attention_mask=bias_R_1_Q_T.masked_fill_(hidden_R_1_Q_T, float("-inf")),
@@ -173,7 +168,6 @@ class Engine(Generic[Ticket]):
             use_cache=True,
             logits_to_keep=1,
         )
-        self.cpu_s += time.thread_time() - started
         return output.logits[:, -1]
 
     def _collect(self) -> list[tuple[Ticket, Generation]]:

@@ -8,6 +8,7 @@ a common forward.
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -61,6 +62,7 @@ class TransformersGenerator:
         self._run_dir = run_dir
         self._max_length = max_length
         self._threads = threads
+        self._cpu_s = 0.0
         self._base: dict[str, torch.Tensor] | None = None
         served = _load(model)
         self._parameters = dict(served.named_parameters())
@@ -112,8 +114,8 @@ class TransformersGenerator:
         await waiter.future
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds that the engine's thread spent in the model and in sampling."""
-        return self._engine.cpu_s
+        """Return the CPU seconds of the engine's thread: model, sampling and batching."""
+        return self._cpu_s
 
     async def close(self) -> None:
         """End the engine; requests in flight raise GeneratorError."""
@@ -171,6 +173,7 @@ class TransformersGenerator:
                 self._start_waiting()
                 if self._engine.busy:
                     self._settle(self._engine.tick())
+                    self._cpu_s = time.thread_time()
         except Exception as error:
             self._break(f"the rollout engine broke: {type(error).__name__}: {error}")
             raise

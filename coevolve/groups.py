@@ -116,6 +116,16 @@ class Groups:
         """Whether the batch has all its groups."""
         return len(self._batch) == self._config.groups_per_step
 
+    def missing(self, group_size: int) -> int:
+        """Return the fewest further records with which the batch can become full."""
+        incomplete = sorted(
+            next(iter(gathering.members.values()))[1].group_size - len(gathering.members)
+            for gathering in self._gathering.values()
+        )
+        wanted = self._config.groups_per_step - len(self._batch) - len(self._complete)
+        nearest = incomplete[: max(0, wanted)]
+        return sum(nearest) + group_size * max(0, wanted - len(nearest))
+
     def add(self, sequence: int, message: Rollout | VoidRollout) -> None:
         """Take in one record, in the journal's order; one that is here already changes nothing."""
         if sequence in self._held:

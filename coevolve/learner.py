@@ -24,6 +24,7 @@ from coevolve.history import History
 from coevolve.mailbox import Delivery, Mailbox
 from coevolve.recovery import recover
 from coevolve.standing import Standing
+from coevolve.stopping import unless_stopped
 from coevolve.trainer import Trainer
 from coevolve.versions import (
     remove_old_versions,
@@ -206,15 +207,9 @@ class _Session:
 
     async def _take(self, stopping: asyncio.Event) -> Sequence[Delivery]:
         """Return what arrived, or nothing as soon as ``stopping`` is set."""
-        taking = asyncio.create_task(self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S))
-        stopped = asyncio.create_task(stopping.wait())
-        try:
-            await asyncio.wait({taking, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            return taking.result() if taking.done() else ()
-        finally:
-            taking.cancel()
-            stopped.cancel()
-            await asyncio.gather(taking, stopped, return_exceptions=True)
+        missing = max(1, self._groups.missing(self._config.rollout.group_size))
+        taking = self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S, at_least=missing)
+        return await unless_stopped(stopping, taking) or ()
 
     async def _discard(self, probes: Sequence[int]) -> None:
         """Finish probes, and complete groups that may not join the batch."""

@@ -8,6 +8,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
+
 from coevolve.journal import Journal
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
 
@@ -34,7 +36,7 @@ class LocalStore:
         return await asyncio.wrap_future(self._journal.complete(request))
 
     async def take(self, request: Take) -> Sequence[StoredRecord]:
-        """Return leased records, oldest first; empty where ``wait_s`` passed without any.
+        """Return ``at_least`` leased records or more, oldest first; fewer once ``wait_s`` passed.
 
         A newer take of the same seat ends an older one that still waits: its answer is not
         wanted any more, and what it would lease would be given up at once.
@@ -43,16 +45,19 @@ class LocalStore:
         seat = (request.consumer, request.member)
         with self._woken_by(request.topics) as news:
             self._supersede(seat, news)
+            records: list[StoredRecord] = []
             while True:
                 news.clear()
-                taken = await asyncio.wrap_future(self._journal.take(request))
+                taken = await asyncio.wrap_future(self._journal.take(_further(request, records)))
+                records.extend(taken.records)
                 left_s = ends - asyncio.get_running_loop().time()
-                if taken.records or left_s <= 0 or self._takes.get(seat) is not news:
+                enough = len(records) >= min(request.at_least, request.limit)
+                if enough or left_s <= 0 or self._takes.get(seat) is not news:
                     break
                 await _set_within(news, min(left_s, taken.expires_s))
             if self._takes.get(seat) is news:
                 del self._takes[seat]
-            return taken.records
+            return records
 
     async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
         """Return the newest sequence among ``topics`` once it exceeds ``after``, or in time."""
@@ -121,6 +126,17 @@ class LocalStore:
         for news, wanted in self._waiting.items():
             if not wanted or wanted & topics:
                 news.set()
+
+
+def _further(request: Take, records: Sequence[StoredRecord]) -> Take:
+    """Return ``request`` for what is still wanted beside ``records``, which stay leased."""
+    if not records:
+        return request
+    return msgspec.structs.replace(
+        request,
+        held=(*request.held, *(record.sequence for record in records)),
+        limit=request.limit - len(records),
+    )
 
 
 async def _set_within(event: asyncio.Event, wait_s: float) -> None:

@@ -62,14 +62,14 @@ class Mailbox:
         """Sequences taken and not yet completed."""
         return frozenset(self._held)
 
-    async def take(self, limit: int, wait_s: float) -> list[Delivery]:
-        """Return up to ``limit`` further messages, oldest first.
+    async def take(self, limit: int, wait_s: float, at_least: int = 1) -> list[Delivery]:
+        """Return ``at_least`` to ``limit`` further messages, oldest first.
 
-        Returns none after ``wait_s``, or earlier, in time to renew the leases: ask again. Raises
+        Returns fewer after ``wait_s``, or earlier, in time to renew the leases: ask again. Raises
         LeaseLostError where a newer incarnation has the seat.
         """
         async with self._taking:
-            records = await self._store.take(self._take(self._topics, limit, wait_s))
+            records = await self._store.take(self._take(self._topics, limit, wait_s, at_least))
             self._held.update(record.sequence for record in records)
             return [Delivery(record.sequence, decode(record)) for record in records]
 
@@ -77,7 +77,7 @@ class Mailbox:
         """Keep what is held for another ``lease_s``; only needed by who does not take."""
         if not self._taking.locked():  # a take that is under way renews, too
             async with self._taking:
-                await self._store.take(self._take((), 1, 0.0))
+                await self._store.take(self._take((), 1, 0.0, 1))
 
     async def complete(
         self, sequences: Sequence[int], outputs: Sequence[Message] = ()
@@ -93,7 +93,7 @@ class Mailbox:
         """Add ``messages``, all or none, and return their sequences."""
         return await self._written((), messages)
 
-    def _take(self, topics: tuple[str, ...], limit: int, wait_s: float) -> Take:
+    def _take(self, topics: tuple[str, ...], limit: int, wait_s: float, at_least: int) -> Take:
         return Take(
             consumer=self._consumer,
             topics=topics,
@@ -103,6 +103,7 @@ class Mailbox:
             limit=limit,
             lease_s=self._lease_s,
             wait_s=min(wait_s, self._lease_s / RENEWALS_PER_LEASE),
+            at_least=at_least,
         )
 
     async def _written(

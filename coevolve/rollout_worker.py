@@ -6,6 +6,7 @@ never a reward; new weights are picked up between two tokens without draining an
 """
 
 import asyncio
+from collections import deque
 
 import structlog
 
@@ -68,7 +69,7 @@ class RolloutWorker:
 
     def status(self) -> PartStatus:
         """Say what the part is doing."""
-        return self._standing.report(len(self._live))
+        return self._standing.report(len(self._mailbox.held))
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -91,9 +92,13 @@ class RolloutWorker:
                     self._loaded.notify_all()
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
+        ready: deque[Delivery] = deque()
         while True:
-            free = self._config.concurrent - len(self._live)
-            if free == 0:
+            while ready and len(self._live) < self._config.concurrent:
+                task = group.create_task(self._answer(ready.popleft()))
+                self._live.add(task)
+                task.add_done_callback(self._live.discard)
+            if ready:
                 self._standing.waits_for(f"{len(self._live)} conversations to end")
                 await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
                 continue
@@ -101,10 +106,8 @@ class RolloutWorker:
                 self._standing.waits_for(f"{len(self._live)} conversations, or more requests")
             else:
                 self._standing.waits_for("rollout requests from the curriculum")
-            for delivery in await self._mailbox.take(free, TAKE_WAIT_S):
-                task = group.create_task(self._answer(delivery))
-                self._live.add(task)
-                task.add_done_callback(self._live.discard)
+            # What is taken ahead saves a call of the store for every conversation that ends.
+            ready.extend(await self._mailbox.take(self._config.concurrent, TAKE_WAIT_S))
 
     async def _answer(self, delivery: Delivery) -> None:
         request = delivery.message

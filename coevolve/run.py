@@ -31,10 +31,11 @@ from protocols.control import (
 )
 from protocols.errors import RunError
 from protocols.interfaces import Reader, Store, SupervisedPart
-from protocols.journal import Append, Message, Receipt
+from protocols.journal import Append, Message, Receipt, StoredRecord
 
-FOLLOWED = (*TOPICS, "rollout", "stop_requested")
+FOLLOWED = (*TOPICS, "stop_requested")
 WAIT_S = 30.0
+START_UP_S = 600.0
 PAGE = 1000
 
 
@@ -97,6 +98,7 @@ class Run:
                 )
             ),
         ]
+        timing = asyncio.create_task(self._time_start_up())
         try:
             done, _ = await asyncio.wait(
                 (supervising, *others), return_when=asyncio.FIRST_COMPLETED
@@ -110,10 +112,10 @@ class Run:
             if self.finished:
                 await self._append(RunFinished(steps=self.progress.step))
         finally:
-            for task in (supervising, *others):
+            for task in (supervising, timing, *others):
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
-                await asyncio.gather(supervising, *others, return_exceptions=True)
+                await asyncio.gather(supervising, timing, *others, return_exceptions=True)
 
     async def _open(self) -> None:
         """Write the run's first record, or check that the journal is this run's."""
@@ -141,7 +143,7 @@ class Run:
                     self.progress.fold(message)
                     metrics.write(message, self.progress)
                     self._display.show(message, self.progress)
-                    await self._measure(message)
+                    await self._measure()
                     if isinstance(message, StopRequested):
                         stop.set()
                 self.finished = self._config.learner.steps in self.progress.evaluations
@@ -151,27 +153,24 @@ class Run:
             metrics.close()
 
     async def _news(self, seen: dict[str, int]) -> list[Message]:
-        """Return what is new in the followed topics, in journal order; of rollouts, none."""
-        records = []
+        """Return what is new in the followed topics, in journal order."""
+        records: list[StoredRecord] = []
         for topic in FOLLOWED:
-            if topic == "rollout":
-                last = await self._reader.last(topic)
-                if last and not seen[topic] and self.first_rollout_s is None:
-                    self.first_rollout_s = time.monotonic() - self._started
-                    await self._begin_measuring()
-                page = [last] if last else []
-            else:
-                page = list(await self._reader.scan(topic, after=seen[topic], limit=PAGE))
-                records.extend(page)
+            page = await self._reader.scan(topic, after=seen[topic], limit=PAGE)
             if page:
+                records.extend(page)
                 seen[topic] = page[-1].sequence
         return [decode(record) for record in sorted(records, key=lambda r: r.sequence)]
 
-    async def _begin_measuring(self) -> None:
+    async def _time_start_up(self) -> None:
+        """Note when the first rollout of this start came, and how much CPU was used until then."""
+        known = await self._reader.last("rollout")
+        await self._store.wait(("rollout",), known.sequence if known else 0, START_UP_S)
+        self.first_rollout_s = time.monotonic() - self._started
         self._first = await self._reading()
         self._training_started = time.monotonic()
 
-    async def _measure(self, message: Message) -> None:
+    async def _measure(self) -> None:
         """Close the books at the last step."""
         if self._first and self.progress.step == self._config.learner.steps and not self.shares:
             self.shares = self._first.until(await self._reading())

@@ -122,7 +122,7 @@ class Generator(Protocol):
         ...
 
     def cpu_s(self) -> float:
-        """CPU seconds spent inside the model so far."""
+        """CPU seconds of the engine so far: the model, sampling and batching."""
         ...
 
     async def close(self) -> None:

@@ -126,7 +126,10 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1)]
     lease_s: float
     wait_s: float
-    """How long to wait for a record where there is none. 0 returns at once."""
+    """How long to wait for records where there are too few. 0 returns at once."""
+
+    at_least: Annotated[int, msgspec.Meta(ge=1)] = 1
+    """Return no fewer before ``wait_s`` has passed: who cannot use less is not woken for it."""
 
 
 class Complete(msgspec.Struct, frozen=True, kw_only=True):
