@@ -148,13 +148,12 @@ class TransformersGenerator:
         error = GeneratorError(f"conversation {conversation_id!r} was released")
 
         def forget() -> None:
+            dropped = [each for each in self._waiting if each[1].conversation_id == conversation_id]
+            for each in dropped:
+                self._waiting.remove(each)
             held = self._engine.release(conversation_id)
-            left = deque(
-                each for each in self._waiting if each[1].conversation_id != conversation_id
-            )
-            dropped = [waiter for waiter, _ in self._waiting if (waiter, _) not in left]
-            self._waiting = left
-            self._settle([(waiter, error) for waiter in (held, *dropped) if waiter is not None])
+            waiters = [waiter for waiter, _ in dropped] + ([held] if held else [])
+            self._settle([(waiter, error) for waiter in waiters])
 
         with suppress(GeneratorError):
             self._order(forget)
@@ -181,7 +180,7 @@ class TransformersGenerator:
     def _take_orders(self) -> bool:
         """Carry out what was ordered, waiting for an order where all is idle; False at the end."""
         with self._wake:
-            while not (self._orders or self._engine.busy or self._broken):
+            while not (self._orders or self._waiting or self._engine.busy or self._broken):
                 self._wake.wait()
             orders = list(self._orders)
             self._orders.clear()
@@ -191,7 +190,13 @@ class TransformersGenerator:
         return broken is None
 
     def _start_waiting(self) -> None:
-        while self._waiting and self._engine.start(*self._waiting[0]):
+        while self._waiting:
+            waiter, request = self._waiting[0]
+            try:
+                if not self._engine.start(waiter, request):
+                    return
+            except GeneratorError as error:
+                self._settle([(waiter, error)])
             self._waiting.popleft()
 
     def _settle(self, results: Sequence[tuple[_Waiter[Any], object]]) -> None:

@@ -90,10 +90,10 @@ class Recipe:
 
     seed: int = 0
     demonstrations: int = 1000
-    descriptions: int = 6000
-    demonstrations_per_step: int = 20
-    descriptions_per_step: int = 16
-    steps: int = 500
+    descriptions: int = 12_000
+    demonstrations_per_step: int = 14
+    descriptions_per_step: int = 26
+    steps: int = 700
     warmup_steps: int = 20
     learning_rate: float = 3e-3
     weight_decay: float = 0.01

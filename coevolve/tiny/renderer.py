@@ -93,12 +93,20 @@ def spoken(result: str) -> str:
         return "ok"
     if result.startswith("Error"):
         return "error"
-    if not result.startswith("{"):
+    answer = _object(result)
+    if answer is None:
         return result
-    answer = cast(Mapping[str, Any], json.loads(result))
     if "error" in answer:
         return "error"
     return " ; ".join(_leaves(answer)).replace("\n", " | ")
+
+
+def _object(result: str) -> Mapping[str, Any] | None:
+    try:
+        decoded = json.loads(result)
+    except ValueError:
+        return None
+    return cast(Mapping[str, Any], decoded) if isinstance(decoded, dict) else None
 
 
 def _leaves(answer: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,171 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from coevolve.rollout import roll_out
+from coevolve.tiny.grammar import UNIFORM, draw_task, held_out_tasks
+from coevolve.tiny.renderer import OBSERVATION_TOKENS, TinyRenderer
+from coevolve.tiny.simulated import InProcessSimulator
+from coevolve.tiny.tokenizer import (
+    CALL,
+    CHECKPOINT,
+    DONE,
+    END,
+    OBSERVATION,
+    SPECIAL,
+    USER,
+    VOCABULARY,
+)
+from protocols import columns
+from protocols.config import RolloutConfig
+from protocols.generation import Generation, GenerationRequest
+from protocols.interfaces import Renderer
+from protocols.learning import PolicyVersion
+from protocols.rollouts import RolloutRequest
+from protocols.tasks import Task
+
+RENDERER = TinyRenderer.load(CHECKPOINT)
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
+
+
+class RecitingGenerator:
+    """Continues a prompt as a demonstration does."""
+
+    def __init__(self, token_ids: tuple[int, ...], mask: tuple[int, ...]) -> None:
+        self._token_ids = token_ids
+        self._mask = mask
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        begin = len(request.prompt_ids)
+        assert request.prompt_ids == self._token_ids[:begin]
+        end = begin
+        while end < len(self._mask) and self._mask[end]:
+            end += 1
+            if self._token_ids[end - 1] in request.stop_ids:
+                break
+        said = self._token_ids[begin:end]
+        return Generation(
+            token_ids=said, logprobs=(0.0,) * len(said), versions=(0,) * len(said), stopped=True
+        )
+
+    async def release(self, conversation_id: str) -> None: ...
+
+    async def load(self, version: PolicyVersion) -> None: ...
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    async def close(self) -> None: ...
+
+
+async def recite(task: Task) -> None:
+    ids, mask = RENDERER.demonstration(task)
+    rollout = await roll_out(
+        RolloutRequest(
+            group_id="g",
+            group=0,
+            index=0,
+            group_size=1,
+            task_id=task.task_id,
+            purpose="probe",
+            seed=0,
+            policy_version_at_least=0,
+        ),
+        task,
+        "session",
+        temperature=1.0,
+        generator=RecitingGenerator(ids, mask),
+        simulator=InProcessSimulator(),
+        renderer=RENDERER,
+        limits=RolloutConfig(),
+    )
+    assert rollout.succeeded
+    assert rollout.tokens.token_ids == columns.int32(ids)
+    assert rollout.tokens.mask == columns.uint8(mask)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), turns=st.integers(1, 4))
+async def test_a_demonstration_is_what_a_rollout_that_behaves_like_it_makes(
+    seed: int, turns: int
+) -> None:
+    await recite(draw_task(np.random.default_rng(seed), UNIFORM, turns))
+
+
+def test_the_policy_is_to_write_calls_and_ends_and_nothing_else() -> None:
+    task = draw_task(np.random.default_rng(1), {"findrm": 1.0}, 1)
+    ids, mask = RENDERER.demonstration(task)
+    said = [token for token, own in zip(ids, mask, strict=True) if own]
+    calls = [*(RENDERER.encode(call) for call in task.body.turns[0].reference)]
+    assert said == [token for call in calls for token in (*call, END)] + [DONE]
+
+
+def test_every_demonstration_fits_the_context() -> None:
+    assert max(len(RENDERER.demonstration(task)[0]) for task in held_out_tasks()) <= 256
+
+
+def test_the_format_is_the_documented_one() -> None:
+    task = draw_task(np.random.default_rng(1), {"mkdir": 1.0}, 1)
+    turn = task.body.turns[0]
+    text = RENDERER.decode(RENDERER.demonstration(task)[0])
+    assert text == f"<u>{turn.instruction}<a>{turn.reference[0]}<e><o>ok<a><d>"
+    assert RENDERER.opening(task.body) == RENDERER.instruction(turn.instruction)
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ("None", "ok"),
+        ("{}", ""),
+        ('{"error": "rm: cannot remove"}', "error"),
+        ("Error during execution: no such tool", "error"),
+        ('{"matches": ["./a.txt", "./b"]}', "./a.txt ; ./b"),
+        ('{"file_content": "one\\ntwo"}', "one | two"),
+        ('{"count": 3, "type": "lines"}', "3 ; lines"),
+    ],
+)
+def test_answers_are_shortened(result: str, shown: str) -> None:
+    assert RENDERER.decode(RENDERER.observation(result)) == f"<o>{shown}<a>"
+
+
+@given(text=TEXT)
+def test_text_becomes_plain_tokens_and_comes_back(text: str) -> None:
+    ids = RENDERER.encode(text)
+    assert RENDERER.decode(ids) == text
+    assert all(len(SPECIAL) <= token < VOCABULARY for token in ids)
+    if ids:
+        assert RENDERER.parse((*ids, END)) == text
+
+
+@given(text=TEXT)
+def test_no_answer_can_forge_the_format(text: str) -> None:
+    head, *shown, tail = RENDERER.observation(text)
+    assert (head, tail) == (OBSERVATION, CALL)
+    assert len(shown) <= OBSERVATION_TOKENS
+    assert all(token >= len(SPECIAL) for token in shown)
+
+
+def test_the_end_of_a_turn_is_no_call() -> None:
+    assert RENDERER.parse((DONE,)) is None
+
+
+@pytest.mark.parametrize("ids", [(), (END,), (100, DONE), (100,), (100, USER, END), (DONE, END)])
+def test_anything_else_is_malformed(ids: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="call and <e>, or <d> alone"):
+        RENDERER.parse(ids)
+
+
+def test_transformers_loads_the_same_tokenizer() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT)
+    for task in held_out_tasks(24):
+        for turn in task.body.turns:
+            for text in (turn.instruction, *turn.reference):
+                assert tuple(tokenizer(text).input_ids) == RENDERER.encode(text)
+    assert tokenizer.convert_ids_to_tokens(list(range(len(SPECIAL)))) == list(SPECIAL)
+
+
+def test_the_renderer_satisfies_the_interface() -> None:
+    renderer: Renderer = RENDERER
+    assert renderer.stop_ids == (END, DONE)
