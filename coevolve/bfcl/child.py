@@ -148,8 +148,9 @@ def _serve(commands: BinaryIO, answers: BinaryIO, batch_s: int) -> None:
     _send(answers, ())
     while prefix := commands.read(LENGTH_BYTES):
         batch = commands_decoder.decode(commands.read(length(prefix)))
+        _, most = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(
-            resource.RLIMIT_CPU, (int(time.process_time()) + batch_s + 1, resource.RLIM_INFINITY)
+            resource.RLIMIT_CPU, (_at_most(int(time.process_time()) + batch_s + 1, most), most)
         )
         _send(answers, tuple(sessions.carry_out(command) for command in batch))
 
@@ -195,7 +196,13 @@ def _confine(memory_mb: int) -> None:
         (resource.RLIMIT_NPROC, 0),
         (resource.RLIMIT_NOFILE, 0),
     ):
-        resource.setrlimit(limit, (value, value))
+        _, most = resource.getrlimit(limit)
+        resource.setrlimit(limit, (_at_most(value, most), _at_most(value, most)))
+
+
+def _at_most(value: int, most: int) -> int:
+    """Return the lower limit: this process may itself have been given less."""
+    return value if most == resource.RLIM_INFINITY else min(value, most)
 
 
 def _interrupt(_signal: int, _frame: object) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve.bfcl.catalogue import CATEGORIES, Category, load_tasks
+from coevolve.bfcl.catalogue import CATEGORIES, Category, load_tasks, tool_documents
 from coevolve.bfcl.worker import BfclWorker
 from protocols.simulation import Act, Failed, Grade, Observed, Passed, Release, Reset
 from protocols.tasks import Task
@@ -48,7 +48,7 @@ async def hold(worker: BfclWorker, task: Task, turns: Turns) -> tuple[str, list[
 def settled(answer: str) -> str:
     """Put the one set that the package prints into one order: its own follows the hash seed."""
     return re.sub(
-        r"Must be one of \{(.*)\}",
+        r"Must be one of \{([^}]*)\}",
         lambda found: "one of " + " ".join(sorted(found[1].split(", "))),
         answer,
     )
@@ -113,6 +113,54 @@ async def test_withheld_tools_are_judged_like_tools_that_do_not_exist(
             differing += reason != stock.verdict(task, turns)
     assert withheld > 100
     assert 0 < differing <= withheld
+
+
+@pytest.mark.parametrize("category", ["base", "long_context"])
+async def test_random_calls_get_the_answers_of_the_package(
+    category: Category, worker: BfclWorker, stock: Any
+) -> None:
+    for task in load_tasks([category]):
+        chance = random.Random(task.task_id)
+        said = [random_call(task, chance) for _ in range(25)]
+        _, answers = await hold(worker, task, [said, *[[] for _ in task.body.turns[1:]]])
+        expected = stock.answers(task, said)
+        assert list(map(settled, answers)) == list(map(settled, expected)), said
+    assert worker.restarts == 0
+
+
+def random_call(task: Task, chance: random.Random) -> str:
+    """Return a call of a documented tool with arguments of mostly the right types."""
+    words = re.findall(r'"([^"]{1,40})"', task.body.world)
+    document = chance.choice(tool_documents(chance.choice(task.body.classes)))
+    needed = document.parameters["required"]
+    arguments = {
+        name: random_value(schema["type"], words, chance)
+        for name, schema in document.parameters["properties"].items()
+        if chance.random() < (0.95 if name in needed else 0.5)
+    }
+    if "precision" in arguments:
+        arguments["precision"] = chance.choice([0, 1, 5, 50])
+    return f"{document.name}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+
+
+def random_value(kind: str, words: Sequence[str], chance: random.Random) -> object:
+    if chance.random() < 0.1:
+        kind = chance.choice(["string", "integer", "float", "boolean", "array", "dict", "null"])
+    match kind:
+        case "string":
+            return chance.choice(words)
+        case "integer":
+            return chance.choice([-1, 0, 1, 2, 3, 10, 12345, 10**20])
+        case "float" | "number":
+            return chance.choice([-1.5, 0.0, 0.1, 2.0, 100.0, 1e300])
+        case "boolean":
+            return chance.random() < 0.5
+        case "array":
+            return [random_value("string", words, chance) for _ in range(chance.randrange(4))]
+        case "dict":
+            return {chance.choice(words): random_value("float", words, chance)}
+        case _:
+            return None
 
 
 def hide_withheld(task: Task, turns: Turns) -> Turns:

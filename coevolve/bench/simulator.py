@@ -1,0 +1,218 @@
+"""Measures BFCL's simulators in process, through the child process, and through the Ray actor.
+
+All three play the same ground truths of the ``base`` category in one run. *In process* is a plain
+loop. The other two go through a `SimulatorPool` with one worker and ``--concurrent`` sessions at a
+time, so that commands are coalesced as they are in a run; *alone* is the round trip of one command
+that shares its batch with no other. CPU time is that of the caller, of the actor and of the child
+together. *Start* is the time to the first answer; that of the Ray cluster is not in it.
+"""
+
+import argparse
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from statistics import median
+from typing import Any
+
+import msgspec
+import psutil
+import ray
+from rich.console import Console
+from rich.table import Table
+
+from actors.simulator import RemoteSimulatorWorker, SimulatorActor
+from coevolve.bfcl import stock
+from coevolve.bfcl.catalogue import load_tasks
+from coevolve.bfcl.session import Session
+from coevolve.bfcl.worker import BfclWorker
+from coevolve.simulator_pool import SimulatorPool
+from protocols.config import SimulatorConfig
+from protocols.interfaces import SimulatorWorker
+from protocols.tasks import ToolTask
+
+ALONE = 200
+"""Round trips whose median is printed."""
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the table."""
+
+    place: str
+    resets_per_s: float
+    calls_per_s: float
+    verdicts_per_s: float
+    cpu_us_per_command: float
+    alone_us: float
+    start_s: float
+
+
+class Stopwatch:
+    """Counts commands by kind and the time that they took together."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = dict.fromkeys(("reset", "call", "verdict"), 0.0)
+        self._commands: dict[str, int] = dict.fromkeys(("reset", "call", "verdict"), 0)
+
+    @contextmanager
+    def timing(self, kind: str, commands: int) -> Generator[None]:
+        """Count what happens inside as ``commands`` commands of ``kind``."""
+        started = time.perf_counter()
+        yield
+        self._seconds[kind] += time.perf_counter() - started
+        self._commands[kind] += commands
+
+    def figures(self, place: str, *, cpu_s: float, alone_us: float, start_s: float) -> Figures:
+        """Return the row of the table."""
+        rates = {kind: self._commands[kind] / seconds for kind, seconds in self._seconds.items()}
+        return Figures(
+            place=place,
+            resets_per_s=rates["reset"],
+            calls_per_s=rates["call"],
+            verdicts_per_s=rates["verdict"],
+            cpu_us_per_command=1e6 * cpu_s / sum(self._commands.values()),
+            alone_us=alone_us,
+            start_s=start_s,
+        )
+
+
+def main(arguments: list[str]) -> None:
+    """Measure, and print a table or JSON."""
+    parser = argparse.ArgumentParser(prog="python -m coevolve.bench simulator", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="times that all tasks are played")
+    parser.add_argument("--concurrent", type=int, default=64, help="sessions at a time")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    bodies = [task.body for task in load_tasks(["base"])] * options.rounds
+    rows = [in_process(bodies), *asyncio.run(remote(bodies, options.concurrent))]
+    if options.json:
+        sys.stdout.write(msgspec.json.encode(rows).decode() + "\n")
+    else:
+        Console().print(_table(rows))
+
+
+def in_process(bodies: Sequence[ToolTask]) -> Figures:
+    """Play ``bodies`` one after the other in this process."""
+    started = time.perf_counter()
+    stock.load()
+    Session(bodies[0])
+    start_s = time.perf_counter() - started
+    watch = Stopwatch()
+    cpu_s = time.process_time()
+    for body in bodies:
+        with watch.timing("reset", 1):
+            session = Session(body)
+        for turn in body.turns:
+            with watch.timing("call", len(turn.reference)):
+                for call in turn.reference:
+                    session.act(call)
+            with watch.timing("verdict", 1):
+                session.grade()
+    cpu_s = time.process_time() - cpu_s
+    alone_us = _median_us([_timed(lambda: session.act("pwd()")) for _ in range(ALONE)])
+    return watch.figures("in process", cpu_s=cpu_s, alone_us=alone_us, start_s=start_s)
+
+
+async def remote(bodies: Sequence[ToolTask], concurrent: int) -> list[Figures]:
+    """Play ``bodies`` through a child process, and through an actor with a child process."""
+    child = BfclWorker(SimulatorConfig())
+
+    async def child_cpu_s() -> float:
+        return child.cpu_s()
+
+    rows = [await _through("child", child, child_cpu_s, bodies, concurrent)]
+    await child.close()
+    ray.init(
+        address="local",
+        num_cpus=1,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+    try:
+        actor: Any = SimulatorActor.remote("simulator", SimulatorConfig())
+
+        async def actor_cpu_s() -> float:
+            process = psutil.Process((await actor.status.remote()).pid).cpu_times()
+            return process.user + process.system + await actor.cpu_s.remote()
+
+        worker = RemoteSimulatorWorker(actor)
+        rows.append(await _through("Ray actor", worker, actor_cpu_s, bodies, concurrent))
+    finally:
+        ray.shutdown()
+    return rows
+
+
+async def _through(
+    place: str,
+    worker: SimulatorWorker,
+    worker_cpu_s: Callable[[], Awaitable[float]],
+    bodies: Sequence[ToolTask],
+    concurrent: int,
+) -> Figures:
+    """Play ``bodies`` through a pool that has one worker."""
+    pool = SimulatorPool([worker])
+    started = time.perf_counter()
+    await pool.reset("first", bodies[0])
+    start_s = time.perf_counter() - started
+    watch = Stopwatch()
+    cpu_s = time.process_time() + await worker_cpu_s()
+    for first in range(0, len(bodies), concurrent):
+        await _play(pool, watch, bodies[first : first + concurrent])
+    cpu_s = time.process_time() + await worker_cpu_s() - cpu_s
+    trips: list[float] = []
+    for _ in range(ALONE):
+        started = time.perf_counter()
+        await pool.act("first", "pwd()")
+        trips.append(time.perf_counter() - started)
+    return watch.figures(place, cpu_s=cpu_s, alone_us=_median_us(trips), start_s=start_s)
+
+
+async def _play(pool: SimulatorPool, watch: Stopwatch, bodies: Sequence[ToolTask]) -> None:
+    """Play ``bodies`` side by side, turn by turn."""
+    names = [str(number) for number in range(len(bodies))]
+
+    async def call(name: str, calls: Sequence[str]) -> None:
+        for text in calls:
+            await pool.act(name, text)
+
+    with watch.timing("reset", len(bodies)):
+        await _together(pool.reset(name, body) for name, body in zip(names, bodies, strict=True))
+    for number in range(max(len(body.turns) for body in bodies)):
+        turns = {
+            name: body.turns[number].reference
+            for name, body in zip(names, bodies, strict=True)
+            if number < len(body.turns)
+        }
+        with watch.timing("call", sum(map(len, turns.values()))):
+            await _together(call(name, calls) for name, calls in turns.items())
+        with watch.timing("verdict", len(turns)):
+            await _together(pool.grade(name) for name in turns)
+    await _together(pool.release(name) for name in names)
+
+
+async def _together(jobs: Iterable[Coroutine[Any, Any, object]]) -> None:
+    await asyncio.gather(*jobs)
+
+
+def _timed(job: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    job()
+    return time.perf_counter() - started
+
+
+def _median_us(seconds: Sequence[float]) -> float:
+    return 1e6 * median(seconds)
+
+
+def _table(rows: Sequence[Figures]) -> Table:
+    table = Table(title="BFCL's simulators, ground truths of the base category")
+    table.add_column("place")
+    for heading in Figures.__struct_fields__[1:]:
+        table.add_column(heading.replace("_per_", "/").replace("_", " "), justify="right")
+    for row in rows:
+        place, *numbers = msgspec.structs.astuple(row)
+        table.add_row(place, *(f"{number:,.{0 if number >= 100 else 2}f}" for number in numbers))
+    return table
