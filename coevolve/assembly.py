@@ -35,9 +35,6 @@ from protocols.interfaces import (
 if TYPE_CHECKING:
     from coevolve.learner import Learner
 
-if TYPE_CHECKING:
-    from coevolve.learner import Learner
-
 STORE_FOLDER = "store"
 NEEDED = (("bfcl_eval", "bfcl-eval"), ("torch", "torch"), ("transformers", "transformers"))
 
