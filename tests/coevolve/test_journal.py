@@ -118,7 +118,7 @@ def test_records_are_found_by_their_keys_and_by_no_others(journal: Journal) -> N
 
 def test_a_record_that_was_never_written_is_refused_by_number(journal: Journal) -> None:
     appended(journal, append(record("a")))
-    with journal.snapshot() as state, pytest.raises(JournalError, match="no record 2.*evicted"):
+    with journal.snapshot() as state, pytest.raises(JournalError, match=r"no record 2.*evicted"):
         state.read([1, 2])
 
 
@@ -269,7 +269,7 @@ def test_a_new_incarnation_takes_over_the_seat_for_good(folder: Path) -> None:
     journal.close()
     journal = Journal.open(folder)
     for _ in range(2):
-        with pytest.raises(LeaseLostError, match="seat 'm'.*belongs to incarnation 'm2'"):
+        with pytest.raises(LeaseLostError, match=r"seat 'm'.*belongs to incarnation 'm2'"):
             taken(journal, take("note", incarnation="m1", held=[1]))
         with pytest.raises(LeaseLostError, match="its successor is at work"):
             completed(journal, complete(1, incarnation="m1"))
@@ -290,7 +290,7 @@ def test_a_restarted_store_accepts_what_was_taken_before(folder: Path) -> None:
 
 
 def test_finishing_what_the_journal_does_not_hold_is_refused(journal: Journal) -> None:
-    with pytest.raises(JournalError, match="cannot finish record 7.*only what was taken"):
+    with pytest.raises(JournalError, match=r"cannot finish record 7.*only what was taken"):
         completed(journal, complete(7))
 
 
@@ -320,7 +320,7 @@ def test_the_oldest_evictable_records_go_beyond_the_budget(folder: Path) -> None
         assert len(state.scan("task")) == 100
         assert state.find("group", "3") == []
         assert len(state.find("group", "99")) == 1
-        with pytest.raises(JournalError, match="no record 2.*raise store.retain_gb"):
+        with pytest.raises(JournalError, match=r"no record 2.*raise store.retain_gb"):
             state.read([2])
     journal.close()
 
@@ -369,13 +369,13 @@ def test_a_checkpoint_is_a_journal_like_the_original(folder: Path, journal: Jour
 
 
 def test_a_checkpoint_is_refused_where_something_is(folder: Path, journal: Journal) -> None:
-    with pytest.raises(JournalError, match="needs a new folder, and .* exists"):
+    with pytest.raises(JournalError, match=r"needs a new folder, and .* exists"):
         journal.checkpoint(folder)
 
 
 def test_a_checkpoint_that_fails_leaves_nothing(folder: Path, journal: Journal) -> None:
     (folder.parent / "file").write_text("")
-    with pytest.raises(JournalError, match="was not made.*unharmed"):
+    with pytest.raises(JournalError, match=r"was not made.*unharmed"):
         journal.checkpoint(folder.parent / "file" / "copy")
     assert sorted(path.name for path in folder.parent.iterdir()) == ["file", "store"]
 
@@ -444,7 +444,7 @@ def test_a_truncated_file_is_refused(folder: Path, kept: float) -> None:
     journal.close()
     size = (folder / DATA_FILE).stat().st_size
     os.truncate(folder / DATA_FILE, int(size * kept))
-    with pytest.raises(JournalFormatError, match="(cut off|end is missing).*restore a checkpoint"):
+    with pytest.raises(JournalFormatError, match=r"(cut off|end is missing).*restore a checkpoint"):
         Journal.open(folder)
 
 
@@ -487,7 +487,7 @@ def test_a_full_map_keeps_nothing_of_the_write_and_the_journal_goes_on(folder: P
     journal = Journal.open(folder, map_size_bytes=1 << 20)
     appended(journal, append(record("first")))
     taken(journal, take("note"))
-    with pytest.raises(JournalFullError, match="needs room for 2000005 bytes.*map_size_gb"):
+    with pytest.raises(JournalFullError, match=r"needs room for 2000005 bytes.*map_size_gb"):
         completed(journal, complete(1, outputs=[record("small"), record("x" * 2_000_000)]))
     assert bodies(everything(journal)) == ["first"]
     assert completed(journal, complete(1, outputs=[record("small")])) == (2,)
@@ -495,5 +495,5 @@ def test_a_full_map_keeps_nothing_of_the_write_and_the_journal_goes_on(folder: P
 
 
 def test_one_write_has_a_bound(journal: Journal) -> None:
-    with pytest.raises(JournalError, match="one write holds up to .* files"):
+    with pytest.raises(JournalError, match=r"one write holds up to .* files"):
         journal.append(append(*[record("x" * (1 << 20))] * 257))

@@ -374,13 +374,16 @@ class PowerJournalMachine(JournalMachine):
     durability = "power"
 
 
-_quietly = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+def _settings(examples: int, steps: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=tuple(HealthCheck.__members__.values()),
+    )
+
 
 TestAnyInterleavingMatchesTheModel = JournalMachine.TestCase
-TestAnyInterleavingMatchesTheModel.settings = settings(
-    max_examples=100, stateful_step_count=40, **_quietly
-)
+TestAnyInterleavingMatchesTheModel.settings = _settings(100, 40)
 TestAnyInterleavingMatchesTheModelAtLevelPower = PowerJournalMachine.TestCase
-TestAnyInterleavingMatchesTheModelAtLevelPower.settings = settings(
-    max_examples=25, stateful_step_count=30, **_quietly
-)
+TestAnyInterleavingMatchesTheModelAtLevelPower.settings = _settings(25, 30)
