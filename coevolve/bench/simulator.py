@@ -2,9 +2,11 @@
 
 All three play the same ground truths of the ``base`` category in one run. *In process* is a plain
 loop. The other two go through a `SimulatorPool` with one worker and ``--concurrent`` sessions at a
-time, so that commands are coalesced as they are in a run; *alone* is the round trip of one command
-that shares its batch with no other. CPU time is that of the caller, of the actor and of the child
-together. *Start* is the time to the first answer; that of the Ray cluster is not in it.
+time, so that commands are coalesced as they are in a run. *Resets* include the first call, which
+the pool lets them travel with, and both worlds, the policy's and the reference's. *Alone* is the
+round trip of one command that shares its batch with no other. CPU time is that of the caller, of
+the actor and of the child together. *Start* is the time to the first answer; that of the Ray
+cluster is not in it.
 """
 
 import argparse
@@ -32,6 +34,9 @@ from coevolve.simulator_pool import SimulatorPool
 from protocols.config import SimulatorConfig
 from protocols.interfaces import SimulatorWorker
 from protocols.tasks import ToolTask
+
+FIRST_CALL = "ready()"
+"""Of a tool that does not exist: it costs next to nothing and changes nothing."""
 
 ALONE = 200
 """Round trips whose median is printed."""
@@ -104,6 +109,7 @@ def in_process(bodies: Sequence[ToolTask]) -> Figures:
     for body in bodies:
         with watch.timing("reset", 1):
             session = Session(body)
+            session.act(FIRST_CALL)
         for turn in body.turns:
             with watch.timing("call", len(turn.reference)):
                 for call in turn.reference:
@@ -156,6 +162,7 @@ async def _through(
     pool = SimulatorPool([worker])
     started = time.perf_counter()
     await pool.reset("first", bodies[0])
+    await pool.act("first", FIRST_CALL)
     start_s = time.perf_counter() - started
     watch = Stopwatch()
     cpu_s = time.process_time() + await worker_cpu_s()
@@ -178,8 +185,12 @@ async def _play(pool: SimulatorPool, watch: Stopwatch, bodies: Sequence[ToolTask
         for text in calls:
             await pool.act(name, text)
 
+    async def reset(name: str, body: ToolTask) -> None:
+        await pool.reset(name, body)
+        await pool.act(name, FIRST_CALL)
+
     with watch.timing("reset", len(bodies)):
-        await _together(pool.reset(name, body) for name, body in zip(names, bodies, strict=True))
+        await _together(reset(name, body) for name, body in zip(names, bodies, strict=True))
     for number in range(max(len(body.turns) for body in bodies)):
         turns = {
             name: body.turns[number].reference

@@ -29,6 +29,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
+    if ray.is_initialized():
+        yield
+        return
     ray.init(
         address="local",
         num_cpus=2,
@@ -43,9 +46,7 @@ def cluster() -> Iterator[None]:
 @pytest.fixture
 def actors(cluster: None) -> Iterator[list[Any]]:
     names = ["simulator-0", "simulator-1"]
-    actors: list[Any] = [
-        SimulatorActor.options(name=name).remote(name, SimulatorConfig()) for name in names
-    ]
+    actors: list[Any] = [SimulatorActor.remote(name, SimulatorConfig()) for name in names]
     yield actors
     for actor in actors:
         ray.kill(actor)
@@ -85,7 +86,9 @@ async def test_a_killed_actor_is_void_sessions_and_comes_back(
     actors: list[Any], task: Task
 ) -> None:
     pool = SimulatorPool([RemoteSimulatorWorker(actor) for actor in actors])
-    await asyncio.gather(*(pool.reset(name, task.body) for name in ("x", "y")))
+    for name in ("x", "y"):
+        await pool.reset(name, task.body)
+        await pool.act(name, "ls()")
     status: PartStatus = await actors[0].status.remote()
     (child,) = psutil.Process(status.pid).children()
     os.kill(status.pid, signal.SIGKILL)
@@ -98,6 +101,7 @@ async def test_a_killed_actor_is_void_sessions_and_comes_back(
         while True:
             try:
                 await pool.reset("x", task.body)
+                await pool.act("x", "ls()")
                 break
             except SimulatorError:
                 await asyncio.sleep(0.2)
