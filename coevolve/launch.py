@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="go on with a run that exists")
     parser.add_argument("--dry-run", action="store_true", help="print the resolved config and stop")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     console = Console()
     logs.to_output()
     try:

@@ -43,13 +43,22 @@ class Mailbox:
     """
 
     def __init__(
-        self, store: Store, *, consumer: str, topics: Sequence[str], member: str, lease_s: float
+        self,
+        store: Store,
+        *,
+        consumer: str,
+        topics: Sequence[str],
+        member: str,
+        lease_s: float,
+        gather_s: float = 0.0,
     ) -> None:
+        """Take a seat. A write waits ``gather_s`` seconds for others to travel with."""
         self._store = store
         self._consumer = consumer
         self._topics = tuple(topics)
         self._member = member
         self._lease_s = lease_s
+        self._gather_s = gather_s
         self._incarnation = uuid.uuid4().hex
         self._counter = 0
         self._held: set[int] = set()
@@ -118,6 +127,8 @@ class Mailbox:
 
     async def _write_all(self) -> None:
         while self._waiting:
+            if self._gather_s:
+                await asyncio.sleep(self._gather_s)
             writes = self._next_writes()
             await self._carry_out(writes)
 

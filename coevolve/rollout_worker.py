@@ -26,6 +26,12 @@ from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
 VERSION_WAIT_S = 30.0
 TAKE_WAIT_S = 30.0
 
+RETRY_PAUSE_S = 0.5
+"""Before the second attempt, twice as long before each further one: workers restart in seconds."""
+
+GATHER_S = 0.02
+"""How long a finished rollout waits for others, so that one write carries several."""
+
 log = structlog.get_logger()
 
 
@@ -52,7 +58,12 @@ class RolloutWorker:
         self._renderer = renderer
         self._tasks = TaskShelf(reader)
         self._mailbox = Mailbox(
-            store, consumer="rollout", topics=("rollout_request",), member=name, lease_s=lease_s
+            store,
+            consumer="rollout",
+            topics=("rollout_request",),
+            member=name,
+            lease_s=lease_s,
+            gather_s=GATHER_S,
         )
         self._standing = Standing(name)
         self._loaded = asyncio.Condition()
@@ -136,6 +147,7 @@ class RolloutWorker:
                 reason = str(error)
                 self._standing.last_error = reason
                 log.warning("simulator_failed", group=request.group_id, reason=reason)
+                await asyncio.sleep(RETRY_PAUSE_S * 2**attempt)
         return VoidRollout(
             group_id=request.group_id,
             group=request.group,

@@ -3,6 +3,8 @@
 A session stays with the worker that opened it. While a worker is busy with one batch, the commands
 for it gather, and together form the next: back-pressure decides the size of a batch, not a timer.
 So at low load a command waits for nothing, and at high load the price of a remote call is shared.
+What nobody waits for (opening and forgetting a session) travels with the next command that somebody
+does wait for.
 
 A new session goes where the fewest are open. A worker whose last batches were broken altogether
 counts as having more, twice as many for each such batch in a row, so that a dead worker does not
@@ -10,6 +12,7 @@ attract everything by being empty, and is still tried from time to time.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from protocols.errors import SimulatorError
@@ -31,6 +34,7 @@ from protocols.simulation import (
 from protocols.tasks import TaskBody
 
 MAX_BATCH = 256
+MAX_REST_S = 0.005
 MAX_PENALTY = 2**10
 
 
@@ -44,13 +48,13 @@ class SimulatorPool:
         self._lane_of: dict[str, _Lane] = {}
 
     async def reset(self, session: str, task: TaskBody) -> None:
-        """Open a session on a fresh world. Raises SimulatorError."""
+        """Open a session on a fresh world; a failure is the first command's to report."""
         lane = self._lane_of.get(session)
         if lane is None:
             lane = min(self._lanes, key=_Lane.load)
             self._lane_of[session] = lane
             lane.sessions += 1
-        await self._ask(lane, Reset(session=session, task=task))
+        lane.tell(Reset(session=session, task=task))
 
     async def act(self, session: str, text: str) -> Observed:
         """Carry out one call. Raises SimulatorError."""
@@ -71,7 +75,7 @@ class SimulatorPool:
         lane = self._lane_of.get(session)
         if lane is not None:
             self._unpin(session)
-            await lane.ask(Release(session=session))
+            lane.tell(Release(session=session))
 
     def _lane(self, session: str) -> "_Lane":
         lane = self._lane_of.get(session)
@@ -79,7 +83,7 @@ class SimulatorPool:
             raise SimulatorError(f"session {session} is not open")
         return lane
 
-    async def _ask(self, lane: "_Lane", command: Reset | Act | Grade) -> Ready | Observed | Verdict:
+    async def _ask(self, lane: "_Lane", command: Act | Grade) -> Ready | Observed | Verdict:
         reply = await lane.ask(command)
         if isinstance(reply, Broken):
             self._unpin(command.session)
@@ -98,7 +102,7 @@ class _Lane:
     def __init__(self, worker: SimulatorWorker, max_batch: int) -> None:
         self._worker = worker
         self._max_batch = max_batch
-        self._waiting: list[tuple[Command, asyncio.Future[Reply]]] = []
+        self._waiting: list[tuple[Command, asyncio.Future[Reply] | None]] = []
         self._draining: asyncio.Task[None] | None = None
         self._penalty = 0
         self.sessions = 0
@@ -107,7 +111,11 @@ class _Lane:
         """Return how reluctant one should be to open another session here."""
         return self.sessions + self._penalty
 
-    async def ask(self, command: Command) -> Reply:
+    def tell(self, command: Reset | Release) -> None:
+        """Have ``command`` travel ahead of whatever is asked next; nobody waits for its reply."""
+        self._waiting.append((command, None))
+
+    async def ask(self, command: Act | Grade) -> Reply:
         """Send ``command`` with the next batch and return its reply."""
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, reply))
@@ -117,10 +125,13 @@ class _Lane:
 
     async def _drain(self) -> None:
         try:
-            while self._waiting:
+            while any(waiting is not None for _, waiting in self._waiting):
+                started = time.monotonic()
                 batch = self._waiting[: self._max_batch]
                 del self._waiting[: self._max_batch]
                 self._deliver(batch, await self._execute([command for command, _ in batch]))
+                # Resting for as long as the call took halves the calls of a busy lane.
+                await asyncio.sleep(min(MAX_REST_S, time.monotonic() - started))
         finally:
             self._draining = None
 
@@ -136,7 +147,7 @@ class _Lane:
         return replies
 
     def _deliver(
-        self, batch: list[tuple[Command, asyncio.Future[Reply]]], replies: Sequence[Reply]
+        self, batch: list[tuple[Command, asyncio.Future[Reply] | None]], replies: Sequence[Reply]
     ) -> None:
         telling = [
             isinstance(reply, Broken)
@@ -146,7 +157,7 @@ class _Lane:
         if telling:
             self._penalty = min(MAX_PENALTY, max(8, 2 * self._penalty)) if all(telling) else 0
         for (_, waiting), reply in zip(batch, replies, strict=True):
-            if not waiting.done():  # whoever asked may have been cancelled
+            if waiting is not None and not waiting.done():  # whoever asked may be cancelled
                 waiting.set_result(reply)
 
 

@@ -70,20 +70,46 @@ def pool_of(*workers: SimulatorWorker) -> Simulator:
     return SimulatorPool(workers)
 
 
+async def opened(pool: Simulator, session: str) -> None:
+    """Open a session and see that it stands."""
+    await pool.reset(session, TASK)
+    await pool.grade(session)
+
+
 async def test_everything_that_arrives_during_a_batch_forms_the_next() -> None:
     worker = FakeWorker()
     pool = pool_of(worker)
-    await asyncio.gather(*(pool.reset(str(n), TASK) for n in range(10)))
+    for n in range(10):
+        await opened(pool, str(n))
+    batches = len(worker.batches)
     worker.gate.clear()
     first = asyncio.create_task(pool.act("0", "a"))
     await asyncio.sleep(0.01)
     others = [asyncio.create_task(pool.act(str(n), "b")) for n in range(1, 10)]
     await asyncio.sleep(0.01)
-    assert [len(batch) for batch in worker.batches] == [10, 1]
+    assert [len(batch) for batch in worker.batches[batches:]] == [1]
     worker.gate.set()
     answers = await asyncio.gather(first, *others)
     assert [answer.result for answer in answers] == ["a"] + ["b"] * 9
-    assert [len(batch) for batch in worker.batches] == [10, 1, 9]
+    assert [len(batch) for batch in worker.batches[batches:]] == [1, 9]
+
+
+async def test_opening_and_forgetting_travel_with_the_next_command_that_is_waited_for() -> None:
+    worker = FakeWorker()
+    pool = pool_of(worker)
+    await pool.reset("x", TASK)
+    await pool.release("x")
+    await pool.reset("y", TASK)
+    assert not worker.batches
+    await pool.act("y", "ls()")
+    assert [list(batch) for batch in worker.batches] == [
+        [
+            Reset(session="x", task=TASK),
+            Release(session="x"),
+            Reset(session="y", task=TASK),
+            Act(session="y", text="ls()"),
+        ]
+    ]
 
 
 async def test_a_batch_has_a_limit_and_order_is_kept() -> None:
@@ -92,7 +118,7 @@ async def test_a_batch_has_a_limit_and_order_is_kept() -> None:
     await pool.reset("x", TASK)
     answers = await asyncio.gather(*(pool.act("x", str(n)) for n in range(10)))
     assert [answer.result for answer in answers] == [str(n) for n in range(10)]
-    assert [len(batch) for batch in worker.batches] == [1, 4, 4, 2]
+    assert [len(batch) for batch in worker.batches] == [4, 4, 3]
 
 
 async def test_sessions_stay_with_their_worker_and_go_where_the_fewest_are() -> None:
@@ -100,15 +126,16 @@ async def test_sessions_stay_with_their_worker_and_go_where_the_fewest_are() -> 
     pool = pool_of(*workers)
     for name in "abcd":
         await pool.reset(name, TASK)
+    await asyncio.gather(*(pool.grade(name) for name in "abcd"))
     assert [worker.sessions() for worker in workers] == [["a", "c"], ["b", "d"]]
     await pool.release("a")
     await pool.release("c")
     await pool.reset("e", TASK)
     await pool.reset("b", TASK)
-    await pool.act("b", "ls()")
+    await asyncio.gather(pool.grade("e"), pool.act("b", "ls()"))
     assert workers[0].sessions() == ["a", "c", "e"]
     assert workers[1].sessions() == ["b", "d", "b"]
-    assert workers[1].batches[-1] == [Act(session="b", text="ls()")]
+    assert workers[1].batches[-1][-1] == Act(session="b", text="ls()")
 
 
 async def test_verdicts_are_returned_and_broken_is_raised() -> None:
@@ -132,7 +159,7 @@ async def test_verdicts_are_returned_and_broken_is_raised() -> None:
 async def test_only_the_broken_session_of_a_batch_is_void() -> None:
     worker = FakeWorker()
     pool = pool_of(worker)
-    await asyncio.gather(*(pool.reset(name, TASK) for name in "xy"))
+    await asyncio.gather(*(opened(pool, name) for name in "xy"))
     worker.answer = lambda c: Broken(reason="lost") if c.session == "x" else usual(c)
     lost, kept = await asyncio.gather(
         pool.act("x", "ls()"), pool.act("y", "ls()"), return_exceptions=True
@@ -146,8 +173,9 @@ async def test_a_worker_that_breaks_its_promise_leaves_nobody_waiting(
     worker: type[FakeWorker],
 ) -> None:
     pool = pool_of(worker())
+    await pool.reset("x", TASK)
     with pytest.raises(SimulatorError):
-        await asyncio.wait_for(pool.reset("x", TASK), 1.0)
+        await asyncio.wait_for(pool.act("x", "ls()"), 1.0)
     await pool.release("x")
 
 
@@ -157,13 +185,13 @@ async def test_a_dead_worker_does_not_attract_every_session_and_is_tried_again()
     failures = 0
     for n in range(40):
         try:
-            await pool.reset(str(n), TASK)
+            await opened(pool, str(n))
         except SimulatorError:
             failures += 1
     assert 1 < failures < 5
     dead.answer = usual
     for n in range(40, 140):
-        await pool.reset(str(n), TASK)
+        await opened(pool, str(n))
     assert len(dead.sessions()) - failures > 40
 
 
@@ -194,14 +222,6 @@ async def test_unknown_sessions_are_released_without_a_word() -> None:
     worker = FakeWorker()
     await pool_of(worker).release("never opened")
     assert not worker.batches
-
-
-async def test_release_is_said_to_the_worker() -> None:
-    worker = FakeWorker()
-    pool = pool_of(worker)
-    await pool.reset("x", TASK)
-    await pool.release("x")
-    assert worker.batches[-1] == [Release(session="x")]
 
 
 def test_a_pool_needs_a_worker() -> None:
