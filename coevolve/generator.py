@@ -64,7 +64,7 @@ class TransformersGenerator:
         self._threads = threads
         self._cpu_s = 0.0
         self._base: dict[str, torch.Tensor] | None = None
-        served = _load(model)
+        served = _load(model, max_length)
         self._parameters = dict(served.named_parameters())
         self._engine: Engine[_Waiter[Generation]] = Engine(served, max_concurrent, max_length)
         self._waiting: deque[tuple[_Waiter[Generation], GenerationRequest]] = deque()
@@ -162,7 +162,7 @@ class TransformersGenerator:
         if version.format == "full":
             return read_weights(version, self._run_dir, self._parameters)
         if self._base is None:
-            self._base = dict(_load(self._folder).named_parameters())
+            self._base = dict(_load(self._folder, self._max_length).named_parameters())
         return read_weights(version, self._run_dir, self._base)
 
     def _serve(self) -> None:
@@ -235,14 +235,22 @@ def _resolve(settled: Sequence[tuple["asyncio.Future[Any]", object]]) -> None:
             future.set_result(result)
 
 
-def _load(folder: Path) -> PreTrainedModel:
+def _load(folder: Path, max_length: int) -> PreTrainedModel:
     transformers.utils.logging.disable_progress_bar()
     model = AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
     )
-    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
-    if kinds != {"full_attention"}:
+    config = model.config
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    window = getattr(config, "sliding_window", None) or max_length
+    if not kinds <= {"full_attention", "sliding_attention"} or window < max_length:
         raise GeneratorError(
-            f"{folder}: the generator needs full attention in every layer, found {sorted(kinds)}"
+            f"{folder}: every layer needs to attend to all {max_length} tokens of a conversation; "
+            f"found layers of {sorted(kinds)}, window {window}"
+        )
+    if config.max_position_embeddings < max_length:
+        raise GeneratorError(
+            f"{folder}: a conversation may have {max_length} tokens, but the model was made for "
+            f"{config.max_position_embeddings}; lower rollout.max_tokens"
         )
     return model.eval().requires_grad_(False)

@@ -409,13 +409,33 @@ async def test_releasing_a_conversation_in_flight_ends_its_request(
         await flight
 
 
-async def test_cpu_time_counts_the_model_alone(served: TransformersGenerator) -> None:
-    before = served.cpu_s()
+async def test_an_idle_engine_spends_no_cpu_time(served: TransformersGenerator) -> None:
     await served.generate(ask("talk", [1], max_tokens=50))
-    spent = served.cpu_s() - before
-    assert spent > 0
+    await served.generate(ask("talk", [1]))  # by now the first is accounted for
+    assert served.cpu_s() > 0
     await asyncio.sleep(0.05)
-    assert served.cpu_s() - before == spent
+    spent = served.cpu_s()
+    await asyncio.sleep(0.05)
+    assert served.cpu_s() == spent
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"layer_types": ["sliding_attention"] * 2, "sliding_window": 128},
+            "all 256 tokens .* 128",
+        ),
+        ({"max_position_embeddings": 200}, r"made for 200; lower rollout\.max_tokens"),
+    ],
+)
+async def test_a_model_that_cannot_see_a_whole_conversation_is_refused(
+    tmp_path: Path, settings: dict[str, Any], words: str
+) -> None:
+    config = Qwen3Config(**(SHAPE | settings), head_dim=12, use_sliding_window=True)
+    Qwen3ForCausalLM(config).save_pretrained(tmp_path)
+    with pytest.raises(GeneratorError, match=words):
+        TransformersGenerator(tmp_path, tmp_path, max_concurrent=1, max_length=MAX_LENGTH)
 
 
 async def test_the_generator_satisfies_the_interface(served: TransformersGenerator) -> None:
