@@ -49,7 +49,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     resets_per_s: float
     calls_per_s: float
     verdicts_per_s: float
-    cpu_us_per_command: float
+    cpu_us: float
+    """Per command."""
+
     alone_us: float
     start_s: float
 
@@ -77,7 +79,7 @@ class Stopwatch:
             resets_per_s=rates["reset"],
             calls_per_s=rates["call"],
             verdicts_per_s=rates["verdict"],
-            cpu_us_per_command=1e6 * cpu_s / sum(self._commands.values()),
+            cpu_us=1e6 * cpu_s / sum(self._commands.values()),
             alone_us=alone_us,
             start_s=start_s,
         )
@@ -220,7 +222,7 @@ def _median_us(seconds: Sequence[float]) -> float:
 
 def _table(rows: Sequence[Figures]) -> Table:
     table = Table(title="BFCL's simulators, ground truths of the base category")
-    table.add_column("place")
+    table.add_column("place", no_wrap=True)
     for heading in Figures.__struct_fields__[1:]:
         table.add_column(heading.replace("_per_", "/").replace("_", " "), justify="right")
     for row in rows:

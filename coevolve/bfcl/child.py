@@ -15,8 +15,9 @@ its parent, and gets no environment from it.
 *What is not covered.* It runs as the same user in the same file system and may still make system
 calls that need no descriptor (``kill``, ``unlink``); for root, Linux does not enforce the limit on
 processes. A single C call cannot be interrupted; then the parent kills the process, and every
-session in it is void. Sessions share the interpreter: simulators that would keep state in module
-globals could leak it (BFCL's do not, in what they answer).
+session in it is void. Sessions share the interpreter: what BFCL's simulators are known to share by
+mistake is kept apart (`coevolve.bfcl.stock.Shared`), something unknown would not be. ``TravelAPI``
+compares birth dates with today's date.
 """
 
 import argparse
@@ -73,6 +74,7 @@ class Sessions:
 
     def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}
+        self._lost: dict[str, str] = {}
 
     def carry_out(self, command: Command) -> Reply:
         """Answer one command, within its CPU time."""
@@ -90,25 +92,24 @@ class Sessions:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 -- foreign code; one session is lost, not all
             reason = f"the simulator raised {error!r}"
-        self._sessions.pop(command.session, None)
-        return Broken(reason=reason)
+        return self._break(command.session, reason)
 
     def _answer(self, command: Command) -> Reply:
         match command:
             case Reset(session=name, task=task):
-                self._sessions.pop(name, None)
+                self._forget(name)
                 if len(self._sessions) >= MAX_SESSIONS:
                     del self._sessions[next(iter(self._sessions))]
                 self._sessions[name] = Session(task)
                 return Ready()
             case Act(session=name, text=text):
                 session = self._use(name)
-                return session.act(text) if session else _not_open(name)
+                return session.act(text) if session else self._not_open(name)
             case Grade(session=name):
                 session = self._use(name)
-                return session.grade() if session else _not_open(name)
+                return session.grade() if session else self._not_open(name)
             case Release(session=name):
-                self._sessions.pop(name, None)
+                self._forget(name)
                 return Ready()
             case _:
                 assert_never(command)
@@ -120,11 +121,26 @@ class Sessions:
             self._sessions[name] = session
         return session
 
+    def _forget(self, name: str) -> None:
+        self._sessions.pop(name, None)
+        self._lost.pop(name, None)
+
+    def _break(self, name: str, reason: str) -> Broken:
+        """Give a session up; whatever is asked of it later is told why."""
+        self._forget(name)
+        if len(self._lost) >= MAX_SESSIONS:
+            del self._lost[next(iter(self._lost))]
+        self._lost[name] = reason
+        return Broken(reason=reason)
+
+    def _not_open(self, name: str) -> Broken:
+        unknown = f"no session {name} is open here; its process was replaced"
+        return Broken(reason=self._lost.get(name, unknown))
+
     def _out_of_time(self, command: Command) -> Reply:
         session = self._sessions.get(command.session)
         if session is None or isinstance(command, Reset | Release):
-            self._sessions.pop(command.session, None)
-            return Broken(reason=f"more than {COMMAND_CPU_S} CPU seconds to open or end a session")
+            return self._break(command.session, f"more than {COMMAND_CPU_S} CPU seconds to open")
         session.fail(OUT_OF_TIME)
         if isinstance(command, Grade):
             return Failed(reason=OUT_OF_TIME)
@@ -212,10 +228,6 @@ def _at_most(value: int, most: int) -> int:
 
 def _interrupt(_signal: int, _frame: object) -> None:
     raise OutOfTime
-
-
-def _not_open(name: str) -> Broken:
-    return Broken(reason=f"no session {name} is open here; its process was replaced")
 
 
 if __name__ == "__main__":

@@ -230,9 +230,12 @@ async def test_the_child_is_confined(worker: BfclWorker) -> None:
 
 async def test_a_task_that_does_not_load_breaks_its_session_alone(worker: BfclWorker) -> None:
     wrong = msgspec.structs.replace(BODY, world='{"GorillaFileSystem": {"root": {"x": 1}}}')
-    broken, ready = await worker.execute([Reset(session="x", task=wrong), reset("y")])
+    broken, later, ready = await worker.execute(
+        [Reset(session="x", task=wrong), act("x", "ls()"), reset("y")]
+    )
     assert isinstance(broken, Broken)
     assert "world does not load" in broken.reason
+    assert later == broken
     assert ready == Ready()
     await worker.execute([grade("y"), grade("y")])
     (beyond,) = await worker.execute([grade("y")])
