@@ -52,9 +52,11 @@ class LocalStore:
                 records.extend(taken.records)
                 left_s = ends - asyncio.get_running_loop().time()
                 enough = len(records) >= min(request.at_least, request.limit)
-                if enough or left_s <= 0 or self._takes.get(seat) is not news:
+                if enough or left_s <= 0:
                     break
                 await _set_within(news, min(left_s, taken.expires_s))
+                if self._takes.get(seat) is not news:
+                    return records
             if self._takes.get(seat) is news:
                 del self._takes[seat]
             return records

@@ -37,6 +37,7 @@ def take(
     limit: int = 10,
     lease_s: float = LEASE_S,
     wait_s: float = 0.0,
+    at_least: int = 1,
 ) -> Take:
     return Take(
         consumer=consumer,
@@ -47,6 +48,7 @@ def take(
         limit=limit,
         lease_s=lease_s,
         wait_s=wait_s,
+        at_least=at_least,
     )
 
 
