@@ -1,0 +1,145 @@
+import asyncio
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from actors.store import RemoteReader, RemoteStore, StoreActor
+from coevolve.codec import decode_as, encode
+from coevolve.mailbox import Mailbox
+from protocols.config import StoreConfig
+from protocols.control import RunFinished, Stalled
+from protocols.errors import JournalError, LeaseLostError
+from protocols.interfaces import Reader, Store
+from tests.journals import append, bodies, complete, record, take
+
+pytestmark = pytest.mark.ray
+
+LONG_S = 60.0
+KILLS = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def actor(tmp_path: Path) -> Iterator[Any]:
+    actor: Any = StoreActor.remote(tmp_path / "store", StoreConfig(lease_s=LONG_S))
+    yield actor
+    ray.kill(actor)
+
+
+def mailbox(store: Store, member: str, *topics: str) -> Mailbox:
+    return Mailbox(store, consumer="c", topics=topics, member=member, lease_s=LONG_S)
+
+
+async def test_it_is_the_same_store_from_afar(actor: Any, tmp_path: Path) -> None:
+    store: Store = RemoteStore(actor)
+    reader: Reader = RemoteReader(actor)
+    waiting = asyncio.create_task(store.take(take("note", wait_s=LONG_S)))
+    assert await store.append(append(record("a", n="1"), record("b"))) == (1, 2)
+    assert bodies(await waiting) == ["a", "b"]
+    assert await store.complete(complete(1, outputs=[record("c", "result")])) == (3,)
+    assert await store.wait(("result",), 0, LONG_S) == 3
+    assert bodies(await reader.scan("note")) == ["a", "b"]
+    assert bodies(await reader.find("n", "1")) == ["a"]
+    assert bodies(await reader.read([3, 1])) == ["c", "a"]
+    last = await reader.last("note")
+    assert last is not None
+    assert last.sequence == 2
+    assert (await store.statistics()).leased == {"c": 1}
+    await store.checkpoint(tmp_path / "copy")
+    assert (tmp_path / "copy" / "data.mdb").exists()
+
+
+async def test_refusals_arrive_as_what_they_are(actor: Any) -> None:
+    store = RemoteStore(actor)
+    await store.append(append(record("a")))
+    await store.take(take("note"))
+    await store.complete(complete(1))
+    with pytest.raises(LeaseLostError, match="already finished") as refused:
+        await store.complete(complete(1, counter=2))
+    assert type(refused.value) is LeaseLostError
+    with pytest.raises(JournalError, match="holds no record 7"):
+        await RemoteReader(actor).read([7])
+
+
+async def test_thousands_of_waiting_takes_do_not_hold_up_a_write(actor: Any) -> None:
+    store = RemoteStore(actor)
+    waiting = [
+        asyncio.create_task(
+            store.take(take("note", member=f"m{n}", incarnation=f"i{n}", limit=1, wait_s=LONG_S))
+        )
+        for n in range(1500)
+    ]
+    await asyncio.sleep(0.1)
+    await store.append(append(*(record(str(n)) for n in range(1500))))
+    got = [bodies(records) for records in await asyncio.gather(*waiting)]
+    assert sorted(int(body) for (body,) in got) == list(range(1500))
+
+
+async def test_a_killed_store_loses_nothing_and_doubles_nothing(actor: Any, tmp_path: Path) -> None:
+    """Writes, takes and completions go on while the store's process is killed again and again."""
+    chance = random.Random(5)
+    store = RemoteStore(actor)
+    appenders = [mailbox(store, f"appender-{n}") for n in range(3)]
+    workers = [mailbox(store, f"worker-{n}", "run_finished") for n in range(2)]
+    over = asyncio.Event()
+    written: list[int] = []
+    worked: list[int] = []
+
+    async def append_on(box: Mailbox, number: int) -> None:
+        step = number
+        while not over.is_set():
+            step += 3
+            await box.append([RunFinished(steps=step)])
+            written.append(step)
+
+    async def work_on(box: Mailbox) -> None:
+        while not over.is_set() or len(worked) < len(written):
+            for sequence, message in await box.take(4, 0.5):
+                assert isinstance(message, RunFinished)
+                with suppress(LeaseLostError):  # another member took it from the restarted store
+                    await box.complete([sequence], [Stalled(quiet_s=message.steps, waiting=())])
+                    worked.append(message.steps)
+
+    async def kill_on() -> None:
+        for _ in range(KILLS):
+            last = (await store.statistics()).last_sequence
+            await store.wait((), last + 40, LONG_S)
+            await asyncio.sleep(chance.uniform(0.0, 0.05))
+            os.kill(await actor.pid.remote(), signal.SIGKILL)
+        over.set()
+
+    async with asyncio.timeout(90):
+        await asyncio.gather(
+            kill_on(),
+            *(append_on(box, number) for number, box in enumerate(appenders)),
+            *(work_on(box) for box in workers),
+        )
+    reader = RemoteReader(actor)
+    finished = await reader.scan("run_finished", limit=100_000)
+    effects = await reader.scan("stalled", limit=100_000)
+    kept = Counter(decode_as(stored, RunFinished).steps for stored in finished)
+    done = Counter(decode_as(stored, Stalled).quiet_s for stored in effects)
+    assert kept == Counter(written)
+    assert done == Counter(worked) == kept
+    assert set(kept.values()) == {1}
+    sequences = sorted(stored.sequence for stored in [*finished, *effects])
+    assert sequences == list(range(1, len(sequences) + 1))
+
+
+def test_records_of_messages_survive_the_way_to_the_actor(actor: Any) -> None:
+    request = append(encode(RunFinished(steps=3)))
+    assert ray.get(actor.append.remote(request)) == (1,)
