@@ -8,7 +8,7 @@ its recorded weights, 1 where one did not, or where the steps cannot be taken.
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +70,9 @@ async def _checkpoint(step: int, history: History) -> Checkpoint:
 
 async def _report(run_dir: Path, from_checkpoint: int | None, console: Console) -> bool:
     """Print one line a step; return whether all are equal."""
-    config = RunDirectory(run_dir).config()
+    directory = RunDirectory(run_dir)
+    directory.identity()
+    config = directory.config()
     history = History(assembly.reader(run_dir), assembly.renderer(config))
     steps = 0
     differing: list[int] = []
@@ -87,14 +89,14 @@ async def _report(run_dir: Path, from_checkpoint: int | None, console: Console) 
     return not differing
 
 
-def main() -> None:
-    """Parse the command line and replay."""
+def main(words: Sequence[str] | None = None) -> None:
+    """Parse the command line, or ``words`` in its place, and replay."""
     parser = argparse.ArgumentParser(prog="python -m coevolve.replay", description=__doc__)
     parser.add_argument("run_dir", type=Path, help="folder of a run, for example runs/quickstart")
     parser.add_argument(
         "--from-checkpoint", type=int, metavar="N", help="start at this step and not at version 0"
     )
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     try:
         equal = asyncio.run(
             _report(arguments.run_dir, arguments.from_checkpoint, Console(highlight=False))
