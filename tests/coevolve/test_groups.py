@@ -132,6 +132,20 @@ def test_a_redelivered_record_changes_nothing():
     assert groups.held == 2
 
 
+def test_what_is_missing_is_the_fewest_records_that_can_fill_the_batch():
+    groups = Groups(CONFIG, step=1, consumed=0)
+    assert groups.missing(3) == 6
+    filled(groups, [(1, rollout(0, 0, size=3)), (2, rollout(1, 0, size=3))])
+    groups.add(3, rollout(0, 1, size=3))
+    assert groups.missing(3) == 3
+    groups.add(4, rollout(0, 2, size=3))
+    groups.judge()
+    assert groups.missing(3) == 2
+    filled(groups, [(5, rollout(1, 1, size=3)), (6, rollout(1, 2, size=3))])
+    groups.judge()
+    assert groups.missing(3) == 0
+
+
 def test_a_batch_is_not_handed_over_before_it_is_full():
     groups = Groups(CONFIG, step=1, consumed=0)
     with pytest.raises(ValueError, match="needs 2 groups, it has 0"):
