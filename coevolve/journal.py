@@ -36,7 +36,7 @@ from typing import IO, Any
 import lmdb
 
 from coevolve.journal_committer import Committer, Count, Listener, Taken, Work
-from coevolve.journal_layout import DATA_FILE, PackedRecord, encode_name, pack_record
+from coevolve.journal_layout import DATA_FILE, encode_name, pack_record
 from coevolve.journal_opening import OpenedJournal, lock_folder, open_for_writing, sync_folder
 from coevolve.journal_queries import Snapshot, snapshot
 from protocols.errors import JournalError
@@ -95,13 +95,13 @@ class Journal:
     def append(self, request: Append) -> "Future[tuple[int, ...]]":
         """Add records; the answer is their sequences, or JournalFullError."""
         encode_name(request.receipt.producer)
-        return self._submit(Work(request, Future(), _pack(request.records)))
+        return self._submit(_work(request, request.records))
 
     def complete(self, request: Complete) -> "Future[tuple[int, ...]]":
         """Finish records and add the outputs; the answer is their sequences, or LeaseLostError."""
         for name in (request.receipt.producer, request.consumer, request.member):
             encode_name(name)
-        return self._submit(Work(request, Future(), _pack(request.outputs)))
+        return self._submit(_work(request, request.outputs))
 
     def take(self, request: Take) -> "Future[Taken]":
         """Lease records without waiting for any: ``wait_s`` is for the fronts of the journal."""
@@ -165,11 +165,11 @@ class Journal:
         return work.answer
 
 
-def _pack(records: Sequence[Record]) -> tuple[PackedRecord, ...]:
-    size_bytes = sum(len(record.body) for record in records)
+def _work(request: Append | Complete, records: Sequence[Record]) -> Work:
+    size_bytes = sum([len(record.body) for record in records])
     if size_bytes > MAX_REQUEST_BYTES:
         raise JournalError(
             f"one write holds up to {MAX_REQUEST_BYTES} bytes of records and got {size_bytes}; "
             "write large blobs to files and register those, or split the write"
         )
-    return tuple(map(pack_record, records))
+    return Work(request, Future(), tuple([pack_record(record) for record in records]), size_bytes)

@@ -57,6 +57,8 @@ class Work(NamedTuple):
     request: Append | Complete | Take | Count | Stop
     answer: "Future[Any]"
     records: tuple[PackedRecord, ...] = ()
+    size_bytes: int = 0
+    """Of the records' bodies."""
 
 
 class Reply(NamedTuple):
@@ -146,7 +148,7 @@ class Committer:
             if work.answer.set_running_or_notify_cancel():
                 batch.append(work)
                 records += len(work.records)
-                size_bytes += sum(len(record.body) for record in work.records)
+                size_bytes += work.size_bytes
             if records >= MAX_TRANSACTION_RECORDS or size_bytes >= MAX_TRANSACTION_BYTES:
                 return batch, True
             try:
@@ -300,7 +302,7 @@ class Committer:
 
     def _abort(self, batch: list[Work], cause: lmdb.Error) -> None:
         """Answer a transaction that LMDB undid; go on where only room was missing."""
-        size_bytes = sum(len(record.body) for work in batch for record in work.records)
+        size_bytes = sum(work.size_bytes for work in batch)
         if not self._lacks_room(cause, size_bytes):
             self._fail(cause)
             self._refuse(batch)

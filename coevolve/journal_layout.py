@@ -21,6 +21,7 @@ because evicting it has to find its index entries.
 import hashlib
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import lmdb
@@ -46,6 +47,9 @@ MAX_NAME_BYTES = 200
 
 _MAX_KEY_BYTES = 256
 _HEAD = struct.Struct("<qBI")
+_TIME = struct.Struct("<q")
+_LENGTHS = struct.Struct("<BI")
+TIME_BYTES = _TIME.size
 _PAIR = struct.Struct("<QQ")
 _TRIPLE = struct.Struct("<QQQ")
 _KEYS = msgspec.msgpack.Decoder(list[bytes])
@@ -133,31 +137,33 @@ class PackedRecord(NamedTuple):
     entries: tuple[bytes, ...]
     """Index entries, the topic's own first."""
 
-    lengths: tuple[int, int]
-    """Of the topic and of the packed index keys, in bytes."""
-
     names: bytes
-    """The topic and the packed index keys."""
+    """What stands between the time and the body: lengths, topic, index keys."""
 
     body: bytes
-
-    def value(self, time_ns: int) -> bytes:
-        """Return what stands for the record in the file."""
-        return b"".join((_HEAD.pack(time_ns, *self.lengths), self.names, self.body))
 
 
 def pack_record(record: Record) -> PackedRecord:
     """Return ``record`` in the file's terms. Raises JournalError where a name is unusable."""
+    if not record.keys:
+        entries, names = _pack_topic(record.topic)
+        return PackedRecord(record.topic, entries, names, record.body)
     topic = encode_name(record.topic)
     keys = list(dict.fromkeys(index_key(index, key) for index, key in record.keys))
-    packed = _encode(keys) if keys else b""
-    return PackedRecord(
-        topic=record.topic,
-        entries=(b"t" + topic, *keys),
-        lengths=(len(topic), len(packed)),
-        names=topic + packed,
-        body=record.body,
-    )
+    packed = _encode(keys)
+    names = _LENGTHS.pack(len(topic), len(packed)) + topic + packed
+    return PackedRecord(record.topic, (b"t" + topic, *keys), names, record.body)
+
+
+@lru_cache(maxsize=256)
+def _pack_topic(topic: str) -> tuple[tuple[bytes, ...], bytes]:
+    encoded = encode_name(topic)
+    return (b"t" + encoded,), _LENGTHS.pack(len(encoded), 0) + encoded
+
+
+def pack_time(time_ns: int) -> bytes:
+    """Return a record's time; with the record's names and body behind it, it is the value."""
+    return _TIME.pack(time_ns)
 
 
 def encode_name(name: str) -> bytes:
@@ -181,6 +187,12 @@ def unpack_record(sequence: int, value: bytes | memoryview) -> StoredRecord:
         time_ns=time_ns,
         body=bytes(value[keys_at + keys_bytes :]),
     )
+
+
+def body_of(value: memoryview) -> memoryview:
+    """Return a view of a record's body; it ends with the view that it was cut from."""
+    _, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
+    return value[_HEAD.size + topic_bytes + keys_bytes :]
 
 
 def unpack_topic(value: bytes | memoryview) -> str:

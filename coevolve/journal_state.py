@@ -64,7 +64,10 @@ class State:
 
     def count(self, topic: str) -> Totals:
         """Return a topic's counts, new or known."""
-        return self.totals.setdefault(topic, Totals())
+        known = self.totals.get(topic)
+        if known is None:
+            known = self.totals[topic] = Totals()
+        return known
 
     def size_bytes(self, topics: Iterable[str]) -> int:
         """Return what the records of ``topics`` take up together."""

@@ -4,17 +4,19 @@ A request that is refused (a lost lease, a counter of the past) leaves no trace 
 disturb the others. Rows that change with every record are put once, when the transaction ends.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import lmdb
 
 from coevolve.journal_consumers import SEATS_KEPT, Consumer, Place, new_place
 from coevolve.journal_layout import (
     LAST_KEY,
+    TIME_BYTES,
     PackedRecord,
     Tables,
     pack_names,
     pack_pair,
+    pack_time,
     pack_triple,
     pair_key,
     sequence_key,
@@ -47,9 +49,9 @@ class WriteTransaction:
         self._txn = txn
         self._tables = tables
         self._state = state
-        self._time_ns = time_ns
+        self._time = pack_time(time_ns)
         self._now_s = now_s
-        self._records: list[tuple[bytes, bytes]] = []
+        self._records: list[tuple[bytes, PackedRecord]] = []
         self._entries: list[tuple[bytes, bytes]] = []
         self.appended: dict[str, int] = {}
         """Newest sequence of each topic that got records."""
@@ -106,7 +108,12 @@ class WriteTransaction:
     def finish(self, evictable: Sequence[str], retain_bytes: int) -> None:
         """Put everything that the requests left in memory; then only the commit is missing."""
         if self._records:
-            _put_all(self._txn.cursor(self._tables.records), self._records)
+            # A value at a time: it is made, copied into the file's page, and its memory used again.
+            values = (
+                (key, b"".join((self._time, record.names, record.body)))
+                for key, record in self._records
+            )
+            _put_all(self._txn.cursor(self._tables.records), values)
             _put_all(self._txn.cursor(self._tables.indexes), self._entries)
             last = sequence_key(self._state.last)
             self._txn.put(LAST_KEY, last, db=self._tables.meta)
@@ -142,19 +149,19 @@ class WriteTransaction:
         return tuple(sequences)
 
     def _add(self, records: Sequence[PackedRecord]) -> range:
-        state = self._state
-        first = state.last + 1
+        first = sequence = self._state.last + 1
         for record in records:
-            state.last += 1
-            key = sequence_key(state.last)
-            value = record.value(self._time_ns)
-            self._records.append((key, value))
-            self._entries.extend((entry, key) for entry in record.entries)
-            totals = state.count(record.topic)
+            key = sequence_key(sequence)
+            self._records.append((key, record))
+            for entry in record.entries:
+                self._entries.append((entry, key))
+            totals = self._state.count(record.topic)
             totals.appended += 1
-            totals.size_bytes += len(value)
-            self.appended[record.topic] = state.last
-        return range(first, state.last + 1)
+            totals.size_bytes += TIME_BYTES + len(record.names) + len(record.body)
+            self.appended[record.topic] = sequence
+            sequence += 1
+        self._state.last = sequence - 1
+        return range(first, sequence)
 
     def _topic(self, consumer: Consumer, sequence: int) -> str:
         lease = consumer.leases.get(sequence)
@@ -230,7 +237,7 @@ class WriteTransaction:
         return len(value)
 
 
-def _put_all(cursor: "lmdb.Cursor[bytes]", rows: list[tuple[bytes, bytes]]) -> None:
+def _put_all(cursor: "lmdb.Cursor[bytes]", rows: Iterable[tuple[bytes, bytes]]) -> None:
     consumed, added = cursor.putmulti(rows, dupdata=True, append=True)
     if added != consumed:
         raise JournalError(

@@ -122,6 +122,14 @@ def test_a_record_that_was_never_written_is_refused_by_number(journal: Journal) 
         state.read([1, 2])
 
 
+def test_bodies_are_gathered_into_one_block_in_the_asked_order(journal: Journal) -> None:
+    appended(journal, append(record("a"), record("bb", topic="other", key="k"), record("")))
+    with journal.snapshot() as state:
+        assert state.gather([2, 1, 3, 2]) == (b"bbabb", [2, 1, 0, 2])
+        with pytest.raises(JournalError, match="no record 4"):
+            state.gather([1, 4])
+
+
 def test_a_name_that_lmdb_cannot_hold_is_refused_before_anything_is_written(
     journal: Journal,
 ) -> None:

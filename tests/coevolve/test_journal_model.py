@@ -74,7 +74,8 @@ class JournalModel:
 
     def evict(self) -> None:
         def size(sequence: int) -> int:
-            return len(pack_record(self.records[sequence - 1]).value(0))
+            packed = pack_record(self.records[sequence - 1])
+            return 8 + len(packed.names) + len(packed.body)
 
         for topic in EVICTABLE:
             mine = [n for n in self.held() if self.topic(n) == topic]

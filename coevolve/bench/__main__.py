@@ -1,0 +1,24 @@
+"""`python -m coevolve.bench NAME`: measures one part on this machine."""
+
+import sys
+from importlib import import_module
+
+BENCHES = {
+    "journal": "coevolve.bench.journal",
+    "simulator": "coevolve.bench.simulator",
+}
+"""Module of each bench; its ``main`` gets the remaining arguments."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the bench that the first argument names."""
+    if not arguments or arguments[0] not in BENCHES:
+        found = arguments[0] if arguments else "nothing"
+        sys.stderr.write(f"bench: needs one of {', '.join(BENCHES)}, got {found}\n")
+        return 2
+    import_module(BENCHES[arguments[0]]).main(arguments[1:])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
