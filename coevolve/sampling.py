@@ -1,67 +1,32 @@
-"""Exact prioritized sampling by rejection: no tree to keep, and a new weight costs one store.
+"""Draws the next token of many rows at once.
 
-An index is proposed uniformly and kept with probability weight / bound, where the bound is at least
-the largest weight. What is kept is distributed exactly as the weights say, however loose the bound
-is; a loose one only costs proposals, bound / mean of them for each draw. Cap the weights: with a
-heavy tail (one weight a thousand times the mean) this is the wrong method.
+Letters: R rows, V vocabulary.
+
+A row's token is the inverse of its cumulative distribution at a uniform number that the row brings
+along, so it depends on the other rows through nothing but the rounding of their common forward.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
-SPARE = 1.2
-"""Proposals beyond the expected number, so that a second round is rare."""
-
-LEAST_ACCEPTED = 0.25
-"""Below this share of kept proposals the bound is made tight again."""
+import torch
 
 
-class PrioritySampler:
-    """Weights of the indices 0..n-1, and draws in proportion to them."""
+def sample(
+    logits_R_V: torch.Tensor, temperatures_R: torch.Tensor, uniforms_R: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (tokens_R, logprobs_R); temperature 0 takes the likeliest token.
 
-    def __init__(self, weights: NDArray[np.float64]) -> None:
-        """Copy ``weights``, all finite and not negative."""
-        _refuse_unusable(weights)
-        self._weights = weights.astype(np.float64)
-        self._tighten()
-
-    def __len__(self) -> int:
-        return len(self._weights)
-
-    def update(self, indices: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
-        """Give ``indices``, each named once, new weights."""
-        _refuse_unusable(weights)
-        self._total += float(weights.sum() - self._weights[indices].sum())
-        self._weights[indices] = weights
-        self._bound = max(self._bound, float(weights.max(initial=0.0)))
-
-    def draw(self, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Return ``count`` independent indices, repetitions included.
-
-        Raises ValueError where no weight is positive.
-        """
-        drawn = np.empty(0, dtype=np.int64)
-        while len(drawn) < count:
-            share = self._acceptance()
-            proposals = int((count - len(drawn)) / share * SPARE) + 8
-            proposed = generator.integers(len(self._weights), size=proposals)
-            kept = proposed[generator.random(proposals) * self._bound < self._weights[proposed]]
-            drawn = np.concatenate((drawn, kept)) if len(drawn) else kept
-        return drawn[:count]
-
-    def _acceptance(self) -> float:
-        """Return the expected share of proposals that are kept, made large where it can be."""
-        if self._total < LEAST_ACCEPTED * self._bound * len(self._weights):
-            self._tighten()
-        if not self._total > 0.0:
-            raise ValueError("a draw needs at least one positive weight, and all are 0")
-        return self._total / (self._bound * len(self._weights))
-
-    def _tighten(self) -> None:
-        self._bound = float(self._weights.max(initial=0.0))
-        self._total = float(self._weights.sum())
-
-
-def _refuse_unusable(weights: NDArray[np.float64]) -> None:
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0.0):
-        raise ValueError("weights need to be finite and not negative")
+    ``uniforms_R`` is float64 in [0, 1). Logprobs are natural and float32, under the tempered
+    distribution, or the plain one where the temperature is 0.
+    """
+    greedy_R = temperatures_R == 0
+    divisors_R = temperatures_R.masked_fill(greedy_R, 1.0)
+    logprobs_R_V = torch.log_softmax(logits_R_V.float() / divisors_R[:, None], dim=-1)
+    tokens_R = logprobs_R_V.argmax(-1) if bool(greedy_R.any()) else None
+    if not bool(greedy_R.all()):
+        # float64: over a large vocabulary a float32 sum would lose the tail.
+        mass_R_V = logprobs_R_V.exp().cumsum(-1, dtype=torch.float64)
+        reached_R_1 = (uniforms_R * mass_R_V[:, -1])[:, None]
+        drawn_R = torch.searchsorted(mass_R_V, reached_R_1, right=True)[:, 0]
+        drawn_R.clamp_(max=logits_R_V.shape[-1] - 1)
+        tokens_R = drawn_R if tokens_R is None else torch.where(greedy_R, tokens_R, drawn_R)
+    assert tokens_R is not None
+    return tokens_R, logprobs_R_V.gather(1, tokens_R[:, None])[:, 0]

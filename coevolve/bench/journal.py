@@ -32,7 +32,7 @@ from actors.store import RemoteStore, StoreActor
 from coevolve.bench.journal_peers import APPENDERS, NO_LIMIT, TOPIC, requests
 from coevolve.journal import Journal
 from coevolve.local_store import LocalStore
-from coevolve.sampling import PrioritySampler
+from coevolve.priorities import PrioritySampler
 from protocols.config import StoreConfig
 from protocols.interfaces import Store
 from protocols.journal import Append, Complete, Durability, Receipt, Record, Take

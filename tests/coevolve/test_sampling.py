@@ -1,66 +1,66 @@
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from coevolve.sampling import PrioritySampler
-
-DRAWS = 200_000
-
-
-def shares(sampler: PrioritySampler, seed: int = 0) -> np.ndarray:
-    drawn = sampler.draw(DRAWS, np.random.default_rng(seed))
-    return np.bincount(drawn, minlength=len(sampler)) / DRAWS
+from coevolve.sampling import sample
 
 
-@pytest.mark.parametrize("shape", ["uniform", "exponential", "one", "with zeros"])
-def test_draws_are_distributed_as_those_of_numpy(shape: str) -> None:
-    generator = np.random.default_rng(1)
-    weights = {
-        "uniform": generator.uniform(0.05, 1.0, 50),
-        "exponential": generator.exponential(size=50),
-        "one": np.eye(50)[7],
-        "with zeros": generator.uniform(size=50) * (np.arange(50) % 3 == 0),
-    }[shape]
-    truth = weights / weights.sum()
-    peer = np.bincount(generator.choice(50, DRAWS, p=truth), minlength=50) / DRAWS
-    found = shares(PrioritySampler(weights))
-    noise = 5 * np.sqrt(truth * (1 - truth) / DRAWS) + 1e-12
-    assert np.all(np.abs(found - truth) <= noise)
-    assert np.all(np.abs(found - peer) <= 2 * noise)
+def drawn(logits: list[list[float]], temperatures: list[float], uniforms: list[float]):
+    tokens, logprobs = sample(
+        torch.tensor(logits),
+        torch.tensor(temperatures),
+        torch.tensor(uniforms, dtype=torch.float64),
+    )
+    return tokens.tolist(), logprobs.tolist()
 
 
-def test_a_draw_does_not_depend_on_the_order_of_acceptance() -> None:
-    weights = np.array([1.0, 3.0])
-    firsts = [
-        int(PrioritySampler(weights).draw(1, np.random.default_rng(seed))[0])
-        for seed in range(4000)
-    ]
-    assert abs(np.mean(firsts) - 0.75) < 5 * np.sqrt(0.75 * 0.25 / 4000)
+@pytest.mark.parametrize(
+    ("uniform", "token"), [(0.0, 0), (0.19, 0), (0.21, 1), (0.69, 1), (0.71, 2)]
+)
+def test_a_token_is_the_inverse_of_the_cumulative_distribution(uniform: float, token: int) -> None:
+    logits = np.log([0.2, 0.5, 0.3]).tolist()
+    tokens, logprobs = drawn([logits], [1.0], [uniform])
+    assert tokens == [token]
+    assert logprobs == pytest.approx([logits[token]])
 
 
-def test_updated_weights_count_from_the_next_draw_on() -> None:
-    sampler = PrioritySampler(np.ones(10))
-    sampler.update(np.array([0, 1]), np.array([50.0, 0.0]))
-    expected = np.array([50.0, 0.0, *np.ones(8)]) / 58
-    assert np.allclose(shares(sampler), expected, atol=0.006)
-    sampler.update(np.array([0]), np.array([1.0]))
-    assert np.allclose(shares(sampler), np.array([1.0, 0.0, *np.ones(8)]) / 9, atol=0.006)
+def test_logprobs_are_those_of_the_tempered_distribution() -> None:
+    # Temperature 2 takes the square root of the odds: 0.2 and 0.8 become 1/3 and 2/3.
+    tokens, logprobs = drawn([np.log([0.2, 0.8]).tolist()], [2.0], [0.5])
+    assert tokens == [1]
+    assert logprobs == pytest.approx([np.log(2 / 3)])
 
 
-def test_equal_seeds_draw_equal_indices() -> None:
-    sampler = PrioritySampler(np.arange(1.0, 100.0))
-    first, second = (sampler.draw(64, np.random.default_rng(3)) for _ in range(2))
-    assert np.array_equal(first, second)
-    assert len(first) == 64
+def test_temperature_zero_takes_the_likeliest_under_the_plain_distribution() -> None:
+    row = np.log([0.2, 0.5, 0.3]).tolist()
+    tokens, logprobs = drawn([row, row], [0.0, 1.0], [0.99, 0.99])
+    assert tokens == [1, 2]
+    assert logprobs == pytest.approx([np.log(0.5), np.log(0.3)])
 
 
-def test_nothing_can_be_drawn_from_weights_that_are_all_zero() -> None:
-    with pytest.raises(ValueError, match="at least one positive weight"):
-        PrioritySampler(np.zeros(3)).draw(1, np.random.default_rng(0))
+@given(
+    row=st.lists(st.floats(-30, 30), min_size=2, max_size=20),
+    uniform=st.floats(0, 1, exclude_max=True),
+    impossible=st.integers(0, 19),
+)
+def test_an_impossible_token_is_never_drawn(
+    row: list[float], uniform: float, impossible: int
+) -> None:
+    row = [*row, 0.0]
+    row[impossible % (len(row) - 1)] = float("-inf")
+    tokens, logprobs = drawn([row], [1.0], [uniform])
+    assert row[tokens[0]] > float("-inf")
+    assert logprobs[0] > float("-inf")
 
 
-@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
-def test_unusable_weights_are_refused(bad: float) -> None:
-    with pytest.raises(ValueError, match="finite and not negative"):
-        PrioritySampler(np.array([1.0, bad]))
-    with pytest.raises(ValueError, match="finite and not negative"):
-        PrioritySampler(np.ones(2)).update(np.array([0]), np.array([bad]))
+def test_frequencies_follow_the_distribution() -> None:
+    chances = np.array([0.05, 0.15, 0.5, 0.3])
+    uniforms = np.random.default_rng(0).random(20_000)
+    tokens, _ = sample(
+        torch.tensor(np.log(chances), dtype=torch.float32).expand(len(uniforms), 4),
+        torch.ones(len(uniforms)),
+        torch.from_numpy(uniforms),
+    )
+    assert np.bincount(tokens.numpy()) / len(uniforms) == pytest.approx(chances, abs=0.01)
