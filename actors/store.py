@@ -8,20 +8,23 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import ray
+from ray import ObjectRef
 from ray.actor import ActorClass, ActorProxy
-from ray.exceptions import RayTaskError
+from ray.exceptions import ActorDiedError, RayTaskError
 
 from coevolve.journal import Journal
 from coevolve.local_store import LocalStore
 from protocols.config import StoreConfig
-from protocols.errors import CoevolveError
+from protocols.errors import CoevolveError, JournalError
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
 
 STORE_NAME = "store"
 """The actor's name inside the run's Ray namespace: how ``attach`` finds what ``launch`` started."""
+
+Answer = TypeVar("Answer")
 
 CONCURRENT_CALLS = 10_000
 """Most of them are takes and waits that wait."""
@@ -122,45 +125,27 @@ class RemoteStore:
 
     async def append(self, request: Append) -> tuple[int, ...]:
         """Add records and return their sequences. Raises JournalFullError."""
-        try:
-            return await self._actor.append.remote(request)
-        except RayTaskError as error:
-            raise _as_raised(error) from None
+        return await _answer(self._actor.append.remote(request))
 
     async def take(self, request: Take) -> Sequence[StoredRecord]:
         """Return leased records, oldest first; empty where ``wait_s`` passed without any."""
-        try:
-            return await self._actor.take.remote(request)
-        except RayTaskError as error:
-            raise _as_raised(error) from None
+        return await _answer(self._actor.take.remote(request))
 
     async def complete(self, request: Complete) -> tuple[int, ...]:
         """Finish records and return the outputs' sequences. Raises LeaseLostError."""
-        try:
-            return await self._actor.complete.remote(request)
-        except RayTaskError as error:
-            raise _as_raised(error) from None
+        return await _answer(self._actor.complete.remote(request))
 
     async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
         """Return the newest sequence among ``topics`` once it exceeds ``after``, or in time."""
-        try:
-            return await self._actor.wait.remote(topics, after, wait_s)
-        except RayTaskError as error:
-            raise _as_raised(error) from None
+        return await _answer(self._actor.wait.remote(topics, after, wait_s))
 
     async def checkpoint(self, path: Path) -> None:
         """Copy the journal into the new folder ``path`` of the store's machine."""
-        try:
-            await self._actor.checkpoint.remote(path)
-        except RayTaskError as error:
-            raise _as_raised(error) from None
+        await _answer(self._actor.checkpoint.remote(path))
 
     async def statistics(self) -> JournalStatistics:
         """Count what the journal holds."""
-        try:
-            return await self._actor.statistics.remote()
-        except RayTaskError as error:
-            raise _as_raised(error) from None
+        return await _answer(self._actor.statistics.remote())
 
 
 class RemoteReader:
@@ -171,31 +156,30 @@ class RemoteReader:
 
     async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
         """Return these records in this order. Raises JournalError where one is gone."""
-        try:
-            return await self._actor.read.remote(sequences)
-        except RayTaskError as error:
-            raise _as_raised(error) from None
+        return await _answer(self._actor.read.remote(sequences))
 
     async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
         """Return the oldest ``limit`` records of ``topic`` beyond sequence ``after``."""
-        try:
-            return await self._actor.scan.remote(topic, after, limit)
-        except RayTaskError as error:
-            raise _as_raised(error) from None
+        return await _answer(self._actor.scan.remote(topic, after, limit))
 
     async def last(self, topic: str) -> StoredRecord | None:
         """Return the newest record of ``topic``, or None where there is none."""
-        try:
-            return await self._actor.last.remote(topic)
-        except RayTaskError as error:
-            raise _as_raised(error) from None
+        return await _answer(self._actor.last.remote(topic))
 
     async def find(self, index: str, key: str, limit: int = 1000) -> Sequence[StoredRecord]:
         """Return the oldest ``limit`` records that carry the index key."""
-        try:
-            return await self._actor.find.remote(index, key, limit)
-        except RayTaskError as error:
-            raise _as_raised(error) from None
+        return await _answer(self._actor.find.remote(index, key, limit))
+
+
+async def _answer(call: "ObjectRef[Answer]") -> Answer:
+    """Return what the actor answers; raise what it raised, or JournalError where it is gone."""
+    try:
+        return await call
+    except RayTaskError as error:
+        raise _as_raised(error) from None
+    except ActorDiedError as error:
+        *_, reason = str(error).strip().splitlines()
+        raise JournalError(f"the store's process does not start: {reason}") from None
 
 
 def _as_raised(error: RayTaskError) -> Exception:

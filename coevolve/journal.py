@@ -7,6 +7,9 @@ What is promised:
   `take`, `newest` and `snapshot` show no record before that. All of a write is kept or nothing.
 - Each (producer, counter) is carried out once, so a write may be repeated until it is answered.
 - Each record is finished at most once by each consumer, together with what came of it.
+- Retention (``retain_bytes`` of the ``evictable`` topics) deletes the oldest records first, and
+  none that a consumer which ever took from the topic has still to finish: a consumer that stopped
+  for good keeps its backlog, and the file grows.
 - A refused write, a full disk and a full map change nothing; the journal goes on when there is
   room again. After any other failure of the disk it stops, because a page that the kernel failed
   to write once may be lost although the next flush succeeds.

@@ -189,10 +189,10 @@ def unpack_record(sequence: int, value: bytes | memoryview) -> StoredRecord:
     )
 
 
-def body_of(value: memoryview) -> memoryview:
-    """Return a view of a record's body; it ends with the view that it was cut from."""
+def body_start(value: bytes | memoryview) -> int:
+    """Return where in a record's value its body starts."""
     _, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
-    return value[_HEAD.size + topic_bytes + keys_bytes :]
+    return _HEAD.size + topic_bytes + keys_bytes
 
 
 def unpack_topic(value: bytes | memoryview) -> str:

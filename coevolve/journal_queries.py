@@ -7,7 +7,7 @@ import lmdb
 
 from coevolve.journal_layout import (
     Tables,
-    body_of,
+    body_start,
     index_key,
     sequence_key,
     sequence_of,
@@ -54,14 +54,17 @@ class Snapshot:
         Copies every body once, into one block: for batches drawn at random. Raises JournalError
         where a record is gone.
         """
-        get, records = self._txn.get, self._tables.records
+        get, records, through = self._txn.get, self._tables.records, self._through
         bodies: list[memoryview] = []
+        sizes: list[int] = []
         for sequence in sequences:
-            value = get(sequence_key(sequence), db=records)
-            if value is None or sequence > self._through:
+            value = get(sequence.to_bytes(8, "little"), None, records)
+            if value is None or sequence > through:
                 raise _gone(sequence)
-            bodies.append(body_of(value))
-        return b"".join(bodies), [len(body) for body in bodies]
+            start = body_start(value)
+            bodies.append(value[start:])
+            sizes.append(len(value) - start)
+        return b"".join(bodies), sizes
 
     def newest(self, topic: str) -> int:
         """Return the newest sequence of ``topic``, 0 where there is none."""

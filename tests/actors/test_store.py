@@ -13,6 +13,7 @@ import ray
 
 from actors.store import RemoteReader, RemoteStore, StoreActor
 from coevolve.codec import decode_as, encode
+from coevolve.journal import Journal
 from coevolve.mailbox import Mailbox
 from protocols.config import StoreConfig
 from protocols.control import RunFinished, Stalled
@@ -73,6 +74,16 @@ async def test_refusals_arrive_as_what_they_are(actor: Any) -> None:
     assert type(refused.value) is LeaseLostError
     with pytest.raises(JournalError, match="holds no record 7"):
         await RemoteReader(actor).read([7])
+
+
+async def test_a_store_that_cannot_open_its_journal_says_why(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    actor: Any = StoreActor.remote(tmp_path, StoreConfig())
+    with pytest.raises(
+        JournalError, match=r"does not start: .*one writer at a time.*stop that run"
+    ):
+        await RemoteStore(actor).statistics()
+    journal.close()
 
 
 async def test_thousands_of_waiting_takes_do_not_hold_up_a_write(actor: Any) -> None:

@@ -1,0 +1,20 @@
+import pytest
+
+from coevolve.bench.__main__ import BENCHES, main
+
+
+def test_an_unknown_bench_is_refused_with_the_known_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for arguments in ([], ["jornal"]):
+        assert main(arguments) == 2
+        found = arguments[0] if arguments else "nothing"
+        assert capsys.readouterr().err == f"bench: needs one of journal, simulator, got {found}\n"
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_every_bench_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([name, "--help"])
+    assert left.value.code == 0
+    assert f"python -m coevolve.bench {name}" in capsys.readouterr().out
