@@ -44,6 +44,7 @@ RUN_RECORDS = {1: 400, 10: 2_000, 100: 10_000, 1000: 20_000}
 
 SAMPLE = 64
 TRIPS = 200
+CALLERS = 64
 ACTOR_CALLERS = 4
 ACTOR_BATCH = 64
 ACTOR_RECORDS = 8_192
@@ -130,6 +131,7 @@ async def answers(folder: Path, bodies: Sequence[bytes], durability: Durability)
         commits = await _commit_times(store, bodies)
         written = _written_bytes() - written
         news = await _news_times(store, bodies)
+        together = await _rate(store, bodies, callers=CALLERS, batch=1, count=CALLERS * 50)
         started = time.perf_counter()
         done = await _take_and_complete(store)
         seconds = time.perf_counter() - started
@@ -137,6 +139,11 @@ async def answers(folder: Path, bodies: Sequence[bytes], durability: Durability)
     return [
         *_latencies(f"commit of one 10 kB record, {durability}", commits),
         *_latencies(f"append until a waiter is woken, {durability}", news),
+        Row(
+            measure=f"append in process, {durability}, {CALLERS} callers x 1",
+            value=together,
+            unit="records/s",
+        ),
         Row(measure=f"take + complete, {durability}", value=done / seconds, unit="records/s"),
         Row(
             measure=f"written per payload byte, {durability}, one a commit",
@@ -301,7 +308,9 @@ async def through_the_actor(folder: Path, bodies: Sequence[bytes]) -> list[Row]:
                 actor: Any = StoreActor.remote(place / "store", StoreConfig(durability=durability))
                 store = RemoteStore(actor)
                 await store.statistics()
-                rate = await _actor_rate(store, bodies)
+                rate = await _rate(
+                    store, bodies, callers=ACTOR_CALLERS, batch=ACTOR_BATCH, count=ACTOR_RECORDS
+                )
                 news = await _news_times(store, bodies)
                 await actor.close.remote()
                 ray.kill(actor)
@@ -313,16 +322,19 @@ async def through_the_actor(folder: Path, bodies: Sequence[bytes]) -> list[Row]:
     return rows
 
 
-async def _actor_rate(store: Store, bodies: Sequence[bytes]) -> float:
-    calls = ACTOR_RECORDS // ACTOR_CALLERS // ACTOR_BATCH
+async def _rate(
+    store: Store, bodies: Sequence[bytes], *, callers: int, batch: int, count: int
+) -> float:
+    """Return the records a second of callers that each wait for one answer at a time."""
+    calls = count // callers // batch
 
     async def caller(name: str) -> None:
         for counter in range(1, calls + 1):
-            await store.append(_append(bodies[:ACTOR_BATCH], name, counter))
+            await store.append(_append(bodies[:batch], name, counter))
 
     started = time.perf_counter()
-    await asyncio.gather(*(caller(str(number)) for number in range(ACTOR_CALLERS)))
-    return calls * ACTOR_CALLERS * ACTOR_BATCH / (time.perf_counter() - started)
+    await asyncio.gather(*(caller(f"caller-{number}") for number in range(callers)))
+    return calls * callers * batch / (time.perf_counter() - started)
 
 
 def _append(bodies: Sequence[bytes], producer: str, counter: int, topic: str = TOPIC) -> Append:

@@ -35,6 +35,7 @@ LONGEST_LIFE_S = 0.1
 DIES_WRITING = 0.85
 """Share of the processes that live until the journal is open; others may die opening it."""
 
+ROOT = Path(__file__).parents[2]
 PAGE_BYTES = 4096
 STATES = 120
 """Transactions of the power cuts' history; one cut in each."""
@@ -103,6 +104,7 @@ def test_killed_writers_lose_nothing_acknowledged_and_double_nothing(
     lives = 0
     with subprocess.Popen(
         [sys.executable, "-m", "tests.journal_writer"],
+        cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -308,6 +310,7 @@ def test_a_file_size_limit_refuses_whole_writes_and_nothing_else(
 
 def _fill(prefix: list[str], folder: Path, kind: str, durability: Durability) -> None:
     program = [sys.executable, "-c", FILL, str(folder / "store"), kind, durability]
-    done = subprocess.run([*prefix, *program], capture_output=True, text=True, check=False)
+    command = [*prefix, *program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "as promised\n"

@@ -11,6 +11,8 @@ from coevolve.journal_reader import JournalReader
 from protocols.errors import JournalError, JournalFormatError
 from tests.journals import append, appended, bodies, record
 
+ROOT = Path(__file__).parents[2]
+
 GROW = """
 import sys
 from pathlib import Path
@@ -34,6 +36,7 @@ class Writer:
     def __init__(self, folder: Path, map_size_bytes: int = 1 << 40) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-c", GROW, str(folder), str(map_size_bytes)],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
