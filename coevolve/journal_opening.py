@@ -25,7 +25,12 @@ from coevolve.journal_layout import (
     Tables,
     open_tables,
 )
-from protocols.errors import JournalError, JournalFormatError, JournalLockedError
+from protocols.errors import (
+    JournalError,
+    JournalFormatError,
+    JournalFullError,
+    JournalLockedError,
+)
 from protocols.journal import Durability
 
 LOCK_FILE = "writer.lock"
@@ -95,20 +100,17 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
             max_readers=MAX_READERS,
             max_spare_txns=2,  # the committer's and an event loop's
         )
-    try:
-        if fresh or env.stat()["entries"] == 0:
-            tables = _create(env)
-        else:
-            _refuse_other_format(env, folder)
-            tables = open_tables(env)
-        env.reader_check()
-        if durability == "power":
-            env.sync(True)
-            sync_folder(folder)
-    except BaseException:
-        env.close()
-        raise
-    return OpenedJournal(env, tables)
+        with _closed_on_failure(env):
+            if fresh or env.stat()["entries"] == 0:
+                tables = _create(env)
+            else:
+                _refuse_other_format(env, folder)
+                tables = open_tables(env)
+            env.reader_check()
+            if durability == "power":
+                env.sync(True)
+                sync_folder(folder)
+            return OpenedJournal(env, tables)
 
 
 def open_for_reading(folder: Path) -> OpenedJournal:
@@ -131,12 +133,9 @@ def open_for_reading(folder: Path) -> OpenedJournal:
             max_readers=MAX_READERS,
             max_spare_txns=1,
         )
-    try:
-        _refuse_other_format(env, folder)
-        return OpenedJournal(env, open_tables(env))
-    except BaseException:
-        env.close()
-        raise
+        with _closed_on_failure(env):
+            _refuse_other_format(env, folder)
+            return OpenedJournal(env, open_tables(env))
 
 
 def read_meta(file: Path) -> MetaPage:
@@ -216,8 +215,25 @@ def _explained(folder: Path) -> Generator[None]:
             f"{folder / DATA_FILE} is not a file that LMDB 0.9 can read ({error}); restore a "
             "checkpoint of the journal, or choose another run directory"
         ) from error
+    except (lmdb.MapFullError, lmdb.DiskError) as error:
+        raise JournalFullError(
+            f"the journal {folder} needs room for its first pages and got {error}; free space on "
+            "the disk, or raise store.map_size_gb"
+        ) from error
     except lmdb.Error as error:
-        raise JournalError(f"the journal {folder} cannot be opened: {error}") from error
+        raise JournalError(
+            f"the journal {folder} cannot be opened: {error}; one process opens it once, and reads "
+            "what it writes itself through its own journal"
+        ) from error
+
+
+@contextmanager
+def _closed_on_failure(env: lmdb.Environment) -> Generator[None]:
+    try:
+        yield
+    except BaseException:
+        env.close()
+        raise
 
 
 def _create(env: lmdb.Environment) -> Tables:

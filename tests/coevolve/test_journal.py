@@ -13,6 +13,7 @@ import pytest
 from coevolve.journal import Journal
 from coevolve.journal_layout import DATA_FILE, FORMAT_KEY
 from coevolve.journal_opening import LOCK_FILE, read_meta
+from coevolve.journal_reader import JournalReader
 from protocols.errors import (
     JournalError,
     JournalFormatError,
@@ -500,6 +501,20 @@ def test_a_full_map_keeps_nothing_of_the_write_and_the_journal_goes_on(folder: P
     assert bodies(everything(journal)) == ["first"]
     assert completed(journal, complete(1, outputs=[record("small")])) == (2,)
     journal.close()
+
+
+def test_a_journal_without_room_for_its_first_pages_is_refused(folder: Path) -> None:
+    with pytest.raises(JournalFullError, match=r"needs room for its first pages.*free space"):
+        Journal.open(folder, map_size_bytes=3 * 4096)
+    Journal.open(folder).close()
+
+
+def test_reading_in_the_writer_s_process_is_refused_with_the_way_to_do_it(
+    folder: Path, journal: Journal
+) -> None:
+    appended(journal, append(record("a")))
+    with pytest.raises(JournalError, match="reads what it writes itself through its own journal"):
+        JournalReader(folder)
 
 
 def test_one_write_has_a_bound(journal: Journal) -> None:
