@@ -130,7 +130,7 @@ async def test_a_killed_store_loses_nothing_and_doubles_nothing(actor: Any, tmp_
             last = (await store.statistics()).last_sequence
             await store.wait((), last + 40, LONG_S)
             await asyncio.sleep(chance.uniform(0.0, 0.05))
-            os.kill(await actor.pid.remote(), signal.SIGKILL)
+            os.kill((await actor.status.remote()).pid, signal.SIGKILL)
         over.set()
 
     async with asyncio.timeout(90):
