@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, cast
 
 import ray
-from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, PartDiedError
@@ -82,7 +82,5 @@ def _innermost(error: RayTaskError) -> BaseException:
 def _first_sentence(error: BaseException) -> str:
     if isinstance(error, ActorUnavailableError):
         return "its process is being started again"
-    if isinstance(error, ActorDiedError):
-        return "its process died"
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__

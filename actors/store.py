@@ -5,7 +5,6 @@ carried out twice.
 """
 
 import asyncio
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -17,7 +16,9 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from coevolve.journal import Journal
 from coevolve.local_store import LocalStore
+from coevolve.standing import Standing
 from protocols.config import StoreConfig
+from protocols.control import PartStatus
 from protocols.errors import CoevolveError, JournalError
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
 
@@ -42,6 +43,8 @@ class StoreShell:
         )
         self._store = LocalStore(journal)
         self._journal = journal
+        self._standing = Standing(STORE_NAME)
+        self._standing.waits_for("records")
 
     @ray.method
     async def append(self, request: Append) -> tuple[int, ...]:
@@ -94,9 +97,10 @@ class StoreShell:
         return await self._store.find(index, key, limit)
 
     @ray.method
-    async def pid(self) -> int:
-        """Return the process that writes the journal."""
-        return os.getpid()
+    async def status(self) -> PartStatus:
+        """Say which process writes the journal and how much it has written."""
+        self._standing.done = (await self._store.statistics()).last_sequence
+        return self._standing.report(mailbox=0)
 
     @ray.method
     async def close(self) -> None:

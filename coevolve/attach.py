@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import sys
 import time
@@ -19,6 +20,9 @@ from typing import Any
 
 import msgspec
 import ray
+from ray._private.authentication.authentication_token_setup import (
+    maybe_enable_token_auth_if_token_available,
+)
 from rich.console import Console
 from rich.table import Table
 
@@ -38,6 +42,9 @@ from protocols.journal import Append, JournalStatistics, Message, Receipt
 TAIL_WAIT_S = 30.0
 STOP_WAIT_S = 180.0
 PAGE = 1000
+WIDTH = 120
+"""Columns of a table that goes to a file or a pipe."""
+
 BULKY = "tokens"
 """The field that `tail` shows as a count, because nobody reads it."""
 
@@ -108,11 +115,14 @@ async def status(directory: RunDirectory, *, as_json: bool) -> None:
             }
         )
         return
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
     running = "runs" if statuses else "does not run; what follows is from its journal"
     console.print(f"{directory.path.name}: {running}; step {progress.step}")
     if statuses:
         console.print(_parts_table(statuses, progress))
+        for entry in statuses:
+            if entry.last_error:
+                console.print(f"{entry.part}, last error: {entry.last_error}")
     if statistics:
         console.print(_journal_table(statistics))
     if progress.evaluations:
@@ -189,6 +199,9 @@ def attached(directory: RunDirectory) -> Iterator[LiveRun]:
     )
     if not identity.address:
         raise nothing
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    # Ray protects the clusters that it starts with a token, and asks whoever joins to say so.
+    maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
     try:
         ray.init(
             address=identity.address,
@@ -208,7 +221,7 @@ def attached(directory: RunDirectory) -> Iterator[LiveRun]:
             raise nothing
         yield LiveRun(
             store=RemoteStore(ray.get_actor(STORE_NAME)),
-            parts=[RemotePart(n, ray.get_actor(n)) for n in sorted(names) if n != STORE_NAME],
+            parts=[RemotePart(name, ray.get_actor(name)) for name in sorted(names)],
         )
     finally:
         ray.shutdown()
@@ -257,21 +270,19 @@ async def _progress(directory: RunDirectory) -> Progress:
 
 def _parts_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
     table = Table(title="parts", title_justify="left")
-    for column in ("part", "pid", "waits for", "since", "mailbox", "done", "version", "restarts"):
-        table.add_column(column)
-    table.add_column("last error", overflow="fold")
+    for column in ("part", "pid", "version", "mailbox", "done", "restarts", "waits for", "since"):
+        table.add_column(column, no_wrap=True)
     for entry in statuses:
         restarts = sum(failure.part == entry.part for failure in progress.failures)
         table.add_row(
             entry.part,
             str(entry.pid),
-            entry.waits_for,
-            f"{entry.since_s:.0f} s",
+            str(entry.policy_version) if entry.policy_version >= 0 else "",
             str(entry.mailbox),
             str(entry.done),
-            str(entry.policy_version) if entry.policy_version >= 0 else "",
             str(restarts),
-            entry.last_error,
+            entry.waits_for,
+            f"{entry.since_s:.0f} s",
         )
     return table
 

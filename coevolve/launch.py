@@ -76,12 +76,13 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
             os._exit(INTERRUPTED_TWICE)
         stop.set()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt)
     display = open_display(config, console)
     try:
         with cluster(config, directory):
+            # After Ray, which installs handlers of its own.
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, interrupt)
             run = await compose(config, directory, display)
             await run.drive(stop)
     finally:

@@ -1,6 +1,5 @@
 """Real runs: a local Ray cluster, a journal on disk, the shipped policy, kill -9."""
 
-import asyncio
 import collections
 import json
 import os
@@ -11,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from coevolve import assembly
-from coevolve.codec import decode
+from coevolve.codec import TOPICS, decode
+from coevolve.journal_reader import JournalReader
 from protocols.journal import Message
 from protocols.learning import Evaluation, GroupDiscarded, StepReport
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
@@ -23,6 +23,8 @@ SMALL = (
     "learner.groups_per_step=4",
     "rollout.group_size=4",
     "tasks.held_out=24",
+    "tasks.in_flight_groups=8",
+    "simulator.workers=2",
     "learner.checkpoint_every=3",
     "learner.replay_per_step=4",
 )
@@ -30,18 +32,10 @@ SMALL = (
 
 def journal(run: LaunchedRun) -> list[tuple[int, Message]]:
     """Return every record of a run, in order, and check that no sequence is missing."""
-
-    async def read() -> list[tuple[int, Message]]:
-        reader = assembly.reader(run.directory)
-        first, found = 1, []
-        while page := await reader.scan("", after=first - 1):
-            found.extend((record.sequence, decode(record)) for record in page)
-            first = page[-1].sequence + 1
-        return found
-
-    records = asyncio.run(read())
-    assert [sequence for sequence, _ in records] == list(range(1, len(records) + 1))
-    return records
+    reader = JournalReader(run.directory / assembly.STORE_FOLDER)
+    with reader.snapshot() as state:
+        newest = max(state.newest(topic) for topic in TOPICS)
+        return [(record.sequence, decode(record)) for record in state.read(range(1, newest + 1))]
 
 
 def check_books(records: list[tuple[int, Message]], steps: int) -> None:
@@ -67,7 +61,13 @@ def test_a_run_goes_on_whichever_actor_is_killed(tmp_path: Path):
         run.until("the first step", lambda: run.step() >= 1)
         victims = run.pids()
         assert set(victims) == {
-            "store", "curriculum", "rollout-0", "simulator-0", "simulator-1", "learner", "evaluator"
+            "store",
+            "curriculum",
+            "rollout-0",
+            "simulator-0",
+            "simulator-1",
+            "learner",
+            "evaluator",
         }
         for name, pid in victims.items():
             before = run.step()
@@ -161,9 +161,7 @@ def test_attach_shows_copies_and_stops_a_live_run(tmp_path: Path):
 
 
 def test_when_nothing_moves_the_run_says_who_waits_for_whom(tmp_path: Path):
-    with launched(
-        tmp_path, "stalled", *SMALL, "learner.steps=200", "watchdog.quiet_s=3"
-    ) as run:
+    with launched(tmp_path, "stalled", *SMALL, "learner.steps=200", "watchdog.quiet_s=3") as run:
         run.until("the first step", lambda: run.step() >= 1)
         os.kill(run.pids()["rollout-0"], signal.SIGSTOP)
         run.until("the alarm", lambda: bool(run.events("stalled")))
