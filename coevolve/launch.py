@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import msgspec
@@ -29,6 +29,7 @@ from actors.store import STORE_NAME, RemoteStore, StoreActor
 from coevolve import assembly, logs, run_directory
 from coevolve.config import load_config
 from coevolve.display import Display, open_display, print_summary
+from coevolve.guard import guarded
 from coevolve.run import Run
 from coevolve.run_directory import RunDirectory
 from protocols.config import RunConfig
@@ -100,33 +101,36 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
 
 
 @contextlib.contextmanager
-def cluster(config: RunConfig, directory: RunDirectory) -> Iterator[None]:
+def cluster(config: RunConfig, directory: RunDirectory) -> Generator[None]:
     """Join the configured Ray cluster, or start a local one that ends with this process."""
     identity = directory.identity()
     address = config.cluster.address
     os.environ.update(WORKER_ENVIRONMENT)
+    # Workers that may not keep compiled files compile torch and transformers at every start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    try:
-        context = ray.init(
-            address=address or "local",
-            namespace=identity.namespace,
-            include_dashboard=False if not address else None,
-            log_to_driver=False,
-            logging_level="ERROR",
-            runtime_env={"env_vars": WORKER_ENVIRONMENT} if address else None,
+    with contextlib.ExitStack() as stack:
+        guard = stack.enter_context(guarded()) if not address else None
+        try:
+            context = ray.init(
+                address=address or "local",
+                namespace=identity.namespace,
+                include_dashboard=False if not address else None,
+                log_to_driver=False,
+                logging_level="ERROR",
+                runtime_env={"env_vars": WORKER_ENVIRONMENT} if address else None,
+            )
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            place = f"the cluster at {address!r}" if address else "a local cluster"
+            raise RunError(f"Ray cannot reach or start {place}: {error}") from error
+        stack.callback(ray.shutdown)
+        if guard is not None:
+            guard(Path(context.address_info["session_dir"]))
+        directory.write_identity(
+            msgspec.structs.replace(
+                identity, address=context.address_info["gcs_address"], pid=os.getpid()
+            )
         )
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        place = f"the cluster at {address!r}" if address else "a local cluster"
-        raise RunError(f"Ray cannot reach or start {place}: {error}") from error
-    directory.write_identity(
-        msgspec.structs.replace(
-            identity, address=context.address_info["gcs_address"], pid=os.getpid()
-        )
-    )
-    try:
         yield
-    finally:
-        ray.shutdown()
 
 
 async def compose(config: RunConfig, directory: RunDirectory, display: Display) -> Run:

@@ -18,7 +18,7 @@ from coevolve.stopping import unless_stopped
 from coevolve.tasks import TaskShelf
 from protocols.config import RolloutConfig
 from protocols.control import PartStatus
-from protocols.errors import SimulatorError
+from protocols.errors import LeaseLostError, SimulatorError
 from protocols.interfaces import Generator, Reader, Renderer, Simulator, Store
 from protocols.learning import PolicyVersion
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
@@ -124,8 +124,12 @@ class RolloutWorker:
         request = delivery.message
         assert isinstance(request, RolloutRequest)
         outcome = await self._attempt(request)
-        await self._mailbox.complete((delivery.sequence,), (outcome,))
-        self._standing.done += 1
+        try:
+            await self._mailbox.complete((delivery.sequence,), (outcome,))
+            self._standing.done += 1
+        except LeaseLostError as error:
+            # Another rollout actor took the request over while the store was away.
+            log.warning("rollout_dropped", group=request.group_id, reason=str(error))
 
     async def _attempt(self, request: RolloutRequest) -> Rollout | VoidRollout:
         task = await self._tasks.get(request.task_id)

@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
+
+from coevolve import assembly
+from coevolve.codec import topic_of
+from coevolve.journal_reader import JournalReader
+from protocols.errors import JournalError
 
 ROOT = Path(__file__).parents[1]
 
@@ -104,6 +110,26 @@ class LaunchedRun:
         answer = self.attach("status", "--json")
         assert answer.returncode == 0, answer.stderr
         return {part["part"]: part["pid"] for part in json.loads(answer.stdout)["parts"]}
+
+    def reader(self) -> JournalReader:
+        """Return the run's journal."""
+        return JournalReader(self.directory / assembly.STORE_FOLDER)
+
+    def count(self, kind: type[msgspec.Struct]) -> int:
+        """Return how many messages of a kind the journal holds; 0 before there is a journal."""
+        try:
+            with self.reader().snapshot() as state:
+                return len(state.scan(topic_of(kind), limit=10**6))
+        except JournalError:
+            return 0
+
+    def holds(self, kind: type[msgspec.Struct]) -> bool:
+        """Return whether the journal holds a message of a kind."""
+        return self.count(kind) > 0
+
+    def process_of(self, shell: str) -> psutil.Process:
+        """Return the process of the actor of a class."""
+        return next(p for p in self.processes() if p.cmdline()[0].startswith(f"ray::{shell}"))
 
     def processes(self) -> list[psutil.Process]:
         """Return every living process of the run: the launcher and all below it."""

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from coevolve import assembly
 from coevolve.codec import TOPICS, decode
-from coevolve.journal_reader import JournalReader
 from protocols.journal import Message
-from protocols.learning import Evaluation, GroupDiscarded, StepReport
+from protocols.learning import Evaluation, GroupDiscarded, PolicyVersion, StepReport
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
 from tests.launched import LaunchedRun, gone, launched
 
@@ -32,8 +30,7 @@ SMALL = (
 
 def journal(run: LaunchedRun) -> list[tuple[int, Message]]:
     """Return every record of a run, in order, and check that no sequence is missing."""
-    reader = JournalReader(run.directory / assembly.STORE_FOLDER)
-    with reader.snapshot() as state:
+    with run.reader().snapshot() as state:
         newest = max(state.newest(topic) for topic in TOPICS)
         return [(record.sequence, decode(record)) for record in state.read(range(1, newest + 1))]
 
@@ -79,20 +76,19 @@ def test_a_run_goes_on_whichever_actor_is_killed(tmp_path: Path):
     assert {"curriculum", "rollout-0", "learner", "evaluator"} <= restarted
 
 
-def test_rollouts_go_on_while_the_learner_is_dead(tmp_path: Path):
-    with launched(tmp_path, "headless", *SMALL, "learner.steps=12") as run:
-        run.until("the first step", lambda: run.step() >= 1)
-        learner = run.pids()["learner"]
-        os.kill(learner, signal.SIGSTOP)
-        time.sleep(1)
-        held = len([m for _, m in journal(run) if isinstance(m, Rollout)])
-        run.until(
-            "more rollouts while the learner stands still",
-            lambda: len([m for _, m in journal(run) if isinstance(m, Rollout)]) > held,
-        )
-        os.kill(learner, signal.SIGKILL)
+def test_every_rollout_asked_for_is_made_while_the_learner_is_dead(tmp_path: Path):
+    steps = 6
+    with launched(tmp_path, "headless", *SMALL, f"learner.steps={steps}") as run:
+        run.until("version 0", lambda: run.holds(PolicyVersion))
+        learner = run.process_of("LearnerShell")
+        learner.suspend()
+        run.until("a rollout", lambda: run.holds(Rollout))
+        asked = [m for _, m in journal(run) if isinstance(m, RolloutRequest)]
+        assert len(asked) == 8 * 4
+        run.until("all of them", lambda: run.count(Rollout) == len(asked))
+        learner.kill()
         assert run.wait() == 0, run.said()
-    check_books(journal(run), 12)
+    check_books(journal(run), steps)
 
 
 def test_a_run_that_was_killed_whole_resumes_with_the_same_books(tmp_path: Path):
@@ -160,12 +156,17 @@ def test_attach_shows_copies_and_stops_a_live_run(tmp_path: Path):
         assert "does not run; go on with" in refused.stderr
 
 
+def alarms(run: LaunchedRun) -> list[str]:
+    """Return every line of every alarm so far."""
+    return [line for event in run.events("stalled") for line in event["waiting"]]
+
+
 def test_when_nothing_moves_the_run_says_who_waits_for_whom(tmp_path: Path):
     with launched(tmp_path, "stalled", *SMALL, "learner.steps=200", "watchdog.quiet_s=3") as run:
         run.until("the first step", lambda: run.step() >= 1)
         os.kill(run.pids()["rollout-0"], signal.SIGSTOP)
-        run.until("the alarm", lambda: bool(run.events("stalled")))
-        waiting = run.events("stalled")[0]["waiting"]
-    assert any(line.startswith("rollout-0 does not answer") for line in waiting)
-    assert any(line.startswith("learner waits for complete groups") for line in waiting)
-    assert any(line.startswith("curriculum waits for the learner") for line in waiting)
+        silent = "rollout-0 does not answer"
+        run.until("the alarm", lambda: any(silent in line for line in alarms(run)))
+        said = alarms(run)
+    assert any(line.startswith("learner waits for complete groups") for line in said)
+    assert any(line.startswith("curriculum waits for the learner") for line in said)
