@@ -5,7 +5,8 @@ from pathlib import Path
 
 import ray
 
-from coevolve import assembly, logs
+from coevolve import assembly
+from coevolve.run import logs
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.interfaces import SimulatorWorker, Store

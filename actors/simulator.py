@@ -3,15 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import ray
-from ray.actor import ActorHandle
+from ray.actor import ActorProxy
 from ray.exceptions import RayError
 
-from coevolve import logs
 from coevolve.bfcl.worker import BfclWorker
-from coevolve.standing import Standing
+from coevolve.run import logs
+from coevolve.run.standing import Standing
 from protocols.config import SimulatorConfig
 from protocols.control import PartStatus
 from protocols.simulation import Broken, Command, Ready, Release, Reply
@@ -34,6 +33,7 @@ class SimulatorShell:
         self._standing.waits_for("commands")
         self._waiting = 0
 
+    @ray.method
     async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
         """Forward one batch."""
         self._waiting += 1
@@ -70,7 +70,7 @@ SimulatorActor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0)(Sim
 class RemoteSimulatorWorker:
     """The callers' end: a ``protocols.interfaces.SimulatorWorker`` over one actor."""
 
-    def __init__(self, actor: "ActorHandle[Any]", patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, actor: "ActorProxy[SimulatorShell]", patience_s: float = PATIENCE_S) -> None:
         self._actor = actor
         self._patience_s = patience_s
 

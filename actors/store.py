@@ -14,9 +14,9 @@ from ray import ObjectRef
 from ray.actor import ActorClass, ActorProxy
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from coevolve.journal import Journal
-from coevolve.local_store import LocalStore
-from coevolve.standing import Standing
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.run.standing import Standing
 from protocols.config import StoreConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, JournalError

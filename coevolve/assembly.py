@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from coevolve.bfcl.worker import BfclWorker
 from coevolve.curriculum import Curriculum
 from coevolve.evaluator import Evaluator
-from coevolve.journal_reader import JournalReader
-from coevolve.policy_folder import model_folder
+from coevolve.journal.reader import JournalReader
+from coevolve.learning.model_folder import model_folder
 from coevolve.rollout_worker import RolloutWorker
 from coevolve.simulator_pool import SimulatorPool
 from coevolve.tiny.grammar import group_of
@@ -33,7 +33,7 @@ from protocols.interfaces import (
 )
 
 if TYPE_CHECKING:
-    from coevolve.learner import Learner
+    from coevolve.learning.learner import Learner
 
 STORE_FOLDER = "store"
 NEEDED = (("bfcl_eval", "bfcl-eval"), ("torch", "torch"), ("transformers", "transformers"))
@@ -85,7 +85,7 @@ def task_source(config: RunConfig) -> TaskSource:
             return UniformSource(config)
 
 
-def simulator_worker(config: RunConfig) -> SimulatorWorker:
+def simulator_worker(config: RunConfig) -> BfclWorker:
     """Return one member of the simulator pool."""
     return BfclWorker(config.simulator)
 
@@ -107,7 +107,7 @@ def site(config: RunConfig, run_dir: Path, store: Store) -> Site:
 
 def generator(site: Site, concurrent: int) -> Generator:
     """Return an engine that serves ``concurrent`` conversations at a time."""
-    from coevolve.generator import TransformersGenerator
+    from coevolve.engine.generator import TransformersGenerator
 
     return TransformersGenerator(
         model_folder(site.config.policy.model),
@@ -154,7 +154,7 @@ def curriculum(site: Site) -> Curriculum:
 
 def learner(site: Site) -> "Learner":
     """Return the part that trains."""
-    from coevolve.learner import Learner
+    from coevolve.learning.learner import Learner
 
     return Learner(
         site.config,

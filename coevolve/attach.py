@@ -9,16 +9,16 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+import psutil
 import ray
 from ray._private.authentication.authentication_token_setup import (
     maybe_enable_token_auth_if_token_available,
@@ -28,12 +28,13 @@ from rich.table import Table
 
 from actors.part import RemotePart
 from actors.store import STORE_NAME, RemoteStore
-from coevolve import assembly, run_directory
-from coevolve.codec import TOPICS as KNOWN_TOPICS
-from coevolve.codec import decode, encode
-from coevolve.display import success_table
-from coevolve.progress import TOPICS, Progress
-from coevolve.run_directory import RunDirectory
+from coevolve import assembly
+from coevolve.journal.codec import TOPICS as KNOWN_TOPICS
+from coevolve.journal.codec import decode, encode
+from coevolve.run import directory as run_directory
+from coevolve.run.directory import RunDirectory
+from coevolve.run.display import success_table
+from coevolve.run.progress import TOPICS, Progress
 from protocols.control import PartStatus, StopRequested
 from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Store
@@ -190,7 +191,7 @@ async def stop(directory: RunDirectory, *, as_json: bool) -> None:
 
 
 @contextlib.contextmanager
-def attached(directory: RunDirectory) -> Iterator[LiveRun]:
+def attached(directory: RunDirectory) -> Generator[LiveRun]:
     """Connect to the run's actors. Raises RunError where nothing runs."""
     identity = directory.identity()
     nothing = RunError(
@@ -207,24 +208,25 @@ def attached(directory: RunDirectory) -> Iterator[LiveRun]:
             address=identity.address,
             namespace=identity.namespace,
             log_to_driver=False,
-            logging_level="CRITICAL",
+            logging_level=logging.CRITICAL,
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise nothing from error
     try:
-        names = [
-            entry["name"]
-            for entry in ray.util.list_named_actors(all_namespaces=True)
-            if entry["namespace"] == identity.namespace
-        ]
+        named = cast("list[dict[str, str]]", ray.util.list_named_actors(all_namespaces=True))
+        names = [each["name"] for each in named if each["namespace"] == identity.namespace]
         if STORE_NAME not in names:
             raise nothing
         yield LiveRun(
             store=RemoteStore(ray.get_actor(STORE_NAME)),
-            parts=[RemotePart(name, ray.get_actor(name)) for name in sorted(names)],
+            parts=[RemotePart(name, _actor(name)) for name in sorted(names)],
         )
     finally:
         ray.shutdown()
+
+
+def _actor(name: str) -> Any:
+    return cast("Any", ray).get_actor(name)
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -321,12 +323,9 @@ def _print_json(tree: Any) -> None:
 
 def _alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    except PermissionError:
-        return True
-    return True
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coevolve.codec import decode_as
 from coevolve.config import most_groups_in_flight
-from coevolve.mailbox import Mailbox
-from coevolve.standing import Standing
-from coevolve.stopping import unless_stopped
+from coevolve.journal.codec import decode_as
+from coevolve.journal.mailbox import Mailbox
+from coevolve.run.standing import Standing
+from coevolve.run.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus, RunResumed, RunStarted
 from protocols.interfaces import Reader, Store, TaskSource

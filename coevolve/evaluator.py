@@ -8,10 +8,10 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from coevolve.mailbox import Mailbox
+from coevolve.journal.mailbox import Mailbox
 from coevolve.rollout import roll_out
-from coevolve.standing import Standing
-from coevolve.stopping import unless_stopped
+from coevolve.run.standing import Standing
+from coevolve.run.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError

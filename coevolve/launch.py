@@ -8,12 +8,14 @@ step was taken, 0 after a clean stop, 1 with one message where the run could not
 import argparse
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import ray
@@ -26,12 +28,14 @@ from actors.part import RemotePart
 from actors.rollout import RolloutActor
 from actors.simulator import RemoteSimulatorWorker, SimulatorActor
 from actors.store import STORE_NAME, RemoteStore, StoreActor
-from coevolve import assembly, logs, run_directory
+from coevolve import assembly
 from coevolve.config import load_config
-from coevolve.display import Display, open_display, print_summary
-from coevolve.guard import guarded
-from coevolve.run import Run
-from coevolve.run_directory import RunDirectory
+from coevolve.run import directory as run_directory
+from coevolve.run import logs
+from coevolve.run.directory import RunDirectory
+from coevolve.run.display import Display, open_display, print_summary
+from coevolve.run.drive import Run
+from coevolve.run.guard import guarded
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 
@@ -116,19 +120,18 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[None]:
                 namespace=identity.namespace,
                 include_dashboard=False if not address else None,
                 log_to_driver=False,
-                logging_level="ERROR",
+                logging_level=logging.ERROR,
                 runtime_env={"env_vars": WORKER_ENVIRONMENT} if address else None,
             )
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             place = f"the cluster at {address!r}" if address else "a local cluster"
             raise RunError(f"Ray cannot reach or start {place}: {error}") from error
-        stack.callback(ray.shutdown)
+        stack.callback(cast("Callable[[], None]", ray.shutdown))
+        information = cast("Any", context).address_info
         if guard is not None:
-            guard(Path(context.address_info["session_dir"]))
+            guard(Path(information["session_dir"]))
         directory.write_identity(
-            msgspec.structs.replace(
-                identity, address=context.address_info["gcs_address"], pid=os.getpid()
-            )
+            msgspec.structs.replace(identity, address=information["gcs_address"], pid=os.getpid())
         )
         yield
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from rich.console import Console
 
 from coevolve import assembly
-from coevolve.checkpoint import verify
-from coevolve.history import History
-from coevolve.recovery import take_again, trainer_at
-from coevolve.run_directory import RunDirectory
+from coevolve.learning.checkpoint import verify
+from coevolve.learning.history import History
+from coevolve.learning.recovery import take_again, trainer_at
+from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, CoevolveError
 from protocols.learning import Checkpoint

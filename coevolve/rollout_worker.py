@@ -10,11 +10,11 @@ from collections import deque
 
 import structlog
 
-from coevolve.codec import decode_as
-from coevolve.mailbox import Delivery, Mailbox
+from coevolve.journal.codec import decode_as
+from coevolve.journal.mailbox import Delivery, Mailbox
 from coevolve.rollout import roll_out
-from coevolve.standing import Standing
-from coevolve.stopping import unless_stopped
+from coevolve.run.standing import Standing
+from coevolve.run.stopping import unless_stopped
 from coevolve.tasks import TaskShelf
 from protocols.config import RolloutConfig
 from protocols.control import PartStatus

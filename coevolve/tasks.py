@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from coevolve.codec import TASKS_BY_ID, decode_as
+from coevolve.journal.codec import TASKS_BY_ID, decode_as
 from protocols.errors import JournalError
 from protocols.interfaces import Reader
 from protocols.tasks import Task

@@ -15,7 +15,7 @@ import threading
 import uuid
 from pathlib import Path
 
-from coevolve.journal import Journal
+from coevolve.journal.journal import Journal
 from protocols.journal import Append, Durability
 from tests.journals import WAIT_S, append, complete, record, take
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from coevolve.journal import Journal
+from coevolve.journal.journal import Journal
 from protocols.journal import Append, Complete, Receipt, Record, StoredRecord, Take
 
 LEASE_S = 10.0

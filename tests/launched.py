@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ import msgspec
 import psutil
 
 from coevolve import assembly
-from coevolve.codec import topic_of
-from coevolve.journal_reader import JournalReader
+from coevolve.journal.codec import topic_of
+from coevolve.journal.reader import JournalReader
 from protocols.errors import JournalError
 
 ROOT = Path(__file__).parents[1]
@@ -146,7 +146,7 @@ class LaunchedRun:
 
 
 @contextlib.contextmanager
-def launched(runs: Path, name: str, *overrides: str) -> Iterator[LaunchedRun]:
+def launched(runs: Path, name: str, *overrides: str) -> Generator[LaunchedRun]:
     """Start a run and leave nothing of it behind."""
     run = LaunchedRun(runs, name, *overrides)
     run.start()

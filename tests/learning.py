@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from coevolve.codec import decode, encode
+from coevolve.journal.codec import decode, encode
 from protocols import columns
 from protocols.errors import JournalError
 from protocols.journal import (

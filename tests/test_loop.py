@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from coevolve import assembly
-from coevolve.codec import decode_as, encode
-from coevolve.journal import Journal
-from coevolve.local_store import LocalStore
+from coevolve.journal.codec import decode_as, encode
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
 from protocols.config import RunConfig
 from protocols.control import RunStarted
 from protocols.interfaces import Part

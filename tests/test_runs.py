@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.codec import TOPICS, decode
+from coevolve.journal.codec import TOPICS, decode
 from protocols.journal import Message
 from protocols.learning import Evaluation, GroupDiscarded, PolicyVersion, StepReport
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout

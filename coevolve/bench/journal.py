@@ -30,8 +30,8 @@ from rich.table import Table
 
 from actors.store import RemoteStore, StoreActor
 from coevolve.bench.journal_peers import APPENDERS, NO_LIMIT, TOPIC, requests
-from coevolve.journal import Journal
-from coevolve.local_store import LocalStore
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
 from coevolve.priorities import PrioritySampler
 from protocols.config import StoreConfig
 from protocols.interfaces import Store

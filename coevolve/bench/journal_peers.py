@@ -20,7 +20,7 @@ from pathlib import Path
 
 import lmdb
 
-from coevolve.journal import Journal
+from coevolve.journal.journal import Journal
 from protocols.journal import Append, Durability, Receipt, Record
 
 TOPIC = "rollout"

@@ -22,8 +22,8 @@ import torch
 import transformers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from coevolve import logs
-from coevolve.generator import TransformersGenerator
+from coevolve.engine.generator import TransformersGenerator
+from coevolve.run import logs
 from coevolve.tiny.abstraction import lesson
 from coevolve.tiny.grammar import DEMONSTRATED, UNIFORM, draw_task, held_out_tasks
 from coevolve.tiny.renderer import TinyRenderer

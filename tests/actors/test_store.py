@@ -12,9 +12,9 @@ import pytest
 import ray
 
 from actors.store import RemoteReader, RemoteStore, StoreActor
-from coevolve.codec import decode_as, encode
-from coevolve.journal import Journal
-from coevolve.mailbox import Mailbox
+from coevolve.journal.codec import decode_as, encode
+from coevolve.journal.journal import Journal
+from coevolve.journal.mailbox import Mailbox
 from protocols.config import StoreConfig
 from protocols.control import RunFinished, Stalled
 from protocols.errors import JournalError, LeaseLostError

@@ -3,11 +3,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve import run_directory
-from coevolve.journal import Journal
-from coevolve.learner import Learner
-from coevolve.local_store import LocalStore
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.learning.learner import Learner
 from coevolve.replay import main
+from coevolve.run import directory as run_directory
 from protocols.config import LearnerConfig, RolloutConfig, RunConfig
 from tests.learning import MemoryJournal, ReferenceRenderer, add_groups
 

@@ -48,7 +48,11 @@ def _request(fields: dict[str, Any]) -> RolloutRequest:
     return RolloutRequest(**{**fields, "group_size": fields["index"] + fields["group_size"]})
 
 
-LAWFUL: dict[type[msgspec.Struct], Callable[[dict[str, Any]], Any]] = {ToolTurn: _turn, Rollout: _rollout, RolloutRequest: _request}
+LAWFUL: dict[type[msgspec.Struct], Callable[[dict[str, Any]], Any]] = {
+    ToolTurn: _turn,
+    Rollout: _rollout,
+    RolloutRequest: _request,
+}
 """Structs whose fields depend on one another."""
 
 

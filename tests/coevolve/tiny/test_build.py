@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from coevolve.generator import TransformersGenerator
+from coevolve.engine.generator import TransformersGenerator
 from coevolve.tiny.build import CARD, Recipe, build, digest
 from coevolve.tiny.grammar import held_out_tasks
 from coevolve.tiny.renderer import TinyRenderer

@@ -1,0 +1,266 @@
+"""Continuous batching over any causal language model of transformers: one tick, one token per row.
+
+Letters: R rows of a forward, Q tokens per row, T positions, V vocabulary.
+
+A conversation keeps its slot, with the keys and values of its tokens, between requests; a request
+then feeds only what is new. Where a prompt does not extend what is cached, the common beginning is
+kept and the rest is fed again. Short continuations are fed one token per tick beside the rows that
+decode; where much is new at once, it gets a forward of its own. Rows are the slots from 0 up to the
+last active one, so that the cache is read without a copy; idle slots in between are computed for
+nothing, and closed up when they exceed a quarter. Where slots are short, the conversation that has
+been idle for the longest is forgotten.
+
+Keys and values outlive a change of weights: a request that is continued under new weights reads
+what the old ones wrote, as engines that swap weights in flight do.
+
+Synchronous and single-threaded: `coevolve.engine.generator` gives it a thread.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import PreTrainedModel
+
+from coevolve.engine.kv_slots import SlotCache
+from coevolve.engine.sampling import sample
+from protocols.errors import GeneratorError
+from protocols.generation import Generation, GenerationRequest
+
+MAX_STOPS = 8
+PREFILL_TOKENS = 64
+"""New tokens, over all rows, from which on they get a forward of their own."""
+
+CHUNK_TOKENS = 512
+"""New tokens of one row that one forward takes at most."""
+
+Indices = npt.NDArray[np.int64]
+Ticket = TypeVar("Ticket")
+
+
+class Engine(Generic[Ticket]):
+    """The slots and the requests that are being answered; a ticket names a request's owner."""
+
+    def __init__(self, model: PreTrainedModel, slots: int, positions: int, version: int = 0):
+        """Serve ``model`` to ``slots`` conversations of up to ``positions`` tokens each."""
+        self._model = model
+        self._cache = SlotCache(model.config, slots, positions, model.dtype)
+        self._table = np.zeros(slots, _row(positions))
+        self._owners: list[str | None] = [None] * slots
+        self._tickets: list[Ticket | None] = [None] * slots
+        self._slot_of: dict[str, int] = {}
+        """Conversations by name, least recently used first."""
+        self._arange_T = torch.arange(positions)
+        self._version = version
+        self.positions = positions
+
+    @property
+    def busy(self) -> bool:
+        """Whether some request is unfinished."""
+        return bool(self._table["active"].any())
+
+    def tickets(self) -> list[Ticket]:
+        """Return the tickets of the unfinished requests."""
+        return [ticket for ticket in self._tickets if ticket is not None]
+
+    def start(self, ticket: Ticket, request: GenerationRequest) -> bool:
+        """Take a request up; False where every slot is busy."""
+        slot = self._slot_of.get(request.conversation_id)
+        if slot is not None and self._tickets[slot] is not None:
+            raise GeneratorError(
+                f"conversation {request.conversation_id!r} already has a request in flight; "
+                "a conversation's requests follow one another"
+            )
+        if slot is None:
+            slot = self._free_slot()
+        if slot is None:
+            return False
+        self._slot_of.pop(request.conversation_id, None)
+        self._slot_of[request.conversation_id] = slot
+        self._owners[slot] = request.conversation_id
+        self._tickets[slot] = ticket
+        self._fill(self._table[slot], request)
+        return True
+
+    def release(self, conversation_id: str) -> Ticket | None:
+        """Forget a conversation; return the ticket of its unfinished request, if there is one."""
+        slot = self._slot_of.pop(conversation_id, None)
+        if slot is None:
+            return None
+        ticket = self._tickets[slot]
+        self._owners[slot] = self._tickets[slot] = None
+        self._table[slot]["active"] = False
+        self._table[slot]["cached"] = 0
+        return ticket
+
+    def swap_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
+        """Serve these weights from now on; ``weights`` has every parameter that is not tied."""
+        own = dict(self._model.named_parameters())
+        with torch.no_grad():
+            for name, tensor in weights.items():
+                own[name].copy_(tensor)
+        self._version = version
+
+    @torch.inference_mode()
+    def tick(self) -> list[tuple[Ticket, Generation]]:
+        """Advance every active row by a token, or more of its prompt; return what is finished."""
+        table = self._table
+        self._close_up()
+        new_N = np.where(table["active"], table["known"] - table["cached"], 0)
+        rows: Indices = np.flatnonzero(new_N > 1)
+        if rows.size and int(new_N[rows].sum()) >= PREFILL_TOKENS:
+            self._advance(rows, np.minimum(new_N[rows], CHUNK_TOKENS), torch.from_numpy(rows))
+        finished = self._collect()
+        active = np.flatnonzero(table["active"])
+        if active.size:
+            rows = np.arange(int(active[-1]) + 1)
+            self._advance(rows, table["active"][rows].astype(np.int64), slice(rows.size))
+            finished += self._collect()
+        return finished
+
+    def _advance(self, rows: Indices, counts_R: Indices, view: slice | torch.Tensor) -> None:
+        """Feed ``counts_R`` tokens of each row; sample where all that is known is then fed."""
+        table = self._table
+        logits_R_V = self._forward(rows, counts_R, view)
+        table["cached"][rows] += counts_R
+        due = np.flatnonzero((counts_R > 0) & (table["cached"][rows] == table["known"][rows]))
+        if not due.size:
+            return
+        slots, at = rows[due], table["known"][rows[due]]
+        tokens_R, logprobs_R = sample(
+            logits_R_V if due.size == rows.size else logits_R_V[torch.from_numpy(due)],
+            torch.from_numpy(table["temperature"][slots]),
+            torch.from_numpy(table["uniforms"][slots, at]),
+        )
+        table["tokens"][slots, at] = tokens_R.numpy()
+        table["logprobs"][slots, at] = logprobs_R.numpy()
+        table["versions"][slots, at] = self._version
+        table["known"][slots] += 1
+
+    def _forward(
+        self, rows: Indices, counts_R: Indices, view: slice | torch.Tensor
+    ) -> torch.Tensor:
+        """Return the logits after each row's last new token. Rows are padded on the left."""
+        table = self._table
+        widest = int(counts_R.max())
+        cached_R, tokens_N_T = table["cached"][rows], table["tokens"]
+        at_R_Q = (cached_R + counts_R)[:, None] + np.arange(-widest, 0)
+        is_new_R_Q = at_R_Q >= cached_R[:, None]
+        np.maximum(at_R_Q, 0, out=at_R_Q)
+        slots_R_1 = rows[:, None]
+        longest = int((cached_R + counts_R).max())
+        self._cache.aim(
+            view,
+            torch.from_numpy(slots_R_1),
+            torch.from_numpy(np.where(is_new_R_Q, at_R_Q, self._cache.spare)),
+            longest,
+        )
+        positions_R_Q = torch.from_numpy(at_R_Q)
+        hidden_R_1_Q_T = (self._arange_T[:longest] > positions_R_Q[..., None])[:, None]
+        bias_R_1_Q_T = torch.zeros(hidden_R_1_Q_T.shape, dtype=self._model.dtype)
+        output = cast("Any", self._model)(
+            input_ids=torch.from_numpy(tokens_N_T[slots_R_1, at_R_Q]),
+            attention_mask=bias_R_1_Q_T.masked_fill_(hidden_R_1_Q_T, float("-inf")),
+            position_ids=positions_R_Q,
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return output.logits[:, -1]
+
+    def _collect(self) -> list[tuple[Ticket, Generation]]:
+        """Take the requests off the rows that are done."""
+        table = self._table
+        last_N = table["tokens"][np.arange(len(table)), np.maximum(table["known"] - 1, 0)]
+        said_N = table["active"] & (table["known"] > table["begin"])
+        stopped_N = said_N & (table["stops"] == last_N[:, None]).any(axis=1)
+        full_N = said_N & (table["known"] >= table["limit"])
+        finished: list[tuple[Ticket, Generation]] = []
+        for slot in np.flatnonzero(stopped_N | full_N):
+            ticket = self._tickets[slot]
+            assert ticket is not None
+            self._tickets[slot] = None
+            self._table["active"][slot] = False
+            finished.append((ticket, self._said(table[slot], stopped=bool(stopped_N[slot]))))
+        return finished
+
+    def _said(self, row: Any, *, stopped: bool) -> Generation:
+        span = slice(int(row["begin"]), int(row["known"]))
+        return Generation(
+            token_ids=tuple(row["tokens"][span].tolist()),
+            logprobs=tuple(row["logprobs"][span].tolist()),
+            versions=tuple(row["versions"][span].tolist()),
+            stopped=stopped,
+        )
+
+    def _fill(self, row: Any, request: GenerationRequest) -> None:
+        prompt_T = np.array(request.prompt_ids)
+        begin, limit = len(prompt_T), len(prompt_T) + request.max_tokens
+        # The last token is fed in any case: its logits are what sampling starts from.
+        reusable = min(int(row["cached"]), begin - 1)
+        differs_T = row["tokens"][:reusable] != prompt_T[:reusable]
+        row["cached"] = int(differs_T.argmax()) if differs_T.any() else reusable
+        row["tokens"][:begin] = prompt_T
+        row["uniforms"][begin:limit] = np.random.default_rng(request.seed).random(limit - begin)
+        row["stops"] = -1
+        row["stops"][: len(request.stop_ids)] = request.stop_ids
+        row["temperature"] = request.temperature
+        row["begin"] = row["known"] = begin
+        row["limit"] = limit
+        row["active"] = True
+
+    def _free_slot(self) -> int | None:
+        """Return a slot without an owner, or take that of the conversation idle for the longest."""
+        if len(self._slot_of) < len(self._owners):
+            return self._owners.index(None)
+        for conversation, slot in self._slot_of.items():
+            if self._tickets[slot] is None:
+                self.release(conversation)
+                return slot
+        return None
+
+    def _close_up(self) -> None:
+        """Move the last rows into idle slots until at most a quarter of the rows is idle."""
+        active = np.flatnonzero(self._table["active"])
+        idle = np.flatnonzero(~self._table["active"])
+        moved = 0
+        while moved < idle.size and moved < active.size:
+            last, hole = int(active[-1 - moved]), int(idle[moved])
+            if hole > last or (last + 1) * 3 <= active.size * 4:
+                return
+            self._exchange(last, hole)
+            moved += 1
+
+    def _exchange(self, one: int, other: int) -> None:
+        table = self._table
+        self._cache.swap(one, other, int(max(table["cached"][one], table["cached"][other])))
+        table[[one, other]] = table[[other, one]]
+        owners, tickets = self._owners, self._tickets
+        owners[one], owners[other] = owners[other], owners[one]
+        tickets[one], tickets[other] = tickets[other], tickets[one]
+        for slot in (one, other):
+            owner = self._owners[slot]
+            if owner is not None:
+                self._slot_of[owner] = slot
+
+
+def _row(positions: int) -> np.dtype[np.void]:
+    """Return what the table holds of a slot."""
+    return np.dtype(
+        [
+            ("tokens", np.int64, (positions,)),  # the conversation, prompt and answer
+            ("logprobs", np.float32, (positions,)),  # these three by position, like the tokens
+            ("versions", np.int32, (positions,)),
+            ("uniforms", np.float64, (positions,)),
+            ("stops", np.int64, (MAX_STOPS,)),  # -1 where there are fewer
+            ("temperature", np.float32),
+            ("begin", np.int64),  # tokens of the prompt
+            ("limit", np.int64),  # tokens at which the answer is full
+            ("known", np.int64),  # tokens so far
+            ("cached", np.int64),  # tokens whose keys and values the slot holds
+            ("active", np.bool_),
+        ],
+        align=True,
+    )

@@ -1,0 +1,371 @@
+"""The thread that owns the journal's state: group commit, leases, answers."""
+
+import errno
+import os
+import queue
+import resource
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lmdb
+
+from coevolve.journal.layout import DATA_FILE, PackedRecord
+from coevolve.journal.leases import lease
+from coevolve.journal.opening import OpenedJournal
+from coevolve.journal.queries import snapshot
+from coevolve.journal.state import State
+from coevolve.journal.transaction import WriteTransaction
+from protocols.errors import JournalError, JournalFullError
+from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
+
+MAX_TRANSACTION_RECORDS = 1000
+MAX_TRANSACTION_BYTES = 16 << 20
+"""Where a transaction stops growing: beyond, latency grows and throughput does not."""
+
+READER_CHECK_S = 5.0
+"""Between searches for readers that died and would keep the file growing."""
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_SLACK_BYTES = 1 << 20
+
+Listener = Callable[[frozenset[str]], None]
+
+
+class Taken(NamedTuple):
+    """What a member got."""
+
+    records: tuple[StoredRecord, ...]
+
+    expires_s: float
+    """Seconds until the next lease on the asked topics may run out; infinity without any."""
+
+
+class Count(NamedTuple):
+    """Asks for statistics."""
+
+
+class Stop(NamedTuple):
+    """Ends the thread once everything asked before it is answered."""
+
+
+class Work(NamedTuple):
+    """A request and where its answer goes."""
+
+    request: Append | Complete | Take | Count | Stop
+    answer: "Future[Any]"
+    records: tuple[PackedRecord, ...] = ()
+    size_bytes: int = 0
+    """Of the records' bodies."""
+
+
+class Reply(NamedTuple):
+    """An answer that waits for its transaction to be durable."""
+
+    answer: "Future[Any]"
+    sequences: tuple[int, ...]
+
+
+class Committer:
+    """Carries out requests in transactions, in the order in which they arrive."""
+
+    def __init__(
+        self,
+        folder: Path,
+        opened: OpenedJournal,
+        *,
+        pipelined: bool,
+        retain_bytes: int,
+        evictable: tuple[str, ...],
+        clock: Callable[[], float],
+        clock_ns: Callable[[], int],
+    ) -> None:
+        self._file = folder / DATA_FILE
+        self._env, self._tables = opened
+        self._pipelined = pipelined
+        self._retain_bytes = retain_bytes
+        self._evictable = evictable
+        self._clock = clock
+        self._clock_ns = clock_ns
+        self._requests: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._unflushed: list[Reply] = []
+        self._unflushed_newest: dict[str, int] = {}
+        self._batch: list[Work] = []
+        self._commits = self._flushes = self._readers_cleared = 0
+        self._readers_checked_s = clock()
+        self._failure: JournalError | None = None
+        self._ended = threading.Event()
+        self._state = State()
+        self.listeners: list[Listener] = []
+        with self._env.begin() as txn:
+            self._state.reload(txn, self._tables)
+        self.visible = self._state.last
+        with snapshot(self._env, self._tables, self.visible) as state:
+            self._newest = {topic: state.newest(topic) for topic in self._state.totals}
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Work) -> None:
+        """Queue a request; it is answered even where the thread has ended."""
+        self._requests.put(work)
+        if self._ended.is_set():
+            self._refuse_waiting()
+
+    def stop(self) -> None:
+        """Answer what was asked so far and end the thread."""
+        self._requests.put(Work(Stop(), Future()))
+        self._thread.join()
+
+    def newest(self, topics: Sequence[str]) -> int:
+        """Return the newest visible sequence among ``topics`` (of all where empty), or 0."""
+        if not topics:
+            return self.visible
+        return max(self._newest.get(topic, 0) for topic in topics)
+
+    def _run(self) -> None:
+        try:
+            running = True
+            while running and self._failure is None:
+                self._batch, running = self._next_batch()
+                self._carry_out(self._batch)
+            if self._failure is None:
+                self._flush()
+        finally:
+            self._ended.set()
+            self._refuse([*self._unflushed, *self._batch])
+            self._refuse_waiting()
+
+    def _next_batch(self) -> tuple[list[Work], bool]:
+        """Return what arrived since the last call, and whether the thread is to go on."""
+        batch: list[Work] = []
+        records = size_bytes = 0
+        work = self._first()
+        while True:
+            if isinstance(work.request, Stop):
+                return batch, False
+            if work.answer.set_running_or_notify_cancel():
+                batch.append(work)
+                records += len(work.records)
+                size_bytes += work.size_bytes
+            if records >= MAX_TRANSACTION_RECORDS or size_bytes >= MAX_TRANSACTION_BYTES:
+                return batch, True
+            try:
+                work = self._requests.get_nowait()
+            except queue.Empty:
+                return batch, True
+
+    def _first(self) -> Work:
+        try:
+            return self._requests.get_nowait()
+        except queue.Empty:
+            self._flush()
+            return self._requests.get()
+
+    def _carry_out(self, batch: list[Work]) -> None:
+        writes = [work for work in batch if self._writes(work.request)]
+        if writes:
+            self._write(writes)
+        else:
+            self._flush()
+        for work in batch:
+            if work.answer.done():
+                continue
+            match work.request:
+                case Take():
+                    self._answer_take(work.request, work.answer)
+                case Count():
+                    work.answer.set_result(self._statistics())
+                case _:
+                    pass
+
+    def _writes(self, request: Append | Complete | Take | Count | Stop) -> bool:
+        if not isinstance(request, Take):
+            return isinstance(request, Append | Complete)
+        consumer = self._state.consumer(request.consumer)
+        sits = consumer.seats.get(request.member, [])[-1:] == [request.incarnation]
+        return not sits or any(topic not in consumer.places for topic in request.topics)
+
+    def _write(self, batch: list[Work]) -> None:
+        """Carry out a batch in one transaction; answer it when that is durable."""
+        replies: list[Reply] = []
+        refusals: list[tuple[Work, JournalError]] = []
+        now_s = self._clock()
+        try:
+            with self._env.begin(write=True) as txn:
+                write = WriteTransaction(
+                    txn, self._tables, self._state, time_ns=self._clock_ns(), now_s=now_s
+                )
+                for work in batch:
+                    try:
+                        sequences = _carried_out(write, work)
+                    except JournalError as error:
+                        refusals.append((work, error))
+                    else:
+                        if sequences is not None:
+                            replies.append(Reply(work.answer, sequences))
+                write.finish(self._evictable, self._retain_bytes)
+        except lmdb.Error as error:
+            self._abort(batch, error)
+            return
+        except JournalError as error:
+            self._failure = error
+            return
+        for work, error in refusals:
+            work.answer.set_exception(error)
+        self._committed(write, replies)
+        self._clear_dead_readers(now_s)
+
+    def _committed(self, write: WriteTransaction, replies: list[Reply]) -> None:
+        if write.wrote:
+            self._commits += 1
+            if self._pipelined:
+                self._flushes += 1
+                self._acknowledge()
+        self._unflushed.extend(replies)
+        self._unflushed_newest.update(write.appended)
+        if write.released:
+            self._notify(write.released)
+        if not self._pipelined:
+            self._acknowledge()
+        elif replies and not write.wrote:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Make everything committed durable and answer it."""
+        if not self._unflushed:
+            return
+        try:
+            self._env.sync(True)
+        except lmdb.Error as error:
+            self._fail(error)
+            return
+        self._flushes += 1
+        self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Answer what is durable and let it be seen."""
+        replies, self._unflushed = self._unflushed, []
+        newest, self._unflushed_newest = self._unflushed_newest, {}
+        self._newest.update(newest)
+        self.visible = max(self.visible, *newest.values(), 0)
+        for reply in replies:
+            reply.answer.set_result(reply.sequences)
+        if newest:
+            self._notify(newest)
+
+    def _notify(self, topics: Iterable[str]) -> None:
+        news = frozenset(topics)
+        for listener in self.listeners:
+            listener(news)
+
+    def _answer_take(self, request: Take, answer: "Future[Any]") -> None:
+        consumer = self._state.consumer(request.consumer)
+        try:
+            consumer.refuse_the_displaced(request.member, request.incarnation)
+        except JournalError as error:
+            answer.set_exception(error)
+            return
+        now_s = self._clock()
+        with snapshot(self._env, self._tables, self.visible) as state:
+            sequences, freed = lease(consumer, request, state, now_s)
+            records = tuple(state.read(sequences))
+        answer.set_result(Taken(records, consumer.next_expiry_s(request.topics, now_s)))
+        if freed:
+            self._notify(freed)
+
+    def _statistics(self) -> JournalStatistics:
+        consumers = self._state.consumers
+        leased = {name: len(consumer.leases) for name, consumer in consumers.items()}
+        return JournalStatistics(
+            last_sequence=self.visible,
+            topics={
+                topic: totals.appended - totals.evicted
+                for topic, totals in self._state.totals.items()
+            },
+            backlog={
+                name: self._state.unfinished(consumer) - leased[name]
+                for name, consumer in consumers.items()
+            },
+            leased=leased,
+            size_bytes=self._file.stat().st_size,
+            commits=self._commits,
+            flushes=self._flushes,
+            readers_cleared=self._readers_cleared,
+        )
+
+    def _clear_dead_readers(self, now_s: float) -> None:
+        if now_s - self._readers_checked_s >= READER_CHECK_S:
+            self._readers_checked_s = now_s
+            self._readers_cleared += self._env.reader_check()
+
+    def _abort(self, batch: list[Work], cause: lmdb.Error) -> None:
+        """Answer a transaction that LMDB undid; go on where only room was missing."""
+        size_bytes = sum(work.size_bytes for work in batch)
+        if not self._lacks_room(cause, size_bytes):
+            self._fail(cause)
+            self._refuse(batch)
+            return
+        with self._env.begin() as txn:
+            self._state.reload(txn, self._tables)
+        error = JournalFullError(
+            f"the journal {self._file} needs room for {size_bytes} bytes of records and got "
+            f"{cause}; nothing of them was kept: free space on the disk (or raise "
+            "store.map_size_gb, where the map is full) and repeat the write"
+        )
+        for work in batch:
+            work.answer.set_exception(error)
+
+    def _lacks_room(self, error: lmdb.Error, size_bytes: int) -> bool:
+        """Return whether a disk, a quota or the map is full.
+
+        LMDB calls a write that ended early, as the last one on a filling disk does, EIO.
+        """
+        if isinstance(error, lmdb.MapFullError | lmdb.DiskError) or error.code in _NO_ROOM:
+            return True
+        return error.code == errno.EIO and _room_bytes(self._file) < 2 * size_bytes + _SLACK_BYTES
+
+    def _fail(self, cause: lmdb.Error) -> None:
+        self._failure = JournalError(
+            f"the journal {self._file} stopped: {cause}; what was answered is safe: look at the "
+            "disk, then start again with --resume"
+        )
+
+    def _refuse(self, waiting: Iterable[Work | Reply]) -> None:
+        error = self._failure or JournalError(f"the journal {self._file} is closed; open it again")
+        for each in waiting:
+            if not each.answer.done():
+                each.answer.set_exception(error)
+
+    def _refuse_waiting(self) -> None:
+        """Answer what nobody will carry out; both ends call it, so nothing is left over."""
+        while True:
+            try:
+                work = self._requests.get_nowait()
+            except queue.Empty:
+                return
+            if work.answer.set_running_or_notify_cancel():
+                self._refuse([work])
+
+
+def _carried_out(write: WriteTransaction, work: Work) -> tuple[int, ...] | None:
+    """Carry out one request and return its answer, None for a take: that one is answered later."""
+    match work.request:
+        case Append():
+            return write.append(work.request, work.records)
+        case Complete():
+            return write.complete(work.request, work.records)
+        case Take():
+            write.sit(work.request)
+            return None
+        case _:
+            return None
+
+
+def _room_bytes(file: Path) -> int:
+    """Return how far the file can grow by the disk's and the process's limits."""
+    disk = os.statvfs(file)
+    free = disk.f_bavail * disk.f_frsize
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return free if limit == resource.RLIM_INFINITY else min(free, limit - file.stat().st_size)

@@ -1,0 +1,151 @@
+"""Who works on what: each consumer's places in its topics, its seats and its leases.
+
+Places and seats mirror rows of the file; leases are memory only. All of it belongs to the
+journal's committer thread.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from coevolve.journal.layout import pair_key
+from protocols.errors import LeaseLostError
+from protocols.journal import Complete, Take
+
+SEATS_KEPT = 64
+"""Incarnations remembered per seat; a zombie would have to be older than that to be mistaken."""
+
+
+@dataclass(slots=True)
+class Place:
+    """How far one consumer is in one topic."""
+
+    key: bytes
+    """Of its rows in `consumers` and `acks`."""
+
+    cursor: int = 0
+    """Every record of the topic up to here is finished."""
+
+    finished: int = 0
+    """Records of the topic that are finished or were evicted before the consumer came."""
+
+    beyond: set[int] = field(default_factory=set[int])
+    """Finished sequences greater than ``cursor``."""
+
+    stored: set[int] = field(default_factory=set[int])
+    """The part of ``beyond`` that has rows in `acks`."""
+
+    frontier: int = 0
+    """No record up to here is both unfinished and free, so the search for work starts here."""
+
+    def has_finished(self, sequence: int) -> bool:
+        """Return whether the consumer is done with a record of this topic."""
+        return sequence <= self.cursor or sequence in self.beyond
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A record that a member works on."""
+
+    topic: str
+    member: str
+    incarnation: str
+    expires_s: float
+
+
+class Consumer:
+    """The members that split one stream of work, and who of them holds which record."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.places: dict[str, Place] = {}
+        self.seats: dict[str, list[str]] = {}
+        self.leases: dict[int, Lease] = {}
+        self._held: dict[str, set[int]] = {}
+
+    def place(self, topic: str) -> Place:
+        """Return the consumer's place in a topic it has subscribed to."""
+        return self.places[topic]
+
+    def refuse_the_displaced(self, member: str, incarnation: str) -> None:
+        """Raise LeaseLostError where a newer incarnation sits in the seat."""
+        sat = self.seats.get(member, [])
+        if incarnation in sat[:-1]:
+            raise LeaseLostError(
+                f"seat {member!r} of consumer {self.name!r} belongs to incarnation {sat[-1]!r}, "
+                f"which came after {incarnation!r}; end this process, its successor is at work"
+            )
+
+    def refuse_the_finished(self, request: Complete, topics: dict[int, str], now_s: float) -> None:
+        """Raise LeaseLostError where a sequence is finished or in another member's hands."""
+        self.refuse_the_displaced(request.member, request.incarnation)
+        for sequence in request.sequences:
+            place = self.places.get(topics[sequence])
+            if place is not None and place.has_finished(sequence):
+                raise LeaseLostError(
+                    f"record {sequence} was already finished by consumer {self.name!r}, so "
+                    f"{request.member!r} cannot finish it again; drop the work, it is done"
+                )
+            lease = self.leases.get(sequence)
+            if lease is not None and not _is_own(lease, request) and lease.expires_s > now_s:
+                raise LeaseLostError(
+                    f"record {sequence} is held by {lease.member!r} ({lease.incarnation}) of "
+                    f"consumer {self.name!r}, not by {request.member!r} ({request.incarnation}); "
+                    "drop the work, or raise store.lease_s if it was merely slow"
+                )
+
+    def grant(self, sequence: int, topic: str, request: Take, now_s: float) -> None:
+        """Lease a record to the requesting member."""
+        self.leases[sequence] = Lease(
+            topic, request.member, request.incarnation, now_s + request.lease_s
+        )
+        self._held.setdefault(request.member, set()).add(sequence)
+
+    def release(self, sequences: Iterable[int]) -> set[str]:
+        """End leases, so that the records may be taken again; return their topics."""
+        topics: set[str] = set()
+        for sequence in sequences:
+            lease = self.leases.pop(sequence, None)
+            if lease is None:
+                continue
+            self._held[lease.member].discard(sequence)
+            place = self.place(lease.topic)
+            if not place.has_finished(sequence):
+                place.frontier = min(place.frontier, sequence - 1)
+                topics.add(lease.topic)
+        return topics
+
+    def release_expired(self, now_s: float) -> set[str]:
+        """End the leases that ran out; return their topics."""
+        return self.release(
+            [sequence for sequence, lease in self.leases.items() if lease.expires_s <= now_s]
+        )
+
+    def release_others(self, request: Take) -> set[str]:
+        """End the member's leases that it no longer counts among what it holds."""
+        return self.release(self._held.get(request.member, set()) - set(request.held))
+
+    def release_member(self, member: str) -> set[str]:
+        """End all leases of a seat whose occupant changed."""
+        return self.release(list(self._held.get(member, ())))
+
+    def drop_leases_without_place(self) -> None:
+        """Forget leases on topics whose subscription was never committed."""
+        for sequence, lease in list(self.leases.items()):
+            if lease.topic not in self.places:
+                del self.leases[sequence]
+                self._held[lease.member].discard(sequence)
+
+    def next_expiry_s(self, topics: Iterable[str], now_s: float) -> float:
+        """Return the seconds until the next lease on ``topics`` runs out; infinity without any."""
+        wanted = set(topics)
+        ends = (lease.expires_s for lease in self.leases.values() if lease.topic in wanted)
+        return max(0.0, min(ends, default=float("inf")) - now_s)
+
+
+def new_place(consumer: str, topic: str, evicted: int) -> Place:
+    """Return the place of a consumer that comes to a topic for the first time."""
+    return Place(key=pair_key(consumer, topic), finished=evicted)
+
+
+def _is_own(lease: Lease, request: Complete) -> bool:
+    return lease.member == request.member and lease.incarnation == request.incarnation

@@ -1,0 +1,49 @@
+"""Which records a member gets when it asks for work."""
+
+import heapq
+from collections.abc import Iterator
+from itertools import islice
+
+from coevolve.journal.consumers import Consumer
+from coevolve.journal.layout import topic_key
+from coevolve.journal.queries import Snapshot
+from protocols.journal import Take
+
+
+def lease(
+    consumer: Consumer, request: Take, state: Snapshot, now_s: float
+) -> tuple[list[int], set[str]]:
+    """Return the sequences newly leased to the member, and the topics where others became free.
+
+    What the member still holds is renewed before anything runs out: a member that was slow keeps
+    its work unless somebody else has it by now.
+    """
+    _renew(consumer, request, state, now_s)
+    freed = consumer.release_others(request) | consumer.release_expired(now_s)
+    topics = dict.fromkeys(request.topics)
+    free = heapq.merge(*(_free(consumer, topic, state) for topic in topics))
+    granted = list(islice(free, request.limit))
+    for sequence, topic in granted:
+        consumer.grant(sequence, topic, request, now_s)
+        consumer.place(topic).frontier = sequence
+    return [sequence for sequence, _ in granted], freed
+
+
+def _renew(consumer: Consumer, request: Take, state: Snapshot, now_s: float) -> None:
+    """Grant again what the member holds, known to this process or (after a restart) not."""
+    for sequence in request.held:
+        known = consumer.leases.get(sequence)
+        topic = known.topic if known is not None else state.topic(sequence)
+        place = consumer.places.get(topic) if topic is not None else None
+        if topic is None or place is None or place.has_finished(sequence):
+            continue
+        if known is None or known.member == request.member or known.expires_s <= now_s:
+            consumer.release([sequence])
+            consumer.grant(sequence, topic, request, now_s)
+
+
+def _free(consumer: Consumer, topic: str, state: Snapshot) -> Iterator[tuple[int, str]]:
+    place = consumer.place(topic)
+    for sequence in state.sequences(topic_key(topic), place.frontier):
+        if sequence not in consumer.leases and not place.has_finished(sequence):
+            yield sequence, topic

@@ -1,0 +1,264 @@
+"""Opening a journal's folder, and refusing to where that would do harm.
+
+What is refused, each with its remedy in the message: a second writer, a file of another format
+version, a file that is no journal, a file with its end missing. The last is looked for before
+the map is touched, because reading a mapped page beyond the end of a file kills the process.
+"""
+
+import fcntl
+import os
+import struct
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+import lmdb
+import lmdb.verify
+
+from coevolve.journal.layout import (
+    DATA_FILE,
+    FORMAT,
+    FORMAT_KEY,
+    MAX_DBS,
+    MAX_READERS,
+    Tables,
+    open_tables,
+)
+from protocols.errors import (
+    JournalError,
+    JournalFormatError,
+    JournalFullError,
+    JournalLockedError,
+)
+from protocols.journal import Durability
+
+LOCK_FILE = "writer.lock"
+VERIFY_TRIES = 3
+
+_META_MAGIC = 0xBEEFC0DE
+_META_AT = 16
+_META = struct.Struct("<IIQQI92xQQ")
+"""Magic, version, address, map size, page size (first field of the free list's record), the rest
+of two tree records, last page, transaction."""
+
+
+class MetaPage(NamedTuple):
+    """What LMDB's newest meta page says of the file."""
+
+    map_bytes: int
+    page_bytes: int
+    last_page: int
+    transaction: int
+
+
+class OpenedJournal(NamedTuple):
+    """An environment and its tables."""
+
+    env: lmdb.Environment
+    tables: Tables
+
+
+def lock_folder(folder: Path) -> IO[str]:
+    """Make this process the folder's writer until the file is closed or the process dies.
+
+    Raises JournalLockedError where another has the lock.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK_FILE).open("a+")
+    except OSError as error:
+        raise JournalError(f"the journal {folder} needs a writable folder: {error}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        owner = file.read().strip() or "of unknown number"
+        file.close()
+        raise JournalLockedError(
+            f"the journal {folder} has one writer at a time, and process {owner} is writing it; "
+            "stop that run, or attach to it, or choose another run directory"
+        ) from None
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file
+
+
+def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) -> OpenedJournal:
+    """Open or create the journal; the caller holds the folder's lock."""
+    fresh = _is_fresh(folder / DATA_FILE)
+    if not fresh:
+        refuse_truncated(folder / DATA_FILE)
+    with _explained(folder):
+        env = lmdb.open(
+            str(folder),
+            map_size=map_size_bytes,
+            sync=durability == "power",
+            metasync=False,
+            max_dbs=MAX_DBS,
+            max_readers=MAX_READERS,
+            max_spare_txns=2,  # the committer's and an event loop's
+        )
+        with _closed_on_failure(env):
+            if fresh or env.stat()["entries"] == 0:
+                tables = _create(env)
+            else:
+                _refuse_other_format(env, folder)
+                tables = open_tables(env)
+            env.reader_check()
+            if durability == "power":
+                env.sync(True)
+                sync_folder(folder)
+            return OpenedJournal(env, tables)
+
+
+def open_for_reading(folder: Path) -> OpenedJournal:
+    """Open an existing journal read-only, beside its writer or without one."""
+    file = folder / DATA_FILE
+    if _is_fresh(file):
+        raise JournalError(
+            f"there is no journal at {folder}; start the run first, or name the folder that "
+            f"holds {DATA_FILE}"
+        )
+    refuse_truncated(file)
+    with _explained(folder):
+        env = lmdb.open(
+            str(folder),
+            map_size=max(read_meta(file).map_bytes, file.stat().st_size),
+            readonly=True,
+            create=False,
+            readahead=False,
+            max_dbs=MAX_DBS,
+            max_readers=MAX_READERS,
+            max_spare_txns=1,
+        )
+        with _closed_on_failure(env):
+            _refuse_other_format(env, folder)
+            return OpenedJournal(env, open_tables(env))
+
+
+def read_meta(file: Path) -> MetaPage:
+    """Return the newest meta page. Raises JournalFormatError where there is none."""
+    with file.open("rb") as stream:
+        head = stream.read(_META_AT + _META.size)
+        pages = [_parse_meta(head)]
+        if pages[0] is not None:
+            stream.seek(pages[0].page_bytes)
+            pages.append(_parse_meta(stream.read(_META_AT + _META.size)))
+    found = [page for page in pages if page is not None]
+    if len(found) < 2:
+        raise JournalFormatError(
+            f"{file} needs two LMDB meta pages and has {len(found)}: it is cut off or no journal; "
+            "restore a checkpoint of the journal, or choose another run directory"
+        )
+    return max(found, key=lambda page: page.transaction)
+
+
+def refuse_truncated(file: Path) -> None:
+    """Raise JournalFormatError where pages that the journal needs lie beyond the file's end.
+
+    A file may lack pages that were allocated and freed within one transaction and never written,
+    so a short file is walked (without mapping it) before it is refused. Walking it beside a
+    writer can fail by chance, hence the repetitions.
+    """
+    needed = found = 0
+    for _ in range(VERIFY_TRIES):
+        meta = read_meta(file)
+        needed = (meta.last_page + 1) * meta.page_bytes
+        found = file.stat().st_size
+        if found >= needed or _is_whole(file):
+            return
+    raise JournalFormatError(
+        f"{file} needs {needed} bytes and has {found}: its end is missing; restore a checkpoint "
+        "of the journal, or copy the file again from where it came"
+    )
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder, and the folder's own, survive a power cut."""
+    for place in (folder, folder.parent):
+        descriptor = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _is_fresh(file: Path) -> bool:
+    return not file.exists() or file.stat().st_size == 0
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        faults = cast("list[str]", lmdb.verify.verify(str(file)))
+    except lmdb.verify.VerifyError:
+        return False
+    return not faults
+
+
+def _parse_meta(page: bytes) -> MetaPage | None:
+    if len(page) < _META_AT + _META.size:
+        return None
+    magic, _, _, map_bytes, page_bytes, last_page, transaction = _META.unpack_from(page, _META_AT)
+    if magic != _META_MAGIC or page_bytes == 0:
+        return None
+    return MetaPage(map_bytes, page_bytes, last_page, transaction)
+
+
+@contextmanager
+def _explained(folder: Path) -> Generator[None]:
+    try:
+        yield
+    except (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError) as error:
+        raise JournalFormatError(
+            f"{folder / DATA_FILE} is not a file that LMDB 0.9 can read ({error}); restore a "
+            "checkpoint of the journal, or choose another run directory"
+        ) from error
+    except (lmdb.MapFullError, lmdb.DiskError) as error:
+        raise JournalFullError(
+            f"the journal {folder} needs room for its first pages and got {error}; free space on "
+            "the disk, or raise store.map_size_gb"
+        ) from error
+    except lmdb.Error as error:
+        raise JournalError(
+            f"the journal {folder} cannot be opened: {error}; one process opens it once, and reads "
+            "what it writes itself through its own journal"
+        ) from error
+
+
+@contextmanager
+def _closed_on_failure(env: lmdb.Environment) -> Generator[None]:
+    try:
+        yield
+    except BaseException:
+        env.close()
+        raise
+
+
+def _create(env: lmdb.Environment) -> Tables:
+    """Make all tables and the format version in one transaction, so a journal is whole or new."""
+    with env.begin(write=True) as txn:
+        tables = open_tables(env, creating=txn)
+        txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)
+    return tables
+
+
+def _refuse_other_format(env: lmdb.Environment, folder: Path) -> None:
+    try:
+        meta = env.open_db(b"meta", create=False)
+        with env.begin() as txn:
+            found = txn.get(FORMAT_KEY, db=meta)
+    except (lmdb.NotFoundError, lmdb.IncompatibleError):
+        found = None
+    if found is None:
+        raise JournalFormatError(
+            f"{folder / DATA_FILE} is an LMDB file and no journal: it has no format version; "
+            "choose another run directory"
+        )
+    if found != str(FORMAT).encode():
+        raise JournalFormatError(
+            f"the journal {folder} needs format version {FORMAT} and has "
+            f"{found.decode(errors='replace')}; open it with the version of coevolve that wrote "
+            "it, or start a new run directory"
+        )

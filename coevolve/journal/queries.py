@@ -1,0 +1,125 @@
+"""Questions to one consistent state of the journal, answered with copies."""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+
+import lmdb
+
+from coevolve.journal.layout import (
+    Tables,
+    body_start,
+    index_key,
+    sequence_key,
+    sequence_of,
+    topic_key,
+    unpack_record,
+    unpack_topic,
+)
+from protocols.errors import JournalError
+from protocols.journal import StoredRecord
+
+
+class Snapshot:
+    """The journal as it was when the transaction began.
+
+    Hides what lies beyond sequence ``through``. Everything returned is a copy: a view of the map
+    that outlives its transaction shows other records' bytes without any error.
+    """
+
+    def __init__(self, txn: "lmdb.Transaction[memoryview]", tables: Tables, through: int) -> None:
+        self._txn = txn
+        self._tables = tables
+        self._through = through
+
+    def read(self, sequences: Sequence[int]) -> list[StoredRecord]:
+        """Return these records in this order. Raises JournalError where one is gone."""
+        return [self._one(sequence) for sequence in sequences]
+
+    def scan(self, topic: str, after: int = 0, limit: int = 1000) -> list[StoredRecord]:
+        """Return the oldest ``limit`` records of ``topic`` beyond sequence ``after``."""
+        return self._listed(topic_key(topic), after, limit)
+
+    def find(self, index: str, key: str, limit: int = 1000) -> list[StoredRecord]:
+        """Return the oldest ``limit`` records that carry the index key."""
+        return self._listed(index_key(index, key), 0, limit)
+
+    def last(self, topic: str) -> StoredRecord | None:
+        """Return the newest record of ``topic``, or None where there is none."""
+        sequence = self.newest(topic)
+        return self._one(sequence) if sequence else None
+
+    def gather(self, sequences: Sequence[int]) -> tuple[bytes, list[int]]:
+        """Return these records' bodies one behind the other, and the size of each.
+
+        Copies every body once, into one block: for batches drawn at random. Raises JournalError
+        where a record is gone.
+        """
+        get, records, through = self._txn.get, self._tables.records, self._through
+        bodies: list[memoryview] = []
+        sizes: list[int] = []
+        for sequence in sequences:
+            value = get(sequence.to_bytes(8, "little"), None, records)
+            if value is None or sequence > through:
+                raise _gone(sequence)
+            start = body_start(value)
+            bodies.append(value[start:])
+            sizes.append(len(value) - start)
+        return b"".join(bodies), sizes
+
+    def newest(self, topic: str) -> int:
+        """Return the newest sequence of ``topic``, 0 where there is none."""
+        cursor = self._txn.cursor(self._tables.indexes)
+        found = cursor.set_key(topic_key(topic)) and cursor.last_dup()
+        while found:
+            sequence = sequence_of(cursor.value())
+            if sequence <= self._through:
+                return sequence
+            found = cursor.prev_dup()
+        return 0
+
+    def topic(self, sequence: int) -> str | None:
+        """Return a record's topic, None where the journal does not hold the record."""
+        if not 1 <= sequence <= self._through:
+            return None
+        value = self._txn.get(sequence_key(sequence), db=self._tables.records)
+        return unpack_topic(value) if value is not None else None
+
+    def sequences(self, entry: bytes, after: int) -> Iterator[int]:
+        """Yield the sequences beyond ``after`` under one index entry, ascending."""
+        cursor = self._txn.cursor(self._tables.indexes)
+        if cursor.set_range_dup(entry, sequence_key(after + 1)):
+            for value in cursor.iternext_dup(keys=False, values=True):
+                sequence = sequence_of(value)
+                if sequence > self._through:
+                    return
+                yield sequence
+
+    def _listed(self, entry: bytes, after: int, limit: int) -> list[StoredRecord]:
+        records: list[StoredRecord] = []
+        for sequence in self.sequences(entry, after):
+            if len(records) >= limit:
+                break
+            records.append(self._one(sequence))
+        return records
+
+    def _one(self, sequence: int) -> StoredRecord:
+        value = None
+        if 1 <= sequence <= self._through:
+            value = self._txn.get(sequence_key(sequence), db=self._tables.records)
+        if value is None:
+            raise _gone(sequence)
+        return unpack_record(sequence, value)
+
+
+@contextmanager
+def snapshot(env: lmdb.Environment, tables: Tables, through: int) -> Generator[Snapshot]:
+    """Open one consistent state for reading; no record beyond ``through`` is seen."""
+    with env.begin(buffers=True) as txn:
+        yield Snapshot(txn, tables, through)
+
+
+def _gone(sequence: int) -> JournalError:
+    return JournalError(
+        f"the journal holds no record {sequence}: it was never written, or retention "
+        "evicted it (raise store.retain_gb to keep rollouts longer)"
+    )

@@ -1,0 +1,82 @@
+"""Read access to a journal from any process on the writer's machine, without asking the writer.
+
+The reader maps the file read-only, sees every finished transaction at once, and takes no lock that
+a writer waits for. It survives the writer's death and restart, and the growth of the file and of
+the map. Each answer is one consistent state; `snapshot` gives several answers about the same one.
+Use a reader from one thread at a time.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+from weakref import WeakValueDictionary
+
+import lmdb
+
+from coevolve.journal.opening import open_for_reading
+from coevolve.journal.queries import Snapshot
+from protocols.journal import StoredRecord
+
+_EVERYTHING = (1 << 64) - 1
+
+
+class _Map:
+    """One mapped file. LMDB allows one per file and process, so the readers here share it."""
+
+    opened: ClassVar["WeakValueDictionary[Path, _Map]"] = WeakValueDictionary()
+
+    def __init__(self, folder: Path) -> None:
+        self.env, self.tables = open_for_reading(folder)
+
+    def __del__(self) -> None:
+        if hasattr(self, "env"):
+            self.env.close()
+
+    @classmethod
+    def of(cls, folder: Path) -> "_Map":
+        folder = folder.resolve()
+        shared = cls.opened.get(folder)
+        if shared is None:
+            shared = cls.opened[folder] = cls(folder)
+        return shared
+
+
+class JournalReader:
+    """A `protocols.interfaces.Reader` over the map. Not for the process of the writer itself."""
+
+    def __init__(self, folder: Path) -> None:
+        """Map the journal. Raises JournalFormatError, and JournalError where there is none."""
+        self._map = _Map.of(folder)
+
+    async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
+        """Return these records in this order. Raises JournalError where one is gone."""
+        with self.snapshot() as state:
+            return state.read(sequences)
+
+    async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
+        """Return the oldest ``limit`` records of ``topic`` beyond sequence ``after``."""
+        with self.snapshot() as state:
+            return state.scan(topic, after, limit)
+
+    async def last(self, topic: str) -> StoredRecord | None:
+        """Return the newest record of ``topic``, or None where there is none."""
+        with self.snapshot() as state:
+            return state.last(topic)
+
+    async def find(self, index: str, key: str, limit: int = 1000) -> Sequence[StoredRecord]:
+        """Return the oldest ``limit`` records that carry the index key."""
+        with self.snapshot() as state:
+            return state.find(index, key, limit)
+
+    @contextmanager
+    def snapshot(self) -> Generator[Snapshot]:
+        """Open one consistent state; as long as it is open the file cannot reuse old pages."""
+        env, tables = self._map.env, self._map.tables
+        try:
+            txn = env.begin(buffers=True)
+        except lmdb.MapResizedError:
+            env.set_mapsize(0)
+            txn = env.begin(buffers=True)
+        with txn:
+            yield Snapshot(txn, tables, _EVERYTHING)

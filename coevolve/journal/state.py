@@ -1,0 +1,105 @@
+"""What the writer keeps in memory of the file, and how it is read back.
+
+The memory runs ahead of the file by the one transaction that is being written. Where that is
+aborted, `State.reload` makes both agree again; leases survive, because no file holds them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import lmdb
+
+from coevolve.journal.consumers import Consumer, Place
+from coevolve.journal.layout import (
+    LAST_KEY,
+    Tables,
+    sequence_of,
+    unpack_names,
+    unpack_pair,
+    unpack_triple,
+    unpair_key,
+)
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts of one topic."""
+
+    appended: int = 0
+    evicted: int = 0
+    size_bytes: int = 0
+    """Of the values still held, without LMDB's page overhead."""
+
+
+class State:
+    """Last sequence, topic counts and consumers."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.totals: dict[str, Totals] = {}
+        self.consumers: dict[str, Consumer] = {}
+
+    def reload(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
+        """Make everything but the leases what the file says."""
+        last = txn.get(LAST_KEY, db=tables.meta)
+        self.last = sequence_of(last) if last is not None else 0
+        self.totals = {
+            topic.decode(): Totals(*unpack_triple(row)) for topic, row in txn.cursor(tables.topics)
+        }
+        for consumer in self.consumers.values():
+            consumer.places.clear()
+            consumer.seats.clear()
+        for key, row in txn.cursor(tables.consumers):
+            name, topic = unpair_key(key)
+            self.consumer(name).places[topic] = _place(txn, tables, key, row)
+        for key, row in txn.cursor(tables.seats):
+            name, member = unpair_key(key)
+            self.consumer(name).seats[member] = unpack_names(row)
+        for consumer in self.consumers.values():
+            consumer.drop_leases_without_place()
+
+    def consumer(self, name: str) -> Consumer:
+        """Return a consumer, new or known."""
+        return self.consumers.setdefault(name, Consumer(name))
+
+    def count(self, topic: str) -> Totals:
+        """Return a topic's counts, new or known."""
+        known = self.totals.get(topic)
+        if known is None:
+            known = self.totals[topic] = Totals()
+        return known
+
+    def size_bytes(self, topics: Iterable[str]) -> int:
+        """Return what the records of ``topics`` take up together."""
+        return sum(self._known(topic).size_bytes for topic in topics)
+
+    def evicted(self, topic: str) -> int:
+        """Return how many records of ``topic`` retention deleted."""
+        return self._known(topic).evicted
+
+    def unfinished(self, consumer: Consumer) -> int:
+        """Return how many records of its topics a consumer has not finished, leased ones too."""
+        return sum(
+            self.count(topic).appended - place.finished for topic, place in consumer.places.items()
+        )
+
+    def finished_by_all(self, topic: str) -> int:
+        """Return the sequence up to which every consumer of ``topic`` is done with it."""
+        cursors = [
+            consumer.places[topic].cursor
+            for consumer in self.consumers.values()
+            if topic in consumer.places
+        ]
+        return min(cursors, default=self.last)
+
+    def _known(self, topic: str) -> Totals:
+        return self.totals.get(topic, Totals())
+
+
+def _place(txn: "lmdb.Transaction[bytes]", tables: Tables, key: bytes, row: bytes) -> Place:
+    cursor, finished = unpack_pair(row)
+    acks = txn.cursor(tables.acks)
+    stored: set[int] = set()
+    if acks.set_key(key):
+        stored = {sequence_of(value) for value in acks.iternext_dup(keys=False, values=True)}
+    return Place(key, cursor, finished, beyond=set(stored), stored=stored, frontier=cursor)

@@ -1,0 +1,246 @@
+"""What one write transaction does: many requests in, all of them in the file or none.
+
+A request that is refused (a lost lease, a counter of the past) leaves no trace and does not
+disturb the others. Rows that change with every record are put once, when the transaction ends.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import lmdb
+
+from coevolve.journal.consumers import SEATS_KEPT, Consumer, Place, new_place
+from coevolve.journal.layout import (
+    LAST_KEY,
+    TIME_BYTES,
+    PackedRecord,
+    Tables,
+    pack_names,
+    pack_pair,
+    pack_time,
+    pack_triple,
+    pair_key,
+    sequence_key,
+    sequence_of,
+    topic_key,
+    unpack_keys,
+    unpack_topic,
+    unpack_triple,
+)
+from coevolve.journal.state import State
+from protocols.errors import JournalError
+from protocols.journal import Append, Complete, Receipt, Take
+
+EVICTIONS_PER_TRANSACTION = 2000
+"""Bounds how long a commit takes after the byte budget was lowered."""
+
+
+class WriteTransaction:
+    """One transaction of the journal's only writer."""
+
+    def __init__(
+        self,
+        txn: "lmdb.Transaction[bytes]",
+        tables: Tables,
+        state: State,
+        *,
+        time_ns: int,
+        now_s: float,
+    ) -> None:
+        self._txn = txn
+        self._tables = tables
+        self._state = state
+        self._time = pack_time(time_ns)
+        self._now_s = now_s
+        self._records: list[tuple[bytes, PackedRecord]] = []
+        self._entries: list[tuple[bytes, bytes]] = []
+        self.appended: dict[str, int] = {}
+        """Newest sequence of each topic that got records."""
+
+        self._places: dict[bytes, tuple[str, Place]] = {}
+        self.released: set[str] = set()
+        """Topics in which records became free again."""
+
+        self.wrote = False
+        """Whether there is anything to commit: repeated and refused requests change nothing."""
+
+    def append(self, request: Append, records: Sequence[PackedRecord]) -> tuple[int, ...]:
+        """Add records once; a repeated request returns what the first one returned."""
+        done = self._carried_out(request.receipt)
+        if done is not None:
+            return done
+        return self._sign(request.receipt, self._add(records))
+
+    def complete(self, request: Complete, outputs: Sequence[PackedRecord]) -> tuple[int, ...]:
+        """Finish records and add the outputs, once. Raises LeaseLostError."""
+        done = self._carried_out(request.receipt)
+        if done is not None:
+            return done
+        consumer = self._state.consumer(request.consumer)
+        topics = {sequence: self._topic(consumer, sequence) for sequence in request.sequences}
+        consumer.refuse_the_finished(request, topics, self._now_s)
+        for sequence, topic in topics.items():
+            self._subscribe(consumer, topic)
+            place = consumer.place(topic)
+            place.beyond.add(sequence)
+            place.finished += 1
+            self._places[place.key] = (topic, place)
+        consumer.release(request.sequences)
+        return self._sign(request.receipt, self._add(outputs))
+
+    def sit(self, request: Take) -> None:
+        """Make the request's incarnation the seat's occupant and subscribe it to its topics.
+
+        Raises LeaseLostError where a newer incarnation sits there.
+        """
+        consumer = self._state.consumer(request.consumer)
+        consumer.refuse_the_displaced(request.member, request.incarnation)
+        for topic in request.topics:
+            self._subscribe(consumer, topic)
+        sat = consumer.seats.setdefault(request.member, [])
+        if not sat or sat[-1] != request.incarnation:
+            self.wrote = True
+            self.released |= consumer.release_member(request.member)
+            sat.append(request.incarnation)
+            del sat[:-SEATS_KEPT]
+            row = pair_key(request.consumer, request.member)
+            self._txn.put(row, pack_names(sat), db=self._tables.seats)
+
+    def finish(self, evictable: Sequence[str], retain_bytes: int) -> None:
+        """Put everything that the requests left in memory; then only the commit is missing."""
+        if self._records:
+            # A value at a time: it is made, copied into the file's page, and its memory used again.
+            values = (
+                (key, b"".join((self._time, record.names, record.body)))
+                for key, record in self._records
+            )
+            _put_all(self._txn.cursor(self._tables.records), values)
+            _put_all(self._txn.cursor(self._tables.indexes), self._entries)
+            last = sequence_key(self._state.last)
+            self._txn.put(LAST_KEY, last, db=self._tables.meta)
+        for topic, place in self._places.values():
+            self._advance(topic, place)
+        touched = set(self.appended)
+        if self._records:
+            touched |= self._evict(evictable, retain_bytes)
+        for topic in touched:
+            totals = self._state.count(topic)
+            row = pack_triple(totals.appended, totals.evicted, totals.size_bytes)
+            self._txn.put(topic.encode(), row, db=self._tables.topics)
+
+    def _carried_out(self, receipt: Receipt) -> tuple[int, ...] | None:
+        row = self._txn.get(receipt.producer.encode(), db=self._tables.producers)
+        if row is None:
+            return None
+        counter, first, count = unpack_triple(row)
+        if receipt.counter > counter:
+            return None
+        if receipt.counter < counter:
+            raise JournalError(
+                f"producer {receipt.producer!r} repeated its write {receipt.counter} after its "
+                f"write {counter}: only the last write's answer is kept; a producer has one "
+                "write in flight at a time"
+            )
+        return tuple(range(first, first + count))
+
+    def _sign(self, receipt: Receipt, sequences: range) -> tuple[int, ...]:
+        self.wrote = True
+        row = pack_triple(receipt.counter, sequences.start, len(sequences))
+        self._txn.put(receipt.producer.encode(), row, db=self._tables.producers)
+        return tuple(sequences)
+
+    def _add(self, records: Sequence[PackedRecord]) -> range:
+        first = sequence = self._state.last + 1
+        for record in records:
+            key = sequence_key(sequence)
+            self._records.append((key, record))
+            for entry in record.entries:
+                self._entries.append((entry, key))
+            totals = self._state.count(record.topic)
+            totals.appended += 1
+            totals.size_bytes += TIME_BYTES + len(record.names) + len(record.body)
+            self.appended[record.topic] = sequence
+            sequence += 1
+        self._state.last = sequence - 1
+        return range(first, sequence)
+
+    def _topic(self, consumer: Consumer, sequence: int) -> str:
+        lease = consumer.leases.get(sequence)
+        if lease is not None:
+            return lease.topic
+        value = self._txn.get(sequence_key(sequence), db=self._tables.records)
+        if value is None:
+            raise JournalError(
+                f"consumer {consumer.name!r} cannot finish record {sequence}: the journal does "
+                f"not hold it (last is {self._state.last}); finish only what was taken"
+            )
+        return unpack_topic(value)
+
+    def _subscribe(self, consumer: Consumer, topic: str) -> None:
+        if topic in consumer.places:
+            return
+        self.wrote = True
+        place = new_place(consumer.name, topic, self._state.evicted(topic))
+        consumer.places[topic] = place
+        row = pack_pair(place.cursor, place.finished)
+        self._txn.put(place.key, row, db=self._tables.consumers)
+
+    def _advance(self, topic: str, place: Place) -> None:
+        """Move the cursor over what is finished without a gap; keep the rest as single rows."""
+        cursor = self._txn.cursor(self._tables.indexes)
+        if cursor.set_range_dup(topic_key(topic), sequence_key(place.cursor + 1)):
+            for value in cursor.iternext_dup(keys=False, values=True):
+                sequence = sequence_of(value)
+                if sequence not in place.beyond:
+                    break
+                place.beyond.remove(sequence)
+                place.cursor = sequence
+        row = pack_pair(place.cursor, place.finished)
+        self._txn.put(place.key, row, db=self._tables.consumers)
+        for sequence in place.stored - place.beyond:
+            self._txn.delete(place.key, sequence_key(sequence), db=self._tables.acks)
+        for sequence in place.beyond - place.stored:
+            self._txn.put(place.key, sequence_key(sequence), db=self._tables.acks)
+        place.stored = set(place.beyond)
+        place.frontier = max(place.frontier, place.cursor)
+
+    def _evict(self, evictable: Sequence[str], retain_bytes: int) -> set[str]:
+        """Delete the oldest evictable records beyond the budget that nobody has still to finish."""
+        excess = self._state.size_bytes(evictable) - retain_bytes
+        evicted: set[str] = set()
+        if excess <= 0:
+            return evicted
+        through = {topic: self._state.finished_by_all(topic) for topic in evictable}
+        for _ in range(EVICTIONS_PER_TRANSACTION):
+            oldest = min(self._oldest(through), default=None)
+            if excess <= 0 or oldest is None:
+                break
+            excess -= self._delete(*oldest)
+            evicted.add(oldest[1])
+        return evicted
+
+    def _oldest(self, through: dict[str, int]) -> Iterator[tuple[int, str]]:
+        cursor = self._txn.cursor(self._tables.indexes)
+        for topic, finished in through.items():
+            if cursor.set_key(topic_key(topic)) and sequence_of(cursor.value()) <= finished:
+                yield sequence_of(cursor.value()), topic
+
+    def _delete(self, sequence: int, topic: str) -> int:
+        key = sequence_key(sequence)
+        value = self._txn.pop(key, db=self._tables.records)
+        if value is None:
+            raise JournalError(f"record {sequence} is in the index of {topic!r} and nowhere else")
+        for entry in (topic_key(topic), *unpack_keys(value)):
+            self._txn.delete(entry, key, db=self._tables.indexes)
+        totals = self._state.count(topic)
+        totals.evicted += 1
+        totals.size_bytes -= len(value)
+        return len(value)
+
+
+def _put_all(cursor: "lmdb.Cursor[bytes]", rows: Iterable[tuple[bytes, bytes]]) -> None:
+    consumed, added = cursor.putmulti(rows, dupdata=True, append=True)
+    if added != consumed:
+        raise JournalError(
+            f"{consumed - added} of {consumed} rows lay before the end of their table: the file "
+            "was changed by something other than the journal; restore a checkpoint"
+        )

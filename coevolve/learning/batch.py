@@ -1,0 +1,136 @@
+"""What one optimizer step trains on, and what can be said of it without the model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from coevolve.learning.groups import Group
+from coevolve.learning.objective import advantages
+from protocols import columns
+from protocols.config import LearnerConfig
+from protocols.learning import TrainedGroup
+from protocols.rollouts import Rollout
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """A validated solution as the policy would have written it."""
+
+    token_ids: tuple[int, ...]
+    mask: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchGroup:
+    """One group of a batch with everything that the step needs of it."""
+
+    record: TrainedGroup
+    rollouts: tuple[Rollout, ...]
+    reference: Reference | None
+    """Where ``record.use`` is ``imitation``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """The groups of step ``step``."""
+
+    step: int
+    groups: tuple[BatchGroup, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledRow:
+    """A rollout, to be made more or less likely."""
+
+    token_ids: Sequence[int]
+    mask: Sequence[int]
+    sampler_logprobs: Sequence[float]
+    advantage: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceRow:
+    """A reference, to be made more likely."""
+
+    token_ids: Sequence[int]
+    mask: Sequence[int]
+    weight: float
+
+
+Row = SampledRow | ReferenceRow
+
+
+def trained_group(group: Group, config: LearnerConfig) -> TrainedGroup:
+    """Return the record of ``group`` that says what the step makes of it."""
+    rewards = [rollout.reward for _, rollout in group.rollouts]
+    if group.successes == 0 and config.imitation_weight > 0:
+        use = "imitation"
+    elif len(set(rewards)) > 1:
+        use = "policy_gradient"
+    else:
+        use = "nothing"
+    return TrainedGroup(
+        group_id=group.group_id,
+        group=group.number,
+        task_id=group.task_id,
+        sequences=tuple(sequence for sequence, _ in group.rollouts),
+        successes=group.successes,
+        use=use,
+    )
+
+
+def sampled_rows(group: BatchGroup, config: LearnerConfig) -> list[SampledRow]:
+    """Return the rollouts of a ``policy_gradient`` group with their advantages."""
+    rewards = [rollout.reward for rollout in group.rollouts]
+    return [
+        SampledRow(
+            token_ids=columns.from_int32(rollout.tokens.token_ids),
+            mask=list(rollout.tokens.mask),
+            sampler_logprobs=columns.from_float32(rollout.tokens.logprobs),
+            advantage=advantage,
+        )
+        for rollout, advantage in zip(
+            group.rollouts, advantages(rewards, normalize=config.normalize_advantage), strict=True
+        )
+    ]
+
+
+def batch_metrics(batch: Batch) -> dict[str, float]:
+    """Return verl's and TRL's statistics of a batch's rollouts.
+
+    ``response_length`` counts the tokens that the policy wrote, ``prompt_length`` those before its
+    first one, ``num_turns`` the turns that it came to; the lag is that of a rollout's oldest token
+    behind the version that is trained.
+    """
+    rollouts = [rollout for group in batch.groups for rollout in group.rollouts]
+    rewards = [rollout.reward for rollout in rollouts]
+    written = [sum(rollout.tokens.mask) for rollout in rollouts]
+    lags = [batch.step - 1 - rollout.version_min for rollout in rollouts]
+    sizes = [len(group.rollouts) for group in batch.groups]
+    wins = [group.record.successes for group in batch.groups]
+    alike = [len({rollout.reward for rollout in group.rollouts}) == 1 for group in batch.groups]
+    all_fail = sum(won == 0 for won in wins)
+    all_pass = sum(won == size for won, size in zip(wins, sizes, strict=True))
+    return {
+        "critic/score/mean": fmean(rewards),
+        "critic/rewards/mean": fmean(rewards),
+        "response_length/mean": fmean(written),
+        "response_length/max": float(max(written)),
+        "response_length/min": float(min(written)),
+        "prompt_length/mean": fmean(_prompt_length(rollout) for rollout in rollouts),
+        "num_turns/mean": fmean(
+            min(rollout.turns_passed + 1, rollout.turns_total) for rollout in rollouts
+        ),
+        "training/off_policy/version_lag_mean": fmean(lags),
+        "training/off_policy/version_lag_max": float(max(lags)),
+        "frac_reward_zero_std": fmean(alike),
+        "groups/all_fail": float(all_fail),
+        "groups/all_pass": float(all_pass),
+        "groups/mixed": float(len(wins) - all_fail - all_pass),
+        "perf/total_num_tokens": float(sum(rollout.tokens.count for rollout in rollouts)),
+    }
+
+
+def _prompt_length(rollout: Rollout) -> int:
+    first = rollout.tokens.mask.find(1)
+    return first if first >= 0 else rollout.tokens.count

@@ -1,0 +1,95 @@
+"""What the journal says of the learner: its steps, and the batches that they were taken on.
+
+Promise: the batch of a recorded step, read back, is the batch that the step was taken on.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from coevolve.journal.codec import decode_as
+from coevolve.learning.batch import Batch, BatchGroup, Reference
+from coevolve.tasks import TaskShelf
+from protocols.errors import JournalError, LearnerError
+from protocols.interfaces import Reader, Renderer
+from protocols.journal import Message
+from protocols.learning import (
+    Checkpoint,
+    GroupDiscarded,
+    PolicyVersion,
+    StepReport,
+    TrainedGroup,
+)
+from protocols.rollouts import Rollout
+
+PAGE = 1000
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+class History:
+    """The learner's own records, and those of other parts that its steps rest on."""
+
+    def __init__(self, reader: Reader, renderer: Renderer) -> None:
+        self._reader = reader
+        self._renderer = renderer
+        self._tasks = TaskShelf(reader)
+
+    async def first_version(self) -> PolicyVersion | None:
+        """Return version 0, or None where the run has not begun."""
+        found = await self._reader.scan("policy_version", limit=1)
+        return decode_as(found[0], PolicyVersion) if found else None
+
+    async def checkpoints(self) -> list[Checkpoint]:
+        """Return every checkpoint that was registered, oldest first."""
+        return await self._all("checkpoint", Checkpoint)
+
+    async def steps(self, *, after: int) -> list[StepReport]:
+        """Return the steps beyond step ``after``, in order."""
+        return [r for r in await self._all("step_report", StepReport) if r.step > after]
+
+    async def groups_consumed(self) -> int:
+        """Return how many groups were trained on or discarded since the start of the run."""
+        step = await self._reader.last("step_report")
+        discarded = await self._reader.last("group_discarded")
+        return max(
+            decode_as(step, StepReport).groups_consumed if step else 0,
+            decode_as(discarded, GroupDiscarded).groups_consumed if discarded else 0,
+        )
+
+    async def batch(self, report: StepReport) -> Batch:
+        """Return the batch of a recorded step. Raises LearnerError where a rollout is gone."""
+        try:
+            groups = [
+                await self.group(
+                    record,
+                    [
+                        decode_as(stored, Rollout)
+                        for stored in await self._reader.read(record.sequences)
+                    ],
+                )
+                for record in report.groups
+            ]
+        except JournalError as error:
+            raise LearnerError(
+                f"step {report.step} cannot be taken again: the journal no longer holds its "
+                f"rollouts ({error}); start from a later checkpoint, and raise store.retain_gb in "
+                "runs that are to be replayed from the start"
+            ) from error
+        return Batch(step=report.step, groups=tuple(groups))
+
+    async def group(self, record: TrainedGroup, rollouts: Sequence[Rollout]) -> BatchGroup:
+        """Return a group of a batch, with its task's reference where the step imitates it."""
+        reference = None
+        if record.use == "imitation":
+            task = await self._tasks.get(record.task_id)
+            token_ids, mask = self._renderer.demonstration(task)
+            reference = Reference(token_ids=tuple(token_ids), mask=tuple(mask))
+        return BatchGroup(record=record, rollouts=tuple(rollouts), reference=reference)
+
+    async def _all(self, topic: str, kind: type[MessageT]) -> list[MessageT]:
+        found: list[MessageT] = []
+        after = 0
+        while page := await self._reader.scan(topic, after=after, limit=PAGE):
+            found.extend(decode_as(stored, kind) for stored in page)
+            after = page[-1].sequence
+        return found

@@ -1,0 +1,264 @@
+"""The learner: turns complete groups into optimizer steps and policy versions.
+
+Promises:
+
+- A step, its report and its policy version enter the journal in the transaction that finishes the
+  step's rollouts: whatever is killed, each rollout is trained on once, and a version exists only
+  with its weights whole on disk.
+- The batches are a function of the journal's order (`coevolve.learning.groups`), the weights a
+  function of the batches (`coevolve.learning.trainer`). A learner that was killed goes on with the
+  step that it would have taken, from weights that are proven to be the recorded ones
+  (`coevolve.learning.recovery`).
+- Nothing is published from a step whose loss or gradient is not finite.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from coevolve.journal.mailbox import Delivery, Mailbox
+from coevolve.learning.batch import Batch, batch_metrics, trained_group
+from coevolve.learning.groups import Group, Groups
+from coevolve.learning.history import History
+from coevolve.learning.recovery import recover
+from coevolve.learning.trainer import Trainer
+from coevolve.learning.versions import (
+    remove_old_versions,
+    version_path,
+    write_checkpoint,
+    write_version,
+)
+from coevolve.run.standing import Standing
+from coevolve.run.stopping import unless_stopped
+from protocols.config import RunConfig
+from protocols.control import PartStatus
+from protocols.errors import CoevolveError
+from protocols.interfaces import Reader, Renderer, Store
+from protocols.journal import Message
+from protocols.learning import StepReport
+from protocols.rollouts import Rollout, VoidRollout
+
+TAKE_LIMIT = 256
+TAKE_WAIT_S = 30.0
+
+log = structlog.get_logger()
+
+
+class Learner:
+    """A `protocols.interfaces.Part` that trains the policy until its steps are done."""
+
+    def __init__(
+        self, config: RunConfig, run_dir: Path, *, store: Store, reader: Reader, renderer: Renderer
+    ) -> None:
+        self._config = config
+        self._run_dir = run_dir
+        self._store = store
+        self._history = History(reader, renderer)
+        self._standing = Standing("learner")
+        self._stopping = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._session: _Session | None = None
+
+    async def run(self) -> None:
+        """Take steps until all are taken or ``stop`` is called.
+
+        Each call starts from what the journal says, so it may be repeated after an error.
+
+        Raises:
+            LearnerError: The next step cannot be made.
+            CheckpointError: The weights cannot be recovered, or cannot be written.
+        """
+        self._idle.clear()
+        try:
+            self._standing.waits_for("weights to be recovered")
+            session = await self._begin()
+            self._session = session
+            await session.take_steps(self._stopping)
+            await session.leave_checkpoint()
+            self._standing.waits_for("nothing: it has ended")
+        except CoevolveError as error:
+            self._standing.last_error = str(error)
+            raise
+        finally:
+            self._idle.set()
+
+    async def stop(self) -> None:
+        """Finish the step in hand, leave a checkpoint, and make ``run`` return."""
+        self._stopping.set()
+        await self._idle.wait()
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._standing.report(self._session.held if self._session else 0)
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds spent inside the model since the last ``run``."""
+        return self._session.trainer.cpu_s() if self._session else 0.0
+
+    async def _begin(self) -> "_Session":
+        """Recover the weights, publish version 0 where there is none, and wait for groups."""
+        mailbox = Mailbox(
+            self._store,
+            consumer="learner",
+            topics=("rollout", "void_rollout"),
+            member="learner",
+            lease_s=self._config.store.lease_s,
+        )
+        trainer, checkpoint = await recover(self._config, self._run_dir, self._history)
+        session = _Session(
+            self._config,
+            self._run_dir,
+            history=self._history,
+            mailbox=mailbox,
+            trainer=trainer,
+            groups=Groups(
+                self._config.learner,
+                step=trainer.step + 1,
+                consumed=await self._history.groups_consumed(),
+            ),
+            standing=self._standing,
+            last_checkpoint=checkpoint.step if checkpoint else 0,
+        )
+        await session.publish_current(is_new=await self._history.first_version() is None)
+        return session
+
+
+class _Session:
+    """The learner between a start and an end of its work."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        *,
+        history: History,
+        mailbox: Mailbox,
+        trainer: Trainer,
+        groups: Groups,
+        standing: Standing,
+        last_checkpoint: int,
+    ) -> None:
+        self.trainer = trainer
+        self._config = config
+        self._run_dir = run_dir
+        self._history = history
+        self._mailbox = mailbox
+        self._groups = groups
+        self._standing = standing
+        self._last_checkpoint = last_checkpoint
+        self._standing.policy_version = trainer.step
+
+    @property
+    def held(self) -> int:
+        """Count the records taken and not yet finished."""
+        return len(self._mailbox.held)
+
+    async def publish_current(self, *, is_new: bool) -> None:
+        """Have the current weights on disk, and their record in the journal if it ``is_new``."""
+        if is_new or not (self._run_dir / version_path(self.trainer.step)).is_dir():
+            version = await asyncio.to_thread(
+                write_version, self._run_dir, self.trainer, self._config
+            )
+            if is_new:
+                await self._mailbox.append([version])
+
+    async def take_steps(self, stopping: asyncio.Event) -> None:
+        """Take step after step until ``stopping`` is set or the configured number is reached."""
+        while self.trainer.step < self._config.learner.steps:
+            started_s = time.monotonic()
+            batch = await self._next_batch(stopping)
+            if batch is None:
+                return
+            await self._take_step(batch, started_s)
+            if self.trainer.step % self._config.learner.checkpoint_every == 0:
+                await self.leave_checkpoint()
+
+    async def leave_checkpoint(self) -> None:
+        """Write a checkpoint unless the last one is of this step."""
+        if self.trainer.step <= self._last_checkpoint:
+            return
+        self._standing.waits_for(f"the checkpoint of step {self.trainer.step} to be written")
+        checkpoint = await asyncio.to_thread(write_checkpoint, self._run_dir, self.trainer)
+        await self._mailbox.append([checkpoint])
+        self._last_checkpoint = checkpoint.step
+
+    async def _next_batch(self, stopping: asyncio.Event) -> tuple[Group, ...] | None:
+        """Return the groups of the next step, or None where ``stopping`` was set before."""
+        await self._discard(())
+        while not self._groups.full:
+            if stopping.is_set():
+                return None
+            self._standing.waits_for(
+                f"complete groups ({self._groups.filled} of {self._config.learner.groups_per_step})"
+            )
+            probes: list[int] = []
+            for delivery in await self._take(stopping):
+                message = delivery.message
+                assert isinstance(message, Rollout | VoidRollout)
+                if message.purpose == "probe":
+                    probes.append(delivery.sequence)
+                else:
+                    self._groups.add(delivery.sequence, message)
+            await self._discard(probes)
+        return self._groups.take_batch()
+
+    async def _take(self, stopping: asyncio.Event) -> Sequence[Delivery]:
+        """Return what arrived, or nothing as soon as ``stopping`` is set."""
+        missing = max(1, self._groups.missing(self._config.rollout.group_size))
+        taking = self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S, at_least=missing)
+        return await unless_stopped(stopping, taking) or ()
+
+    async def _discard(self, probes: Sequence[int]) -> None:
+        """Finish probes, and complete groups that may not join the batch."""
+        discards = self._groups.judge()
+        sequences = [*probes, *(s for discard in discards for s in discard.sequences)]
+        if sequences:
+            await self._finish(sequences, [discard.message for discard in discards])
+
+    async def _take_step(self, groups: Sequence[Group], started_s: float) -> None:
+        step = self.trainer.step + 1
+        self._standing.waits_for(f"step {step} to be computed")
+        gathered_s = time.monotonic()
+        batch = Batch(
+            step=step,
+            groups=tuple(
+                [
+                    await self._history.group(
+                        trained_group(group, self._config.learner),
+                        [rollout for _, rollout in group.rollouts],
+                    )
+                    for group in groups
+                ]
+            ),
+        )
+        metrics = await asyncio.to_thread(self.trainer.take_step, batch)
+        updated_s = time.monotonic()
+        version = await asyncio.to_thread(write_version, self._run_dir, self.trainer, self._config)
+        ended_s = time.monotonic()
+        metrics |= batch_metrics(batch)
+        metrics |= {
+            "timing_s/wait": gathered_s - started_s,
+            "timing_s/update_actor": updated_s - gathered_s,
+            "timing_s/save_weights": ended_s - updated_s,
+            "timing_s/step": ended_s - started_s,
+            "perf/throughput": metrics["perf/total_num_tokens"] / (ended_s - started_s),
+        }
+        report = StepReport(
+            step=step,
+            groups=tuple(group.record for group in batch.groups),
+            weights_digest=version.digest,
+            groups_consumed=self._groups.consumed,
+            metrics=metrics,
+        )
+        await self._finish([s for group in groups for s in group.sequences], [report, version])
+        self._standing.policy_version = step
+        await asyncio.to_thread(remove_old_versions, self._run_dir, step, self._config)
+        log.info("step", step=step, score=metrics["critic/score/mean"])
+
+    async def _finish(self, sequences: Sequence[int], outputs: Sequence[Message]) -> None:
+        await self._mailbox.complete(sequences, outputs)
+        self._standing.done += len(sequences)

@@ -1,0 +1,85 @@
+"""Brings a trainer to where the journal says that the learner is, and proves that it is there.
+
+Starting points are, newest first, the checkpoints that are whole, then version 0. From there the
+recorded steps are taken again on their recorded batches; each has to reach the recorded weights,
+bit by bit.
+"""
+
+import asyncio
+from pathlib import Path
+
+import structlog
+
+from coevolve.learning.checkpoint import file_digest, newest_valid
+from coevolve.learning.history import History
+from coevolve.learning.model_folder import model_folder
+from coevolve.learning.policy import WEIGHTS_FILES
+from coevolve.learning.trainer import Trainer
+from coevolve.learning.versions import weights_digest
+from protocols.config import RunConfig
+from protocols.errors import CheckpointError, LearnerError
+from protocols.learning import Checkpoint, PolicyVersion, StepReport
+
+log = structlog.get_logger()
+
+
+async def recover(
+    config: RunConfig, run_dir: Path, history: History
+) -> tuple[Trainer, Checkpoint | None]:
+    """Return the trainer as it was after the last recorded step, and where it went on from.
+
+    Raises:
+        CheckpointError: No checkpoint is whole and version 0 is not what it was.
+        LearnerError: A step cannot be taken again, or leads elsewhere.
+    """
+    checkpoint = newest_valid(run_dir, await history.checkpoints())
+    trainer = await trainer_at(checkpoint, config, run_dir, history)
+    for report in await history.steps(after=trainer.step):
+        found = await take_again(trainer, report, config, history)
+        if found != report.weights_digest:
+            raise LearnerError(
+                f"step {report.step}, taken again from "
+                f"{checkpoint.path if checkpoint else 'version 0'}, reached weights "
+                f"{found[:12]} and not the recorded {report.weights_digest[:12]}; resume on the "
+                "machine and with the torch and learner.threads that the run was started with"
+            )
+        log.info("step_taken_again", step=report.step)
+    return trainer, checkpoint
+
+
+async def trainer_at(
+    checkpoint: Checkpoint | None, config: RunConfig, run_dir: Path, history: History
+) -> Trainer:
+    """Return a trainer at ``checkpoint``, or at version 0."""
+    base = model_folder(config.policy.model)
+    if checkpoint is not None:
+        return await asyncio.to_thread(Trainer, config, base, checkpoint=run_dir / checkpoint.path)
+    first = await history.first_version()
+    if first is None:
+        return await asyncio.to_thread(Trainer, config, base)
+    return await asyncio.to_thread(_at_version_0, first, config, base, run_dir)
+
+
+async def take_again(
+    trainer: Trainer, report: StepReport, config: RunConfig, history: History
+) -> str:
+    """Take a recorded step again and return the digest of the weights that it reaches."""
+    batch = await history.batch(report)
+    await asyncio.to_thread(trainer.take_step, batch)
+    return await asyncio.to_thread(weights_digest, trainer, config)
+
+
+def _at_version_0(first: PolicyVersion, config: RunConfig, base: Path, run_dir: Path) -> Trainer:
+    """Load version 0 from its own folder, or where that is damaged from the model's."""
+    weights = run_dir / first.path / WEIGHTS_FILES[first.format]
+    if weights.is_file() and file_digest(weights) == first.digest:
+        return Trainer(config, base, weights=run_dir / first.path)
+    log.warning("version_0_damaged", path=str(weights))
+    trainer = Trainer(config, base)
+    found = weights_digest(trainer, config)
+    if found != first.digest:
+        raise CheckpointError(
+            f"{weights}: version 0 is missing or was changed, and {base} holds another model now "
+            f"(digest {found[:12]}, recorded {first.digest[:12]}); put either of them back"
+        )
+    return trainer

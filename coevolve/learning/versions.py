@@ -1,0 +1,70 @@
+"""Weights and checkpoints as folders of a run: `versions/v_N` and `checkpoints/step_N`.
+
+A folder is whole before its record is written; a record is what makes it exist. Version folders
+that no rollout can need any more are removed, except those that stay for evaluation.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from coevolve.learning.checkpoint import file_digest, folder_digest, folder_size, write_folder
+from coevolve.learning.policy import WEIGHTS_FILES
+from coevolve.learning.trainer import Trainer
+from protocols.config import RunConfig
+from protocols.learning import Checkpoint, PolicyVersion
+
+SPARE = 2
+"""Versions that stay beyond the staleness bound: an engine may still be reading one."""
+
+
+def version_path(version: int) -> str:
+    """Return a version's folder, relative to the run directory."""
+    return f"versions/v_{version}"
+
+
+def write_version(run_dir: Path, trainer: Trainer, config: RunConfig) -> PolicyVersion:
+    """Write the trainer's weights to disk and return the record that makes them a version."""
+    path = version_path(trainer.step)
+    write_folder(run_dir / path, trainer.save_weights)
+    weights = run_dir / path / WEIGHTS_FILES[config.policy.train]
+    return PolicyVersion(
+        version=trainer.step,
+        path=path,
+        format=config.policy.train,
+        digest=file_digest(weights),
+        size_bytes=weights.stat().st_size,
+        kept=is_kept(trainer.step, config),
+    )
+
+
+def write_checkpoint(run_dir: Path, trainer: Trainer) -> Checkpoint:
+    """Write all that a trainer needs to go on, and return the record that registers it."""
+    path = f"checkpoints/step_{trainer.step}"
+    write_folder(run_dir / path, trainer.save)
+    return Checkpoint(
+        step=trainer.step,
+        path=path,
+        digest=folder_digest(run_dir / path),
+        size_bytes=folder_size(run_dir / path),
+    )
+
+
+def weights_digest(trainer: Trainer, config: RunConfig) -> str:
+    """Return the digest that a version of the trainer's weights would have."""
+    with tempfile.TemporaryDirectory() as folder:
+        trainer.save_weights(Path(folder))
+        return file_digest(Path(folder) / WEIGHTS_FILES[config.policy.train])
+
+
+def is_kept(version: int, config: RunConfig) -> bool:
+    """Whether the version is scored, so that its weights stay."""
+    return version % config.evaluator.every == 0 or version == config.learner.steps
+
+
+def remove_old_versions(run_dir: Path, newest: int, config: RunConfig) -> None:
+    """Remove the weights that neither a rollout nor an evaluation can need any more."""
+    for folder in (run_dir / "versions").glob("v_*"):
+        version = int(folder.name.removeprefix("v_"))
+        if version < newest - config.learner.max_staleness - SPARE and not is_kept(version, config):
+            shutil.rmtree(folder)

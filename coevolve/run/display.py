@@ -1,0 +1,172 @@
+"""What a person sees of a run: a live table or JSON lines, and a summary at the end."""
+
+import time
+from typing import Protocol
+
+import structlog
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from coevolve.run.accounting import CpuShares
+from coevolve.run.progress import Progress
+from protocols.config import RunConfig
+from protocols.control import PartFailed, Stalled
+from protocols.journal import Message
+from protocols.learning import Evaluation, StepReport
+
+log = structlog.get_logger()
+
+
+class Display(Protocol):
+    """Shows a run while it goes on."""
+
+    def show(self, message: Message, progress: Progress) -> None:
+        """Take notice of a record that ``progress`` has folded."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Show one line of the program's own."""
+        ...
+
+    def close(self) -> None:
+        """Stop showing."""
+        ...
+
+
+class LineDisplay:
+    """One JSON line an event, for logs and other programs."""
+
+    def show(self, message: Message, progress: Progress) -> None:
+        """Print the event."""
+        match message:
+            case StepReport():
+                log.info("step", step=message.step, **message.metrics)
+            case Evaluation():
+                success = progress.evaluations[message.version]
+                log.info("evaluation", version=message.version, void=message.void, success=success)
+            case PartFailed():
+                log.warning("part_restarted", part=message.part, reason=message.reason)
+            case Stalled():
+                log.warning("stalled", quiet_s=message.quiet_s, waiting=message.waiting)
+            case _:
+                pass
+
+    def say(self, text: str) -> None:
+        """Print the line as an event."""
+        log.info("launch", text=text)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class LiveDisplay:
+    """A table that is redrawn in place."""
+
+    def __init__(self, config: RunConfig, console: Console) -> None:
+        self._config = config
+        self._started = time.monotonic()
+        self._said: list[str] = []
+        self._progress: Progress | None = None
+        self._live = Live(self._draw(), console=console, auto_refresh=False, transient=True)
+        self._live.start()
+
+    def show(self, message: Message, progress: Progress) -> None:
+        """Redraw."""
+        self._progress = progress
+        match message:
+            case PartFailed():
+                self._said.append(f"{message.part} was started again: {message.reason}")
+            case Stalled():
+                self._said.append(f"nothing moved for {message.quiet_s:.0f} s:")
+                self._said.extend(f"  {line}" for line in message.waiting)
+            case _:
+                pass
+        self._live.update(self._draw(), refresh=True)
+
+    def say(self, text: str) -> None:
+        """Add a line below the table."""
+        self._said.append(text)
+        self._live.update(self._draw(), refresh=True)
+
+    def close(self) -> None:
+        """Take the table away."""
+        self._live.stop()
+
+    def _draw(self) -> Group:
+        steps = self._config.learner.steps
+        progress = self._progress
+        done = progress.step if progress else 0
+        head = f"{self._config.name}  step {done}/{steps}  {time.monotonic() - self._started:.0f} s"
+        parts: list[Text | Table] = [Text(head, style="bold")]
+        if progress and progress.metrics:
+            metrics = progress.metrics
+            parts.append(
+                Text(
+                    f"reward {metrics.get('critic/rewards/mean', 0.0):.2f}"
+                    f"  staleness {metrics.get('training/off_policy/version_lag_mean', 0.0):.1f}"
+                    f"  tokens/s {metrics.get('perf/throughput', 0.0):.0f}"
+                    f"  discarded {sum(progress.discarded.values())}"
+                )
+            )
+        if progress and progress.evaluations:
+            parts.append(success_table(progress))
+        parts.extend(Text(line) for line in self._said[-6:])
+        return Group(*parts)
+
+
+def open_display(config: RunConfig, console: Console) -> Display:
+    """Return the live table on a terminal and JSON lines elsewhere."""
+    return LiveDisplay(config, console) if console.is_terminal else LineDisplay()
+
+
+def success_table(progress: Progress) -> Table:
+    """Return held-out success, a row a group of tasks and a column a scored version."""
+    versions = sorted(progress.evaluations)
+    table = Table(title="held-out success, %", title_justify="left")
+    table.add_column("tasks")
+    for version in versions:
+        table.add_column(f"step {version}", justify="right")
+    labels = {label: None for version in versions for label in progress.evaluations[version]}
+    for label in labels:
+        table.add_row(
+            label,
+            *(
+                f"{100 * progress.evaluations[version][label]:.1f}"
+                if label in progress.evaluations[version]
+                else ""
+                for version in versions
+            ),
+        )
+    return table
+
+
+def print_summary(
+    console: Console,
+    config: RunConfig,
+    progress: Progress,
+    *,
+    first_rollout_s: float | None,
+    training_s: float | None,
+    shares: CpuShares | None,
+) -> None:
+    """Print how the run went. Times are seconds of wall clock; what was not seen is left out."""
+    console.print(success_table(progress))
+    table = Table(title=f"{config.name}: {config.tasks.source} tasks, seed {config.seed}")
+    table.add_column("what")
+    table.add_column("value", justify="right")
+    table.add_row("steps", f"{progress.step} of {config.learner.steps}")
+    if first_rollout_s is not None:
+        table.add_row("start-up, command to first rollout", f"{first_rollout_s:.1f} s")
+    if training_s is not None:
+        table.add_row("first rollout request to last step", f"{training_s:.1f} s")
+    if shares is not None:
+        table.add_row("CPU in models", f"{shares.model_s:.1f} s")
+        table.add_row("CPU in simulators", f"{shares.simulator_s:.1f} s")
+        table.add_row("CPU in Ray, journal, messages", f"{shares.rest_s:.1f} s")
+        table.add_row("  share of all CPU", f"{100 * shares.rest_share:.1f} %")
+    for reason, count in sorted(progress.discarded.items()):
+        table.add_row(f"groups discarded: {reason}", str(count))
+    table.add_row("parts started again", str(len(progress.failures)))
+    console.print(table)

@@ -1,0 +1,213 @@
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from coevolve.journal.codec import decode_as, encode
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.journal.mailbox import Mailbox
+from protocols.control import RunFinished, Stalled
+from protocols.errors import JournalError, JournalFullError, LeaseLostError
+from protocols.interfaces import Store
+from protocols.journal import Append, Complete, JournalStatistics, Receipt, StoredRecord, Take
+
+LONG_S = 30.0
+
+
+class SlowStore:
+    """A store that counts writes, and lets them through one permission at a time."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self.store = store
+        self.writes: list[Append | Complete] = []
+        self.permitted = asyncio.Semaphore(0)
+        self.broken: Exception | None = None
+
+    async def append(self, request: Append) -> tuple[int, ...]:
+        await self._pass(request)
+        return await self.store.append(request)
+
+    async def complete(self, request: Complete) -> tuple[int, ...]:
+        await self._pass(request)
+        return await self.store.complete(request)
+
+    async def _pass(self, request: Append | Complete) -> None:
+        self.writes.append(request)
+        await self.permitted.acquire()
+        if self.broken is not None:
+            raise self.broken
+
+    async def take(self, request: Take) -> Sequence[StoredRecord]:
+        return await self.store.take(request)
+
+    async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
+        return await self.store.wait(topics, after, wait_s)
+
+    async def checkpoint(self, path: Path) -> None:
+        await self.store.checkpoint(path)
+
+    async def statistics(self) -> JournalStatistics:
+        return await self.store.statistics()
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[LocalStore]:
+    journal = Journal.open(tmp_path / "store")
+    yield LocalStore(journal)
+    journal.close()
+
+
+def mailbox(store: Store, member: str = "m", lease_s: float = 10.0) -> Mailbox:
+    return Mailbox(store, consumer="c", topics=("run_finished",), member=member, lease_s=lease_s)
+
+
+def finished(*steps: int) -> list[RunFinished]:
+    return [RunFinished(steps=n) for n in steps]
+
+
+def stalled(quiet_s: float) -> Stalled:
+    return Stalled(quiet_s=quiet_s, waiting=())
+
+
+async def test_messages_go_in_and_come_out(store: LocalStore) -> None:
+    box = mailbox(store)
+    assert await box.append(finished(1, 2, 3)) == (1, 2, 3)
+    got = await box.take(2, LONG_S)
+    assert [(each.sequence, each.message) for each in got] == list(
+        enumerate(finished(1, 2), start=1)
+    )
+    assert box.held == {1, 2}
+    assert await box.complete([1], [stalled(1.0)]) == (4,)
+    assert box.held == {2}
+    assert [each.sequence for each in await box.take(5, LONG_S)] == [3]
+
+
+async def test_what_is_asked_during_a_write_forms_the_next(store: LocalStore) -> None:
+    slow = SlowStore(store)
+    box = mailbox(slow)
+    await store.append(append_of(20))
+    await box.take(20, LONG_S)
+    tasks = [
+        asyncio.create_task(box.complete([n], [stalled(n + 0.1 * k) for k in range(n % 3)]))
+        for n in range(1, 21)
+    ]
+    await asyncio.sleep(0)
+    slow.permitted.release()
+    slow.permitted.release()
+    answers = await asyncio.gather(*tasks)
+    assert len(slow.writes) <= 2
+    assert [len(answer) for answer in answers] == [n % 3 for n in range(1, 21)]
+    for n, answer in enumerate(answers, start=1):
+        for k, stored in enumerate(await store.read(answer)):
+            assert stored.topic == "stalled"
+            assert decode_quiet(stored) == pytest.approx(n + 0.1 * k)
+    assert box.held == frozenset()
+
+
+async def test_one_lost_lease_costs_only_its_own_caller(store: LocalStore) -> None:
+    slow = SlowStore(store)
+    box = mailbox(slow)
+    await store.append(append_of(4))
+    await box.take(4, LONG_S)
+    for _ in range(9):
+        slow.permitted.release()
+    await box.complete([1])
+    tasks = [asyncio.create_task(box.complete([n], [stalled(n)])) for n in (1, 2, 3)]
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(answers[0], LeaseLostError)
+    assert [len(await store.read(answer)) for answer in answers[1:] if isinstance(answer, tuple)]
+    assert [stored.sequence for stored in await store.scan("stalled")] == [5, 6]
+    assert box.held == {4}
+
+
+async def test_a_full_disk_leaves_the_work_in_hand(store: LocalStore) -> None:
+    slow = SlowStore(store)
+    box = mailbox(slow)
+    await store.append(append_of(1))
+    await box.take(1, LONG_S)
+    slow.broken = JournalFullError("no room")
+    slow.permitted.release()
+    with pytest.raises(JournalFullError):
+        await box.complete([1])
+    assert box.held == {1}
+    slow.broken = None
+    slow.permitted.release()
+    assert await box.complete([1]) == ()
+
+
+async def test_a_broken_store_is_heard_of_by_every_caller(store: LocalStore) -> None:
+    slow = SlowStore(store)
+    box = mailbox(slow)
+    slow.broken = ConnectionError("the store is gone")
+    for _ in range(9):
+        slow.permitted.release()
+    tasks = [asyncio.create_task(box.append(finished(n))) for n in range(5)]
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [str(answer) for answer in answers] == ["the store is gone"] * 5
+
+
+async def test_a_caller_that_gives_up_does_not_stop_the_write(store: LocalStore) -> None:
+    slow = SlowStore(store)
+    box = mailbox(slow)
+    task = asyncio.create_task(box.append(finished(1)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    slow.permitted.release()
+    slow.permitted.release()
+    assert await box.append(finished(2)) == (2,)
+    assert len(await store.scan("run_finished")) == 2
+
+
+async def test_a_restarted_member_gets_its_work_again(store: LocalStore) -> None:
+    before, after = mailbox(store), mailbox(store)
+    await before.append(finished(1))
+    await before.take(1, LONG_S)
+    assert [each.sequence for each in await after.take(1, LONG_S)] == [1]
+    with pytest.raises(LeaseLostError):
+        await before.complete([1], [stalled(1.0)])
+    assert before.held == frozenset()
+    with pytest.raises(LeaseLostError):
+        await before.take(1, 0.0)
+
+
+async def test_renewing_keeps_the_work_and_takes_none(store: LocalStore) -> None:
+    box, other = mailbox(store, lease_s=0.3), mailbox(store, member="n")
+    await box.append(finished(1, 2))
+    await box.take(1, LONG_S)
+    for _ in range(4):
+        await asyncio.sleep(0.1)
+        await box.renew()
+    assert box.held == {1}
+    assert [each.sequence for each in await other.take(5, 0.0)] == [2]
+
+
+async def test_a_waiting_take_comes_back_in_time_to_renew(store: LocalStore) -> None:
+    box, other = mailbox(store, lease_s=0.3), mailbox(store, member="n")
+    await box.append(finished(1))
+    await box.take(1, LONG_S)
+    for _ in range(4):
+        assert await box.take(1, LONG_S) == []
+    assert await other.take(5, 0.0) == []
+
+
+async def test_a_mistaken_completion_is_refused_and_the_work_stays(store: LocalStore) -> None:
+    box = mailbox(store)
+    await box.append(finished(1))
+    await box.take(1, LONG_S)
+    with pytest.raises(JournalError, match="cannot finish record 9"):
+        await box.complete([1, 9])
+    assert await box.complete([1]) == ()
+
+
+def append_of(count: int) -> Append:
+    return Append(
+        records=tuple(map(encode, finished(*range(count)))),
+        receipt=Receipt(producer="setup", counter=1),
+    )
+
+
+def decode_quiet(stored: StoredRecord) -> float:
+    return decode_as(stored, Stalled).quiet_s

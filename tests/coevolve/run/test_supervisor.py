@@ -1,0 +1,45 @@
+import pytest
+
+from coevolve.run.supervisor import FAILURES, Supervisor
+from protocols.control import PartFailed
+from protocols.errors import LearnerError, PartDiedError, RunError
+from tests.fakes import ScriptPart
+
+
+async def supervised(part: ScriptPart) -> list[PartFailed]:
+    noted: list[PartFailed] = []
+
+    async def note(failure: PartFailed) -> None:
+        noted.append(failure)
+
+    try:
+        await Supervisor([part], note).run()
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from group
+    return noted
+
+
+async def test_a_part_that_died_runs_again_and_its_death_is_recorded():
+    part = ScriptPart("learner", [PartDiedError("killed"), None])
+    noted = await supervised(part)
+    assert part.runs == 2
+    assert [(failure.part, failure.reason) for failure in noted] == [("learner", "killed")]
+
+
+async def test_a_part_that_raised_but_lives_gets_a_fresh_process():
+    part = ScriptPart("rollout-0", [PartDiedError("engine broke"), None])
+    await supervised(part)
+    assert part.renewals == 1
+
+
+async def test_a_part_that_fails_over_and_over_ends_the_run_with_its_own_words():
+    part = ScriptPart("rollout-0", [PartDiedError("out of memory")] * FAILURES)
+    with pytest.raises(RunError, match=r"rollout-0 failed .* out of memory; its log is in logs/"):
+        await supervised(part)
+
+
+async def test_what_a_restart_cannot_mend_ends_the_run_at_once():
+    part = ScriptPart("learner", [LearnerError("the loss of step 7 is not finite")])
+    with pytest.raises(RunError, match="learner: the loss of step 7 is not finite"):
+        await supervised(part)
+    assert part.runs == 1
