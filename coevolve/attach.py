@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.part import RemotePart
-from actors.store import STORE_NAME, RemoteStore
+from actors.store import STORE_NAME, RemoteStore, running_store
 from coevolve import assembly
 from coevolve.journal.codec import TOPICS as KNOWN_TOPICS
 from coevolve.journal.codec import decode, encode
@@ -40,6 +40,7 @@ from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Store
 from protocols.journal import Append, JournalStatistics, Message, Receipt
 
+CONNECT_S = 3.0
 TAIL_WAIT_S = 30.0
 STOP_WAIT_S = 180.0
 PAGE = 1000
@@ -198,7 +199,7 @@ def attached(directory: RunDirectory) -> Generator[LiveRun]:
         f"{directory.path.name}: does not run; go on with "
         "python -m coevolve.launch RUN.yaml --resume"
     )
-    if not identity.address:
+    if not _answers(identity.address):
         raise nothing
     logging.getLogger("ray").setLevel(logging.ERROR)
     # Ray protects the clusters that it starts with a token, and asks whoever joins to say so.
@@ -218,11 +219,21 @@ def attached(directory: RunDirectory) -> Generator[LiveRun]:
         if STORE_NAME not in names:
             raise nothing
         yield LiveRun(
-            store=RemoteStore(ray.get_actor(STORE_NAME)),
+            store=RemoteStore(running_store()),
             parts=[RemotePart(name, _actor(name)) for name in sorted(names)],
         )
     finally:
         ray.shutdown()
+
+
+def _answers(address: str) -> bool:
+    """Return whether anything listens there; Ray itself would try for a minute."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _actor(name: str) -> Any:
