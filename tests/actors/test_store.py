@@ -151,6 +151,8 @@ async def test_a_killed_store_loses_nothing_and_doubles_nothing(actor: Any, tmp_
     assert sequences == list(range(1, len(sequences) + 1))
 
 
-def test_records_of_messages_survive_the_way_to_the_actor(actor: Any) -> None:
-    request = append(encode(RunFinished(steps=3)))
-    assert ray.get(actor.append.remote(request)) == (1,)
+async def test_records_of_messages_survive_the_way_to_the_actor(actor: Any) -> None:
+    message = RunFinished(steps=3)
+    assert await RemoteStore(actor).append(append(encode(message))) == (1,)
+    (stored,) = await RemoteReader(actor).scan("run_finished")
+    assert decode_as(stored, RunFinished) == message
