@@ -1,0 +1,48 @@
+"""What a module may load, checked in a fresh interpreter."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+COMPOSITION_ROOTS = {"coevolve.launch", "coevolve.attach"}
+BENCHES = "coevolve.bench"
+MODEL_USERS = ("coevolve.engine", "coevolve.learning", "coevolve.tiny.build", "coevolve.tiny.scores")
+
+
+def modules(package: str) -> list[str]:
+    """Return every module below a package folder, by dotted name."""
+    found = (path.relative_to(ROOT) for path in (ROOT / package).rglob("*.py"))
+    return sorted(".".join(path.with_suffix("").parts) for path in found if path.stem[0] != "_")
+
+
+def loaded_by(names: list[str]) -> set[str]:
+    code = f"import sys, {', '.join(names)}; print(*sys.modules)"
+    finished = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    return set(finished.stdout.split())
+
+
+def test_coevolve_loads_without_ray():
+    names = [n for n in modules("coevolve") if n not in COMPOSITION_ROOTS and BENCHES not in n]
+    assert len(names) > 40
+    assert not {"ray", "actors"} & loaded_by(names)
+
+
+def test_messages_load_nothing_heavy():
+    heavy = {"ray", "torch", "transformers", "vllm", "numpy", "lmdb", "coevolve", "actors"}
+    assert not heavy & loaded_by(modules("protocols"))
+
+
+@pytest.mark.parametrize("name", ["coevolve.launch", "coevolve.attach", *modules("actors")])
+def test_processes_without_a_model_load_neither_torch_nor_transformers(name: str):
+    assert not {"torch", "transformers"} & loaded_by([name])
+
+
+def test_what_does_no_model_work_loads_no_torch():
+    names = [n for n in modules("coevolve") if not n.startswith((*MODEL_USERS, BENCHES))]
+    names = [n for n in names if n not in {"coevolve.replay"}]
+    assert not {"torch", "transformers"} & loaded_by(names)
