@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import socket
 import sys
 import time
 import uuid
@@ -36,12 +35,12 @@ from coevolve.run import directory as run_directory
 from coevolve.run.directory import RunDirectory
 from coevolve.run.display import success_table
 from coevolve.run.progress import TOPICS, Progress
+from coevolve.run.reach import listens
 from protocols.control import PartStatus, StopRequested
 from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Store
 from protocols.journal import Append, JournalStatistics, Message, Receipt
 
-CONNECT_S = 3.0
 TAIL_WAIT_S = 30.0
 STOP_WAIT_S = 180.0
 PAGE = 1000
@@ -200,7 +199,7 @@ def attached(directory: RunDirectory) -> Generator[LiveRun]:
         f"{directory.path.name}: does not run; go on with "
         "python -m coevolve.launch RUN.yaml --resume"
     )
-    if not _answers(identity.address):
+    if not listens(identity.address):
         raise nothing
     logging.getLogger("ray").setLevel(logging.ERROR)
     # Ray protects the clusters that it starts with a token, and asks whoever joins to say so.
@@ -227,25 +226,19 @@ def attached(directory: RunDirectory) -> Generator[LiveRun]:
         ray.shutdown()
 
 
-def _answers(address: str) -> bool:
-    """Return whether anything listens there; Ray itself would try for a minute."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
-    except (OSError, ValueError):
-        return False
-    return True
-
-
 def _actor(name: str) -> Any:
     return cast("Any", ray).get_actor(name)
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Parse; what stands before the command, if anything, is the run."""
-    run = argv[0] if argv and argv[0] not in COMMANDS and not argv[0].startswith("-") else None
-    parser = argparse.ArgumentParser(prog="python -m coevolve.attach [RUN]", description=__doc__)
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
+    root = argparse.ArgumentParser(add_help=False)
+    root.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
+    known, rest = root.parse_known_args(argv)
+    run = rest.pop(0) if rest and rest[0] not in COMMANDS and rest[0][0:1] != "-" else None
+    parser = argparse.ArgumentParser(
+        prog="python -m coevolve.attach [RUN]", description=__doc__, parents=[root]
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text)
@@ -256,8 +249,8 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
             command.add_argument("-n", "--last", type=int, default=10, help="records to begin with")
         if name == "checkpoint":
             command.add_argument("--to", type=Path, help="new folder; default: in the run's own")
-    arguments = parser.parse_args(argv[1:] if run else argv)
-    arguments.run = run
+    arguments = parser.parse_args(rest)
+    arguments.run, arguments.runs = run, known.runs
     return arguments
 
 
@@ -266,7 +259,9 @@ def _directory(run: str | None, root: Path) -> RunDirectory:
         return run_directory.newest(root)
     for path in (Path(run), root / run):
         if (path / "run.json").is_file():
-            return RunDirectory(path.resolve())
+            directory = RunDirectory(path.resolve())
+            directory.identity()
+            return directory
     raise RunError(f"{run}: is neither a run's folder nor the name of one under {root}")
 
 

@@ -6,15 +6,40 @@ command line overrides it.
 
 import difflib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
 import yaml
 
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as people write it: `1e-3` is a number, and a key stands once in its section."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return the section. Raises ConstructorError where a key stands twice."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for (key, _), name in zip(node.value, keys, strict=False):
+            if keys.count(name) > 1:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {name!r} stands twice in one section", key.start_mark
+                )
+        return super().construct_mapping(node, deep=deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
+
+NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
+"""The last two come of impossible dates, endless numbers and bottomless nesting."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -85,14 +110,12 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.yaml")], 1)
-        hint = f"; did you mean {path.parent / near[0]}?" if near else ""
-        raise ConfigError(f"{path}: there is no such run file{hint}") from error
+        raise ConfigError(f"{path}: there is no such run file{_hint(path)}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read as UTF-8 text: {error}") from error
     try:
-        tree = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        tree = yaml.load(text, _Loader)  # noqa: S506, it is a safe loader
+    except NOT_YAML as error:
         raise ConfigError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(tree, dict):
         raise ConfigError(
@@ -100,6 +123,13 @@ def _read(path: Path) -> dict[str, Any]:
             f"found {type(tree).__name__}; see configs/quickstart.yaml"
         )
     return cast("dict[str, Any]", tree)
+
+
+def _hint(path: Path) -> str:
+    if "=" in path.name:
+        return "; the run file stands before its overrides"
+    near = difflib.get_close_matches(path.stem, [p.stem for p in path.parent.glob("*.yaml")], 1)
+    return f"; did you mean {path.parent / near[0]}.yaml?" if near else ""
 
 
 def _apply(tree: dict[str, Any], override: str) -> None:
@@ -110,9 +140,10 @@ def _apply(tree: dict[str, Any], override: str) -> None:
             f"override {override!r}: needs the form key.path=value, for example learner.steps=20"
         )
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"override {override!r}: the value is not YAML: {error}") from error
+        value = yaml.load(text, _Loader)  # noqa: S506, it is a safe loader
+    except NOT_YAML as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"override {override!r}: the value is not YAML: {reason}") from error
     for name in names[:-1]:
         inner = tree.setdefault(name, {})
         if not isinstance(inner, dict):
@@ -150,4 +181,6 @@ def _check_value(kind: Any, value: Any, path: str, faults: list[str]) -> None:
         try:
             msgspec.convert(value, type=cast("Any", kind))
         except msgspec.ValidationError as error:
-            faults.append(f"{path}: {error}, found {value!r}")
+            choices = ", ".join(get_args(kind)) if get_origin(kind) is Literal else ""
+            needed = f"needs one of {choices}" if choices else f"{error}"
+            faults.append(f"{path}: {needed}, found {value!r}")

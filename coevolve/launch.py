@@ -2,7 +2,7 @@
 
 The composition root: the one place that knows which part lives in which process. Exits 0 when every
 step was taken, 0 after a clean stop, 1 with one message where the run could not start or go on, and
-130 when it was interrupted twice.
+130 when it was interrupted twice, or before it began.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import signal
 import sys
 import time
@@ -36,11 +37,12 @@ from coevolve.run.directory import RunDirectory
 from coevolve.run.display import Display, open_display, print_summary
 from coevolve.run.drive import Run
 from coevolve.run.guard import guarded
+from coevolve.run.reach import listens
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 
 STARTED = time.monotonic()
-INTERRUPTED_TWICE = 130
+INTERRUPTED = 130
 
 WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """One thread a process: the parts share the machine by being several."""
@@ -57,9 +59,12 @@ def main() -> None:
     arguments = parser.parse_intermixed_args()
     console = Console()
     logs.to_output()
+    # Until the run can stop cleanly, being asked to end is an interrupt: Ray's processes end too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         config = load_config(arguments.run_file, arguments.overrides)
         assembly.check(config)
+        _check_cluster(config.cluster.address)
         if arguments.dry_run:
             sys.stdout.write(msgspec.yaml.encode(config).decode())
             return
@@ -70,6 +75,18 @@ def main() -> None:
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.stderr.write("coevolve: interrupted before the run began\n")
+        sys.exit(INTERRUPTED)
+
+
+def _check_cluster(address: str) -> None:
+    """Refuse an address where nothing listens, before anything is written."""
+    if re.fullmatch(r".+:\d+", address) and "://" not in address and not listens(address):
+        raise RunError(
+            f"cluster.address: needs a running Ray cluster, and nothing listens at {address!r}; "
+            "start one with `ray start --head`, or leave it empty for a local one"
+        )
 
 
 async def _interruptible(config: RunConfig, directory: RunDirectory, console: Console) -> None:
@@ -78,17 +95,21 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
 
     def interrupt() -> None:
         if stop.is_set():
-            os._exit(INTERRUPTED_TWICE)
+            os._exit(INTERRUPTED)
         stop.set()
 
     display = open_display(config, console)
     try:
-        with cluster(config, directory):
+        with cluster(config, directory) as address:
             # After Ray, which installs handlers of its own.
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, interrupt)
             run = await compose(config, directory, display)
+            identity = msgspec.structs.replace(
+                directory.identity(), address=address, pid=os.getpid()
+            )
+            directory.settle(config, identity)
             await run.drive(stop)
     finally:
         display.close()
@@ -105,9 +126,11 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
 
 
 @contextlib.contextmanager
-def cluster(config: RunConfig, directory: RunDirectory) -> Generator[None]:
-    """Join the configured Ray cluster, or start a local one that ends with this process."""
-    identity = directory.identity()
+def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
+    """Join the configured Ray cluster, or start a local one that ends with this process.
+
+    Yields its address.
+    """
     address = config.cluster.address
     os.environ.update(WORKER_ENVIRONMENT)
     # Workers that may not keep compiled files compile torch and transformers at every start.
@@ -117,7 +140,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[None]:
         try:
             context = ray.init(
                 address=address or "local",
-                namespace=identity.namespace,
+                namespace=directory.identity().namespace,
                 include_dashboard=False if not address else None,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
@@ -130,10 +153,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[None]:
         information = cast("Any", context).address_info
         if guard is not None:
             guard(Path(information["session_dir"]))
-        directory.write_identity(
-            msgspec.structs.replace(identity, address=information["gcs_address"], pid=os.getpid())
-        )
-        yield
+        yield information["gcs_address"]
 
 
 async def compose(config: RunConfig, directory: RunDirectory, display: Display) -> Run:

@@ -128,7 +128,7 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The journal."""
 
     durability: Durability = "process"
-    map_size_gb: Count = 1024
+    map_size_gb: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1024
     """Address space reserved for the map; the file itself is as large as its content."""
 
     retain_gb: Positive = 32.0
@@ -155,7 +155,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole run: the root of every file in ``configs/``."""
 
-    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
     seed: NonNegative = 0
     domain: Literal["bfcl"] = "bfcl"
     policy: PolicyConfig = PolicyConfig()

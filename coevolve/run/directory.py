@@ -9,7 +9,12 @@ from typing import cast
 
 import msgspec
 
+from coevolve.journal.codec import decode_as
+from coevolve.journal.layout import DATA_FILE
+from coevolve.journal.opening import lock_folder
+from coevolve.journal.reader import JournalReader
 from protocols.config import RunConfig
+from protocols.control import RunStarted
 from protocols.errors import RunError
 
 MAY_CHANGE = (
@@ -72,8 +77,11 @@ class RunDirectory:
                 f"{self.path}: is no run directory, it has no run.json; "
                 "give the folder of a run, for example runs/quickstart"
             ) from error
-        except msgspec.DecodeError as error:
-            raise RunError(f"{self.path / 'run.json'}: cannot be read: {error}") from error
+        except (OSError, msgspec.DecodeError) as error:
+            raise RunError(
+                f"{self.path / 'run.json'}: cannot be read: {error}; put it back as it was, or "
+                "start another run with name=another-name"
+            ) from error
 
     def write_identity(self, identity: RunIdentity) -> None:
         """Replace `run.json` as a whole."""
@@ -87,13 +95,24 @@ class RunDirectory:
         try:
             return msgspec.yaml.decode(path.read_bytes(), type=RunConfig)
         except (OSError, msgspec.DecodeError) as error:
-            raise RunError(f"{path}: cannot be read: {error}") from error
+            raise RunError(
+                f"{path}: cannot be read: {' '.join(str(error).split())}; put it back as it was: "
+                "the journal's first record holds the settings that the run was started with"
+            ) from error
 
     def write_config(self, config: RunConfig) -> None:
         """Write the resolved config, every default spelled out."""
         fresh = self.path / "config.yaml.new"
         fresh.write_bytes(msgspec.yaml.encode(config))
         fresh.replace(self.path / "config.yaml")
+
+    def settle(self, config: RunConfig, identity: RunIdentity) -> None:
+        """Note who runs the run, once its journal is open: it is nobody else's then."""
+        try:
+            self.write_config(config)
+            self.write_identity(identity)
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error}") from error
 
 
 def create(path: Path, config: RunConfig) -> RunDirectory:
@@ -109,33 +128,35 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
         raise RunError(f"{path}: cannot be created: {error}") from error
     directory = RunDirectory(path)
     run_id = uuid.uuid4().hex[:12]
-    try:
-        directory.write_config(config)
-        directory.write_identity(
-            RunIdentity(
-                run_id=run_id,
-                name=config.name,
-                namespace=f"coevolve-{config.name}-{run_id}",
-                address="",
-                pid=os.getpid(),
-            )
-        )
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error}") from error
+    directory.settle(
+        config,
+        RunIdentity(
+            run_id=run_id,
+            name=config.name,
+            namespace=f"coevolve-{config.name}-{run_id}",
+            address="",
+            pid=os.getpid(),
+        ),
+    )
     return directory
 
 
 def reopen(path: Path, config: RunConfig) -> RunDirectory:
-    """Return the folder of an earlier run of the same experiment.
+    """Return the folder of an earlier run of the same experiment; nothing is written.
 
     Raises:
-        RunError: There is none, or ``config`` differs from the run's own in a setting that would
-            make it another experiment.
+        RunError: There is none, or its journal is another run's, or ``config`` differs from the
+            run's own in a setting that would make it another experiment.
+        JournalError: The journal cannot be gone on with, or another process writes it.
     """
-    if not path.is_dir():
+    try:
+        there = path.is_dir()
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error}") from error
+    if not there:
         raise RunError(f"{path}: there is no run to resume; leave --resume out to start it")
     directory = RunDirectory(path)
-    directory.identity()
+    identity = directory.identity()
     before, now = _flat(directory.config()), _flat(config)
     differing = [
         f"  {key}: was {before.get(key)!r}, is {now.get(key)!r}"
@@ -147,7 +168,7 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
             f"{path}: the run was started with other settings, which would make it another "
             "experiment:\n" + "\n".join(differing) + "\nuse the old ones, or name=another-name"
         )
-    directory.write_config(config)
+    _check_journal(directory, identity.run_id)
     return directory
 
 
@@ -157,6 +178,26 @@ def newest(root: Path) -> RunDirectory:
     if not found:
         raise RunError(f"{root}: holds no run; start one with python -m coevolve.launch")
     return RunDirectory(found[-1].parent)
+
+
+def _check_journal(directory: RunDirectory, run_id: str) -> None:
+    """Refuse a journal that is missing, damaged, another run's, or being written."""
+    file = directory.store / DATA_FILE
+    if not file.is_file() or not file.stat().st_size:
+        if directory.metrics.exists():
+            raise RunError(
+                f"{file}: the journal of a run that went on is missing; put it back, or restore a "
+                "checkpoint of it, or start another run with name=another-name"
+            )
+        return
+    with lock_folder(directory.store), JournalReader(directory.store).snapshot() as state:
+        first = state.scan("run_started", 0, 1)
+    found = decode_as(first[0], RunStarted).run_id if first else run_id
+    if found != run_id:
+        raise RunError(
+            f"{directory.store}: the journal belongs to run {found}, the directory to "
+            f"run {run_id}; put the right journal back, or start under another name"
+        )
 
 
 def _flat(config: RunConfig) -> dict[str, object]:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from coevolve.journal.codec import decode, decode_as, encode
+from coevolve.journal.codec import decode, encode
 from coevolve.run.accounting import CpuReading, CpuShares, all_cpu_s
 from coevolve.run.directory import RunDirectory
 from coevolve.run.display import Display
@@ -29,7 +29,6 @@ from protocols.control import (
     Stalled,
     StopRequested,
 )
-from protocols.errors import RunError
 from protocols.interfaces import Reader, Store, SupervisedPart
 from protocols.journal import Append, Message, Receipt, StoredRecord
 
@@ -81,8 +80,7 @@ class Run:
     async def drive(self, stop: asyncio.Event) -> None:
         """Run until every step is taken and scored, or until ``stop``; then stop every part.
 
-        Raises:
-            RunError: The journal belongs to another run, or a part cannot go on.
+        Raises RunError where a part cannot go on.
         """
         await self._open()
         supervising = asyncio.create_task(self._supervisor.run())
@@ -118,19 +116,11 @@ class Run:
                 await asyncio.gather(supervising, timing, *others, return_exceptions=True)
 
     async def _open(self) -> None:
-        """Write the run's first record, or check that the journal is this run's."""
+        """Write the run's first record, or that it was opened again."""
         config = msgspec.json.encode(self._config).decode()
         first = await self._reader.scan("run_started", limit=1)
-        if not first:
-            await self._append(RunStarted(run_id=self._run_id, config=config))
-            return
-        found = decode_as(first[0], RunStarted).run_id
-        if found != self._run_id:
-            raise RunError(
-                f"{self._directory.store}: the journal belongs to run {found}, the directory to "
-                f"run {self._run_id}; put the right journal back, or start under another name"
-            )
-        await self._append(RunResumed(run_id=self._run_id, config=config))
+        kind = RunResumed if first else RunStarted
+        await self._append(kind(run_id=self._run_id, config=config))
 
     async def _follow(self, stop: asyncio.Event) -> None:
         """Fold what is recorded into the progress; return when the run has nothing left to do."""

@@ -29,6 +29,8 @@ def test_resuming_keeps_the_identity_and_takes_harmless_changes(
     )
     reopened = run_directory.reopen(tmp_path / "a", longer)
     assert reopened.identity() == identity
+    assert reopened.config() == quickstart
+    reopened.settle(longer, identity)
     assert reopened.config().learner.steps == 200
 
 
