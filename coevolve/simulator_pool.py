@@ -34,7 +34,7 @@ from protocols.simulation import (
 from protocols.tasks import TaskBody
 
 MAX_BATCH = 256
-MAX_REST_S = 0.01
+MAX_REST_S = 0.015
 MAX_PENALTY = 2**10
 
 

@@ -12,11 +12,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import structlog
+from safetensors import SafetensorError
 
 from protocols.errors import CheckpointError
 from protocols.learning import Checkpoint
 
 PARTIAL = ".partial-"
+
+REFUSED = (OSError, SafetensorError, RuntimeError)
+"""A disk that refuses, in the words of Python, of safetensors and of `torch.save`."""
 
 log = structlog.get_logger()
 
@@ -38,7 +42,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
             shutil.rmtree(folder)
         partial.rename(folder)
         _sync(folder.parent)
-    except OSError as error:
+    except REFUSED as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise CheckpointError(
             f"{folder}: cannot be written: {error}; free disk space or fix permissions, then resume"

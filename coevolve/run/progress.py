@@ -1,11 +1,13 @@
 """What a run has come to, folded from its journal for the display, the metrics and attach."""
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from protocols.control import PartFailed, Stalled
+from protocols.errors import RunError
 from protocols.journal import Message
 from protocols.learning import Evaluation, GroupDiscarded, StepReport
 
@@ -60,7 +62,9 @@ class MetricsFile:
     """`metrics.jsonl`: one JSON object a step and a score, in journal order."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="utf-8", buffering=1)
+        self._path = path
+        with self._explained():
+            self._file = path.open("w", encoding="utf-8", buffering=1)
 
     def write(self, message: Message, progress: Progress) -> None:
         """Add the line of a message that ``progress`` has folded, if it has one."""
@@ -74,8 +78,19 @@ class MetricsFile:
                 }
             case _:
                 return
-        self._file.write(json.dumps(line) + "\n")
+        with self._explained():
+            self._file.write(json.dumps(line) + "\n")
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(
+                f"{self._path}: cannot be written: {error}; free disk space, then --resume"
+            ) from error
