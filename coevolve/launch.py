@@ -133,10 +133,14 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
     """
     address = config.cluster.address
     os.environ.update(WORKER_ENVIRONMENT)
+    # At its usual level Ray's core warns that actors whose arguments hold handles cannot restart;
+    # they do, and the tests kill them.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     # Workers that may not keep compiled files compile torch and transformers at every start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with contextlib.ExitStack() as stack:
-        guard = stack.enter_context(guarded()) if not address else None
+        if not address:
+            stack.enter_context(guarded())
         try:
             context = ray.init(
                 address=address or "local",
@@ -151,8 +155,6 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
             raise RunError(f"Ray cannot reach or start {place}: {error}") from error
         stack.callback(cast("Callable[[], None]", ray.shutdown))
         information = cast("Any", context).address_info
-        if guard is not None:
-            guard(Path(information["session_dir"]))
         yield information["gcs_address"]
 
 

@@ -1,28 +1,33 @@
 """Leaves no process behind when the launcher dies: `python -m coevolve.run.guard`.
 
-Started by the launcher, in a session of its own, with a pipe on standard input that names the
-folder of the local Ray session. The pipe ends with the launcher, however that ends; then every
-process of Ray that still holds a file below that folder open is killed. Ray's own agents would
-otherwise outlive a launcher that was killed by a minute.
+Started by the launcher before Ray, in a session of its own, with a pipe as standard input. The pipe
+ends with the launcher, however that ends; then every process of Ray that still holds a file of the
+launcher's Ray session open is killed. Ray's own agents would otherwise outlive a launcher that was
+killed by a minute. A session's folder is known by its name, which ends in the number of the process
+that started it, so that a launcher that dies while Ray is being started is covered, too.
 """
 
 import contextlib
+import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Generator
 from pathlib import Path
 
 import psutil
 
 PATIENCE_S = 10.0
 
-LOOKS = 2
-"""A second look finds what the first victims started in their last moments."""
+LOOKS = 3
+BETWEEN_S = 0.5
+"""A further look finds what the first victims started in their last moments."""
 
 
 @contextlib.contextmanager
-def guarded() -> Generator[Callable[[Path], None]]:
-    """Start a guard; what is called with a folder puts those who hold its files under guard."""
+def guarded() -> Generator[None]:
+    """Put the Ray session that this process starts under guard."""
     guard = subprocess.Popen(
         [sys.executable, "-m", "coevolve.run.guard"],
         stdin=subprocess.PIPE,
@@ -32,21 +37,24 @@ def guarded() -> Generator[Callable[[Path], None]]:
         bufsize=1,
     )
     assert guard.stdin is not None
-    pipe = guard.stdin
+    print(os.getpid(), file=guard.stdin)
     try:
-        yield lambda folder: print(folder.resolve(), file=pipe)
+        yield
     finally:
-        pipe.close()
+        guard.stdin.close()
         guard.wait(PATIENCE_S)
 
 
-def holders(folder: Path) -> list[psutil.Process]:
-    """Return the processes of Ray, no drivers, that hold a file below ``folder`` open."""
+def holders(launcher: int) -> list[psutil.Process]:
+    """Return the processes of Ray that hold a file of the launcher's session open; no drivers."""
+    session = re.compile(rf"session_.+_{launcher}")
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if any("ray::" in word or "/ray/" in word for word in process.cmdline()) and any(
-                Path(file.path).is_relative_to(folder) for file in process.open_files()
+                session.fullmatch(part)
+                for file in process.open_files()
+                for part in Path(file.path).parts
             ):
                 found.append(process)
     return found
@@ -54,11 +62,15 @@ def holders(folder: Path) -> list[psutil.Process]:
 
 def main() -> None:
     """Wait for the launcher's end, then kill what is left of its Ray session."""
-    folders = [Path(line.strip()) for line in sys.stdin]
-    for folder in folders * LOOKS:
-        for process in holders(folder):
+    launcher = int(sys.stdin.read())
+    for _ in range(LOOKS):
+        found = holders(launcher)
+        if not found:
+            return
+        for process in found:
             with contextlib.suppress(psutil.Error):
                 process.kill()
+        time.sleep(BETWEEN_S)
 
 
 if __name__ == "__main__":
