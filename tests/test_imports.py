@@ -9,7 +9,12 @@ import pytest
 ROOT = Path(__file__).parents[1]
 COMPOSITION_ROOTS = {"coevolve.launch", "coevolve.attach"}
 BENCHES = "coevolve.bench"
-MODEL_USERS = ("coevolve.engine", "coevolve.learning", "coevolve.tiny.build", "coevolve.tiny.scores")
+MODEL_USERS = (
+    "coevolve.engine",
+    "coevolve.learning",
+    "coevolve.tiny.build",
+    "coevolve.tiny.scores",
+)
 
 
 def modules(package: str) -> list[str]:
