@@ -12,6 +12,7 @@ import logging
 import sys
 import time
 import uuid
+from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ from coevolve.run.reach import listens
 from protocols.control import PartStatus, StopRequested
 from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Store
-from protocols.journal import Append, JournalStatistics, Message, Receipt
+from protocols.journal import Append, JournalStatistics, Message, Receipt, StoredRecord
 
 TAIL_WAIT_S = 30.0
 STOP_WAIT_S = 180.0
@@ -139,10 +140,10 @@ async def tail(
     if topic not in KNOWN_TOPICS:
         raise RunError(f"there is no topic {topic!r}; topics: {', '.join(KNOWN_TOPICS)}")
     newest = 0
-    recent: list[Any] = []
+    recent: deque[StoredRecord] = deque(maxlen=count)
     while page := await reader.scan(topic, after=newest, limit=PAGE):
         newest = page[-1].sequence
-        recent = [*recent, *page][-count:]
+        recent.extend(page)
     for record in recent:
         _print_record(record.sequence, decode(record), as_json=as_json)
     if not follow:
@@ -246,12 +247,18 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         if name == "tail":
             command.add_argument("topic", help="for example step_report, evaluation, rollout")
             command.add_argument("-f", "--follow", action="store_true", help="wait for more")
-            command.add_argument("-n", "--last", type=int, default=10, help="records to begin with")
+            command.add_argument("-n", "--last", type=_count, default=10, help="how many of old")
         if name == "checkpoint":
             command.add_argument("--to", type=Path, help="new folder; default: in the run's own")
     arguments = parser.parse_args(rest)
     arguments.run, arguments.runs = run, known.runs
     return arguments
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"needs a count of records, found {text!r}")
+    return int(text)
 
 
 def _directory(run: str | None, root: Path) -> RunDirectory:

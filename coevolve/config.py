@@ -23,12 +23,13 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Return the section. Raises ConstructorError where a key stands twice."""
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for (key, _), name in zip(node.value, keys, strict=False):
-            if keys.count(name) > 1:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {name!r} stands twice in one section", key.start_mark
-                )
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    fault = f"the key {key.value!r} stands twice in one section"
+                    raise yaml.constructor.ConstructorError(None, None, fault, key.start_mark)
+                seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
 

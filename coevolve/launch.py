@@ -50,7 +50,9 @@ WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 def main() -> None:
     """Parse the command line, check everything that can be checked, and only then start Ray."""
-    parser = argparse.ArgumentParser(prog="python -m coevolve.launch", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m coevolve.launch", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument("run_file", type=Path, help="a YAML file, see configs/")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="learner.steps=20 ...")
     parser.add_argument("--resume", action="store_true", help="go on with a run that exists")

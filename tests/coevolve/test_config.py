@@ -61,6 +61,31 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, number: str):
     assert "$.learner.learning_rate" in text
 
 
+def test_a_number_with_an_exponent_is_a_number():
+    path = CONFIGS / "quickstart.yaml"
+    assert load_config(path, ["learner.learning_rate=1e-3"]).learner.learning_rate == 1e-3
+
+
+def test_a_choice_that_is_none_is_answered_with_those_there_are():
+    text = refusal(CONFIGS / "quickstart.yaml", "tasks.source=dynamic")
+    assert "$.tasks.source: needs one of static, uniform, found 'dynamic'" in text
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path):
+    text = refusal(written(tmp_path, "name: a\nlearner: {steps: 1, steps: 2}\n"))
+    assert "the key 'steps' stands twice in one section" in text
+
+
+@pytest.mark.parametrize("value", ["2024-13-45", "9" * 5000, "[" * 3000])
+def test_values_that_no_yaml_can_mean_are_refused(tmp_path: Path, value: str):
+    assert "is not YAML" in refusal(written(tmp_path, f"name: a\nseed: {value}\n"))
+
+
+def test_a_name_that_is_no_folder_name_is_refused(tmp_path: Path):
+    for name in ("../a", "a/b", "a\\n", "a" * 101):
+        assert "$.name" in refusal(written(tmp_path, f'name: "{name}"\n'))
+
+
 def test_broken_yaml_names_the_line(tmp_path: Path):
     text = refusal(written(tmp_path, "name: [a\nseed: 1\n"))
     assert "is not YAML" in text

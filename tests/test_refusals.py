@@ -1,0 +1,220 @@
+"""What the two commands refuse before anything starts: one message, exit code 1, nothing written.
+
+What the readers of settings and of journals refuse is tested beside them; here stands what takes a
+command line, a folder or a process to get wrong.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.journal.codec import encode
+from coevolve.journal.journal import Journal
+from coevolve.journal.layout import DATA_FILE
+from coevolve.run import directory as run_directory
+from coevolve.run.directory import RunDirectory
+from protocols.config import RunConfig
+from protocols.control import RunStarted
+from protocols.journal import Append, Receipt
+
+ROOT = Path(__file__).parents[1]
+RUN_FILE = "configs/quickstart.yaml"
+
+
+def called(command: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", f"coevolve.{command}", *arguments],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def refusal(command: str, *arguments: str, **environment: str) -> str:
+    """Return the one message of a command that has to be refused."""
+    answer = called(command, *arguments, **environment)
+    assert answer.returncode == 1, answer
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("coevolve: ")
+    assert "Traceback" not in answer.stderr
+    return answer.stderr
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Return every file below a folder but the locks, which are nobody's property."""
+    return {
+        path: path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in ("lock.mdb", "writer.lock")
+    }
+
+
+@pytest.fixture
+def run(tmp_path: Path, quickstart: RunConfig) -> RunDirectory:
+    """A run that began and was stopped."""
+    directory = run_directory.create(tmp_path / "quickstart", quickstart)
+    began(directory, directory.identity().run_id)
+    return directory
+
+
+def began(directory: RunDirectory, run_id: str) -> None:
+    journal = Journal.open(directory.store)
+    record = encode(RunStarted(run_id=run_id, config="{}"))
+    receipt = Receipt(producer="launch", counter=1)
+    journal.append(Append(records=(record,), receipt=receipt)).result(10)
+    journal.close()
+
+
+def resume_refused(run: RunDirectory, *overrides: str) -> str:
+    before = contents(run.path)
+    said = refusal("launch", RUN_FILE, *overrides, "--resume", "--runs", str(run.path.parent))
+    assert contents(run.path) == before
+    return said
+
+
+def test_all_faults_of_a_run_file_come_in_one_message(tmp_path: Path):
+    said = refusal("launch", RUN_FILE, "rollout.group_size=1", "simulator.workers=0")
+    assert "2 problems" in said
+    said = refusal("launch", "learner.steps=3", RUN_FILE, "--runs", str(tmp_path))
+    assert "the run file stands before its overrides" in said
+
+
+def test_a_model_that_is_not_there_leaves_no_run_behind(tmp_path: Path):
+    said = refusal("launch", RUN_FILE, "policy.model=/none", "--runs", str(tmp_path / "runs"))
+    assert "needs 'tiny' or a folder in Hugging Face layout, found '/none'" in said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path: Path):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['bfcl_eval'] = None\n")
+    said = refusal("launch", RUN_FILE, "--runs", str(tmp_path / "runs"), PYTHONPATH=str(tmp_path))
+    assert "needs the package bfcl-eval, which is not installed" in said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_cluster_address_where_nothing_listens_leaves_no_run_behind(tmp_path: Path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        said = refusal("launch", RUN_FILE, f"cluster.address={address}", "--runs", str(tmp_path))
+    assert f"nothing listens at '{address}'; start one with `ray start --head`" in said
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_folder_of_runs_that_cannot_be_written_is_refused(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    said = refusal("launch", RUN_FILE, "--runs", str(tmp_path / "file"))
+    assert "cannot be created" in said
+
+
+def test_a_run_that_exists_stays_as_it_is(run: RunDirectory):
+    before = contents(run.path)
+    said = refusal("launch", RUN_FILE, "--runs", str(run.path.parent))
+    assert "exists already; --resume continues that run" in said
+    assert contents(run.path) == before
+
+
+def test_resuming_with_other_settings_names_each(run: RunDirectory):
+    assert "learner.learning_rate: was 0.002, is 0.5" in resume_refused(
+        run, "learner.learning_rate=0.5", "learner.steps=3"
+    )
+
+
+def test_the_journal_of_another_run_is_refused(run: RunDirectory):
+    shutil.rmtree(run.store)
+    began(run, "somebody")
+    said = resume_refused(run)
+    assert "the journal belongs to run somebody, the directory to run " in said
+    assert "put the right journal back" in said
+
+
+def test_a_run_that_went_on_and_lost_its_journal_does_not_start_over(run: RunDirectory):
+    run.metrics.write_text("")
+    shutil.rmtree(run.store)
+    assert "the journal of a run that went on is missing; put it back" in resume_refused(run)
+
+
+def test_a_journal_with_its_end_missing_is_refused_before_anything_starts(run: RunDirectory):
+    file = run.store / DATA_FILE
+    os.truncate(file, file.stat().st_size - 8192)
+    assert "its end is missing; restore a checkpoint" in resume_refused(run)
+
+
+def test_a_second_launcher_is_refused_and_takes_nothing_over(run: RunDirectory):
+    journal = Journal.open(run.store)
+    try:
+        said = resume_refused(run, "learner.steps=3")
+    finally:
+        journal.close()
+    assert f"process {os.getpid()} is writing it; stop that run, or attach to it" in said
+
+
+@pytest.mark.parametrize("file", ["run.json", "config.yaml"])
+def test_a_broken_file_of_a_run_is_named(run: RunDirectory, file: str):
+    (run.path / file).write_bytes(b"\xff[")
+    assert f"{run.path / file}: cannot be read: " in resume_refused(run)
+    said = refusal("attach", "--runs", str(run.path.parent), "quickstart", "status")
+    assert f"{run.path / file}: cannot be read: " in said
+
+
+def test_attaching_to_what_is_no_run_is_refused(tmp_path: Path):
+    assert "holds no run; start one" in refusal("attach", "--runs", str(tmp_path), "status")
+    said = refusal("attach", "nothing", "--runs", str(tmp_path), "status")
+    assert "nothing: is neither a run's folder nor the name of one under" in said
+
+
+def test_attaching_to_a_run_that_ended_says_how_to_go_on(run: RunDirectory):
+    for command in ("stop", "checkpoint"):
+        said = refusal("attach", str(run.path), command)
+        assert "quickstart: does not run; go on with" in said
+
+
+def test_a_topic_that_does_not_exist_is_answered_with_those_that_do(run: RunDirectory):
+    said = refusal("attach", str(run.path), "tail", "stepreport")
+    assert "there is no topic 'stepreport'; topics: run_started, " in said
+
+
+def test_a_count_of_records_that_is_none_is_refused(run: RunDirectory):
+    answer = called("attach", str(run.path), "tail", "run_started", "-n", "-1")
+    assert answer.returncode == 2
+    assert called("attach", str(run.path), "tail", "run_started", "-n", "0").stdout == ""
+
+
+def test_a_dry_run_prints_a_run_file_and_writes_nothing(tmp_path: Path, quickstart: RunConfig):
+    answer = called("launch", "--dry-run", RUN_FILE, "seed=4", "--runs", str(tmp_path / "runs"))
+    assert answer.returncode == 0, answer.stderr
+    expected = msgspec.structs.replace(quickstart, seed=4)
+    assert msgspec.yaml.decode(answer.stdout, type=RunConfig) == expected
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_before_the_run_began_ends_it_without_a_traceback(
+    tmp_path: Path, number: signal.Signals
+):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "coevolve.launch", RUN_FILE, "--runs", str(tmp_path)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "quickstart" / "run.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode not in (0, -signal.SIGKILL), said
+    assert "Traceback" not in said
