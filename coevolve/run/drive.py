@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from coevolve.journal.codec import decode, encode
+from coevolve.journal.codec import decode, decode_as, encode
 from coevolve.run.accounting import CpuReading, CpuShares, all_cpu_s
 from coevolve.run.directory import RunDirectory
 from coevolve.run.display import Display
@@ -29,8 +29,10 @@ from protocols.control import (
     Stalled,
     StopRequested,
 )
+from protocols.errors import RunError
 from protocols.interfaces import Reader, Store, SupervisedPart
 from protocols.journal import Append, Message, Receipt, StoredRecord
+from protocols.learning import StepReport
 
 FOLLOWED = (*TOPICS, "stop_requested")
 WAIT_S = 30.0
@@ -117,6 +119,13 @@ class Run:
 
     async def _open(self) -> None:
         """Write the run's first record, or that it was opened again."""
+        newest = await self._reader.last("step_report")
+        taken = decode_as(newest, StepReport).step if newest else 0
+        if taken > self._config.learner.steps:
+            raise RunError(
+                f"{self._directory.path}: has taken {taken} steps already, learner.steps is "
+                f"{self._config.learner.steps}; resume with at least {taken}"
+            )
         config = msgspec.json.encode(self._config).decode()
         first = await self._reader.scan("run_started", limit=1)
         kind = RunResumed if first else RunStarted
