@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
+from types import FrameType
 from typing import Any, cast
 
 import msgspec
@@ -61,8 +62,9 @@ def main() -> None:
     arguments = parser.parse_intermixed_args()
     console = Console()
     logs.to_output()
-    # Until the run can stop cleanly, being asked to end is an interrupt: Ray's processes end too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Until the run can stop cleanly there is nothing to save; the guard ends what Ray has started.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
     try:
         config = load_config(arguments.run_file, arguments.overrides)
         assembly.check(config)
@@ -77,9 +79,13 @@ def main() -> None:
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.stderr.write("coevolve: interrupted before the run began\n")
-        sys.exit(INTERRUPTED)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """End at once: an exception could be raised where nobody passes it on, and be lost."""
+    del number, frame
+    os.write(sys.stderr.fileno(), b"coevolve: interrupted before the run began\n")
+    os._exit(INTERRUPTED)
 
 
 def _check_cluster(address: str) -> None:

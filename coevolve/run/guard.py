@@ -1,4 +1,4 @@
-"""Leaves no process behind when the launcher dies: `python -m coevolve.run.guard`.
+"""Leaves no process behind when the launcher dies: `python -m coevolve.run.guard PID`.
 
 Started by the launcher before Ray, in a session of its own, with a pipe as standard input. The pipe
 ends with the launcher, however that ends; then every process of Ray that still holds a file of the
@@ -29,15 +29,12 @@ BETWEEN_S = 0.5
 def guarded() -> Generator[None]:
     """Put the Ray session that this process starts under guard."""
     guard = subprocess.Popen(
-        [sys.executable, "-m", "coevolve.run.guard"],
+        [sys.executable, "-m", "coevolve.run.guard", str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
-        text=True,
-        bufsize=1,
     )
     assert guard.stdin is not None
-    print(os.getpid(), file=guard.stdin)
     try:
         yield
     finally:
@@ -62,7 +59,8 @@ def holders(launcher: int) -> list[psutil.Process]:
 
 def main() -> None:
     """Wait for the launcher's end, then kill what is left of its Ray session."""
-    launcher = int(sys.stdin.read())
+    launcher = int(sys.argv[1])
+    sys.stdin.read()
     for _ in range(LOOKS):
         found = holders(launcher)
         if not found:
