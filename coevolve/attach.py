@@ -11,7 +11,6 @@ import json
 import logging
 import sys
 import time
-import uuid
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,9 @@ from actors.part import RemotePart
 from actors.store import STORE_NAME, RemoteStore, running_store
 from coevolve import assembly
 from coevolve.journal.codec import TOPICS as KNOWN_TOPICS
-from coevolve.journal.codec import decode, encode
+from coevolve.journal.codec import decode
+from coevolve.journal.mailbox import Mailbox
+from coevolve.journal.paging import PAGE, whole_topic
 from coevolve.run import directory as run_directory
 from coevolve.run.directory import RunDirectory
 from coevolve.run.display import success_table
@@ -40,11 +41,11 @@ from coevolve.run.reach import listens
 from protocols.control import PartStatus, StopRequested
 from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Store
-from protocols.journal import Append, JournalStatistics, Message, Receipt, StoredRecord
+from protocols.journal import JournalStatistics, Message, StoredRecord
 
 TAIL_WAIT_S = 30.0
 STOP_WAIT_S = 180.0
-PAGE = 1000
+ANSWER_S = 30.0
 WIDTH = 120
 """Columns of a table that goes to a file or a pipe."""
 
@@ -141,9 +142,9 @@ async def tail(
         raise RunError(f"there is no topic {topic!r}; topics: {', '.join(KNOWN_TOPICS)}")
     newest = 0
     recent: deque[StoredRecord] = deque(maxlen=count)
-    while page := await reader.scan(topic, after=newest, limit=PAGE):
-        newest = page[-1].sequence
-        recent.extend(page)
+    async for record in whole_topic(reader, topic):
+        newest = record.sequence
+        recent.append(record)
     for record in recent:
         _print_record(record.sequence, decode(record), as_json=as_json)
     if not follow:
@@ -175,12 +176,10 @@ async def stop(directory: RunDirectory, *, as_json: bool) -> None:
     """Ask the run to stop and wait until it did."""
     identity = directory.identity()
     with attached(directory) as live:
-        await live.store.append(
-            Append(
-                records=(encode(StopRequested(run_id=identity.run_id)),),
-                receipt=Receipt(producer=f"attach-{uuid.uuid4().hex}", counter=1),
-            )
+        mailbox = Mailbox(
+            live.store, consumer="attach", topics=(), member="attach", lease_s=ANSWER_S
         )
+        await mailbox.append([StopRequested(run_id=identity.run_id)])
     deadline = time.monotonic() + STOP_WAIT_S
     while _alive(identity.pid):
         if time.monotonic() > deadline:
@@ -276,11 +275,8 @@ async def _progress(directory: RunDirectory) -> Progress:
     reader = assembly.reader(directory.path)
     progress = Progress(assembly.labels(directory.config()))
     for topic in TOPICS:
-        newest = 0
-        while page := await reader.scan(topic, after=newest, limit=PAGE):
-            newest = page[-1].sequence
-            for record in page:
-                progress.fold(decode(record))
+        async for record in whole_topic(reader, topic):
+            progress.fold(decode(record))
     return progress
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from coevolve.journal.codec import decode_as
+from coevolve.journal.paging import whole_topic
 from coevolve.learning.batch import Batch, BatchGroup, Reference
 from coevolve.tasks import TaskShelf
 from protocols.errors import JournalError, LearnerError
@@ -20,8 +21,6 @@ from protocols.learning import (
     TrainedGroup,
 )
 from protocols.rollouts import Rollout
-
-PAGE = 1000
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -87,9 +86,4 @@ class History:
         return BatchGroup(record=record, rollouts=tuple(rollouts), reference=reference)
 
     async def _all(self, topic: str, kind: type[MessageT]) -> list[MessageT]:
-        found: list[MessageT] = []
-        after = 0
-        while page := await self._reader.scan(topic, after=after, limit=PAGE):
-            found.extend(decode_as(stored, kind) for stored in page)
-            after = page[-1].sequence
-        return found
+        return [decode_as(stored, kind) async for stored in whole_topic(self._reader, topic)]

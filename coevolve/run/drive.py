@@ -7,13 +7,14 @@ display.
 import asyncio
 import contextlib
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 
-from coevolve.journal.codec import decode, decode_as, encode
+from coevolve.journal.codec import decode, decode_as
+from coevolve.journal.mailbox import Mailbox
+from coevolve.journal.paging import PAGE
 from coevolve.run.accounting import CpuReading, CpuShares, all_cpu_s
 from coevolve.run.directory import RunDirectory
 from coevolve.run.display import Display
@@ -31,13 +32,12 @@ from protocols.control import (
 )
 from protocols.errors import RunError
 from protocols.interfaces import Reader, Store, SupervisedPart
-from protocols.journal import Append, Message, Receipt, StoredRecord
+from protocols.journal import Message, StoredRecord
 from protocols.learning import StepReport
 
 FOLLOWED = (*TOPICS, "stop_requested")
 WAIT_S = 30.0
 START_UP_S = 600.0
-PAGE = 1000
 
 
 class Run:
@@ -68,9 +68,9 @@ class Run:
         self._started = started
         self._run_id = directory.identity().run_id
         self._supervisor = Supervisor(parts, self._note)
-        self._producer = uuid.uuid4().hex
-        self._writes = 0
-        self._writing = asyncio.Lock()
+        self._mailbox = Mailbox(
+            store, consumer="launch", topics=(), member="launch", lease_s=config.store.lease_s
+        )
         self._first: CpuReading | None = None
         self._training_started = 0.0
         self.progress = Progress(labels)
@@ -188,10 +188,7 @@ class Run:
         await self._append(stalled)
 
     async def _append(self, message: Message) -> None:
-        async with self._writing:
-            self._writes += 1
-            receipt = Receipt(producer=self._producer, counter=self._writes)
-            await self._store.append(Append(records=(encode(message),), receipt=receipt))
+        await self._mailbox.append([message])
 
 
 async def _unwrapped(task: asyncio.Task[Any]) -> None:
