@@ -7,7 +7,7 @@ carried out twice.
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 import ray
@@ -111,6 +111,11 @@ class StoreShell:
         return self._standing.report(mailbox=0)
 
     @ray.method
+    async def cpu_s(self) -> float:
+        """Return 0: the store runs neither a model nor a simulator."""
+        return 0.0
+
+    @ray.method
     async def close(self) -> None:
         """Answer what was asked and let go of the folder; later calls raise JournalError."""
         await asyncio.to_thread(self._journal.close)
@@ -122,11 +127,6 @@ _remote: Any = ray.remote
 StoreActor: "ActorClass[StoreShell]" = _remote(
     num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=CONCURRENT_CALLS
 )(StoreShell)
-
-
-def running_store() -> "ActorProxy[StoreShell]":
-    """Return the store of the run that this process is attached to."""
-    return cast("ActorProxy[StoreShell]", ray.get_actor(STORE_NAME))
 
 
 class RemoteStore:

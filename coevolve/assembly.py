@@ -5,37 +5,59 @@ Torch and transformers load inside the functions of the parts that use a model, 
 processes start without them.
 """
 
+import importlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coevolve.bfcl.catalogue import tool_documents
 from coevolve.bfcl.worker import BfclWorker
 from coevolve.curriculum import Curriculum
 from coevolve.evaluator import Evaluator
+from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
+from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.reader import JournalReader
 from coevolve.learning.model_folder import model_folder
 from coevolve.rollout_worker import RolloutWorker
+from coevolve.signals.extractor import SignalExtractor
 from coevolve.simulator_pool import SimulatorPool
+from coevolve.synthesis.calls import JournalCallLog, Ledger
+from coevolve.synthesis.worker import SynthesizerWorker
 from coevolve.tiny.grammar import group_of
 from coevolve.tiny.renderer import TinyRenderer
 from coevolve.tiny.sources import StaticSource, UniformSource
+from coevolve.validation.judge import Judge, NoJudge
+from coevolve.validation.validator import Validator
 from protocols.config import RunConfig
 from protocols.errors import DependencyError
+from protocols.evolution import Candidate, Signal
 from protocols.interfaces import (
     Generator,
     Reader,
     Renderer,
     SimulatorWorker,
     Store,
+    Synthesizer,
     TaskSource,
 )
+from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
 
 if TYPE_CHECKING:
     from coevolve.learning.learner import Learner
 
 STORE_FOLDER = "store"
+
+GATHER_S = 0.1
+"""How long exploring and judging have their commands wait for others: nobody waits for them."""
+
+ROLLOUT_GATHER_S = 0.04
+"""How long rollouts have theirs wait: what a call of a worker costs is shared by more of them."""
+
+SYNTHESES = 128
+"""Conversations of the policy in its second role at a time."""
+
 NEEDED = (("bfcl_eval", "bfcl-eval"), ("torch", "torch"), ("transformers", "transformers"))
 
 
@@ -77,12 +99,14 @@ def renderer(config: RunConfig) -> Renderer:
 
 
 def task_source(config: RunConfig) -> TaskSource:
-    """Return where tasks come from."""
-    match config.tasks.source:
-        case "static":
-            return StaticSource(config)
-        case "uniform":
-            return UniformSource(config)
+    """Return where the tasks come from that the run does not make itself."""
+    return UniformSource(config) if config.arm == "uniform" else StaticSource(config)
+
+
+def tools(config: RunConfig) -> tuple[str, ...]:
+    """Return the names of the tools that the run's tasks offer."""
+    classes = task_source(config).start(0).classes
+    return tuple(document.name for name in classes for document in tool_documents(name))
 
 
 def simulator_worker(config: RunConfig) -> BfclWorker:
@@ -127,7 +151,7 @@ def rollout_worker(
         store=site.store,
         reader=site.reader,
         generator=engine,
-        simulator=SimulatorPool(workers),
+        simulator=SimulatorPool(workers, gather_s=ROLLOUT_GATHER_S),
         renderer=renderer(site.config),
         lease_s=site.config.store.lease_s,
     )
@@ -150,6 +174,102 @@ def curriculum(site: Site) -> Curriculum:
     return Curriculum(
         site.config, store=site.store, reader=site.reader, source=task_source(site.config)
     )
+
+
+def signals(site: Site) -> SignalExtractor:
+    """Return the part that finds weaknesses in rollouts."""
+    return SignalExtractor(
+        site.config, store=site.store, reader=site.reader, tools=tools(site.config)
+    )
+
+
+def synthesizer(site: Site, workers: Sequence[SimulatorWorker]) -> SynthesizerWorker:
+    """Return the part that makes tasks out of signals."""
+    if isinstance(site.config.synthesizer.model, PolicyModel):
+        # Loaded before the part says that it has started, so that this counts as starting.
+        importlib.import_module("coevolve.engine.generator")
+    return SynthesizerWorker(
+        site.config,
+        store=site.store,
+        reader=site.reader,
+        open_model=lambda model: synthesizer_model(
+            site.config, site.run_dir, site.reader, workers, model
+        ),
+        source=task_source(site.config),
+    )
+
+
+def synthesizer_model(
+    config: RunConfig,
+    run_dir: Path,
+    reader: Reader,
+    workers: Sequence[SimulatorWorker],
+    model: SynthesizerModel,
+) -> Synthesizer:
+    """Return what stands behind ``model``; nothing is asked of it yet."""
+    simulator = SimulatorPool(workers, gather_s=GATHER_S)
+    match model:
+        case PolicyModel():
+            from coevolve.engine.generator import TransformersGenerator
+            from coevolve.tiny.synthesizer import PolicySynthesizer
+
+            folder = model_folder(config.policy.model)
+            return PolicySynthesizer(
+                model,
+                generator=TransformersGenerator(
+                    folder,
+                    run_dir,
+                    max_concurrent=SYNTHESES,
+                    max_length=config.rollout.max_tokens,
+                ),
+                simulator=simulator,
+                renderer=TinyRenderer.load(folder),
+                reader=reader,
+            )
+        case EndpointModel():
+            from coevolve.synthesis.endpoint import EndpointSynthesizer
+
+            return EndpointSynthesizer(model, simulator=simulator)
+
+
+def validator(site: Site, workers: Sequence[SimulatorWorker]) -> Validator:
+    """Return the part that judges candidates."""
+    return Validator(
+        site.config,
+        store=site.store,
+        reader=site.reader,
+        simulator=SimulatorPool(workers, gather_s=GATHER_S),
+        held_out=task_source(site.config).held_out(),
+        judge=_judge(site),
+    )
+
+
+def _judge(site: Site) -> Judge:
+    """Return who is asked for a second opinion; its calls are on the run's account."""
+    model = site.config.synthesizer.model
+    if not (site.config.validator.judge and isinstance(model, EndpointModel)):
+        return NoJudge()
+    from coevolve.synthesis.judge import Account, EndpointJudge
+
+    ledger = Ledger(site.config.synthesizer, site.reader)
+    mailbox = Mailbox(
+        site.store, consumer="judge", topics=(), member="judge", lease_s=site.config.store.lease_s
+    )
+
+    async def account_of(candidate: Candidate) -> Account:
+        found = await site.reader.find(SIGNALS_BY_ID, candidate.signal_id, limit=1)
+        kind = decode_as(found[0], Signal).kind
+        calls = JournalCallLog(
+            candidate.signal_id,
+            kind,
+            model.model,
+            ledger=ledger,
+            reader=site.reader,
+            append=mailbox.append,
+        )
+        return Account(calls=calls, kind=kind)
+
+    return EndpointJudge(model, account_of=account_of)
 
 
 def learner(site: Site) -> "Learner":

@@ -16,6 +16,7 @@ import yaml
 
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
+from protocols.synthesizers import PolicyModel
 
 
 class _Loader(yaml.SafeLoader):
@@ -68,6 +69,7 @@ def conflicts(config: RunConfig) -> list[str]:
     learner, tasks, rollout = config.learner, config.tasks, config.rollout
     most = most_groups_in_flight(config)
     rules = (
+        *_evolution_rules(config),
         (
             tasks.in_flight_groups and tasks.in_flight_groups < learner.groups_per_step,
             f"$.tasks.in_flight_groups: {tasks.in_flight_groups} groups in flight can never fill a "
@@ -96,6 +98,43 @@ def conflicts(config: RunConfig) -> list[str]:
         ),
     )
     return [fault for broken, fault in rules if broken]
+
+
+def synthesizes(config: RunConfig) -> bool:
+    """Return whether the run's arm makes tasks of its own."""
+    return config.arm in ("full", "random", "placebo")
+
+
+def _evolution_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
+    signals = config.signals
+    return (
+        (
+            signals.boundary_low >= signals.boundary_high,
+            f"$.signals.boundary_low: {signals.boundary_low} leaves no room below "
+            f"signals.boundary_high = {signals.boundary_high}; no task could ever be at the "
+            "boundary",
+        ),
+        (
+            "worst_state" in signals.kinds,
+            f"$.signals.kinds: worst_state needs tasks that are graded by coverage, found domain "
+            f"{config.domain}; leave it out",
+        ),
+        (
+            synthesizes(config) and not signals.kinds,
+            f"$.signals.kinds: arm {config.arm} needs at least one kind of signal, found none; "
+            "name one, or choose arm static",
+        ),
+        (
+            config.evolve_every > 0 and not synthesizes(config),
+            f"$.evolve_every: {config.evolve_every} needs an arm that synthesizes tasks, found arm "
+            f"{config.arm}; choose full, random or placebo, or leave it 0",
+        ),
+        (
+            config.validator.judge and isinstance(config.synthesizer.model, PolicyModel),
+            "$.validator.judge: needs a synthesizer.model of kind endpoint, found kind policy, "
+            "which cannot judge; leave it false",
+        ),
+    )
 
 
 def most_groups_in_flight(config: RunConfig) -> int:
@@ -176,6 +215,8 @@ def _check(kind: type[msgspec.Struct], tree: Any, path: str, faults: list[str]) 
 def _check_value(kind: Any, value: Any, path: str, faults: list[str]) -> None:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         _check(kind, value, path, faults)
+    elif alternatives := _alternatives(kind):
+        _check_alternative(alternatives, value, path, faults)
     elif isinstance(value, float) and not math.isfinite(value):
         faults.append(f"{path}: needs a finite number, found {value!r}")
     else:
@@ -185,3 +226,30 @@ def _check_value(kind: Any, value: Any, path: str, faults: list[str]) -> None:
             choices = ", ".join(get_args(kind)) if get_origin(kind) is Literal else ""
             needed = f"needs one of {choices}" if choices else f"{error}"
             faults.append(f"{path}: {needed}, found {value!r}")
+
+
+def _alternatives(kind: Any) -> Mapping[str, type[msgspec.Struct]]:
+    """Return the structs that a section may be, by the value of its ``kind``; empty for others."""
+    members = get_args(kind)
+    if not members or not all(_is_struct(member) for member in members):
+        return {}
+    return {member.__struct_config__.tag: member for member in members}
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _check_alternative(
+    alternatives: Mapping[str, type[msgspec.Struct]], value: Any, path: str, faults: list[str]
+) -> None:
+    if not isinstance(value, Mapping):
+        faults.append(f"{path}: needs a section of settings, found {value!r}")
+        return
+    section = dict(cast("Mapping[Any, Any]", value))
+    chosen = section.pop("kind", None)
+    if chosen not in alternatives:
+        found = "nothing" if chosen is None else repr(chosen)
+        faults.append(f"{path}.kind: needs one of {', '.join(alternatives)}, found {found}")
+        return
+    _check(alternatives[chosen], section, path, faults)

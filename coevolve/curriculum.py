@@ -1,30 +1,56 @@
 """The curriculum: decides which task is attempted next, and how much may be in flight.
 
-Back-pressure: groups that were requested and are not consumed (trained on or discarded) never
-exceed `coevolve.config.most_groups_in_flight`, so no group grows too old while it waits its turn.
-The n-th group is a function of the run's seed and n alone: a curriculum that is killed goes on with
-the group that it would have asked for.
+Promises:
+
+- Every group is asked for once, and its number follows on the last one's. What may be asked for is
+  `coevolve.schedule.Schedule`'s to say: never more than staleness allows, nothing while the run is
+  paused.
+- The tasks: a fresh one for every group in the arm ``uniform``, one of the seed tasks in
+  ``static``, else a draw from `coevolve.pool.Pool`. The n-th group's seeds are a function of the
+  run's seed and n alone.
+- All state is a fold of the journal up to a sequence, made by the same code after a start and after
+  each delivery. A curriculum that is killed goes on with the group that it would have asked for.
+
+Only what can call for further groups is delivered; visits, signals and verdicts, which are many,
+are read when a group is to be chosen. They wake the curriculum only where a cycle is to settle.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import numpy as np
+import structlog
 
-from coevolve.config import most_groups_in_flight
-from coevolve.journal.codec import decode_as
-from coevolve.journal.mailbox import Mailbox
+from coevolve import pool, schedule
+from coevolve.config import synthesizes
+from coevolve.journal.fold import fold
+from coevolve.journal.mailbox import Delivery, Mailbox
+from coevolve.pool import Pool
 from coevolve.run.standing import Standing
 from coevolve.run.stopping import unless_stopped
+from coevolve.schedule import Schedule
 from protocols.config import RunConfig
-from protocols.control import PartStatus, RunResumed, RunStarted
+from protocols.control import PartStatus, RunStarted
 from protocols.interfaces import Reader, Store, TaskSource
 from protocols.journal import Message
-from protocols.learning import GroupDiscarded, StepReport
 from protocols.rollouts import RolloutRequest
 
 TAKE_WAIT_S = 30.0
 TAKE_LIMIT = 256
+
+CALLS_FOR_GROUPS = (
+    "run_started",
+    "run_resumed",
+    "step_report",
+    "group_discarded",
+    "run_paused",
+    "run_continued",
+)
+
+_DRAW_STREAM = 101
+
+log = structlog.get_logger()
 
 
 class Curriculum:
@@ -34,97 +60,159 @@ class Curriculum:
         self, config: RunConfig, *, store: Store, reader: Reader, source: TaskSource
     ) -> None:
         self._config = config
+        self._store = store
         self._reader = reader
         self._source = source
-        self._room = config.tasks.in_flight_groups or most_groups_in_flight(config)
-        self._mailbox = Mailbox(
-            store,
-            consumer="curriculum",
-            topics=("run_started", "run_resumed", "step_report", "group_discarded"),
-            member="curriculum",
-            lease_s=config.store.lease_s,
-        )
         self._standing = Standing("curriculum")
         self._stopping = asyncio.Event()
-        self._issued = 0
-        self._consumed = 0
-        self._steps = 0
+        self._schedule = Schedule(config)
 
     async def run(self) -> None:
-        """Keep the rollout actors in work until stopped."""
-        await self._rebuild()
-        await unless_stopped(self._stopping, self._react())
+        """Keep the rollout actors in work until stopped.
+
+        Each call starts from what the journal says, so it may be repeated after an error.
+        """
+        session = _Session(
+            self._config,
+            store=self._store,
+            reader=self._reader,
+            source=self._source,
+            standing=self._standing,
+        )
+        self._schedule = session.schedule
+        await unless_stopped(self._stopping, session.react())
 
     async def stop(self) -> None:
         """Ask for no further rollouts and make ``run`` return."""
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Say what the part is doing."""
-        return self._standing.report(self._issued - self._consumed)
+        """Say what the part is doing; its mailbox is the groups in flight."""
+        return self._standing.report(self._schedule.issued - self._schedule.consumed)
 
-    async def _react(self) -> None:
-        while True:
-            self._standing.waits_for(
-                f"the learner to consume groups ({self._issued - self._consumed} of {self._room} "
-                "in flight)"
-            )
-            deliveries = await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
-            if not deliveries:
-                continue
-            outputs = [output for each in deliveries for output in self._take_in(each.message)]
-            issued = self._issued
-            while issued < self._may_issue():
-                outputs.extend(self._group(issued))
-                issued += 1
-            await self._mailbox.complete([each.sequence for each in deliveries], outputs)
-            self._issued = issued
-            self._standing.done += len(deliveries)
 
-    def _take_in(self, message: Message) -> Sequence[Message]:
-        """Count what a record says; return what it calls for besides further groups."""
-        match message:
-            case RunStarted():
-                return self._source.pool()
-            case RunResumed():
-                return ()
-            case StepReport(step=step, groups_consumed=consumed):
-                self._consumed = max(self._consumed, consumed)
-                self._steps = max(self._steps, step)
-                return ()
-            case GroupDiscarded(groups_consumed=consumed):
-                self._consumed = max(self._consumed, consumed)
-                return ()
-            case other:
-                raise TypeError(f"the curriculum does not take {type(other).__name__}")
+class _Session:
+    """The curriculum between a start and an end of its work."""
 
-    async def _rebuild(self) -> None:
-        """Count from the journal what was asked for and what is consumed."""
-        request = await self._reader.last("rollout_request")
-        step = await self._reader.last("step_report")
-        discarded = await self._reader.last("group_discarded")
-        self._issued = decode_as(request, RolloutRequest).group + 1 if request else 0
-        report = decode_as(step, StepReport) if step else None
-        self._steps = report.step if report else 0
-        self._consumed = max(
-            report.groups_consumed if report else 0,
-            decode_as(discarded, GroupDiscarded).groups_consumed if discarded else 0,
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        store: Store,
+        reader: Reader,
+        source: TaskSource,
+        standing: Standing,
+    ) -> None:
+        self.schedule = Schedule(config)
+        self._pool = Pool(config) if synthesizes(config) else None
+        self._config = config
+        self._store = store
+        self._reader = reader
+        self._source = source
+        self._standing = standing
+        self._mailbox = Mailbox(
+            store,
+            consumer="curriculum",
+            topics=CALLS_FOR_GROUPS,
+            member="curriculum",
+            lease_s=config.store.lease_s,
         )
+        topics = {*schedule.TOPICS}
+        if self._pool is not None:
+            topics.update(pool.TOPICS)
+        if config.evolve_every:
+            topics.update(schedule.CYCLE_TOPICS)
+        self._topics = tuple(sorted(topics))
+        self._read_through = 0
+        self._over_since: float | None = None
 
-    def _may_issue(self) -> int:
-        """Return how many groups may have been asked for by now.
+    async def react(self) -> None:
+        """Ask for groups as often as further ones may be asked for.
 
-        Bounded by what may be in flight, and by what the configured steps can still use: their
-        batches, and one more for each group that was discarded.
+        The seat is taken before the journal is read: from then on no predecessor can ask for a
+        group that was not seen.
         """
-        per_step = self._config.learner.groups_per_step
-        discarded = self._consumed - self._steps * per_step
-        needed = self._config.learner.steps * per_step + discarded
-        return min(self._consumed + self._room, needed)
+        deliveries = await self._mailbox.take(TAKE_LIMIT, 0.0)
+        while True:
+            await self._answer(deliveries)
+            self._say_what_is_awaited()
+            deliveries = await self._further()
+
+    async def _answer(self, deliveries: Sequence[Delivery]) -> None:
+        """Finish ``deliveries``, together with the groups that may be asked for by now."""
+        self._read_through = await fold(
+            self._reader, self._topics, self._note, after=self._read_through
+        )
+        outputs: list[Message] = []
+        if any(isinstance(delivery.message, RunStarted) for delivery in deliveries):
+            outputs.extend(self._source.pool())
+            for task in outputs:
+                self._note(task)
+        go_on = self._may_go_on()
+        if go_on and self._pool is not None:
+            self._pool.join()
+        while self.schedule.issued < self.schedule.may_be_issued(go_on=go_on):
+            group = self._group(self.schedule.issued)
+            for message in group:
+                self._note(message)
+            outputs.extend(group)
+        if deliveries or outputs:
+            await self._mailbox.complete([each.sequence for each in deliveries], outputs)
+        self._standing.done += len(deliveries)
+
+    def _note(self, message: Message) -> None:
+        self.schedule.fold(message)
+        if self._pool is not None:
+            self._pool.fold(message)
+
+    def _may_go_on(self) -> bool:
+        """Return whether the next cycle may begin; where there are none, it makes no difference."""
+        if not self.schedule.is_cycle_over or self.schedule.is_paused:
+            self._over_since = None
+            return False
+        if self._over_since is None:
+            self._over_since = time.monotonic()
+        if self.schedule.is_settled:
+            return True
+        if self._left_s() > 0:
+            return False
+        log.warning(
+            "training goes on without tasks that are still being made",
+            step=self.schedule.steps,
+            waited_s=self._config.evolve_wait_s,
+            open=self.schedule.open_work(),
+        )
+        return True
+
+    def _left_s(self) -> float:
+        """Return how long training still waits for a cycle to settle, from when it was seen."""
+        since = time.monotonic() if self._over_since is None else self._over_since
+        return since + self._config.evolve_wait_s - time.monotonic()
+
+    async def _further(self) -> Sequence[Delivery]:
+        """Return the next deliveries; also none, where there is reason to look again."""
+        if self._over_since is None or not self.schedule.is_cycle_over:
+            return await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
+        wait_s = min(TAKE_WAIT_S, max(0.0, self._left_s()))
+        await self._store.wait(self._topics, self._read_through, wait_s)
+        return await self._mailbox.take(TAKE_LIMIT, 0.0)
+
+    def _say_what_is_awaited(self) -> None:
+        counts = self.schedule
+        flying = f"{counts.issued - counts.consumed} of {counts.room} in flight"
+        if counts.is_paused:
+            self._standing.waits_for(f"the pause to end ({flying})")
+        elif counts.is_cycle_over:
+            self._standing.waits_for(
+                f"what the steps up to {counts.steps} set in motion: {counts.open_work()}"
+            )
+        else:
+            self._standing.waits_for(f"the learner to consume groups ({flying})")
 
     def _group(self, number: int) -> Sequence[Message]:
+        """Return the requests of a group, behind its task where that is new to the journal."""
         rng = np.random.default_rng([self._config.seed, number])
-        task, is_new = self._source.draw(number)
+        task_id, news = self._task(number)
         size = self._config.rollout.group_size
         requests = [
             RolloutRequest(
@@ -132,11 +220,18 @@ class Curriculum:
                 group=number,
                 index=index,
                 group_size=size,
-                task_id=task.task_id,
-                purpose="train",
+                task_id=task_id,
                 seed=int(seed),
-                policy_version_at_least=self._steps,
+                policy_version_at_least=self.schedule.steps,
             )
             for index, seed in enumerate(rng.integers(0, 2**31, size))
         ]
-        return [task, *requests] if is_new else requests
+        return [*news, *requests]
+
+    def _task(self, number: int) -> tuple[str, Sequence[Message]]:
+        """Return the id of a group's task, and the task itself where it is new to the journal."""
+        if self._pool is not None:
+            rng = np.random.default_rng((self._config.seed, _DRAW_STREAM, number))
+            return self._pool.draw(rng), ()
+        task, is_new = self._source.draw(number)
+        return task.task_id, (task,) if is_new else ()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from coevolve.journal.mailbox import Mailbox
-from coevolve.rollout import roll_out
+from coevolve.rollout import Arena
 from coevolve.run.standing import Standing
 from coevolve.run.stopping import unless_stopped
 from protocols.config import RunConfig
@@ -17,10 +17,13 @@ from protocols.control import PartStatus
 from protocols.errors import SimulatorError
 from protocols.interfaces import Generator, Renderer, Simulator, Store
 from protocols.learning import Evaluation, PolicyVersion, TaskScore
-from protocols.rollouts import RolloutRequest
 from protocols.tasks import Task
 
 TAKE_WAIT_S = 30.0
+TAKE_LIMIT = 64
+
+REST_S = 1.0
+"""Between takes: most versions are not scored, so several are passed over with one call."""
 
 
 class Evaluator:
@@ -38,8 +41,13 @@ class Evaluator:
     ) -> None:
         self._config = config
         self._generator = generator
-        self._simulator = simulator
-        self._renderer = renderer
+        self._arena = Arena(
+            generator=generator,
+            simulator=simulator,
+            renderer=renderer,
+            limits=config.rollout,
+            temperature=0.0,
+        )
         self._held_out = held_out
         self._mailbox = Mailbox(
             store,
@@ -58,12 +66,19 @@ class Evaluator:
     async def _score_versions(self) -> None:
         while True:
             self._standing.waits_for("a policy version to score")
-            for delivery in await self._mailbox.take(1, TAKE_WAIT_S):
+            passed_over: list[int] = []
+            for delivery in await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S):
                 version = delivery.message
                 assert isinstance(version, PolicyVersion)
-                outputs = (await self.score(version),) if version.kept else ()
-                await self._mailbox.complete((delivery.sequence,), outputs)
-                self._standing.done += len(outputs)
+                if version.kept:
+                    score = await self.score(version)
+                    await self._mailbox.complete((delivery.sequence,), (score,))
+                    self._standing.done += 1
+                else:
+                    passed_over.append(delivery.sequence)
+            if passed_over:
+                await self._mailbox.complete(passed_over)
+            await asyncio.sleep(REST_S)
 
     async def stop(self) -> None:
         """Drop the evaluation in hand (its version stays open) and make ``run`` return."""
@@ -96,35 +111,17 @@ class Evaluator:
     async def _score(
         self, number: int, task: Task, version: PolicyVersion, gate: asyncio.Semaphore
     ) -> TaskScore | None:
-        request = RolloutRequest(
-            group_id=f"evaluation-{version.version}-{number}",
-            group=number,
-            index=0,
-            group_size=1,
-            task_id=task.task_id,
-            purpose="probe",
-            seed=0,
-            policy_version_at_least=version.version,
-        )
         async with gate:
             for attempt in range(self._config.rollout.tries):
+                session = f"evaluation-{version.version}-{number}/{attempt}"
                 try:
-                    rollout = await roll_out(
-                        request,
-                        task,
-                        f"{request.group_id}/{attempt}",
-                        temperature=0.0,
-                        generator=self._generator,
-                        simulator=self._simulator,
-                        renderer=self._renderer,
-                        limits=self._config.rollout,
-                    )
+                    played = await self._arena.play(task.body, session, seed=0)
                 except SimulatorError as error:
                     self._standing.last_error = str(error)
                     continue
                 return TaskScore(
                     task_id=task.task_id,
-                    turns_passed=rollout.turns_passed,
-                    turns_total=rollout.turns_total,
+                    turns_passed=played.turns_passed,
+                    turns_total=played.turns_total,
                 )
         return None

@@ -28,12 +28,19 @@ from actors.evaluator import EvaluatorActor
 from actors.learner import LearnerActor
 from actors.part import RemotePart
 from actors.rollout import RolloutActor
+from actors.signals import SignalsActor
 from actors.simulator import RemoteSimulatorWorker, SimulatorActor
 from actors.store import STORE_NAME, RemoteStore, StoreActor
+from actors.synthesizer import SynthesizerActor
+from actors.validator import ValidatorActor
 from coevolve import assembly
-from coevolve.config import load_config
+from coevolve.config import load_config, synthesizes
+from coevolve.journal.fold import fold
+from coevolve.report.writing import report
 from coevolve.run import directory as run_directory
 from coevolve.run import logs
+from coevolve.run.costs import TOPICS as COSTLY
+from coevolve.run.costs import Costs
 from coevolve.run.directory import RunDirectory
 from coevolve.run.display import Display, open_display, print_summary
 from coevolve.run.drive import Run
@@ -121,14 +128,20 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
             await run.drive(stop)
     finally:
         display.close()
+    reader = assembly.reader(directory.path)
+    costs = Costs()
+    await fold(reader, COSTLY, costs.fold)
     print_summary(
         console,
         config,
         run.progress,
+        costs,
         first_rollout_s=run.first_rollout_s,
         training_s=run.training_s,
         shares=run.shares,
     )
+    await report(directory, directory.report)
+    console.print(f"report: {directory.report}")
     if not run.finished:
         console.print(f"stopped; go on with --resume and the same run file ({directory.path})")
 
@@ -179,33 +192,55 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
     }
     workers = [RemoteSimulatorWorker(actor) for actor in simulators.values()]
     await store.statistics()
-    curriculum = CurriculumActor.options(name="curriculum").remote(
-        "curriculum", config, run_dir, store
-    )
-    rollouts = {
-        f"rollout-{n}": RolloutActor.options(name=f"rollout-{n}").remote(
-            f"rollout-{n}", config, run_dir, store, workers
+    # What loads a model takes longest to start, so it starts first.
+    sampling = [
+        RemotePart(
+            name := f"rollout-{n}",
+            RolloutActor.options(name=name).remote(name, config, run_dir, store, workers),
         )
         for n in range(config.rollout.actors)
-    }
-    learner = LearnerActor.options(name="learner").remote("learner", config, run_dir, store)
-    evaluator = EvaluatorActor.options(name="evaluator").remote(
-        "evaluator", config, run_dir, store, workers
+    ]
+    learner = RemotePart(
+        "learner", LearnerActor.options(name="learner").remote("learner", config, run_dir, store)
     )
-    learning = [RemotePart("learner", learner), RemotePart("evaluator", evaluator)]
-    sampling = [RemotePart(name, actor) for name, actor in rollouts.items()]
+    evaluator = RemotePart(
+        "evaluator",
+        EvaluatorActor.options(name="evaluator").remote(
+            "evaluator", config, run_dir, store, workers
+        ),
+    )
+    evolving = _evolving(config, run_dir, store, workers) if synthesizes(config) else []
+    signals = RemotePart(
+        "signals", SignalsActor.options(name="signals").remote("signals", config, run_dir, store)
+    )
+    curriculum = RemotePart(
+        "curriculum",
+        CurriculumActor.options(name="curriculum").remote("curriculum", config, run_dir, store),
+    )
     return Run(
         config,
         directory,
         store=store,
         reader=assembly.reader(directory.path),
-        parts=[RemotePart("curriculum", curriculum), *sampling, *learning],
-        models=[*sampling, *learning],
+        parts=[curriculum, signals, *evolving, *sampling, learner, evaluator],
+        models=[*evolving[:1], *sampling, learner, evaluator],
         simulators=[RemotePart(name, actor) for name, actor in simulators.items()],
+        store_part=RemotePart(STORE_NAME, store_actor),
         labels=assembly.labels(config),
         display=display,
         started=STARTED,
     )
+
+
+def _evolving(
+    config: RunConfig, run_dir: str, store: RemoteStore, workers: list[RemoteSimulatorWorker]
+) -> list[RemotePart]:
+    """Start what makes and judges tasks; the synthesizer comes first."""
+    kinds = {"synthesizer": SynthesizerActor, "validator": ValidatorActor}
+    return [
+        RemotePart(name, kind.options(name=name).remote(name, config, run_dir, store, workers))
+        for name, kind in kinds.items()
+    ]
 
 
 if __name__ == "__main__":

@@ -7,17 +7,88 @@ at the first turn that fails, since it cannot succeed any more.
 
 import time
 from collections.abc import Iterable
-from typing import Literal
+from dataclasses import dataclass
 
 from protocols import columns
 from protocols.config import RolloutConfig
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator, Renderer, Simulator
-from protocols.rollouts import Action, Rollout, RolloutRequest, Tokens
+from protocols.rollouts import Action, Ending, Rollout, RolloutRequest, Tokens
 from protocols.simulation import Failed
-from protocols.tasks import Task
+from protocols.tasks import TaskBody
 
-Ending = Literal["finished", "wrong", "malformed", "too_long", "too_many_calls"]
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """A conversation that came to its end."""
+
+    tokens: Tokens
+    actions: tuple[Action, ...]
+    turns_passed: int
+    turns_total: int
+    ended: Ending
+    versions: tuple[int, ...]
+    """The policy version of each sampled token, at least one."""
+
+    wall_s: float
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether every turn passed."""
+        return self.turns_passed == self.turns_total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arena:
+    """Where conversations take place: an engine, the simulators, and the limits of both."""
+
+    generator: Generator
+    simulator: Simulator
+    renderer: Renderer
+    limits: RolloutConfig
+    temperature: float
+    """0 is greedy."""
+
+    async def play(self, body: TaskBody, session: str, *, seed: int) -> Played:
+        """Attempt a task once. ``session`` names it in the simulator and in the engine's cache.
+
+        Raises:
+            SimulatorError: A simulator broke; nothing is known about the policy.
+            GeneratorError: The engine broke; likewise.
+        """
+        started = time.monotonic()
+        conversation = _Conversation(self, body, session, seed)
+        ended = await conversation.hold()
+        return Played(
+            tokens=conversation.transcript.tokens(),
+            actions=tuple(conversation.actions),
+            turns_passed=conversation.turns_passed,
+            turns_total=len(body.turns),
+            ended=ended,
+            versions=tuple(conversation.transcript.sampled_versions()),
+            wall_s=time.monotonic() - started,
+        )
+
+
+def rollout_of(request: RolloutRequest, played: Played) -> Rollout:
+    """Return what is recorded of a conversation: reward 1 for success, else 0."""
+    return Rollout(
+        group_id=request.group_id,
+        group=request.group,
+        index=request.index,
+        group_size=request.group_size,
+        task_id=request.task_id,
+        seed=request.seed,
+        tokens=played.tokens,
+        actions=played.actions,
+        turns_passed=played.turns_passed,
+        turns_total=played.turns_total,
+        reward=float(played.succeeded),
+        version_min=min(played.versions),
+        version_max=max(played.versions),
+        ended=played.ended,
+        wall_s=played.wall_s,
+    )
 
 
 class Transcript:
@@ -58,144 +129,74 @@ class Transcript:
         return [version for version in self._versions if version >= 0]
 
 
-class Conversation:
-    """A rollout in progress. ``session`` names it in the simulator and in the engine's cache."""
+class _Conversation:
+    """A conversation in progress."""
 
-    def __init__(
-        self,
-        task: Task,
-        session: str,
-        *,
-        seed: int,
-        temperature: float,
-        generator: Generator,
-        simulator: Simulator,
-        renderer: Renderer,
-        limits: RolloutConfig,
-    ) -> None:
-        self._task = task
+    def __init__(self, arena: Arena, body: TaskBody, session: str, seed: int) -> None:
+        self._arena = arena
+        self._body = body
         self._session = session
         self._seed = seed
-        self._temperature = temperature
-        self._generator = generator
-        self._simulator = simulator
-        self._renderer = renderer
-        self._limits = limits
         self.transcript = Transcript()
         self.actions: list[Action] = []
         self.turns_passed = 0
 
     async def hold(self) -> Ending:
-        """Carry the conversation to its end and say how it ended.
-
-        Raises:
-            SimulatorError: A simulator broke.
-            GeneratorError: The engine broke.
-        """
-        turns = self._task.body.turns
-        await self._simulator.reset(self._session, self._task.body)
-        self.transcript.feed(self._renderer.opening(self._task.body))
+        """Carry the conversation to its end and say how it ended."""
+        arena, turns = self._arena, self._body.turns
+        await arena.simulator.reset(self._session, self._body)
+        self.transcript.feed(arena.renderer.opening(self._body))
         try:
             for turn in range(len(turns)):
                 if turn > 0:
-                    self.transcript.feed(self._renderer.instruction(turns[turn].instruction))
+                    self.transcript.feed(arena.renderer.instruction(turns[turn].instruction))
                 ending = await self._take_turn(turn)
                 if ending != "finished":
                     return ending
-                if isinstance(await self._simulator.grade(self._session), Failed):
+                if isinstance(await arena.simulator.grade(self._session), Failed):
                     return "wrong"
                 self.turns_passed += 1
             return "finished"
         finally:
-            await self._generator.release(self._session)
-            await self._simulator.release(self._session)
+            await arena.generator.release(self._session)
+            await arena.simulator.release(self._session)
 
     async def _take_turn(self, turn: int) -> Ending:
-        for calls in range(self._limits.max_calls_per_turn + 1):
-            room = self._limits.max_tokens - len(self.transcript.token_ids)
+        arena, limits = self._arena, self._arena.limits
+        for calls in range(limits.max_calls_per_turn + 1):
+            room = limits.max_tokens - len(self.transcript.token_ids)
             if room < 1:
                 return "too_long"
-            generation = await self._generate(min(room, self._limits.max_call_tokens))
+            generation = await self._generate(min(room, limits.max_call_tokens))
             if not generation.stopped:
                 return "too_long"
             try:
-                call = self._renderer.parse(generation.token_ids)
+                call = arena.renderer.parse(generation.token_ids)
             except ValueError:
                 return "malformed"
             if call is None:
                 return "finished"
-            if calls == self._limits.max_calls_per_turn:
+            if calls == limits.max_calls_per_turn:
                 break
-            observed = await self._simulator.act(self._session, call)
+            observed = await arena.simulator.act(self._session, call)
             self.actions.append(
                 Action(turn=turn, text=call, result=observed.result, failed=observed.failed)
             )
-            self.transcript.feed(self._renderer.observation(observed.result))
+            self.transcript.feed(arena.renderer.observation(observed.result))
         return "too_many_calls"
 
     async def _generate(self, max_tokens: int) -> Generation:
         position = len(self.transcript.token_ids)
-        generation = await self._generator.generate(
+        generation = await self._arena.generator.generate(
             GenerationRequest(
                 conversation_id=self._session,
                 prompt_ids=tuple(self.transcript.token_ids),
                 max_tokens=max_tokens,
-                stop_ids=self._renderer.stop_ids,
-                temperature=self._temperature,
+                stop_ids=self._arena.renderer.stop_ids,
+                temperature=self._arena.temperature,
                 # Each turn's draws differ, and depend on nothing but the request and the position.
                 seed=self._seed * 1_000_003 + position,
             )
         )
         self.transcript.add(generation)
         return generation
-
-
-async def roll_out(
-    request: RolloutRequest,
-    task: Task,
-    session: str,
-    *,
-    temperature: float,
-    generator: Generator,
-    simulator: Simulator,
-    renderer: Renderer,
-    limits: RolloutConfig,
-) -> Rollout:
-    """Attempt ``task`` once and return the graded rollout; reward 1 for success, else 0.
-
-    Raises:
-        SimulatorError: A simulator broke; nothing is known about the policy.
-        GeneratorError: The engine broke; likewise.
-    """
-    started = time.monotonic()
-    conversation = Conversation(
-        task,
-        session,
-        seed=request.seed,
-        temperature=temperature,
-        generator=generator,
-        simulator=simulator,
-        renderer=renderer,
-        limits=limits,
-    )
-    ending = await conversation.hold()
-    versions = conversation.transcript.sampled_versions()
-    turns_total = len(task.body.turns)
-    return Rollout(
-        group_id=request.group_id,
-        group=request.group,
-        index=request.index,
-        group_size=request.group_size,
-        task_id=request.task_id,
-        purpose=request.purpose,
-        seed=request.seed,
-        tokens=conversation.transcript.tokens(),
-        actions=tuple(conversation.actions),
-        turns_passed=conversation.turns_passed,
-        turns_total=turns_total,
-        reward=float(conversation.turns_passed == turns_total),
-        version_min=min(versions),
-        version_max=max(versions),
-        ended=ending,
-        wall_s=time.monotonic() - started,
-    )

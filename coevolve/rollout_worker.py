@@ -3,6 +3,9 @@
 Promises: a request is finished in the same transaction that adds its rollout, so each is answered
 exactly once whatever is killed; a machine's failure is tried again and then becomes a void rollout,
 never a reward; new weights are picked up between two tokens without draining anything.
+
+A candidate's probes are conversations like all others, in the same batches; only their count comes
+back, so nobody can train on them.
 """
 
 import asyncio
@@ -12,16 +15,18 @@ import structlog
 
 from coevolve.journal.codec import decode_as
 from coevolve.journal.mailbox import Delivery, Mailbox
-from coevolve.rollout import roll_out
+from coevolve.rollout import Arena, Played, rollout_of
 from coevolve.run.standing import Standing
 from coevolve.run.stopping import unless_stopped
 from coevolve.tasks import TaskShelf
 from protocols.config import RolloutConfig
 from protocols.control import PartStatus
 from protocols.errors import LeaseLostError, SimulatorError
+from protocols.evolution import ProbeReport, ProbeRequest
 from protocols.interfaces import Generator, Reader, Renderer, Simulator, Store
 from protocols.learning import PolicyVersion
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
+from protocols.tasks import TaskBody
 
 VERSION_WAIT_S = 30.0
 TAKE_WAIT_S = 30.0
@@ -29,7 +34,7 @@ TAKE_WAIT_S = 30.0
 RETRY_PAUSE_S = 0.5
 """Before the second attempt, twice as long before each further one: workers restart in seconds."""
 
-GATHER_S = 0.1
+GATHER_S = 0.15
 """How long a finished rollout waits for others, so that one write carries several."""
 
 log = structlog.get_logger()
@@ -54,13 +59,18 @@ class RolloutWorker:
         self._store = store
         self._reader = reader
         self._generator = generator
-        self._simulator = simulator
-        self._renderer = renderer
+        self._arena = Arena(
+            generator=generator,
+            simulator=simulator,
+            renderer=renderer,
+            limits=config,
+            temperature=config.temperature,
+        )
         self._tasks = TaskShelf(reader)
         self._mailbox = Mailbox(
             store,
             consumer="rollout",
-            topics=("rollout_request",),
+            topics=("rollout_request", "probe_request"),
             member=name,
             lease_s=lease_s,
             gather_s=GATHER_S,
@@ -108,60 +118,101 @@ class RolloutWorker:
             while ready and len(self._live) < self._config.concurrent:
                 task = group.create_task(self._answer(ready.popleft()))
                 self._live.add(task)
-                task.add_done_callback(self._live.discard)
+                task.add_done_callback(self._ended)
             if ready:
                 self._standing.waits_for(f"{len(self._live)} conversations to end")
                 await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
                 continue
-            if self._live:
-                self._standing.waits_for(f"{len(self._live)} conversations, or more requests")
-            else:
-                self._standing.waits_for("rollout requests from the curriculum")
+            self._tell()
             # What is taken ahead saves a call of the store for every conversation that ends.
             ready.extend(await self._mailbox.take(self._config.concurrent, TAKE_WAIT_S))
 
+    def _ended(self, conversation: asyncio.Task[None]) -> None:
+        self._live.discard(conversation)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Note what is waited for, which a conversation that ends changes."""
+        if self._live:
+            self._standing.waits_for(f"{len(self._live)} conversations, or more requests")
+        else:
+            self._standing.waits_for("rollout requests from the curriculum")
+
     async def _answer(self, delivery: Delivery) -> None:
-        request = delivery.message
-        assert isinstance(request, RolloutRequest)
-        outcome = await self._attempt(request)
+        match delivery.message:
+            case RolloutRequest() as request:
+                outcome = await self._roll_out(request)
+            case ProbeRequest() as request:
+                outcome = await self._probe(request)
+            case other:
+                raise TypeError(f"the rollout part does not take {type(other).__name__}")
         try:
             await self._mailbox.complete((delivery.sequence,), (outcome,))
             self._standing.done += 1
         except LeaseLostError as error:
             # Another rollout actor took the request over while the store was away.
-            log.warning("rollout_dropped", group=request.group_id, reason=str(error))
+            log.warning("rollout_dropped", request=str(delivery.sequence), reason=str(error))
 
-    async def _attempt(self, request: RolloutRequest) -> Rollout | VoidRollout:
+    async def _roll_out(self, request: RolloutRequest) -> Rollout | VoidRollout:
         task = await self._tasks.get(request.task_id)
         await self._version_at_least(request.policy_version_at_least)
-        reason = ""
-        for attempt in range(self._config.tries):
-            try:
-                return await roll_out(
-                    request,
-                    task,
-                    f"{request.group_id}/{request.index}/{attempt}",
-                    temperature=self._config.temperature,
-                    generator=self._generator,
-                    simulator=self._simulator,
-                    renderer=self._renderer,
-                    limits=self._config,
-                )
-            except SimulatorError as error:
-                reason = str(error)
-                self._standing.last_error = reason
-                log.warning("simulator_failed", group=request.group_id, reason=reason)
-                await asyncio.sleep(RETRY_PAUSE_S * 2**attempt)
-        return VoidRollout(
-            group_id=request.group_id,
-            group=request.group,
-            index=request.index,
-            group_size=request.group_size,
-            task_id=request.task_id,
-            purpose=request.purpose,
-            reason=reason,
-            tries=self._config.tries,
+        try:
+            session = f"{request.group_id}/{request.index}"
+            played = await self._played(task.body, session, request.seed)
+        except SimulatorError as error:
+            return VoidRollout(
+                group_id=request.group_id,
+                group=request.group,
+                index=request.index,
+                group_size=request.group_size,
+                task_id=request.task_id,
+                reason=str(error),
+                tries=self._config.tries,
+            )
+        return rollout_of(request, played)
+
+    async def _probe(self, request: ProbeRequest) -> ProbeReport:
+        await self._version_at_least(request.policy_version_at_least)
+        outcomes = await asyncio.gather(
+            *(self._probed(request, index) for index in range(request.rollouts))
         )
+        played = [outcome for outcome in outcomes if outcome is not None]
+        versions = [version for each in played for version in each.versions]
+        return ProbeReport(
+            probe_id=request.probe_id,
+            candidate_id=request.candidate_id,
+            successes=sum(each.succeeded for each in played),
+            rollouts=len(played),
+            void=len(outcomes) - len(played),
+            policy_version=max(versions, default=request.policy_version_at_least),
+            sampled_tokens=len(versions),
+            calls=sum(len(each.actions) for each in played),
+        )
+
+    async def _probed(self, request: ProbeRequest, index: int) -> Played | None:
+        """Return one probe, None where a machine's failure made it void."""
+        try:
+            session = f"{request.probe_id}/{index}"
+            return await self._played(request.body, session, request.seed + index)
+        except SimulatorError:
+            return None
+
+    async def _played(self, body: TaskBody, session: str, seed: int) -> Played:
+        """Hold a conversation; raises SimulatorError after the last of several tries."""
+        attempt = 0
+        while True:
+            try:
+                return await self._arena.play(body, f"{session}/{attempt}", seed=seed)
+            except SimulatorError as error:
+                self._note(session, error)
+                if attempt + 1 >= self._config.tries:
+                    raise
+            await asyncio.sleep(RETRY_PAUSE_S * 2**attempt)
+            attempt += 1
+
+    def _note(self, session: str, error: SimulatorError) -> None:
+        self._standing.last_error = str(error)
+        log.warning("simulator_failed", session=session, reason=str(error))
 
     async def _version_at_least(self, version: int) -> None:
         async with self._loaded:

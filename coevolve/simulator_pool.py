@@ -25,10 +25,11 @@ from protocols.simulation import (
     Grade,
     Observed,
     Passed,
-    Ready,
     Release,
     Reply,
     Reset,
+    Trial,
+    Tried,
     Verdict,
 )
 from protocols.tasks import TaskBody
@@ -41,10 +42,17 @@ MAX_PENALTY = 2**10
 class SimulatorPool:
     """A `protocols.interfaces.Simulator` over a few `SimulatorWorker`s."""
 
-    def __init__(self, workers: Sequence[SimulatorWorker], max_batch: int = MAX_BATCH) -> None:
+    def __init__(
+        self,
+        workers: Sequence[SimulatorWorker],
+        max_batch: int = MAX_BATCH,
+        *,
+        gather_s: float = 0.0,
+    ) -> None:
+        """Share ``workers``. A batch waits ``gather_s`` seconds for further commands."""
         if not workers:
             raise ValueError("a simulator pool needs at least one worker")
-        self._lanes = [_Lane(worker, max_batch) for worker in workers]
+        self._lanes = [_Lane(worker, max_batch, gather_s) for worker in workers]
         self._lane_of: dict[str, _Lane] = {}
 
     async def reset(self, session: str, task: TaskBody) -> None:
@@ -77,13 +85,27 @@ class SimulatorPool:
             self._unpin(session)
             lane.tell(Release(session=session))
 
+    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
+        """Play calls in a world of their own, on whichever worker. Raises SimulatorError."""
+        lane = min(self._lanes, key=_Lane.load)
+        lane.sessions += 1
+        try:
+            reply = await lane.ask(Trial(session=name, task=task, turns=tuple(map(tuple, turns))))
+        finally:
+            lane.sessions -= 1
+        if isinstance(reply, Broken):
+            raise SimulatorError(reply.reason)
+        if not isinstance(reply, Tried):
+            raise _out_of_place(reply)
+        return reply
+
     def _lane(self, session: str) -> "_Lane":
         lane = self._lane_of.get(session)
         if lane is None:
             raise SimulatorError(f"session {session} is not open")
         return lane
 
-    async def _ask(self, lane: "_Lane", command: Act | Grade) -> Ready | Observed | Verdict:
+    async def _ask(self, lane: "_Lane", command: Act | Grade) -> Reply:
         reply = await lane.ask(command)
         if isinstance(reply, Broken):
             self._unpin(command.session)
@@ -99,9 +121,10 @@ class SimulatorPool:
 class _Lane:
     """One worker and the commands on their way to it."""
 
-    def __init__(self, worker: SimulatorWorker, max_batch: int) -> None:
+    def __init__(self, worker: SimulatorWorker, max_batch: int, gather_s: float) -> None:
         self._worker = worker
         self._max_batch = max_batch
+        self._gather_s = gather_s
         self._waiting: list[tuple[Command, asyncio.Future[Reply] | None]] = []
         self._draining: asyncio.Task[None] | None = None
         self._penalty = 0
@@ -115,7 +138,7 @@ class _Lane:
         """Have ``command`` travel ahead of whatever is asked next; nobody waits for its reply."""
         self._waiting.append((command, None))
 
-    async def ask(self, command: Act | Grade) -> Reply:
+    async def ask(self, command: Act | Grade | Trial) -> Reply:
         """Send ``command`` with the next batch and return its reply."""
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, reply))
@@ -126,6 +149,7 @@ class _Lane:
     async def _drain(self) -> None:
         try:
             while any(waiting is not None for _, waiting in self._waiting):
+                await asyncio.sleep(self._gather_s)
                 started = time.monotonic()
                 batch = self._waiting[: self._max_batch]
                 del self._waiting[: self._max_batch]
@@ -161,5 +185,5 @@ class _Lane:
                 waiting.set_result(reply)
 
 
-def _out_of_place(reply: Ready | Observed | Verdict) -> SimulatorError:
+def _out_of_place(reply: Reply) -> SimulatorError:
     return SimulatorError(f"the simulator worker gave an answer out of place: {reply!r}")

@@ -2,31 +2,41 @@
 
 Records of the journal (`protocols.journal.Message`):
 
-| message              | from                  | to                                      |
-|----------------------|-----------------------|-----------------------------------------|
-| `RunStarted`         | launch                | curriculum, whoever attaches            |
-| `RunResumed`         | launch                | whoever attaches                        |
-| `Task`               | curriculum, validator | rollout, learner, evaluator             |
-| `RolloutRequest`     | curriculum, validator | rollout                                 |
-| `Rollout`            | rollout               | learner, signal extractor, validator    |
-| `VoidRollout`        | rollout               | learner, validator                      |
-| `GroupDiscarded`     | learner               | curriculum                              |
-| `StepReport`         | learner               | curriculum, launch, whoever attaches    |
-| `PolicyVersion`      | learner               | rollout, evaluator                      |
-| `Checkpoint`         | learner               | learner (after a restart)               |
-| `Evaluation`         | evaluator             | launch, whoever attaches                |
-| `Signal`             | signal extractor      | synthesizer                             |
-| `Candidate`          | synthesizer           | validator                               |
-| `CandidateVerdict`   | validator             | curriculum, synthesizer                 |
-| `ModelCall`          | synthesizer           | replay of a run without its endpoint    |
-| `SynthesizerSwapped` | attach                | synthesizer                             |
-| `StopRequested`      | attach                | launch                                  |
-| `Stalled`            | launch (watchdog)     | whoever attaches                        |
-| `PartFailed`         | launch                | whoever attaches                        |
-| `RunFinished`        | launch                | whoever attaches                        |
+| message              | from                   | to                                            |
+|----------------------|------------------------|-----------------------------------------------|
+| `RunStarted`         | launch                 | curriculum, whoever attaches                  |
+| `RunResumed`         | launch                 | whoever attaches                              |
+| `Task`               | curriculum, validator  | rollout, learner, synthesizer                 |
+| `RolloutRequest`     | curriculum             | rollout                                       |
+| `Rollout`            | rollout                | learner, signal extractor                     |
+| `VoidRollout`        | rollout                | learner, signal extractor                     |
+| `GroupDiscarded`     | learner                | curriculum                                    |
+| `StepReport`         | learner                | curriculum, launch, whoever attaches          |
+| `PolicyVersion`      | learner                | rollout, evaluator, synthesizer               |
+| `Checkpoint`         | learner                | learner (after a restart)                     |
+| `Evaluation`         | evaluator              | launch, whoever attaches                      |
+| `Visit`              | signal extractor       | curriculum, signal extractor                  |
+| `Signal`             | signal extractor       | synthesizer, curriculum                       |
+| `SignalSettled`      | synthesizer            | curriculum, whoever attaches                  |
+| `Exploration`        | synthesizer            | whoever attaches                              |
+| `Candidate`          | synthesizer            | validator                                     |
+| `CandidateVerdict`   | validator              | curriculum, whoever attaches                  |
+| `ProbeRequest`       | validator              | rollout                                       |
+| `ProbeReport`        | rollout                | validator                                     |
+| `ModelCall`          | synthesizer, validator | both, after a restart or without the endpoint |
+| `SwapRequested`      | attach                 | synthesizer                                   |
+| `SynthesizerSwapped` | synthesizer            | attach, synthesizer (after a restart)         |
+| `SwapRefused`        | synthesizer            | attach                                        |
+| `StopRequested`      | attach                 | launch                                        |
+| `RunPaused`          | attach                 | curriculum, synthesizer, watchdog             |
+| `RunContinued`       | attach                 | curriculum, synthesizer, watchdog             |
+| `Stalled`            | launch (watchdog)      | whoever attaches                              |
+| `PartFailed`         | launch                 | whoever attaches                              |
+| `RunFinished`        | launch                 | whoever attaches                              |
 
 Calls that leave no record: `protocols.simulation` (rollout <-> simulator),
-`protocols.generation` (rollout <-> engine), `protocols.journal` (anybody <-> store),
+`protocols.generation` (rollout <-> engine), `protocols.synthesis` (synthesizer <-> its model),
+`protocols.journal` (anybody <-> store),
 `PartStatus` (any part -> attach, watchdog). Settings: `protocols.config`. Failures of machines:
 `protocols.errors`. What each part offers: `protocols.interfaces`.
 """

@@ -19,13 +19,36 @@ class RunResumed(msgspec.Struct, frozen=True, kw_only=True, tag="run_resumed"):
 
 
 class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag="run_finished"):
-    """Every configured step was taken and the last version scored."""
+    """Every configured step was taken and the last version scored.
+
+    CPU seconds are those between the first rollout of the last start and the last step, on the
+    launcher's machine; 0 and empty where they were not measured.
+    """
 
     steps: int
+    training_s: float = 0.0
+    """Wall clock of the same span."""
+
+    model_cpu_s: float = 0.0
+    simulator_cpu_s: float = 0.0
+    rest_cpu_s: dict[str, float] = {}
+    """Everything else, by part; ``ray`` is what no part accounts for."""
 
 
 class StopRequested(msgspec.Struct, frozen=True, kw_only=True, tag="stop_requested"):
     """Somebody who attached asks the run to stop cleanly."""
+
+    run_id: str
+
+
+class RunPaused(msgspec.Struct, frozen=True, kw_only=True, tag="run_paused"):
+    """No further work is handed out until `RunContinued`; what is under way is finished."""
+
+    run_id: str
+
+
+class RunContinued(msgspec.Struct, frozen=True, kw_only=True, tag="run_continued"):
+    """The pause is over."""
 
     run_id: str
 

@@ -54,6 +54,22 @@ class GeneratorError(CoevolveError):
     """The rollout engine broke, or serves weights other than those it was given."""
 
 
+class EndpointError(CoevolveError):
+    """A synthesizer's model cannot be reached, refuses, or does not answer in time."""
+
+
+class AnswerError(CoevolveError):
+    """A synthesizer's model answered twice with something other than what was asked for."""
+
+
+class LeakError(CoevolveError):
+    """A held-out task was about to be shown to a synthesizer."""
+
+
+class OverBudgetError(CoevolveError):
+    """The next call of a synthesizer's model may exceed the tokens or the money of the run."""
+
+
 class LearnerError(CoevolveError):
     """The learner cannot make the next step, for instance because a loss is not finite."""
 

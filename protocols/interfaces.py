@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Protocol
 
 from protocols.control import PartStatus
+from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
 from protocols.learning import PolicyVersion
-from protocols.simulation import Command, Observed, Reply, Verdict
+from protocols.simulation import Command, Observed, Reply, Tried, Verdict
+from protocols.synthesis import Brief, Start, Synthesis
 from protocols.tasks import Task, TaskBody
 
 
@@ -101,6 +103,10 @@ class Simulator(Protocol):
         """Forget the session."""
         ...
 
+    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
+        """Play calls turn by turn in a world of their own and judge every turn."""
+        ...
+
 
 class Generator(Protocol):
     """Samples from the policy; many requests at a time, batched inside."""
@@ -178,6 +184,56 @@ class TaskSource(Protocol):
 
     def held_out(self) -> Sequence[Task]:
         """Return the tasks that only the evaluator may see, the same in every run."""
+        ...
+
+    def start(self, number: int) -> Start:
+        """Return the run's state ``number`` of the training split to explore from."""
+        ...
+
+
+class CallLog(Protocol):
+    """The calls of a synthesizer's model for one signal: recorded, replayed, and paid for."""
+
+    async def recorded(self, ordinal: int) -> ModelCall | None:
+        """Return the call if the journal already has it, so that it need not be made again."""
+        ...
+
+    async def allow(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
+        """Reserve what the next call may take at most. Raises OverBudgetError."""
+        ...
+
+    async def note(self, call: ModelCall) -> None:
+        """Record a call that was made; returns when it is durable."""
+        ...
+
+
+class Synthesizer(Protocol):
+    """A model that turns a weakness into tasks; a new one for every swap."""
+
+    @property
+    def name(self) -> str:
+        """What its candidates carry, for example ``policy@0`` or the endpoint's model."""
+        ...
+
+    async def check(self) -> None:
+        """Make sure that the model answers. Raises EndpointError."""
+        ...
+
+    async def synthesize(self, brief: Brief, calls: CallLog) -> Synthesis:
+        """Reflect on ``brief``, explore its starts, and make candidates of what was found.
+
+        A function of the brief and the recorded calls: with all of them recorded the same comes
+        out, and the model is not asked. Raises EndpointError, AnswerError, OverBudgetError,
+        SimulatorError or GeneratorError.
+        """
+        ...
+
+    def cpu_s(self) -> float:
+        """CPU seconds of a model in this process so far; 0 where it runs elsewhere."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and engines."""
         ...
 
 

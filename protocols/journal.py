@@ -10,7 +10,9 @@ import msgspec
 
 from protocols.control import (
     PartFailed,
+    RunContinued,
     RunFinished,
+    RunPaused,
     RunResumed,
     RunStarted,
     Stalled,
@@ -19,9 +21,16 @@ from protocols.control import (
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
+    Exploration,
     ModelCall,
+    ProbeReport,
+    ProbeRequest,
     Signal,
+    SignalSettled,
+    SwapRefused,
+    SwapRequested,
     SynthesizerSwapped,
+    Visit,
 )
 from protocols.learning import Checkpoint, Evaluation, GroupDiscarded, PolicyVersion, StepReport
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
@@ -32,6 +41,8 @@ Message = (
     | RunResumed
     | RunFinished
     | StopRequested
+    | RunPaused
+    | RunContinued
     | Stalled
     | PartFailed
     | Task
@@ -43,11 +54,18 @@ Message = (
     | PolicyVersion
     | Checkpoint
     | Evaluation
+    | Visit
     | Signal
+    | SignalSettled
+    | Exploration
     | Candidate
     | CandidateVerdict
+    | ProbeRequest
+    | ProbeReport
     | ModelCall
+    | SwapRequested
     | SynthesizerSwapped
+    | SwapRefused
 )
 """Everything that the journal holds."""
 

@@ -6,8 +6,8 @@ import msgspec
 
 from protocols.columns import FLOAT32_BYTES, INT32_BYTES
 
-Purpose = Literal["train", "probe"]
-"""``train`` rollouts go to the learner; ``probe`` rollouts only measure how hard a task is."""
+Ending = Literal["finished", "wrong", "malformed", "too_long", "too_many_calls"]
+"""Why a conversation stopped; everything but ``finished`` is the policy's failure."""
 
 
 class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_request"):
@@ -24,7 +24,6 @@ class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_req
 
     group_size: Annotated[int, msgspec.Meta(ge=1)]
     task_id: str
-    purpose: Purpose
 
     seed: int
     """Seeds the sampling of this rollout and nothing else."""
@@ -95,7 +94,6 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     index: int
     group_size: int
     task_id: str
-    purpose: Purpose
     seed: int
 
     tokens: Tokens
@@ -111,8 +109,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
 
     version_max: int
 
-    ended: Literal["finished", "wrong", "malformed", "too_long", "too_many_calls"]
-    """Why the conversation stopped; everything but ``finished`` is the policy's failure."""
+    ended: Ending
 
     wall_s: float
     """Seconds from the first token to the verdict."""
@@ -139,7 +136,6 @@ class VoidRollout(msgspec.Struct, frozen=True, kw_only=True, tag="void_rollout")
     index: int
     group_size: int
     task_id: str
-    purpose: Purpose
 
     reason: str
     """What broke, in one sentence."""

@@ -38,7 +38,23 @@ class Release(msgspec.Struct, frozen=True, kw_only=True, tag="release"):
     session: str
 
 
-Command = Reset | Act | Grade | Release
+class Trial(msgspec.Struct, frozen=True, kw_only=True, tag="trial"):
+    """Play calls turn by turn against ``task`` in a world of its own; leaves no session behind.
+
+    What carries out a reference, its mutants and a synthesizer's experiments: one command each.
+    """
+
+    session: str
+    """Names the trial in messages; no session of this name is opened or touched."""
+
+    task: TaskBody
+
+    turns: tuple[tuple[str, ...], ...]
+    """Calls by turn, at most as many turns as the task has. Every turn is played, whatever the
+    verdict on the ones before."""
+
+
+Command = Reset | Act | Grade | Release | Trial
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
@@ -72,6 +88,30 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True, tag="broken"):
     reason: str
 
 
-Reply = Ready | Observed | Passed | Failed | Broken
 Verdict = Passed | Failed
 """How a turn ended, in the policy's account."""
+
+
+class TriedTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """One turn of a trial."""
+
+    observed: tuple[Observed, ...]
+    """One answer for each call."""
+
+    verdict: Verdict
+
+    state: str
+    """Digest of the whole world after the turn, private parts like the working directory included:
+    equal where the worlds are. Empty where the world cannot be walked (a cyclic tree)."""
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True, tag="tried"):
+    """How a trial went."""
+
+    initial: str
+    """Digest of the world before the first call."""
+
+    turns: tuple[TriedTurn, ...]
+
+
+Reply = Ready | Observed | Passed | Failed | Tried | Broken

@@ -6,7 +6,7 @@ from protocols.control import PartStatus
 from protocols.errors import SimulatorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion
-from protocols.simulation import Failed, Observed, Passed, Verdict
+from protocols.simulation import Failed, Observed, Passed, Tried, TriedTurn, Verdict
 from protocols.tasks import Seeded, Task, TaskBody, ToolTask, ToolTurn
 
 CALL, END, SAY, SEE = 1, 2, 3, 4
@@ -113,6 +113,14 @@ class ScriptSimulator:
 
     async def release(self, session: str) -> None:
         self.open.discard(session)
+
+    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
+        played: list[TriedTurn] = []
+        for calls in turns:
+            observed = tuple([await self.act(name, call) for call in calls])
+            said = repr((tuple(played), calls))
+            played.append(TriedTurn(observed=observed, verdict=await self.grade(name), state=said))
+        return Tried(initial="", turns=tuple(played))
 
 
 class ScriptPart:

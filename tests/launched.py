@@ -70,7 +70,7 @@ class LaunchedRun:
                     found.append(event)
         return found
 
-    def until(self, what: str, condition: Callable[[], bool], timeout_s: float = 90.0) -> None:
+    def until(self, what: str, condition: Callable[[], bool], timeout_s: float = 150.0) -> None:
         """Wait for ``condition``; fail with the run's output where it does not come."""
         deadline = time.monotonic() + timeout_s
         while not condition():
@@ -84,7 +84,7 @@ class LaunchedRun:
         """Return the newest step that was printed."""
         return max((event["step"] for event in self.events("step")), default=0)
 
-    def wait(self, timeout_s: float = 180.0) -> int:
+    def wait(self, timeout_s: float = 300.0) -> int:
         """Wait for the end and return the exit code."""
         assert self.process is not None
         return self.process.wait(timeout_s)

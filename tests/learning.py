@@ -45,7 +45,6 @@ def rollout(
     size: int,
     passed: bool = True,
     version: int = 0,
-    purpose: str = "train",
 ) -> Rollout:
     """A rollout of the task ``t{group}``."""
     return Rollout(
@@ -54,7 +53,6 @@ def rollout(
         index=index,
         group_size=size,
         task_id=f"t{group}",
-        purpose="probe" if purpose == "probe" else "train",
         seed=index,
         tokens=tokens(4 + index, 3 + group % 5, seed=group * 8 + index, version=version),
         actions=(),
@@ -76,7 +74,6 @@ def void(group: int, index: int, *, size: int) -> VoidRollout:
         index=index,
         group_size=size,
         task_id=f"t{group}",
-        purpose="train",
         reason="the child died",
         tries=3,
     )

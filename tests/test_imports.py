@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-COMPOSITION_ROOTS = {"coevolve.launch", "coevolve.attach"}
+COMPOSITION_ROOTS = {"coevolve.launch", "coevolve.attach.live"}
 BENCHES = "coevolve.bench"
 MODEL_USERS = (
     "coevolve.engine",
@@ -42,7 +42,9 @@ def test_messages_load_nothing_heavy():
     assert not heavy & loaded_by(modules("protocols"))
 
 
-@pytest.mark.parametrize("name", ["coevolve.launch", "coevolve.attach", *modules("actors")])
+@pytest.mark.parametrize(
+    "name", ["coevolve.launch", "coevolve.attach.__main__", *modules("actors")]
+)
 def test_processes_without_a_model_load_neither_torch_nor_transformers(name: str):
     assert not {"torch", "transformers"} & loaded_by([name])
 

@@ -2,27 +2,32 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from coevolve import assembly
-from coevolve.journal.codec import decode_as, encode
+from coevolve.config import synthesizes
+from coevolve.journal.codec import decode, decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from protocols.config import RunConfig
 from protocols.control import RunStarted
+from protocols.evolution import Candidate, CandidateVerdict, Signal, SignalSettled, Visit
 from protocols.interfaces import Part
 from protocols.journal import Append, Receipt
 from protocols.learning import Evaluation, StepReport
+from protocols.tasks import Synthesized, Task
 
 
-def small(config: RunConfig, **tasks: object) -> RunConfig:
+def small(config: RunConfig, arm: str, steps: int = 2) -> RunConfig:
     tree = msgspec.to_builtins(config)
-    tree["learner"] |= {"steps": 2, "groups_per_step": 2}
+    tree["arm"] = arm
+    tree["learner"] |= {"steps": steps, "groups_per_step": 2}
     tree["rollout"] |= {"group_size": 2}
     tree["evaluator"] |= {"every": 1}
-    tree["tasks"] |= {"held_out": 4, "pool": 6, **tasks}
+    tree["tasks"] |= {"held_out": 4, "seeds": 6}
     return msgspec.convert(tree, RunConfig)
 
 
@@ -40,10 +45,13 @@ async def run_here(config: RunConfig, folder: Path) -> LocalStore:
     engines = [assembly.generator(site, 8), assembly.generator(site, 8)]
     parts: list[Part] = [
         assembly.curriculum(site),
+        assembly.signals(site),
         assembly.rollout_worker(site, "rollout-0", engines[0], workers),
         assembly.learner(site),
         assembly.evaluator(site, engines[1], workers),
     ]
+    if synthesizes(config):
+        parts += [assembly.synthesizer(site, workers), assembly.validator(site, workers)]
     running = [asyncio.create_task(part.run()) for part in parts]
     seen = 0
     while True:
@@ -62,26 +70,49 @@ async def run_here(config: RunConfig, folder: Path) -> LocalStore:
     return store
 
 
-@pytest.mark.parametrize("source", ["static", "uniform"])
+async def everything(store: LocalStore, kind: type[msgspec.Struct]) -> list[Any]:
+    """Return every message of a kind."""
+    return [decode(record) for record in await store.scan(topic_of(kind), limit=10_000)]
+
+
+@pytest.mark.parametrize("arm", ["static", "uniform"])
 async def test_the_loop_trains_and_scores_every_version(
-    source: str, quickstart: RunConfig, tmp_path: Path
+    arm: str, quickstart: RunConfig, tmp_path: Path
 ):
-    store = await run_here(small(quickstart, source=source), tmp_path)
-    reports = [decode_as(record, StepReport) for record in await store.scan("step_report")]
+    store = await run_here(small(quickstart, arm), tmp_path)
+    reports: list[StepReport] = await everything(store, StepReport)
     assert [report.step for report in reports] == [1, 2]
-    scored = [decode_as(record, Evaluation) for record in await store.scan("evaluation")]
+    scored: list[Evaluation] = await everything(store, Evaluation)
     assert [score.version for score in scored] == [0, 1, 2]
     assert all(len(score.scores) == 4 and score.void == 0 for score in scored)
-    tasks = await store.scan("task")
+    tasks = await everything(store, Task)
     groups = {group.task_id for report in reports for group in report.groups}
-    assert len(tasks) == 6 if source == "static" else len(groups) == 4
+    assert len(tasks) == 6 if arm == "static" else len(groups) == 4
+
+
+@pytest.mark.parametrize("arm", ["full", "random", "placebo"])
+async def test_the_loop_closes(arm: str, quickstart: RunConfig, tmp_path: Path):
+    store = await run_here(small(quickstart, arm, steps=24), tmp_path)
+    visits: list[Visit] = await everything(store, Visit)
+    signals: list[Signal] = await everything(store, Signal)
+    settled: list[SignalSettled] = await everything(store, SignalSettled)
+    candidates: list[Candidate] = await everything(store, Candidate)
+    verdicts: list[CandidateVerdict] = await everything(store, CandidateVerdict)
+    tasks: list[Task] = await everything(store, Task)
+    assert len({visit.group_id for visit in visits}) == len(visits) >= 48
+    assert {each.signal_id for each in settled} <= {signal.signal_id for signal in signals}
+    assert {each.candidate_id for each in verdicts} <= {each.candidate_id for each in candidates}
+    made = {task.task_id for task in tasks if isinstance(task.origin, Synthesized)}
+    reports: list[StepReport] = await everything(store, StepReport)
+    assert made & {group.task_id for report in reports for group in report.groups}
 
 
 async def test_a_run_writes_no_held_out_task_into_the_journal(
     quickstart: RunConfig, tmp_path: Path
 ):
-    config = small(quickstart)
+    config = small(quickstart, "full", steps=8)
     store = await run_here(config, tmp_path)
-    held_out = {task.task_id for task in assembly.task_source(config).held_out()}
-    asked = {key for record in await store.scan("task") for key in [record.body]}
-    assert not any(task_id.encode() in body for task_id in held_out for body in asked)
+    held_out = [task.body.world.encode() for task in assembly.task_source(config).held_out()]
+    last = (await store.statistics()).last_sequence
+    bodies = [record.body for record in await store.read(range(1, last + 1))]
+    assert not any(world in body for world in held_out for body in bodies)

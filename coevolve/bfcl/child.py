@@ -37,6 +37,7 @@ from coevolve.bfcl import stock
 from coevolve.bfcl.catalogue import tool_documents
 from coevolve.bfcl.frames import LENGTH_BYTES, Answers, commands_decoder, frame, length
 from coevolve.bfcl.session import Session
+from coevolve.bfcl.trial import TrialRun
 from protocols.errors import CoevolveError
 from protocols.simulation import (
     Act,
@@ -49,6 +50,7 @@ from protocols.simulation import (
     Release,
     Reply,
     Reset,
+    Trial,
 )
 
 COMMAND_CPU_S = 0.25
@@ -61,6 +63,10 @@ MAX_SESSIONS = 2000
 """Beyond this the session that was idle longest is forgotten: its owner must have died."""
 
 OUT_OF_TIME = "out_of_time"
+
+_TOO_LONG = Observed(
+    result=f"Error during execution: more than {COMMAND_CPU_S} CPU seconds", failed=True
+)
 
 _PR_SET_PDEATHSIG = 1
 
@@ -75,6 +81,7 @@ class Sessions:
     def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}
         self._lost: dict[str, str] = {}
+        self._trial: TrialRun | None = None
 
     def carry_out(self, command: Command) -> Reply:
         """Answer one command, within its CPU time."""
@@ -92,7 +99,9 @@ class Sessions:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 -- foreign code; one session is lost, not all
             reason = f"the simulator raised {error!r}"
-        return self._break(command.session, reason)
+        finally:
+            self._trial = None
+        return self._give_up(command, reason)
 
     def _answer(self, command: Command) -> Reply:
         match command:
@@ -111,6 +120,9 @@ class Sessions:
             case Release(session=name):
                 self._forget(name)
                 return Ready()
+            case Trial(task=task, turns=turns):
+                self._trial = TrialRun(task, turns)
+                return self._trial.play()
             case _:
                 assert_never(command)
 
@@ -125,8 +137,11 @@ class Sessions:
         self._sessions.pop(name, None)
         self._lost.pop(name, None)
 
-    def _break(self, name: str, reason: str) -> Broken:
-        """Give a session up; whatever is asked of it later is told why."""
+    def _give_up(self, command: Command, reason: str) -> Broken:
+        """Give a command's session up; whatever is asked of it later is told why."""
+        name = command.session
+        if isinstance(command, Trial):
+            return Broken(reason=reason)
         self._forget(name)
         if len(self._lost) >= MAX_SESSIONS:
             del self._lost[next(iter(self._lost))]
@@ -138,15 +153,13 @@ class Sessions:
         return Broken(reason=self._lost.get(name, unknown))
 
     def _out_of_time(self, command: Command) -> Reply:
+        if isinstance(command, Trial) and self._trial is not None:
+            return self._trial.cut_short(OUT_OF_TIME, _TOO_LONG)
         session = self._sessions.get(command.session)
-        if session is None or isinstance(command, Reset | Release):
-            return self._break(command.session, f"more than {COMMAND_CPU_S} CPU seconds to open")
+        if session is None or isinstance(command, Reset | Release | Trial):
+            return self._give_up(command, f"more than {COMMAND_CPU_S} CPU seconds to open")
         session.fail(OUT_OF_TIME)
-        if isinstance(command, Grade):
-            return Failed(reason=OUT_OF_TIME)
-        return Observed(
-            result=f"Error during execution: more than {COMMAND_CPU_S} CPU seconds", failed=True
-        )
+        return Failed(reason=OUT_OF_TIME) if isinstance(command, Grade) else _TOO_LONG
 
 
 def main() -> None:

@@ -41,6 +41,7 @@ import msgspec
 
 from coevolve.bfcl.calls import Call, NotACallError, RefusedCallError, parse_call
 from coevolve.bfcl.catalogue import tool_documents
+from coevolve.bfcl.digest import digest
 from coevolve.bfcl.stock import Shared, check_answers, check_state, simulator_class
 from protocols.errors import DependencyError, SimulatorError
 from protocols.simulation import Failed, Observed, Passed, Verdict
@@ -104,6 +105,10 @@ class World:
         """Return the working directory; empty without a file system."""
         system = self.instances.get("GorillaFileSystem")
         return "" if system is None else system.pwd()["current_working_directory"]
+
+    def digest(self) -> str:
+        """Return a name for the whole state; empty where it cannot be walked to its end."""
+        return digest(self.instances)
 
 
 class Session:

@@ -21,7 +21,7 @@ import coevolve
 from coevolve.bfcl.frames import LENGTH_BYTES, Answers, answers_decoder, frame, length
 from protocols.config import SimulatorConfig
 from protocols.errors import SimulatorError
-from protocols.simulation import Act, Broken, Command, Ready, Release, Reply
+from protocols.simulation import Act, Broken, Command, Ready, Release, Reply, Trial
 
 START_S = 60.0
 """Wall clock for a child to load the simulators; a second or less on an idle machine."""
@@ -226,10 +226,18 @@ def _framed(commands: Sequence[Command]) -> bytes:
 
 def _printable(command: Command) -> Command:
     """Replace what UTF-8 cannot carry in a policy's text."""
-    if isinstance(command, Act):
-        text = command.text.encode(errors="replace").decode()
-        return msgspec.structs.replace(command, text=text)
-    return command
+    match command:
+        case Act(text=text):
+            return msgspec.structs.replace(command, text=_utf8(text))
+        case Trial(turns=turns):
+            played = tuple(tuple(map(_utf8, calls)) for calls in turns)
+            return msgspec.structs.replace(command, turns=played)
+        case _:
+            return command
+
+
+def _utf8(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 def _lost(command: Command, reason: str) -> Reply:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
-import transformers
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from coevolve.engine.engine import MAX_STOPS, Engine
 from coevolve.engine.served_weights import read_weights
+from coevolve.learning.reading import read_model
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion
@@ -236,10 +236,7 @@ def _resolve(settled: Sequence[tuple["asyncio.Future[Any]", object]]) -> None:
 
 
 def _load(folder: Path, max_length: int) -> PreTrainedModel:
-    transformers.utils.logging.disable_progress_bar()
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
-    )
+    model = read_model(folder)
     config = model.config
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     window = getattr(config, "sliding_window", None) or max_length

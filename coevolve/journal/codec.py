@@ -21,10 +21,16 @@ What `Reader.find` finds under each index:
 | `SIGNALS_BY_ID`        | Signal                 | `signal_id`                              |
 | `SIGNALS_BY_KIND`      | Signal                 | `kind`                                   |
 | `SIGNALS_BY_TASK`      | Signal about a task    | `task_id`                                |
+| `VISITS_BY_TASK`       | Visit                  | `task_id`                                |
+| `SETTLED_BY_SIGNAL`    | SignalSettled          | `signal_id`                              |
+| `EXPLORATIONS_BY_ID`   | Exploration            | `exploration_id`                         |
+| `EXPLORATIONS_BY_SIGNAL` | Exploration          | `signal_id`                              |
 | `CANDIDATES_BY_ID`     | Candidate              | `candidate_id`                           |
 | `CANDIDATES_BY_SIGNAL` | Candidate              | `signal_id`                              |
 | `VERDICTS_BY_CANDIDATE` | CandidateVerdict      | `candidate_id`                           |
+| `PROBES_BY_CANDIDATE`  | ProbeReport            | `candidate_id`                           |
 | `CALLS_BY_SIGNAL`      | ModelCall              | `signal_id`                              |
+| `SWAPS_BY_REQUEST`     | SynthesizerSwapped, SwapRefused | `request_id`                    |
 
 Numbers stand in keys as decimal text.
 """
@@ -34,11 +40,23 @@ from typing import TypeVar, cast, get_args
 import msgspec
 
 from protocols.errors import JournalError
-from protocols.evolution import Candidate, CandidateVerdict, ModelCall, OnTask, Signal
+from protocols.evolution import (
+    Candidate,
+    CandidateVerdict,
+    Exploration,
+    ModelCall,
+    OnTask,
+    ProbeReport,
+    Signal,
+    SignalSettled,
+    SwapRefused,
+    SynthesizerSwapped,
+    Visit,
+)
 from protocols.journal import Message, Record, StoredRecord
 from protocols.learning import Checkpoint, Evaluation, GroupDiscarded, PolicyVersion, StepReport
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
-from protocols.tasks import Synthesized, Task
+from protocols.tasks import Seeded, Synthesized, Task
 
 TASKS_BY_ID = "tasks_by_id"
 TASKS_BY_SIGNAL = "tasks_by_signal"
@@ -54,10 +72,16 @@ EVALUATIONS_BY_VERSION = "evaluations_by_version"
 SIGNALS_BY_ID = "signals_by_id"
 SIGNALS_BY_KIND = "signals_by_kind"
 SIGNALS_BY_TASK = "signals_by_task"
+VISITS_BY_TASK = "visits_by_task"
+SETTLED_BY_SIGNAL = "settled_by_signal"
+EXPLORATIONS_BY_ID = "explorations_by_id"
+EXPLORATIONS_BY_SIGNAL = "explorations_by_signal"
 CANDIDATES_BY_ID = "candidates_by_id"
 CANDIDATES_BY_SIGNAL = "candidates_by_signal"
 VERDICTS_BY_CANDIDATE = "verdicts_by_candidate"
+PROBES_BY_CANDIDATE = "probes_by_candidate"
 CALLS_BY_SIGNAL = "calls_by_signal"
+SWAPS_BY_REQUEST = "swaps_by_request"
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -114,8 +138,14 @@ def _keys(message: Message) -> tuple[tuple[str, str], ...]:
             return _rollout_keys(message)
         case StepReport() | PolicyVersion() | Checkpoint() | Evaluation():
             return _learning_keys(message)
-        case Task() | Signal() | Candidate() | CandidateVerdict() | ModelCall():
-            return _evolution_keys(message)
+        case Task():
+            return _task_keys(message)
+        case Visit() | Signal() | SignalSettled() | Exploration() | ModelCall():
+            return _signal_keys(message)
+        case Candidate() | CandidateVerdict() | ProbeReport():
+            return _candidate_keys(message)
+        case SynthesizerSwapped(request_id=request_id) | SwapRefused(request_id=request_id):
+            return ((SWAPS_BY_REQUEST, request_id),)
         case _:
             return ()
 
@@ -152,18 +182,39 @@ def _learning_keys(
             return ((EVALUATIONS_BY_VERSION, str(message.version)),)
 
 
-def _evolution_keys(
-    message: Task | Signal | Candidate | CandidateVerdict | ModelCall,
+def _task_keys(message: Task) -> tuple[tuple[str, str], ...]:
+    match message.origin:
+        case Synthesized(signal_id=signal_id):
+            return (TASKS_BY_ID, message.task_id), (TASKS_BY_SIGNAL, signal_id)
+        case Seeded():
+            return ((TASKS_BY_ID, message.task_id),)
+
+
+def _signal_keys(
+    message: Visit | Signal | SignalSettled | Exploration | ModelCall,
 ) -> tuple[tuple[str, str], ...]:
     match message:
-        case Task(origin=Synthesized(signal_id=signal_id)):
-            return (TASKS_BY_ID, message.task_id), (TASKS_BY_SIGNAL, signal_id)
-        case Task():
-            return ((TASKS_BY_ID, message.task_id),)
+        case Visit():
+            return ((VISITS_BY_TASK, message.task_id),)
         case Signal():
             keys = (SIGNALS_BY_ID, message.signal_id), (SIGNALS_BY_KIND, message.kind)
             about = message.about
             return (*keys, (SIGNALS_BY_TASK, about.task_id)) if isinstance(about, OnTask) else keys
+        case SignalSettled():
+            return ((SETTLED_BY_SIGNAL, message.signal_id),)
+        case Exploration():
+            return (
+                (EXPLORATIONS_BY_ID, message.exploration_id),
+                (EXPLORATIONS_BY_SIGNAL, message.signal_id),
+            )
+        case ModelCall():
+            return ((CALLS_BY_SIGNAL, message.signal_id),)
+
+
+def _candidate_keys(
+    message: Candidate | CandidateVerdict | ProbeReport,
+) -> tuple[tuple[str, str], ...]:
+    match message:
         case Candidate():
             return (
                 (CANDIDATES_BY_ID, message.candidate_id),
@@ -171,5 +222,5 @@ def _evolution_keys(
             )
         case CandidateVerdict():
             return ((VERDICTS_BY_CANDIDATE, message.candidate_id),)
-        case ModelCall():
-            return ((CALLS_BY_SIGNAL, message.signal_id),)
+        case ProbeReport():
+            return ((PROBES_BY_CANDIDATE, message.candidate_id),)

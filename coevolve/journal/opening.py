@@ -118,8 +118,8 @@ def open_for_reading(folder: Path) -> OpenedJournal:
     file = folder / DATA_FILE
     if _is_fresh(file):
         raise JournalError(
-            f"there is no journal at {folder}; start the run first, or name the folder that "
-            f"holds {DATA_FILE}"
+            f"there is no journal at {folder}; start the run first, wait until it has begun, or "
+            f"name the folder that holds {DATA_FILE}"
         )
     refuse_truncated(file)
     with _explained(folder):

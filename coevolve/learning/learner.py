@@ -188,22 +188,18 @@ class _Session:
 
     async def _next_batch(self, stopping: asyncio.Event) -> tuple[Group, ...] | None:
         """Return the groups of the next step, or None where ``stopping`` was set before."""
-        await self._discard(())
+        await self._discard()
         while not self._groups.full:
             if stopping.is_set():
                 return None
             self._standing.waits_for(
                 f"complete groups ({self._groups.filled} of {self._config.learner.groups_per_step})"
             )
-            probes: list[int] = []
             for delivery in await self._take(stopping):
                 message = delivery.message
                 assert isinstance(message, Rollout | VoidRollout)
-                if message.purpose == "probe":
-                    probes.append(delivery.sequence)
-                else:
-                    self._groups.add(delivery.sequence, message)
-            await self._discard(probes)
+                self._groups.add(delivery.sequence, message)
+            await self._discard()
         return self._groups.take_batch()
 
     async def _take(self, stopping: asyncio.Event) -> Sequence[Delivery]:
@@ -212,10 +208,10 @@ class _Session:
         taking = self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S, at_least=missing)
         return await unless_stopped(stopping, taking) or ()
 
-    async def _discard(self, probes: Sequence[int]) -> None:
-        """Finish probes, and complete groups that may not join the batch."""
+    async def _discard(self) -> None:
+        """Finish complete groups that may not join the batch."""
         discards = self._groups.judge()
-        sequences = [*probes, *(s for discard in discards for s in discard.sequences)]
+        sequences = [s for discard in discards for s in discard.sequences]
         if sequences:
             await self._finish(sequences, [discard.message for discard in discards])
 

@@ -17,7 +17,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-import transformers
 from peft import (
     LoraConfig,
     PeftModel,
@@ -25,9 +24,10 @@ from peft import (
     get_peft_model_state_dict,
 )
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from coevolve.learning.batch import Row
+from coevolve.learning.reading import read_model
 from protocols.config import PolicyConfig
 from protocols.learning import WeightsFormat
 
@@ -73,15 +73,14 @@ class Policy:
         """
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(True)
-        transformers.utils.logging.disable_progress_bar()
         self._config = config
         self._reference: PreTrainedModel | None = None
         if config.train == "full":
-            self._model: PreTrainedModel | PeftModel = _load(weights or base)
+            self._model: PreTrainedModel | PeftModel = read_model(weights or base)
             if with_reference:
-                self._reference = _load(base).requires_grad_(False)
+                self._reference = read_model(base).requires_grad_(False)
         else:
-            self._model = _with_adapter(_load(base), config, weights, seed)
+            self._model = _with_adapter(read_model(base), config, weights, seed)
         self._model.eval()
         self._vocabulary = int(cast("Any", self._model.config).vocab_size)
 
@@ -152,12 +151,6 @@ def padded(rows: Iterable[Row]) -> tuple[torch.Tensor, torch.Tensor]:
         ids_B_T[number, : len(row.token_ids)] = row.token_ids
         mask_B_T[number, 1 : len(row.mask)] = row.mask[1:]
     return torch.from_numpy(ids_B_T), torch.from_numpy(mask_B_T)
-
-
-def _load(folder: Path) -> PreTrainedModel:
-    return AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, local_files_only=True, use_safetensors=True
-    )
 
 
 def _with_adapter(

@@ -1,12 +1,21 @@
-"""Where the CPU time of a run goes: model, simulators, and everything else.
+"""Where the CPU time of a run goes: models, simulators, and everything else, by part.
 
 *What is covered*: every process of this machine that descends from the launching one, so the whole
 local Ray cluster. *What is not covered*: processes that died in between, and other machines.
 """
 
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import psutil
+
+from protocols.interfaces import SupervisedPart
+
+CLUSTER = "ray"
+"""What no part of the run accounts for: Ray's own processes."""
+
+LAUNCHER = "launch"
 
 
 @dataclass(frozen=True)
@@ -15,42 +24,76 @@ class CpuShares:
 
     model_s: float
     simulator_s: float
-    rest_s: float
+    rest_s: Mapping[str, float]
+    """Neither model nor simulator, by part; `CLUSTER` and `LAUNCHER` are two of them."""
 
     @property
     def rest_share(self) -> float:
         """Share of Ray, journal and messages in all CPU time, 0..1."""
-        total = self.model_s + self.simulator_s + self.rest_s
-        return self.rest_s / total if total > 0 else 0.0
+        rest = sum(self.rest_s.values())
+        total = self.model_s + self.simulator_s + rest
+        return rest / total if total > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class CpuReading:
     """Totals since the processes started."""
 
-    all_s: float
     model_s: float
     simulator_s: float
+    rest_s: Mapping[str, float]
 
     def until(self, later: "CpuReading") -> CpuShares:
-        """Return what was used between this reading and ``later``."""
-        model = max(0.0, later.model_s - self.model_s)
-        simulator = max(0.0, later.simulator_s - self.simulator_s)
+        """Return what was used between this reading and ``later``.
+
+        A part that was started again in between counts from its new start.
+        """
         return CpuShares(
-            model_s=model,
-            simulator_s=simulator,
-            rest_s=max(0.0, later.all_s - self.all_s - model - simulator),
+            model_s=max(0.0, later.model_s - self.model_s),
+            simulator_s=max(0.0, later.simulator_s - self.simulator_s),
+            rest_s={
+                name: used - before if used >= (before := self.rest_s.get(name, 0.0)) else used
+                for name, used in later.rest_s.items()
+            },
         )
 
 
-def all_cpu_s() -> float:
-    """Return the CPU seconds of this process and its living descendants."""
-    this = psutil.Process()
-    total = 0.0
-    for process in (this, *this.children(recursive=True)):
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system
-    return total
+async def read_cpu(
+    models: Sequence[SupervisedPart],
+    simulators: Sequence[SupervisedPart],
+    others: Sequence[SupervisedPart],
+) -> CpuReading:
+    """Return what has been used so far. ``models`` and ``simulators`` say how much is theirs."""
+    parts = (*models, *simulators, *others)
+    own = await asyncio.gather(*(part.cpu_s() for part in parts))
+    statuses = await asyncio.gather(*(part.status() for part in parts))
+    rest = {
+        part.name: max(0.0, _tree_cpu_s(status.pid) - used)
+        for part, status, used in zip(parts, statuses, own, strict=True)
+    }
+    rest[LAUNCHER] = _cpu_s(psutil.Process())
+    accounted = sum(own) + sum(rest.values())
+    rest[CLUSTER] = max(0.0, _tree_cpu_s(psutil.Process().pid) - accounted)
+    return CpuReading(
+        model_s=sum(own[: len(models)]),
+        simulator_s=sum(own[len(models) : len(models) + len(simulators)]),
+        rest_s=rest,
+    )
+
+
+def _tree_cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process and its living descendants, 0 where it is none."""
+    try:
+        process = psutil.Process(pid) if pid else None
+        processes = [process, *process.children(recursive=True)] if process else []
+    except psutil.NoSuchProcess:
+        return 0.0
+    return sum(map(_cpu_s, processes))
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return times.user + times.system

@@ -68,6 +68,11 @@ class RunDirectory:
         """One JSON object a step or evaluation."""
         return self.path / "metrics.jsonl"
 
+    @property
+    def report(self) -> Path:
+        """The page about the run."""
+        return self.path / "report.html"
+
     def identity(self) -> RunIdentity:
         """Return what `run.json` says. Raises RunError where it is missing or broken."""
         try:
@@ -170,6 +175,21 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
         )
     _check_journal(directory, identity.run_id)
     return directory
+
+
+def find(run: str | None, root: Path) -> RunDirectory:
+    """Return the folder of ``run``, a path or a name; of the newest run where it is None.
+
+    Raises RunError where there is none.
+    """
+    if run is None:
+        return newest(root)
+    for path in (Path(run), root / run):
+        if (path / "run.json").is_file():
+            directory = RunDirectory(path.resolve())
+            directory.identity()
+            return directory
+    raise RunError(f"{run}: is neither a run's folder nor the name of one under {root}")
 
 
 def newest(root: Path) -> RunDirectory:

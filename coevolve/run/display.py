@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coevolve.run.accounting import CpuShares
+from coevolve.run.costs import Costs
 from coevolve.run.progress import Progress
 from protocols.config import RunConfig
 from protocols.control import PartFailed, Stalled
@@ -110,6 +111,8 @@ class LiveDisplay:
                     f"  discarded {sum(progress.discarded.values())}"
                 )
             )
+        if progress and progress.evolution:
+            parts.append(Text(_evolution_line(progress)))
         if progress and progress.evaluations:
             parts.append(success_table(progress))
         parts.extend(Text(line) for line in self._said[-6:])
@@ -119,6 +122,15 @@ class LiveDisplay:
 def open_display(config: RunConfig, console: Console) -> Display:
     """Return the live table on a terminal and JSON lines elsewhere."""
     return LiveDisplay(config, console) if console.is_terminal else LineDisplay()
+
+
+def _evolution_line(progress: Progress) -> str:
+    return (
+        f"signals {progress.count('signal/')}  settled {progress.count('synth/')}"
+        f"  admitted {progress.count('validator/admit/')}"
+        f"  parked {progress.count('validator/parked')}"
+        f"  refused {progress.count('validator/reject/')}"
+    )
 
 
 def success_table(progress: Progress) -> Table:
@@ -146,6 +158,7 @@ def print_summary(
     console: Console,
     config: RunConfig,
     progress: Progress,
+    costs: Costs,
     *,
     first_rollout_s: float | None,
     training_s: float | None,
@@ -153,7 +166,7 @@ def print_summary(
 ) -> None:
     """Print how the run went. Times are seconds of wall clock; what was not seen is left out."""
     console.print(success_table(progress))
-    table = Table(title=f"{config.name}: {config.tasks.source} tasks, seed {config.seed}")
+    table = Table(title=f"{config.name}: arm {config.arm}, seed {config.seed}")
     table.add_column("what")
     table.add_column("value", justify="right")
     table.add_row("steps", f"{progress.step} of {config.learner.steps}")
@@ -164,9 +177,15 @@ def print_summary(
     if shares is not None:
         table.add_row("CPU in models", f"{shares.model_s:.1f} s")
         table.add_row("CPU in simulators", f"{shares.simulator_s:.1f} s")
-        table.add_row("CPU in Ray, journal, messages", f"{shares.rest_s:.1f} s")
+        table.add_row("CPU in everything else", f"{sum(shares.rest_s.values()):.1f} s")
         table.add_row("  share of all CPU", f"{100 * shares.rest_share:.1f} %")
+        for name, used_s in sorted(shares.rest_s.items(), key=lambda each: -each[1]):
+            table.add_row(f"  {name}", f"{used_s:.1f} s")
     for reason, count in sorted(progress.discarded.items()):
         table.add_row(f"groups discarded: {reason}", str(count))
+    for name, count in sorted(progress.evolution.items()):
+        table.add_row(name, str(count))
+    for cost in costs.lines():
+        table.add_row(cost.name, cost.text)
     table.add_row("parts started again", str(len(progress.failures)))
     console.print(table)

@@ -15,16 +15,19 @@ import msgspec
 from coevolve.journal.codec import decode, decode_as
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.paging import PAGE
-from coevolve.run.accounting import CpuReading, CpuShares, all_cpu_s
+from coevolve.run.accounting import CpuReading, CpuShares, read_cpu
 from coevolve.run.directory import RunDirectory
 from coevolve.run.display import Display
+from coevolve.run.pausing import is_paused
 from coevolve.run.progress import TOPICS, MetricsFile, Progress
 from coevolve.run.supervisor import Supervisor
 from coevolve.run.watchdog import watch
 from protocols.config import RunConfig
 from protocols.control import (
     PartFailed,
+    RunContinued,
     RunFinished,
+    RunPaused,
     RunResumed,
     RunStarted,
     Stalled,
@@ -35,13 +38,25 @@ from protocols.interfaces import Reader, Store, SupervisedPart
 from protocols.journal import Message, StoredRecord
 from protocols.learning import StepReport
 
-FOLLOWED = (*TOPICS, "stop_requested")
+ASKED = ("stop_requested", "run_paused", "run_continued")
+"""What is asked of a run that goes on: nothing to one that was started again since."""
+
+FOLLOWED = (*TOPICS, *ASKED)
+WAKING = ("step_report", "evaluation", "part_failed", "stalled", *ASKED)
+"""What the run is told of at once; the rest is looked up then."""
+
 WAIT_S = 30.0
 START_UP_S = 600.0
 
+PAUSED = "paused: nothing is handed out until `python -m coevolve.attach resume`"
+
 
 class Run:
-    """Drives a run. ``models`` and ``simulators`` are the parts whose CPU time counts as such."""
+    """Drives a run.
+
+    ``models`` and ``simulators`` are the parts whose CPU time counts as such; the store and the
+    simulators are kept alive by Ray alone.
+    """
 
     def __init__(
         self,
@@ -53,6 +68,7 @@ class Run:
         parts: Sequence[SupervisedPart],
         models: Sequence[SupervisedPart],
         simulators: Sequence[SupervisedPart],
+        store_part: SupervisedPart,
         labels: Mapping[str, Sequence[str]],
         display: Display,
         started: float,
@@ -64,6 +80,7 @@ class Run:
         self._parts = parts
         self._models = models
         self._simulators = simulators
+        self._store_part = store_part
         self._display = display
         self._started = started
         self._run_id = directory.identity().run_id
@@ -84,10 +101,10 @@ class Run:
 
         Raises RunError where a part cannot go on.
         """
-        await self._open()
+        opened = await self._open()
         supervising = asyncio.create_task(self._supervisor.run())
         others = [
-            asyncio.create_task(self._follow(stop)),
+            asyncio.create_task(self._follow(stop, opened)),
             asyncio.create_task(stop.wait()),
             asyncio.create_task(
                 watch(
@@ -110,15 +127,25 @@ class Run:
             await self._supervisor.stop()
             await _unwrapped(supervising)
             if self.finished:
-                await self._append(RunFinished(steps=self.progress.step))
+                await self._append(self._finish())
         finally:
             for task in (supervising, timing, *others):
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await asyncio.gather(supervising, timing, *others, return_exceptions=True)
 
-    async def _open(self) -> None:
-        """Write the run's first record, or that it was opened again."""
+    def _finish(self) -> RunFinished:
+        shares = self.shares
+        return RunFinished(
+            steps=self.progress.step,
+            training_s=self.training_s or 0.0,
+            model_cpu_s=shares.model_s if shares else 0.0,
+            simulator_cpu_s=shares.simulator_s if shares else 0.0,
+            rest_cpu_s=dict(shares.rest_s) if shares else {},
+        )
+
+    async def _open(self) -> int:
+        """Write the run's first record, or that it was opened again; return its sequence."""
         newest = await self._reader.last("step_report")
         taken = decode_as(newest, StepReport).step if newest else 0
         if taken > self._config.learner.steps:
@@ -129,27 +156,43 @@ class Run:
         config = msgspec.json.encode(self._config).decode()
         first = await self._reader.scan("run_started", limit=1)
         kind = RunResumed if first else RunStarted
-        await self._append(kind(run_id=self._run_id, config=config))
+        (opened,) = await self._mailbox.append([kind(run_id=self._run_id, config=config)])
+        if await is_paused(self._store):
+            self._display.say(PAUSED)
+        return opened
 
-    async def _follow(self, stop: asyncio.Event) -> None:
-        """Fold what is recorded into the progress; return when the run has nothing left to do."""
+    async def _follow(self, stop: asyncio.Event, opened: int) -> None:
+        """Fold what is recorded into the progress; return when the run has nothing left to do.
+
+        What was asked of the run before the record ``opened`` is passed over.
+        """
         metrics = MetricsFile(self._directory.metrics)
-        seen: dict[str, int] = dict.fromkeys(FOLLOWED, 0)
+        seen = {topic: opened if topic in ASKED else 0 for topic in FOLLOWED}
         try:
             while not self.finished:
-                newest = max(seen.values())
+                before = [seen[topic] for topic in WAKING]
                 for message in await self._news(seen):
                     self.progress.fold(message)
                     metrics.write(message, self.progress)
                     self._display.show(message, self.progress)
                     await self._measure()
-                    if isinstance(message, StopRequested):
-                        stop.set()
+                    self._heed(message, stop)
                 self.finished = self._config.learner.steps in self.progress.evaluations
-                if max(seen.values()) == newest:
-                    await self._store.wait(FOLLOWED, newest, WAIT_S)
+                if [seen[topic] for topic in WAKING] == before:
+                    await self._store.wait(WAKING, max(before), WAIT_S)
         finally:
             metrics.close()
+
+    def _heed(self, message: Message, stop: asyncio.Event) -> None:
+        match message:
+            case StopRequested():
+                stop.set()
+            case RunPaused():
+                self._display.say(PAUSED)
+            case RunContinued():
+                self._display.say("goes on")
+            case _:
+                pass
 
     async def _news(self, seen: dict[str, int]) -> list[Message]:
         """Return what is new in the followed topics, in journal order."""
@@ -166,6 +209,7 @@ class Run:
         known = await self._reader.last("rollout")
         await self._store.wait(("rollout",), known.sequence if known else 0, START_UP_S)
         self.first_rollout_s = time.monotonic() - self._started
+        await self._all_up()
         self._first = await self._reading()
         self._training_started = time.monotonic()
 
@@ -175,10 +219,18 @@ class Run:
             self.shares = self._first.until(await self._reading())
             self.training_s = time.monotonic() - self._training_started
 
+    async def _all_up(self) -> None:
+        """Wait until every part has started: what starting costs is not the run's overhead."""
+        deadline = time.monotonic() + START_UP_S
+        parts = (*self._parts, *self._simulators)
+        while time.monotonic() < deadline:
+            statuses = await asyncio.gather(*(part.status() for part in parts))
+            if all(status.pid for status in statuses):
+                return
+
     async def _reading(self) -> CpuReading:
-        models = await asyncio.gather(*(part.cpu_s() for part in self._models))
-        simulators = await asyncio.gather(*(part.cpu_s() for part in self._simulators))
-        return CpuReading(all_s=all_cpu_s(), model_s=sum(models), simulator_s=sum(simulators))
+        others = [part for part in self._parts if part not in self._models]
+        return await read_cpu(self._models, self._simulators, (*others, self._store_part))
 
     async def _note(self, failure: PartFailed) -> None:
         await self._append(failure)

@@ -2,16 +2,27 @@
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from protocols.control import PartFailed, Stalled
 from protocols.errors import RunError
+from protocols.evolution import Admitted, CandidateVerdict, Parked, Refused, Signal, SignalSettled
 from protocols.journal import Message
 from protocols.learning import Evaluation, GroupDiscarded, StepReport
 
-TOPICS = ("step_report", "evaluation", "group_discarded", "part_failed", "stalled")
+TOPICS = (
+    "step_report",
+    "evaluation",
+    "group_discarded",
+    "signal",
+    "signal_settled",
+    "candidate_verdict",
+    "part_failed",
+    "stalled",
+)
 RECENT = 5
 
 
@@ -29,6 +40,10 @@ class Progress:
 
     void: dict[int, int] = field(default_factory=dict[int, int])
     discarded: dict[str, int] = field(default_factory=dict[str, int])
+    evolution: Counter[str] = field(default_factory=Counter[str])
+    """Counts by metric name: ``signal/<kind>``, ``synth/<outcome of a signal>``,
+    ``validator/admit/<label>``, ``validator/parked``, ``validator/reject/<gate>``."""
+
     failures: list[PartFailed] = field(default_factory=list[PartFailed])
     stalls: list[Stalled] = field(default_factory=list[Stalled])
 
@@ -43,6 +58,12 @@ class Progress:
                 self.void[message.version] = message.void
             case GroupDiscarded():
                 self.discarded[message.reason] = self.discarded.get(message.reason, 0) + 1
+            case Signal():
+                self.evolution[f"signal/{message.kind}"] += 1
+            case SignalSettled():
+                self.evolution[f"synth/{message.outcome}"] += 1
+            case CandidateVerdict():
+                self.evolution[_verdict(message)] += 1
             case PartFailed():
                 self.failures.append(message)
             case Stalled():
@@ -50,12 +71,26 @@ class Progress:
             case _:
                 pass
 
+    def count(self, prefix: str) -> int:
+        """Return the sum of the evolution counts whose names begin with ``prefix``."""
+        return sum(n for name, n in self.evolution.items() if name.startswith(prefix))
+
     def _success(self, evaluation: Evaluation) -> dict[str, float]:
         passed: dict[str, list[bool]] = {"all": []}
         for score in evaluation.scores:
             for label in ("all", *self.labels.get(score.task_id, ())):
                 passed.setdefault(label, []).append(score.turns_passed == score.turns_total)
         return {label: sum(x) / len(x) for label, x in passed.items() if x}
+
+
+def _verdict(verdict: CandidateVerdict) -> str:
+    match verdict.outcome:
+        case Admitted(label=label):
+            return f"validator/admit/{label}"
+        case Parked():
+            return "validator/parked"
+        case Refused(gate=gate):
+            return f"validator/reject/{gate}"
 
 
 class MetricsFile:
@@ -70,7 +105,7 @@ class MetricsFile:
         """Add the line of a message that ``progress`` has folded, if it has one."""
         match message:
             case StepReport():
-                line = {"step": message.step, **message.metrics}
+                line = {"step": message.step, **message.metrics, **progress.evolution}
             case Evaluation():
                 scores = progress.evaluations[message.version]
                 line = {"step": message.version, "timing_s/testing": message.wall_s} | {

@@ -3,7 +3,9 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
+from coevolve.run.pausing import is_paused
 from protocols.control import PartStatus, Stalled
 from protocols.interfaces import Store, SupervisedPart
 
@@ -21,15 +23,16 @@ async def watch(
 ) -> None:
     """Call ``alarm`` each time that the journal got no record for ``quiet_s`` seconds; for ever.
 
-    A store that does not answer is part of the report, not an error.
+    A paused run may be quiet: its seconds count from the end of the pause. A store that does not
+    answer is part of the report, not an error.
     """
     newest = 0
     quiet_since = time.monotonic()
     while True:
         await asyncio.sleep(quiet_s / LOOKS)
-        seen = await _newest(store)
-        if seen is not None and seen > newest:
-            newest = seen
+        seen = await _look(store)
+        if seen is not None and (seen.newest > newest or seen.paused):
+            newest = seen.newest
             quiet_since = time.monotonic()
         elif time.monotonic() - quiet_since >= quiet_s:
             statuses = await asyncio.gather(*(part.status() for part in parts))
@@ -51,9 +54,17 @@ def sentence(status: PartStatus) -> str:
     return f"{line}; last error: {status.last_error}" if status.last_error else line
 
 
-async def _newest(store: Store) -> int | None:
-    """Return the newest sequence, or None where the store is silent."""
+class _Look(NamedTuple):
+    """What the journal says of the run."""
+
+    newest: int
+    paused: bool
+
+
+async def _look(store: Store) -> _Look | None:
+    """Look at the journal; None where the store is silent."""
     try:
-        return await asyncio.wait_for(store.wait((), 0, 0.0), ANSWER_S)
+        async with asyncio.timeout(ANSWER_S):
+            return _Look(await store.wait((), 0, 0.0), await is_paused(store))
     except TimeoutError:
         return None

@@ -17,6 +17,7 @@ import numpy as np
 from coevolve.tiny.simulated import CLASS, carry_out, look_around, open_world
 from coevolve.tiny.skills import SKILLS, Group, Skill, slots_of
 from coevolve.tiny.slots import FILES, FOLDERS, phrase, pick
+from protocols.synthesis import Start
 from protocols.tasks import Seeded, Split, Task, ToolTask, ToolTurn
 
 Weights = Mapping[str, float]
@@ -27,6 +28,7 @@ MAX_TURNS = 4
 _HELD_OUT_SEED = 24_001
 _POOL_STREAM = 1
 _FRESH_STREAM = 2
+_START_STREAM = 4
 _HELD_OUT_SHARE = 16
 """One world in so many belongs to the held-out split."""
 
@@ -83,6 +85,17 @@ def static_pool(seed: int, size: int) -> tuple[Task, ...]:
     return tuple(
         draw_task(rng, SEED_IMBALANCE, int(rng.integers(1, 4)), source="static")
         for _ in range(size)
+    )
+
+
+def exploration_start(seed: int, number: int) -> Start:
+    """Return the run's world ``number`` to explore: of the training split, and of no task."""
+    rng = np.random.default_rng((seed, _START_STREAM, number))
+    return Start(
+        origin=f"grammar:world:{number}",
+        classes=(CLASS,),
+        world=_draw_world(rng, "train"),
+        checks_directory=True,
     )
 
 

@@ -15,7 +15,16 @@ from typing import Any, cast
 
 from tokenizers import Tokenizer
 
-from coevolve.tiny.tokenizer import CALL, DONE, END, OBSERVATION, SPECIAL, USER, load_tokenizer
+from coevolve.tiny.tokenizer import (
+    CALL,
+    DONE,
+    END,
+    OBSERVATION,
+    SPECIAL,
+    USER,
+    VOCABULARY,
+    load_tokenizer,
+)
 from protocols.tasks import Task, TaskBody
 
 OBSERVATION_TOKENS = 16
@@ -27,6 +36,7 @@ class TinyRenderer:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self.encode = lru_cache(maxsize=1 << 16)(self._encode)
+        self.piece = lru_cache(maxsize=VOCABULARY)(self._piece)
 
     @classmethod
     def load(cls, folder: Path) -> "TinyRenderer":
@@ -82,6 +92,10 @@ class TinyRenderer:
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of tokens, special ones included."""
         return self._tokenizer.decode(list(token_ids), skip_special_tokens=False)
+
+    def _piece(self, token_id: int) -> str:
+        """Return the text of one token."""
+        return self.decode((token_id,))
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text).ids)

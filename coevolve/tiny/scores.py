@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coevolve.rollout import roll_out
+from coevolve.rollout import Arena, Played
 from coevolve.tiny.abstraction import (
     MAX_TOKENS,
     STOP_IDS,
@@ -21,7 +21,6 @@ from coevolve.tiny.skills import SKILLS
 from protocols.config import RolloutConfig
 from protocols.generation import GenerationRequest
 from protocols.interfaces import Generator
-from protocols.rollouts import Rollout, RolloutRequest
 from protocols.tasks import Task, ToolTurn
 
 _EXPLORATION_SEED = 4242
@@ -59,30 +58,16 @@ async def policy_scores(
     generator: Generator, renderer: TinyRenderer, tasks: Sequence[Task]
 ) -> Mapping[str, Share]:
     """Return the greedy success by group of tasks, ``all`` included."""
-    simulator = InProcessSimulator()
-    limits = RolloutConfig()
+    arena = Arena(
+        generator=generator,
+        simulator=InProcessSimulator(),
+        renderer=renderer,
+        limits=RolloutConfig(),
+        temperature=0.0,
+    )
 
-    async def attempt(number: int, task: Task) -> Rollout:
-        request = RolloutRequest(
-            group_id=f"score-{number}",
-            group=number,
-            index=0,
-            group_size=1,
-            task_id=task.task_id,
-            purpose="probe",
-            seed=0,
-            policy_version_at_least=0,
-        )
-        return await roll_out(
-            request,
-            task,
-            request.group_id,
-            temperature=0.0,
-            generator=generator,
-            simulator=simulator,
-            renderer=renderer,
-            limits=limits,
-        )
+    async def attempt(number: int, task: Task) -> Played:
+        return await arena.play(task.body, f"score-{number}", seed=0)
 
     rollouts = await asyncio.gather(*(attempt(*each) for each in enumerate(tasks)))
     passed = [(group_of(task), each.succeeded) for task, each in zip(tasks, rollouts, strict=True)]

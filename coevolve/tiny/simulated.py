@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from coevolve.bfcl.session import Session, World
+from coevolve.bfcl.trial import TrialRun
 from coevolve.tiny.slots import Place
-from protocols.simulation import Observed, Verdict
+from protocols.simulation import Observed, Tried, Verdict
 from protocols.tasks import TaskBody, ToolTask
 
 CLASS = "GorillaFileSystem"
@@ -65,3 +66,7 @@ class InProcessSimulator:
     async def release(self, session: str) -> None:
         """Forget the session."""
         self._sessions.pop(session, None)
+
+    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
+        """Play calls turn by turn in a world of their own and judge every turn."""
+        return TrialRun(task, turns).play()

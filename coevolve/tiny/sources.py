@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coevolve.tiny.grammar import held_out_tasks, static_pool, uniform_task
+from coevolve.tiny.grammar import exploration_start, held_out_tasks, static_pool, uniform_task
 from protocols.config import RunConfig
+from protocols.synthesis import Start
 from protocols.tasks import Task
 
 _CHOICE_STREAM = 3
@@ -16,7 +17,7 @@ class StaticSource:
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
-        self._pool = static_pool(config.seed, config.tasks.pool)
+        self._pool = static_pool(config.seed, config.tasks.seeds)
 
     def pool(self) -> Sequence[Task]:
         """Return the whole pool."""
@@ -30,6 +31,10 @@ class StaticSource:
     def held_out(self) -> Sequence[Task]:
         """Return the held-out tasks."""
         return held_out_tasks(self._config.tasks.held_out)
+
+    def start(self, number: int) -> Start:
+        """Return a fresh world of the training split."""
+        return exploration_start(self._config.seed, number)
 
 
 class UniformSource:
@@ -49,3 +54,7 @@ class UniformSource:
     def held_out(self) -> Sequence[Task]:
         """Return the held-out tasks."""
         return held_out_tasks(self._config.tasks.held_out)
+
+    def start(self, number: int) -> Start:
+        """Return a fresh world of the training split."""
+        return exploration_start(self._config.seed, number)

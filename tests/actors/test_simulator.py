@@ -82,6 +82,15 @@ async def test_conversations_pass_through_the_actors(actors: list[Any], task: Ta
 
 
 @pytest.mark.ray
+async def test_trials_pass_through_the_actors(actors: list[Any], task: Task) -> None:
+    pool = SimulatorPool([RemoteSimulatorWorker(actor) for actor in actors])
+    reference = [turn.reference for turn in task.body.turns]
+    tried = await asyncio.gather(*(pool.trial(f"t{n}", task.body, reference) for n in range(6)))
+    assert all(each == tried[0] for each in tried)
+    assert all(turn.verdict == Passed() for turn in tried[0].turns)
+
+
+@pytest.mark.ray
 async def test_a_killed_actor_is_void_sessions_and_comes_back(
     actors: list[Any], task: Task
 ) -> None:

@@ -5,6 +5,7 @@ import pytest
 from coevolve.config import load_config, most_groups_in_flight
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
+from protocols.synthesizers import EndpointModel
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -27,8 +28,8 @@ def test_every_shipped_config_loads(path: Path):
 
 
 def test_an_override_reaches_the_field_it_names(quickstart: RunConfig):
-    config = load_config(CONFIGS / "quickstart.yaml", ["learner.steps=3", "tasks.source=static"])
-    assert (config.learner.steps, config.tasks.source) == (3, "static")
+    config = load_config(CONFIGS / "quickstart.yaml", ["learner.steps=3", "arm=static"])
+    assert (config.learner.steps, config.arm) == (3, "static")
     assert config.rollout == quickstart.rollout
 
 
@@ -67,8 +68,8 @@ def test_a_number_with_an_exponent_is_a_number():
 
 
 def test_a_choice_that_is_none_is_answered_with_those_there_are():
-    text = refusal(CONFIGS / "quickstart.yaml", "tasks.source=dynamic")
-    assert "$.tasks.source: needs one of static, uniform, found 'dynamic'" in text
+    text = refusal(CONFIGS / "quickstart.yaml", "arm=dynamic")
+    assert "$.arm: needs one of full, random, placebo, uniform, static, found 'dynamic'" in text
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path):
@@ -128,6 +129,25 @@ def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
         ("learner.replay_per_step=500", "cannot be drawn from learner.replay_size"),
         ("learner.warmup_steps=500", "would never be reached"),
         ("rollout.max_call_tokens=500", "a call is a part of its conversation"),
+        ("signals.boundary_low=0.9", "leaves no room below signals.boundary_high = 0.9"),
+        ("signals.kinds=[worst_state]", "worst_state needs tasks that are graded by coverage"),
+        ("signals.kinds=[]", "needs at least one kind of signal, found none"),
+        ("validator.judge=true", "needs a synthesizer.model of kind endpoint"),
+        ("synthesizer.model={model: m}", "$.synthesizer.model.kind: needs one of policy, endpoint"),
+        ("synthesizer.model={kind: gpt}", "needs one of policy, endpoint, found 'gpt'"),
+        ("synthesizer.model=gpt", "$.synthesizer.model: needs a section of settings, found 'gpt'"),
+        (
+            "synthesizer.model={kind: endpoint, base_url: 'http://a/v1'}",
+            "$.synthesizer.model.model: is required and missing",
+        ),
+        (
+            "synthesizer.model={kind: endpoint, base_url: nowhere, model: m}",
+            "$.synthesizer.model.base_url",
+        ),
+        (
+            "synthesizer.model={kind: policy, weigths: newest}",
+            "$.synthesizer.model: unknown field 'weigths'; did you mean 'weights'?",
+        ),
         ("learnr.steps=1", "unknown field 'learnr'; did you mean 'learner'?"),
         ("learner.steps", "needs the form key.path=value"),
         ("seed.x=1", "'seed' is a value, not a section"),
@@ -136,3 +156,14 @@ def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
 )
 def test_an_impossible_override_is_refused_with_a_remedy(override: str, words: str):
     assert words in refusal(CONFIGS / "quickstart.yaml", override)
+
+
+def test_a_schedule_of_synthesis_needs_an_arm_that_synthesizes(tmp_path: Path):
+    text = refusal(written(tmp_path, "name: a\narm: static\nevolve_every: 10\n"))
+    assert "$.evolve_every: 10 needs an arm that synthesizes tasks, found arm static" in text
+
+
+def test_an_endpoint_is_read_with_its_defaults():
+    model = "synthesizer.model={kind: endpoint, base_url: 'http://127.0.0.1:8000/v1', model: m}"
+    config = load_config(CONFIGS / "quickstart.yaml", [model])
+    assert config.synthesizer.model == EndpointModel(base_url="http://127.0.0.1:8000/v1", model="m")

@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from coevolve.rollout import roll_out
+from coevolve.rollout import Arena, rollout_of
 from protocols import columns
 from protocols.config import RolloutConfig
 from protocols.errors import SimulatorError
@@ -15,7 +15,6 @@ REQUEST = RolloutRequest(
     index=0,
     group_size=2,
     task_id="task",
-    purpose="train",
     seed=5,
     policy_version_at_least=0,
 )
@@ -29,17 +28,15 @@ async def rolled(
     limits: RolloutConfig | None = None,
 ) -> tuple[Rollout, ScriptGenerator, ScriptSimulator]:
     generator, simulator = ScriptGenerator(script, version=3), ScriptSimulator(right)
-    rollout = await roll_out(
-        REQUEST,
-        tool_task(*turns),
-        "session",
-        temperature=1.0,
+    arena = Arena(
         generator=generator,
         simulator=simulator,
         renderer=ScriptRenderer(),
         limits=limits or RolloutConfig(),
+        temperature=1.0,
     )
-    return rollout, generator, simulator
+    played = await arena.play(tool_task(*turns).body, "session", seed=REQUEST.seed)
+    return rollout_of(REQUEST, played), generator, simulator
 
 
 async def test_a_conversation_that_passes_every_turn_earns_one():
@@ -96,16 +93,14 @@ async def test_a_call_or_a_conversation_may_not_outgrow_its_limit():
 async def test_session_and_cache_are_released_even_when_the_simulator_breaks():
     generator = ScriptGenerator(["a"])
     simulator = ScriptSimulator((), breaks=lambda _: True)
+    arena = Arena(
+        generator=generator,
+        simulator=simulator,
+        renderer=ScriptRenderer(),
+        limits=RolloutConfig(),
+        temperature=1.0,
+    )
     with pytest.raises(SimulatorError):
-        await roll_out(
-            REQUEST,
-            tool_task("a"),
-            "session",
-            temperature=1.0,
-            generator=generator,
-            simulator=simulator,
-            renderer=ScriptRenderer(),
-            limits=RolloutConfig(),
-        )
+        await arena.play(tool_task("a").body, "session", seed=0)
     assert generator.released == ["session"]
     assert not simulator.open

@@ -18,6 +18,8 @@ from protocols.simulation import (
     Release,
     Reply,
     Reset,
+    Trial,
+    Tried,
 )
 from protocols.tasks import ToolTask, ToolTurn
 
@@ -222,6 +224,37 @@ async def test_unknown_sessions_are_released_without_a_word() -> None:
     worker = FakeWorker()
     await pool_of(worker).release("never opened")
     assert not worker.batches
+
+
+async def test_trials_travel_in_batches_to_the_emptiest_workers_and_leave_nothing() -> None:
+    def answer(command: Command) -> Reply:
+        return Tried(initial=command.session, turns=()) if isinstance(command, Trial) else Ready()
+
+    workers = [FakeWorker(answer), FakeWorker(answer)]
+    pool = pool_of(*workers)
+    await pool.reset("x", TASK)
+    names = [f"t{n}" for n in range(5)]
+    tried = await asyncio.gather(*(pool.trial(name, TASK, [["ls()"]]) for name in names))
+    assert [each.initial for each in tried] == names
+    assert [[c.session for batch in w.batches for c in batch] for w in workers] == [
+        ["x", "t1", "t3"],
+        ["t0", "t2", "t4"],
+    ]
+    assert all(len(worker.batches) <= 2 for worker in workers)
+    assert workers[1].batches[0][0] == Trial(session="t0", task=TASK, turns=(("ls()",),))
+    await pool.reset("y", TASK)  # the trials count no more
+    await pool.release("y")
+    await pool.trial("t5", TASK, ())
+    assert workers[1].sessions() == ["y"]
+
+
+async def test_a_broken_trial_is_the_machine_s_fault() -> None:
+    pool = pool_of(FakeWorker(lambda _: Broken(reason="the child ended")))
+    with pytest.raises(SimulatorError, match="the child ended"):
+        await pool.trial("t", TASK, ())
+    misplaced = pool_of(FakeWorker(usual))
+    with pytest.raises(SimulatorError, match="out of place"):
+        await misplaced.trial("t", TASK, ())
 
 
 def test_a_pool_needs_a_worker() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from protocols import columns
+from protocols.evolution import Visit
 from protocols.rollouts import Rollout, RolloutRequest, Tokens
 from protocols.tasks import ToolTurn
 
@@ -48,10 +49,16 @@ def _request(fields: dict[str, Any]) -> RolloutRequest:
     return RolloutRequest(**{**fields, "group_size": fields["index"] + fields["group_size"]})
 
 
+def _visit(fields: dict[str, Any]) -> Visit:
+    successes, rollouts = sorted((abs(fields["successes"]), abs(fields["rollouts"])))
+    return Visit(**{**fields, "successes": successes, "rollouts": rollouts})
+
+
 LAWFUL: dict[type[msgspec.Struct], Callable[[dict[str, Any]], Any]] = {
     ToolTurn: _turn,
     Rollout: _rollout,
     RolloutRequest: _request,
+    Visit: _visit,
 }
 """Structs whose fields depend on one another."""
 
@@ -93,8 +100,10 @@ def _of(info: Any) -> st.SearchStrategy[Any]:  # noqa: C901  one case a kind of 
             return _float(info)
         case inspect.BoolType():
             return st.booleans()
-        case inspect.StrType():
-            return st.text(max_size=12)
+        case inspect.StrType(pattern=str(pattern)):
+            return st.from_regex(pattern)
+        case inspect.StrType(min_length=least):
+            return st.text(min_size=least or 0, max_size=12)
         case inspect.BytesType():
             return st.binary(max_size=12)
         case _:

@@ -68,7 +68,6 @@ def test_a_request_outside_its_group_is_refused():
             index=2,
             group_size=2,
             task_id="t",
-            purpose="train",
             seed=0,
             policy_version_at_least=0,
         )

@@ -50,7 +50,6 @@ def test_outcomes_of_a_group_are_found_together_and_apart_from_its_requests() ->
         index=0,
         group_size=2,
         task_id="t",
-        purpose="train",
         seed=0,
         policy_version_at_least=0,
     )
@@ -60,7 +59,6 @@ def test_outcomes_of_a_group_are_found_together_and_apart_from_its_requests() ->
         index=0,
         group_size=2,
         task_id="t",
-        purpose="train",
         reason="",
         tries=1,
     )

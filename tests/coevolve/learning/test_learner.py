@@ -183,16 +183,6 @@ async def test_the_same_learner_may_run_again_after_an_error(model: Path, tmp_pa
     assert digests(journal) == digests(await trained(config, tmp_path / "straight", groups=8))
 
 
-async def test_probes_are_acknowledged_and_change_nothing(model: Path, tmp_path: Path):
-    config = settings(model, steps=1)
-    journal = MemoryJournal()
-    probes = journal.add(*(rollout(90, index, size=4, purpose="probe") for index in range(4)))
-    add_groups(journal, range(4))
-    await learner(config, tmp_path, journal).run()
-    assert set(probes) <= journal.finished
-    assert digests(journal) == digests(await trained(config, tmp_path / "plain", groups=4))
-
-
 async def test_groups_that_no_step_may_use_are_discarded_at_once(model: Path, tmp_path: Path):
     config = settings(model, steps=2, max_staleness=0)
     journal = MemoryJournal()

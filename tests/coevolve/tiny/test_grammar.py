@@ -119,7 +119,7 @@ def test_uniform_tasks_exercise_all_skills() -> None:
 
 
 def test_sources_say_which_tasks_the_journal_has_yet_to_learn() -> None:
-    config = RunConfig(name="test", tasks=TasksConfig(pool=10, held_out=24))
+    config = RunConfig(name="test", tasks=TasksConfig(seeds=10, held_out=24))
     static: TaskSource = StaticSource(config)
     task, is_new = static.draw(3)
     assert task in static.pool()
@@ -129,3 +129,14 @@ def test_sources_say_which_tasks_the_journal_has_yet_to_learn() -> None:
     assert uniform.pool() == ()
     assert uniform.draw(3) == (uniform_task(0, 3), True)
     assert len(uniform.held_out()) == 24
+
+
+def test_a_start_is_a_training_world_of_its_own_the_same_in_every_arm() -> None:
+    config = RunConfig(name="test", seed=3, tasks=TasksConfig(seeds=2, held_out=2))
+    starts = [UniformSource(config).start(number) for number in range(20)]
+    assert StaticSource(config).start(7) == starts[7]
+    assert starts[7].origin == "grammar:world:7"
+    assert all(start.checks_directory for start in starts)
+    assert len({start.world for start in starts}) == 20
+    held_out = {task.body.world for task in held_out_tasks(100)}
+    assert not held_out & {start.world for start in starts}

@@ -4,7 +4,9 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("module", ["sources", "renderer", "abstraction", "tokenizer"])
+@pytest.mark.parametrize(
+    "module", ["sources", "renderer", "abstraction", "tokenizer", "synthesizer"]
+)
 def test_actors_that_do_no_model_work_load_no_model_library(module: str) -> None:
     code = (
         f"import sys, coevolve.tiny.{module}\n"

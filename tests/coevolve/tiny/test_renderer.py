@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from coevolve.rollout import roll_out
+from coevolve.rollout import Arena
 from coevolve.tiny.grammar import UNIFORM, draw_task, held_out_tasks
 from coevolve.tiny.renderer import OBSERVATION_TOKENS, TinyRenderer
 from coevolve.tiny.simulated import InProcessSimulator
@@ -23,7 +23,6 @@ from protocols.config import RolloutConfig
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Renderer
 from protocols.learning import PolicyVersion
-from protocols.rollouts import RolloutRequest
 from protocols.tasks import Task
 
 RENDERER = TinyRenderer.load(CHECKPOINT)
@@ -62,28 +61,17 @@ class RecitingGenerator:
 
 async def recite(task: Task) -> None:
     ids, mask = RENDERER.demonstration(task)
-    rollout = await roll_out(
-        RolloutRequest(
-            group_id="g",
-            group=0,
-            index=0,
-            group_size=1,
-            task_id=task.task_id,
-            purpose="probe",
-            seed=0,
-            policy_version_at_least=0,
-        ),
-        task,
-        "session",
-        temperature=1.0,
+    arena = Arena(
         generator=RecitingGenerator(ids, mask),
         simulator=InProcessSimulator(),
         renderer=RENDERER,
         limits=RolloutConfig(),
+        temperature=1.0,
     )
-    assert rollout.succeeded
-    assert rollout.tokens.token_ids == columns.int32(ids)
-    assert rollout.tokens.mask == columns.uint8(mask)
+    played = await arena.play(task.body, "session", seed=0)
+    assert played.succeeded
+    assert played.tokens.token_ids == columns.int32(ids)
+    assert played.tokens.mask == columns.uint8(mask)
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,47 @@
+"""The synthesizer as a Ray actor; a model of its own, where it has one, lives in this process."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import ray
+
+from coevolve import assembly
+from coevolve.run import logs
+from protocols.config import RunConfig
+from protocols.control import PartStatus
+from protocols.interfaces import SimulatorWorker, Store
+
+
+class SynthesizerShell:
+    """Gives the synthesizer a process."""
+
+    def __init__(
+        self,
+        name: str,
+        config: RunConfig,
+        run_dir: str,
+        store: Store,
+        workers: Sequence[SimulatorWorker],
+    ) -> None:
+        folder = Path(run_dir)
+        logs.to_file(folder, name)
+        self._part = assembly.synthesizer(assembly.site(config, folder, store), workers)
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        await self._part.run()
+
+    async def stop(self) -> None:
+        """Make ``run`` return."""
+        await self._part.stop()
+
+    async def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._part.status()
+
+    async def cpu_s(self) -> float:
+        """Return the CPU seconds spent in models."""
+        return self._part.cpu_s()
+
+
+SynthesizerActor = ray.remote(num_cpus=0, max_restarts=-1)(SynthesizerShell)

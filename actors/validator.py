@@ -1,0 +1,47 @@
+"""The validator as a Ray actor."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import ray
+
+from coevolve import assembly
+from coevolve.run import logs
+from protocols.config import RunConfig
+from protocols.control import PartStatus
+from protocols.interfaces import SimulatorWorker, Store
+
+
+class ValidatorShell:
+    """Gives the validator a process."""
+
+    def __init__(
+        self,
+        name: str,
+        config: RunConfig,
+        run_dir: str,
+        store: Store,
+        simulators: Sequence[SimulatorWorker],
+    ) -> None:
+        folder = Path(run_dir)
+        logs.to_file(folder, name)
+        self._part = assembly.validator(assembly.site(config, folder, store), simulators)
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        await self._part.run()
+
+    async def stop(self) -> None:
+        """Make ``run`` return."""
+        await self._part.stop()
+
+    async def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._part.status()
+
+    async def cpu_s(self) -> float:
+        """Return 0: candidates are carried out by the simulators' own processes."""
+        return 0.0
+
+
+ValidatorActor = ray.remote(num_cpus=0, max_restarts=-1)(ValidatorShell)

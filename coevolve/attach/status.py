@@ -1,0 +1,232 @@
+"""`attach status`: who is alive, how far the run is, and how synthesis does."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from coevolve import assembly
+from coevolve.attach.output import console, print_json, share, table
+from coevolve.attach.subject import Subject
+from coevolve.config import synthesizes
+from coevolve.journal.codec import decode
+from coevolve.journal.fold import in_order
+from coevolve.run.display import success_table
+from coevolve.run.evolution import Evolution, whole_fold
+from coevolve.run.fates import WAITING, Tally
+from coevolve.run.progress import TOPICS, Progress
+from protocols.control import PartStatus
+from protocols.journal import JournalStatistics
+from protocols.synthesizers import EndpointModel, SynthesizerModel
+
+ERRORS = 5
+"""Failures of parts that are shown, the newest."""
+
+
+async def status(subject: Subject, *, as_json: bool) -> None:
+    """Print who is alive and what each waits for, the run's progress and its synthesizers."""
+    progress = await _progress(subject)
+    evolution = await whole_fold(subject.reader)
+    statuses: Sequence[PartStatus] = ()
+    statistics: JournalStatistics | None = None
+    if subject.live is not None:
+        statuses = await asyncio.gather(*(part.status() for part in subject.live.parts))
+        statistics = await subject.live.store.statistics()
+    if as_json:
+        print_json(_tree(subject, progress, evolution, statuses, statistics))
+        return
+    out = console()
+    for line in _head(subject, progress, evolution):
+        out.print(line)
+    for part in (
+        *_parts(statuses, progress),
+        *([_journal_table(statistics)] if statistics else ()),
+        *_evolution_tables(evolution),
+        *([success_table(progress)] if progress.evaluations else ()),
+    ):
+        out.print(part)
+
+
+async def _progress(subject: Subject) -> Progress:
+    progress = Progress(assembly.labels(subject.config))
+    async for record in in_order(subject.reader, TOPICS):
+        progress.fold(decode(record))
+    return progress
+
+
+def _tree(
+    subject: Subject,
+    progress: Progress,
+    evolution: Evolution,
+    statuses: Sequence[PartStatus],
+    statistics: JournalStatistics | None,
+) -> Mapping[str, Any]:
+    return {
+        "run": subject.name,
+        "running": subject.running,
+        "paused": evolution.paused,
+        "step": progress.step,
+        "success": progress.evaluations,
+        "discarded": progress.discarded,
+        "failures": progress.failures,
+        "stalls": progress.stalls,
+        "parts": statuses,
+        "journal": statistics,
+        "synthesizer": _current(subject, evolution),
+        "synthesizers": [_tally_tree(tally) for tally in evolution.synthesizers()],
+        "signals": evolution.kinds(),
+        "refusals": evolution.refusals(),
+        "swaps": evolution.swaps,
+        "refused_swaps": evolution.refused_swaps,
+    }
+
+
+def _current(subject: Subject, evolution: Evolution) -> Mapping[str, Any] | None:
+    """Return the model that synthesizes now and the name of its candidates; None without any."""
+    if not synthesizes(subject.config):
+        return None
+    return {"name": evolution.synthesizer, "model": _model(subject, evolution)}
+
+
+def _model(subject: Subject, evolution: Evolution) -> SynthesizerModel:
+    return evolution.swaps[-1].model if evolution.swaps else subject.config.synthesizer.model
+
+
+def _synthesizer_line(subject: Subject, evolution: Evolution) -> str:
+    if not synthesizes(subject.config):
+        return f"arm {subject.config.arm}: nothing is synthesized"
+    model = _model(subject, evolution)
+    if isinstance(model, EndpointModel):
+        line = f"synthesizer: {model.model} at {model.base_url}"
+    else:
+        line = f"synthesizer: the policy with its {model.weights} weights"
+    if evolution.synthesizer:
+        line += f" ({evolution.synthesizer})"
+    if evolution.swaps:
+        swap = evolution.swaps[-1]
+        line += f", since version {swap.version}"
+        line += f", before it {swap.before}" if swap.before else ""
+    return line
+
+
+def _tally_tree(tally: Tally) -> Mapping[str, Any]:
+    return {
+        "synthesizer": tally.synthesizer,
+        "settled": tally.settled,
+        "candidates": tally.candidates,
+        "admitted": tally.admitted,
+        "labels": tally.labels,
+        "parked": tally.parked,
+        "refused": tally.refused,
+        "gates": tally.gates,
+        "acceptance": tally.acceptance,
+        "learnable_share": tally.learnable_share,
+        "calls": tally.calls,
+        "prompt_tokens": tally.prompt_tokens,
+        "answer_tokens": tally.answer_tokens,
+        "cost_usd": tally.cost_usd,
+        "tokens_per_admitted": tally.tokens_per_admitted,
+        "cost_usd_per_admitted": tally.cost_usd_per_admitted,
+        "simulator_calls": tally.simulator_calls,
+    }
+
+
+def _head(subject: Subject, progress: Progress, evolution: Evolution) -> list[str]:
+    return [
+        f"{subject.standing}; step {progress.step}",
+        *(["paused; `resume` lets it go on"] if evolution.paused else ()),
+        _synthesizer_line(subject, evolution),
+    ]
+
+
+def _parts(statuses: Sequence[PartStatus], progress: Progress) -> list[Table | str]:
+    """Return the parts that answer, and what went wrong with any."""
+    return [
+        *([_parts_table(statuses, progress)] if statuses else ()),
+        *(f"{each.part}, last error: {each.last_error}" for each in statuses if each.last_error),
+        *(
+            f"{failure.part} was started again: {failure.reason}"
+            for failure in progress.failures[-ERRORS:]
+        ),
+    ]
+
+
+def _parts_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
+    columns = ("part", "pid", "version", "mailbox", "done", "restarts", "waits for", "since")
+    parts = table("parts", columns, wrapped=("waits for",))
+    restarts = Counter(failure.part for failure in progress.failures)
+    for entry in statuses:
+        parts.add_row(
+            entry.part,
+            str(entry.pid),
+            str(entry.policy_version) if entry.policy_version >= 0 else "",
+            str(entry.mailbox),
+            str(entry.done),
+            str(restarts[entry.part]),
+            entry.waits_for,
+            f"{entry.since_s:.0f} s",
+        )
+    return parts
+
+
+def _journal_table(statistics: JournalStatistics) -> Table:
+    journal = table("journal", ("what", "count"))
+    journal.add_row("newest sequence", str(statistics.last_sequence))
+    journal.add_row("size", f"{statistics.size_bytes / 1e6:.1f} MB")
+    for topic, count in sorted(statistics.topics.items()):
+        journal.add_row(f"topic {topic}", str(count))
+    for consumer in sorted(statistics.backlog):
+        waiting, leased = statistics.backlog[consumer], statistics.leased.get(consumer, 0)
+        journal.add_row(f"consumer {consumer}: waiting / leased", f"{waiting} / {leased}")
+    return journal
+
+
+def _evolution_tables(evolution: Evolution) -> list[Table]:
+    """Return what there is to show of signals, synthesizers and refusals."""
+    tables: list[Table] = []
+    if evolution.signals:
+        tables.append(_signals_table(evolution))
+    if tallies := evolution.synthesizers():
+        tables.append(_synthesizers_table(tallies))
+    if refusals := evolution.refusals():
+        tables.append(refused := table("candidates refused", ("gate", "count")))
+        for gate, count in refusals.most_common():
+            refused.add_row(gate, str(count))
+    return tables
+
+
+def _signals_table(evolution: Evolution) -> Table:
+    signals = table("signals", ("kind", "all", WAITING, "came to nothing", "made candidates"))
+    for kind, outcomes in sorted(evolution.kinds().items()):
+        made, waiting = outcomes["synthesized"], outcomes[WAITING]
+        nothing = outcomes.total() - made - waiting
+        counts = (outcomes.total(), waiting, nothing, made)
+        signals.add_row(kind, *(str(count) for count in counts))
+    return signals
+
+
+def _synthesizers_table(tallies: Sequence[Tally]) -> Table:
+    columns = (
+        *("synthesizer", "candidates", "admitted", "parked", "refused", "accepted", "learnable"),
+        *("calls", "tokens", "tokens/task", "USD", "USD/task"),
+    )
+    synthesizers = table("synthesizers", columns, wrapped=("synthesizer",))
+    for tally in tallies:
+        tokens, cost = tally.tokens_per_admitted, tally.cost_usd_per_admitted
+        synthesizers.add_row(
+            tally.synthesizer,
+            str(tally.candidates),
+            str(tally.admitted),
+            str(tally.parked),
+            str(tally.refused),
+            share(tally.acceptance),
+            share(tally.learnable_share),
+            str(tally.calls),
+            str(tally.tokens),
+            "" if tokens is None else f"{tokens:.0f}",
+            f"{tally.cost_usd:.2f}",
+            "" if cost is None else f"{cost:.4f}",
+        )
+    return synthesizers

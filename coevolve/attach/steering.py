@@ -1,0 +1,94 @@
+"""`attach pause`, `resume`, `checkpoint` and `stop`: what changes how a run goes on."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import psutil
+
+from coevolve.attach.output import print_json, say
+from coevolve.attach.subject import Subject
+from coevolve.run.directory import RunDirectory
+from coevolve.run.pausing import is_paused
+from protocols.control import RunContinued, RunPaused, StopRequested
+from protocols.errors import RunError
+
+STOP_WAIT_S = 180.0
+LOOK_S = 0.2
+
+
+async def pause(subject: Subject, *, as_json: bool) -> None:
+    """Let no further work be handed out; say so where that is so already."""
+    await _set_paused(subject, paused=True, as_json=as_json)
+
+
+async def resume(subject: Subject, *, as_json: bool) -> None:
+    """End the pause; say so where there is none."""
+    await _set_paused(subject, paused=False, as_json=as_json)
+
+
+async def _set_paused(subject: Subject, *, paused: bool, as_json: bool) -> None:
+    live = subject.actors()
+    already = await is_paused(live.store) == paused
+    if not already:
+        kind = RunPaused if paused else RunContinued
+        await live.append(kind(run_id=subject.run_id))
+    if as_json:
+        print_json({"run": subject.name, "paused": paused, "already": already})
+    elif already:
+        say(f"{subject.name}: is paused already" if paused else f"{subject.name}: is not paused")
+    elif paused:
+        say(
+            f"{subject.name}: paused; what is under way is finished, and nothing further is handed "
+            "out until resume"
+        )
+    else:
+        say(f"{subject.name}: goes on")
+
+
+async def checkpoint(subject: Subject, to: Path | None, *, as_json: bool) -> None:
+    """Copy the journal into ``to``, or into a new folder beside the learner's checkpoints."""
+    live = subject.actors()
+    if to is None and subject.folder is None:
+        raise RunError(f"{subject.name}: --to needs a new folder on the machine of the run's store")
+    name = time.strftime("journal-%Y%m%dT%H%M%SZ", time.gmtime())
+    if subject.folder is not None:
+        target = (to or subject.folder / "checkpoints" / name).resolve()
+    else:
+        assert to is not None
+        target = to
+    started = time.monotonic()
+    await live.store.checkpoint(target)
+    seconds = time.monotonic() - started
+    files = list(target.iterdir()) if target.is_dir() else []
+    size = sum(file.stat().st_blocks * 512 for file in files)
+    if as_json:
+        print_json({"path": str(target), "size_bytes": size, "wall_s": seconds})
+    else:
+        say(f"{target}: {size / 1e6:.1f} MB in {seconds:.2f} s")
+
+
+async def stop(subject: Subject, *, as_json: bool) -> None:
+    """Ask the run to stop and wait until it did; from another machine, ask alone."""
+    await subject.actors().append(StopRequested(run_id=subject.run_id))
+    if subject.folder is not None:
+        pid = RunDirectory(subject.folder).identity().pid
+        deadline = time.monotonic() + STOP_WAIT_S
+        while _alive(pid):
+            if time.monotonic() > deadline:
+                raise RunError(
+                    f"{subject.name}: asked to stop, still running after {STOP_WAIT_S:.0f} s"
+                )
+            await asyncio.sleep(LOOK_S)
+    stopped = subject.folder is not None
+    if as_json:
+        print_json({"run": subject.name, "stopped": stopped})
+    else:
+        say(f"{subject.name}: {'stopped' if stopped else 'asked to stop after the step in hand'}")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,141 @@
+"""`attach swap-synthesizer`: lets another model synthesize while the run goes on."""
+
+import re
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from coevolve.attach.output import print_json, say
+from coevolve.attach.subject import Subject
+from coevolve.config import synthesizes
+from coevolve.journal.codec import SWAPS_BY_REQUEST, decode
+from protocols.errors import RunError
+from protocols.evolution import SwapRefused, SwapRequested, SynthesizerSwapped
+from protocols.journal import Message
+from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
+
+ANSWERS = ("synthesizer_swapped", "swap_refused")
+
+SPARE_S = 120.0
+"""Beyond the new model's own time: for the synthesizer to take notice, and to load the policy."""
+
+WAIT_S = 30.0
+
+
+def model_of(options: Mapping[str, Any]) -> SynthesizerModel:
+    """Return the model that the options name, by their names on the command line.
+
+    Those that are None are left to their defaults. Raises RunError where they do not fit together.
+    """
+    kind, form = ("policy", PolicyModel) if options["policy"] else ("endpoint", EndpointModel)
+    known = {field.name for form in (PolicyModel, EndpointModel) for field in _fields(form)}
+    given = {name: options[name] for name in sorted(known) if options.get(name) is not None}
+    chosen = "--policy" if options["policy"] else "--base-url"
+    for name in given:
+        if name not in {field.name for field in _fields(form)}:
+            raise RunError(f"{_option(name)}: does not go with {chosen}; leave it out")
+    missing = [field.name for field in _fields(form) if field.required and field.name not in given]
+    if missing:
+        raise RunError(f"{_option(missing[0])}: is required with {chosen} and missing")
+    try:
+        return msgspec.convert({"kind": kind, **given}, SynthesizerModel, strict=False)
+    except msgspec.ValidationError as error:
+        raise RunError(_fault(str(error), given)) from error
+
+
+async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json: bool) -> None:
+    """Ask for ``model`` and wait for the synthesizer's answer.
+
+    Raises RunError where the run has no synthesizer, the model does not answer, or nobody does.
+    """
+    if not synthesizes(subject.config):
+        raise RunError(
+            f"{subject.name}: arm {subject.config.arm} has no synthesizer to swap; arms full, "
+            "random and placebo have one"
+        )
+    live = subject.actors()
+    patience_s = _patience_s(model)
+    request = SwapRequested(request_id=uuid.uuid4().hex, model=model)
+    if not as_json:
+        say(f"{subject.name}: waits up to {patience_s:.0f} s for {_told(model)} to answer")
+    await live.append(request)
+    match await _answer(subject, request.request_id, patience_s):
+        case SynthesizerSwapped(synthesizer=synthesizer):
+            if as_json:
+                print_json(
+                    {
+                        "run": subject.name,
+                        "request_id": request.request_id,
+                        "swapped": True,
+                        "synthesizer": synthesizer,
+                    }
+                )
+            else:
+                say(f"{subject.name}: {synthesizer} synthesizes from the next signal on")
+        case SwapRefused(reason=reason):
+            raise RunError(
+                f"{subject.name}: the synthesizer stays as it is, the new one is refused: {reason}"
+            )
+        case _:
+            raise RunError(
+                f"{subject.name}: the synthesizer did not answer within {patience_s:.0f} s; the "
+                f"request {request.request_id} stands, and `tail synthesizer_swapped` or `tail "
+                "swap_refused` will show what came of it; `status` shows what it does"
+            )
+
+
+async def _answer(subject: Subject, request_id: str, patience_s: float) -> Message | None:
+    """Return what the synthesizer says to a request; None where it says nothing in time."""
+    deadline = time.monotonic() + patience_s
+    newest = 0
+    while True:
+        found = await subject.reader.find(SWAPS_BY_REQUEST, request_id, limit=1)
+        if found:
+            return decode(found[0])
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return None
+        newest = await subject.actors().store.wait(ANSWERS, newest, min(left_s, WAIT_S))
+
+
+def _patience_s(model: SynthesizerModel) -> float:
+    """Return how long the synthesizer may take to try a model, seconds."""
+    match model:
+        case EndpointModel():
+            return model.timeout_s * model.tries + SPARE_S
+        case PolicyModel():
+            return SPARE_S
+
+
+def _told(model: SynthesizerModel) -> str:
+    match model:
+        case EndpointModel():
+            return f"{model.model} at {model.base_url}"
+        case PolicyModel():
+            return f"the policy with its {model.weights} weights"
+
+
+def _fields(form: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(form)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _fault(error: str, given: Mapping[str, Any]) -> str:
+    """Return msgspec's words for a wrong value as words about an option."""
+    match = re.fullmatch(r"(?P<fault>.*) - at `\$\.(?P<name>\w+)`", error)
+    if match is None:
+        return f"the new synthesizer's settings: {error}"
+    name = match["name"]
+    if name == "base_url":
+        needed = "needs a URL like http://127.0.0.1:8000/v1"
+    elif name == "weights":
+        needed = "needs start or newest"
+    else:
+        needed = f"needs {match['fault'].partition(', got')[0].removeprefix('Expected ')}"
+    return f"{_option(name)}: {needed}, found {given[name]!r}"

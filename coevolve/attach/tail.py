@@ -1,0 +1,65 @@
+"""`attach tail`: records of a topic as they stand in the journal.
+
+A person gets one line a record, with long fields cut; with ``--json`` everything is there.
+"""
+
+import json
+import sys
+from collections import deque
+
+import msgspec
+
+from coevolve.attach.subject import Subject
+from coevolve.journal.codec import TOPICS, decode
+from coevolve.journal.paging import PAGE, whole_topic
+from protocols.errors import RunError
+from protocols.journal import Message, StoredRecord
+
+WAIT_S = 30.0
+
+BULKY = "tokens"
+"""The field that is shown as a count, because nobody reads it."""
+
+FIELD_CHARS = 160
+"""Of a field that a person sees."""
+
+
+async def tail(subject: Subject, topic: str, *, count: int, follow: bool, as_json: bool) -> None:
+    """Print the newest ``count`` records of ``topic``, and with ``follow`` all that come."""
+    if topic not in TOPICS:
+        raise RunError(f"there is no topic {topic!r}; topics: {', '.join(TOPICS)}")
+    newest = 0
+    recent: deque[StoredRecord] = deque(maxlen=count)
+    async for record in whole_topic(subject.reader, topic):
+        newest = record.sequence
+        recent.append(record)
+    for record in recent:
+        _print(record.sequence, decode(record), as_json=as_json)
+    if not follow:
+        if not subject.running:
+            sys.stderr.write(f"{subject.standing}\n")
+        return
+    live = subject.actors()
+    while True:
+        await live.store.wait((topic,), newest, WAIT_S)
+        for record in await subject.reader.scan(topic, after=newest, limit=PAGE):
+            newest = record.sequence
+            _print(newest, decode(record), as_json=as_json)
+
+
+def _print(sequence: int, message: Message, *, as_json: bool) -> None:
+    tree = msgspec.to_builtins(message, builtin_types=(bytes,))
+    if BULKY in tree:
+        tree[BULKY] = len(tree[BULKY]["mask"])
+    if as_json:
+        sys.stdout.write(json.dumps({"sequence": sequence, **tree}) + "\n")
+    else:
+        kind = tree.pop("type")
+        fields = "  ".join(f"{key}={_cut(value)}" for key, value in tree.items())
+        sys.stdout.write(f"{sequence:>7}  {kind}  {fields}\n")
+    sys.stdout.flush()
+
+
+def _cut(value: object) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= FIELD_CHARS else f"{text[: FIELD_CHARS - 3]}..."

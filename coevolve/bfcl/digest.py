@@ -1,0 +1,119 @@
+"""A short name for the whole state of a world: equal where two worlds are, in every process.
+
+Everything counts that the simulators hold, private attributes included: the working directory, the
+state of random generators, caches. As in the simulators' own comparison the order of a dict's
+entries does not count, numbers count by value, and a tree that shares its files is like one that
+has copies. Two things differ from a plain walk over attributes:
+
+- a folder's way up is told by the names on it, where it is not simply the folder that holds it;
+- when a file was last changed is left out, because the wall clock says it.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from protocols.errors import SimulatorError
+
+DIGEST_BYTES = 16
+
+_CLOCK = "_last_modified"
+_UP = "parent"
+_WORKING = "_current_dir"
+
+
+class CyclicWorldError(Exception):
+    """The world holds itself, so there is no end to walking it."""
+
+
+def digest(instances: Mapping[str, Any]) -> str:
+    """Return the digest of a world's simulators, by class; empty where the world is cyclic.
+
+    Raises:
+        SimulatorError: A simulator holds something that this module cannot tell.
+    """
+    try:
+        return _digest(_told(dict(instances), ())).hex()
+    except (CyclicWorldError, RecursionError):
+        return ""
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+    """Return the digest of ``parts``, each kept apart from the next by its length."""
+    hashed = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        hashed.update(len(part).to_bytes(8, "little"))
+        hashed.update(part)
+    return hashed.digest()
+
+
+def _told(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
+    """Return what says all of ``value``; ``above`` is what it lies in, outermost first."""
+    match value:
+        case None | str():
+            return type(value).__name__.encode(), str(value).encode("utf-8", "surrogatepass")
+        case bool() | int():
+            return b"number", hex(value).encode()
+        case float():
+            told = hex(int(value)) if value.is_integer() else value.hex()
+            return b"number", told.encode()
+        case random.Random():
+            return b"random", repr(value.getstate()).encode()
+        case list() | tuple():
+            items = cast("list[object] | tuple[object, ...]", value)
+            inside = _inside(items, above)
+            name = type(cast("object", value)).__name__.encode()
+            return name, *(_digest(_told(item, inside)) for item in items)
+        case set() | frozenset():
+            members = cast("set[object] | frozenset[object]", value)
+            return b"set", *sorted(_digest(_told(member, above)) for member in members)
+        case dict():
+            return b"dict", *_entries(cast("dict[object, object]", value), above)
+        case _:
+            return _object(value, above)
+
+
+def _entries(entries: Mapping[Any, object], above: tuple[object, ...]) -> list[bytes]:
+    inside = _inside(entries, above)
+    return sorted(
+        _digest((*_told(key, inside), *_told(entry, inside))) for key, entry in entries.items()
+    )
+
+
+def _object(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
+    if not hasattr(value, "__dict__"):
+        raise SimulatorError(f"a simulator holds a {type(value).__name__}, which has no digest")
+    attributes = {name: held for name, held in vars(value).items() if name != _CLOCK}
+    if _UP in attributes:
+        holder = next((each for each in reversed(above) if hasattr(each, _UP)), None)
+        attributes[_UP] = None if value is holder else _way_up(attributes[_UP], holder)
+    if _WORKING in attributes:
+        attributes[_WORKING] = _way_up(attributes[_WORKING], None)
+    told = _entries(attributes, _inside(value, above))
+    return type(value).__name__.encode(), *told
+
+
+def _way_up(folder: Any, holder: object) -> object:
+    """Return the names from ``folder`` up, and what a folder holds that no tree holds any more."""
+    if folder is holder:
+        return "holder"
+    names: list[str] = []
+    passed: list[object] = []
+    lost: object = None
+    while folder is not None:
+        if any(folder is each for each in passed):
+            raise CyclicWorldError
+        passed.append(folder)
+        names.append(folder.name)
+        up = folder.parent
+        if lost is None and up is not None and up.contents.get(folder.name) is not folder:
+            lost = list(folder.contents)
+        folder = up
+    return [names, lost]
+
+
+def _inside(value: object, above: tuple[object, ...]) -> tuple[object, ...]:
+    if any(value is each for each in above):
+        raise CyclicWorldError
+    return (*above, value)

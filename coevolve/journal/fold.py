@@ -1,0 +1,69 @@
+"""Topics folded into one state, in the journal's order: how a part is rebuilt and kept up to date.
+
+The first call after a start rebuilds, every further one adds what came since: live and rebuilt
+state come of the same records in the same order, and no record counts twice.
+"""
+
+import heapq
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from coevolve.journal.codec import decode
+from coevolve.journal.paging import PAGE, whole_topic
+from protocols.interfaces import Reader
+from protocols.journal import Message, StoredRecord
+
+
+async def fold(
+    reader: Reader, topics: Sequence[str], into: Callable[[Message], None], after: int = 0
+) -> int:
+    """Hand ``into`` each record of ``topics`` beyond sequence ``after``, oldest first.
+
+    Returns the sequence up to which all were handed over: the next call's ``after``. Records that
+    come meanwhile are left to the next call, so that none is handed over before an older one.
+    """
+    newest = [await reader.last(topic) for topic in topics]
+    through = max((record.sequence for record in newest if record), default=0)
+    if through <= after:
+        return after
+    # Every topic, also one that had nothing new when it was looked at: it may have by now.
+    sources = [_pages(reader, topic, after, through) for topic in topics]
+    async for record in _merged(sources):
+        into(decode(record))
+    return through
+
+
+def in_order(reader: Reader, topics: Sequence[str]) -> AsyncIterator[StoredRecord]:
+    """Yield every record of ``topics``, oldest first; holds one page of each at a time."""
+    return _merged([whole_topic(reader, topic) for topic in topics])
+
+
+async def _pages(
+    reader: Reader, topic: str, after: int, through: int
+) -> AsyncIterator[StoredRecord]:
+    """Yield the records of ``topic`` with after < sequence <= through."""
+    while page := await reader.scan(topic, after=after, limit=PAGE):
+        for record in page:
+            if record.sequence > through:
+                return
+            yield record
+        if len(page) < PAGE:
+            return
+        after = page[-1].sequence
+
+
+async def _merged(sources: Sequence[AsyncIterator[StoredRecord]]) -> AsyncIterator[StoredRecord]:
+    """Yield the records of all ``sources``, each ascending, by ascending sequence."""
+    heads: list[tuple[int, int, StoredRecord]] = []
+    for number, source in enumerate(sources):
+        async for record in source:
+            heads.append((record.sequence, number, record))
+            break
+    heapq.heapify(heads)
+    while heads:
+        _, number, record = heads[0]
+        yield record
+        following = await anext(sources[number], None)
+        if following is None:
+            heapq.heappop(heads)
+        else:
+            heapq.heapreplace(heads, (following.sequence, number, following))

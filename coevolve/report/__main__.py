@@ -1,0 +1,39 @@
+"""Writes the report of a live or dead run: `python -m coevolve.report [RUN] [--out FILE]`.
+
+RUN is a run's folder, or its name under `runs/`; without it the newest run is taken. The file goes
+beside the run's journal as `report.html`, and its path is printed.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from coevolve.report.writing import report
+from coevolve.run import directory as run_directory
+from protocols.errors import CoevolveError
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the report and print its path; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m coevolve.report", description=__doc__)
+    parser.add_argument("run", nargs="?", help="a run's folder or name; default: the newest")
+    parser.add_argument(
+        "--out", type=Path, help="file to write; default: report.html in the run's folder"
+    )
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
+    arguments = parser.parse_args(argv)
+    try:
+        directory = run_directory.find(arguments.run, arguments.runs)
+        path = arguments.out or directory.report
+        asyncio.run(report(directory, path))
+    except CoevolveError as error:
+        sys.stderr.write(f"coevolve: {error}\n")
+        return 1
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

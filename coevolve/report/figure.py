@@ -1,0 +1,83 @@
+"""What sections are made of: charts with the table behind them, tables, and what is missing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coevolve.report.markup import Markup, joined, tag
+
+Row = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; its cells are text or markup."""
+
+    caption: str
+    columns: Row
+    rows: Sequence[Row]
+    words: int = 1
+    """Columns on the left that hold words; the others hold numbers and are aligned right."""
+
+    def markup(self) -> Markup:
+        """Return the table with a caption and headers of rows and columns."""
+        head = tag("tr", *(tag("th", name, scope="col") for name in self.columns))
+        return tag(
+            "div",
+            tag(
+                "table",
+                tag("caption", self.caption),
+                tag("thead", head),
+                tag("tbody", *map(self._row, self.rows)),
+            ),
+            class_="scroll",
+        )
+
+    def _row(self, row: Row) -> Markup:
+        cells: list[str] = [tag("th", row[0], scope="row")]
+        for place, text in enumerate(row[1:], 1):
+            kind = {} if place < self.words else {"class_": "number"}
+            cells.append(tag("td", text, **kind))
+        return tag("tr", *cells)
+
+
+def section(name: str, title: str, *children: str) -> Markup:
+    """Return a section of the page that can be linked to as ``#name``."""
+    return tag("section", tag("h2", title, id=name), *children, aria_labelledby=name)
+
+
+def figure(title: str, note: str, chart: Markup, table: Table) -> Markup:
+    """Return a chart under its title, what to know of it, and its numbers behind a click."""
+    return tag(
+        "figure",
+        tag("figcaption", tag("h3", title), *paragraphs(note)),
+        chart,
+        tag("details", tag("summary", "the numbers"), table.markup()),
+    )
+
+
+def listed(title: str, note: str, table: Table) -> Markup:
+    """Return a table under its title, where the table is the thing to see."""
+    return tag("div", tag("h3", title), *paragraphs(note), table.markup(), class_="listed")
+
+
+def paragraphs(*texts: str) -> list[str]:
+    """Return a paragraph for each text that is not empty."""
+    return [tag("p", text) for text in texts if text]
+
+
+def missing(sentence: str) -> Markup:
+    """Say why there is nothing to show."""
+    return tag("p", sentence, class_="missing")
+
+
+def code(text: str) -> Markup:
+    """Return text in a fixed-width face."""
+    return tag("code", text)
+
+
+def several(parts: Sequence[str], between: str = ", ") -> Markup:
+    """Return the parts with ``between`` in between."""
+    spaced: list[str] = []
+    for part in parts:
+        spaced.extend((between, part) if spaced else (part,))
+    return joined(spaced)

@@ -1,0 +1,83 @@
+"""The whole report as one file that needs nothing else: no network, no script, no fonts.
+
+What tasks and models wrote is escaped wherever it stands; should that ever fail, the page's own
+policy still keeps a browser from running or fetching anything.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from coevolve.report.markup import Markup, joined, tag
+from coevolve.report.material import Material
+from coevolve.report.sections.head import costs_section, head, run_section
+from coevolve.report.sections.lineage import lineage_section
+from coevolve.report.sections.machine import (
+    events_section,
+    processors_section,
+    staleness_section,
+    throughput_section,
+)
+from coevolve.report.sections.pool import pool_section
+from coevolve.report.sections.signals import candidates_section, signals_section
+from coevolve.report.sections.success import held_out_section, training_section
+from coevolve.report.style import style_sheet
+from protocols.errors import RunError
+
+SECTIONS = {
+    "held-out": held_out_section,
+    "training": training_section,
+    "signals": signals_section,
+    "candidates": candidates_section,
+    "pool": pool_section,
+    "lineage": lineage_section,
+    "staleness": staleness_section,
+    "throughput": throughput_section,
+    "cpu": processors_section,
+    "costs": costs_section,
+    "events": events_section,
+    "run": run_section,
+}
+"""By anchor, in reading order."""
+
+_BEFORE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+"""
+
+
+def write_report(path: Path, material: Material) -> None:
+    """Write the report of a run as a whole: readers see the old file or the new one.
+
+    Raises RunError where the file cannot be written.
+    """
+    text = page(material)
+    try:
+        handle, fresh = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(fresh).chmod(0o644)
+            Path(fresh).replace(path)
+        except OSError:
+            Path(fresh).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error}; give another --out FILE") from error
+
+
+def page(material: Material) -> str:
+    """Return the report as an HTML document."""
+    links = [tag("a", name.replace("-", " "), href=f"#{name}") for name in SECTIONS]
+    title = tag("title", f"{material.config.name}: report of a run")
+    style = tag("style", Markup(style_sheet()))
+    body = tag(
+        "body",
+        head(material),
+        tag("nav", *links, aria_label="sections"),
+        tag("main", *(section(material) for section in SECTIONS.values())),
+    )
+    return f"{_BEFORE}{joined([title, style])}\n</head>\n{body}\n</html>\n"

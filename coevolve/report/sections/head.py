@@ -1,0 +1,146 @@
+"""Which run it is, how far it has come, what it has cost, and how it was set."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+import msgspec
+
+from coevolve.config import synthesizes
+from coevolve.report.bar_chart import row_chart
+from coevolve.report.figure import Table, figure, listed, missing, section
+from coevolve.report.markup import Markup, joined, tag
+from coevolve.report.material import Material
+from coevolve.report.scales import number, percent
+from coevolve.report.times import duration, moment
+from protocols.config import RunConfig
+from protocols.synthesizers import EndpointModel, PolicyModel
+
+PACKAGES = ("coevolve", "bfcl-eval", "ray", "torch", "transformers", "msgspec", "lmdb")
+
+
+def head(material: Material) -> Markup:
+    """Return the title, what matters most, and which run it is."""
+    config = material.config
+    return tag(
+        "header",
+        tag("h1", config.name),
+        tag("p", f"{_said(config)} · {_state(material)}"),
+        tag("div", *(_tile(*each) for each in _tiles(material)), class_="tiles"),
+    )
+
+
+def run_section(material: Material) -> Markup:
+    """Return times, settings and versions."""
+    timeline, config = material.timeline, material.config
+    facts = Table(
+        "The run",
+        ["what", "value"],
+        [
+            ["name", config.name],
+            ["arm", config.arm],
+            ["seed", str(config.seed)],
+            ["policy", f"{config.policy.model}, {config.policy.train} weights trained"],
+            ["synthesizer", _synthesizer(config)],
+            ["steps", f"{timeline.step} of {config.learner.steps}"],
+            ["first record", moment(timeline.started_ns)],
+            ["newest record", moment(timeline.newest_ns)],
+            ["in between", duration((timeline.newest_ns - timeline.started_ns) / 1e9)],
+            ["state", _state(material)],
+        ],
+        words=2,
+    )
+    packages = Table(
+        "Installed where the report was made",
+        ["package", "version"],
+        [[package, _version(package)] for package in PACKAGES],
+        words=2,
+    )
+    settings = tag("pre", msgspec.yaml.encode(config).decode())
+    link = tag("a", "config.yaml", href="config.yaml")
+    return section(
+        "run",
+        "The run",
+        facts.markup(),
+        tag("details", tag("summary", "versions of packages"), packages.markup()),
+        tag("details", tag("summary", "settings, defaults included"), settings),
+        tag("p", "In the folder of the run they are in ", link, "."),
+    )
+
+
+def costs_section(material: Material) -> Markup:
+    """Return the account: the totals that make arms comparable."""
+    costs = material.costs
+    table = Table("Account", ["what", "amount"], [[x.name, x.text] for x in costs.lines()])
+    calls = [
+        ("training", float(costs.training.simulator_calls)),
+        ("probing", float(costs.probing.simulator_calls)),
+        ("exploring", float(costs.exploring_calls)),
+        ("judging", float(costs.judging_calls)),
+    ]
+    title = "Simulator calls by purpose"
+    chart = (
+        figure(
+            title,
+            "Calls that simulators carried out; the evaluator's are left out.",
+            row_chart(title, calls),
+            Table(title, ["purpose", "calls"], [[name, number(n)] for name, n in calls]),
+        )
+        if costs.simulator_calls
+        else missing("No simulator call is accounted for yet.")
+    )
+    note = "What was used up, for comparison with other arms and seeds."
+    return section("costs", "Costs", listed("Account", note, table), chart)
+
+
+def _tiles(material: Material) -> list[tuple[str, str, str]]:
+    """Return (amount, what it is, what it is compared with)."""
+    success = material.progress.evaluations
+    scored = [success[v]["all"] for v in sorted(success) if "all" in success[v]]
+    costs, timeline = material.costs, material.timeline
+    share = costs.synthesized_share
+    return [
+        (
+            percent(scored[-1]) if scored else "\N{EN DASH}",
+            "held-out success",
+            f"{percent(scored[0])} at the start" if scored else "not scored yet",
+        ),
+        (
+            percent(share) if share is not None else "\N{EN DASH}",
+            "of training groups on synthesized tasks",
+            f"{costs.synthesized_groups} of {costs.groups}",
+        ),
+        (str(costs.synthesized_tasks), "synthesized tasks", f"{costs.seed_tasks} seed tasks"),
+        (str(timeline.step), "steps", f"of {material.config.learner.steps}"),
+    ]
+
+
+def _tile(amount: str, what: str, beside: str) -> Markup:
+    return tag("div", joined([tag("b", amount), tag("span", what), tag("small", beside)]))
+
+
+def _said(config: RunConfig) -> str:
+    return f"arm {config.arm} · seed {config.seed} · policy {config.policy.model}"
+
+
+def _state(material: Material) -> str:
+    if material.timeline.finished:
+        return "finished"
+    if not material.timeline.started_ns:
+        return "nothing recorded yet"
+    return f"not finished; newest record {moment(material.timeline.newest_ns)}"
+
+
+def _synthesizer(config: RunConfig) -> str:
+    if not synthesizes(config):
+        return "none in this arm"
+    match config.synthesizer.model:
+        case PolicyModel(weights=weights):
+            return f"the policy itself, {weights} weights"
+        case EndpointModel(model=model, base_url=url):
+            return f"{model} at {url}"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,252 @@
+"""Where synthesized tasks come from and what came of them."""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from coevolve.report.bar_chart import small_columns
+from coevolve.report.figure import Table, code, listed, missing, section, several
+from coevolve.report.markup import Markup, clipped, joined, tag
+from coevolve.report.material import NO_TOOL, Material, judged, tools_of
+from coevolve.run.evolution import Evolution
+from coevolve.run.fates import Lineage, TaskHistory
+from protocols.evolution import (
+    Admitted,
+    CandidateVerdict,
+    Exploration,
+    OnPattern,
+    OnTask,
+    Parked,
+    Refused,
+    Signal,
+    Visit,
+)
+from protocols.tasks import Synthesized, Task
+
+CHAINS = 6
+"""Tasks whose whole lineage is told."""
+
+LISTED = 400
+"""Synthesized tasks in the table: the newest."""
+
+STEPS = 16
+"""Calls of an exploration that are told; it may have more."""
+
+TEXT = 300
+SHORT = 90
+"""Characters of a text of a task or a model that are told."""
+
+
+def lineage_section(material: Material) -> Markup:
+    """Return a few whole lineages, and a table of all synthesized tasks."""
+    title = "Lineage of synthesized tasks"
+    evolution = material.evolution
+    made = [t for t in evolution.tasks.values() if isinstance(t.origin, Synthesized)]
+    if not made:
+        return section("lineage", title, missing("The loop has made no task yet."))
+    chosen = exemplary(evolution, made)
+    note = (
+        "The most visited tasks of each kind of signal, at most "
+        f"{CHAINS}; {len(chosen)} of {len(made)}."
+    )
+    chains = [_chain(evolution, evolution.lineage(task.task_id)) for task in chosen]
+    return section(
+        "lineage", title, tag("h3", "Examples"), tag("p", note), *chains, _all(evolution, made)
+    )
+
+
+def exemplary(evolution: Evolution, made: Sequence[Task]) -> list[Task]:
+    """Return at most `CHAINS` tasks: of each kind of signal in turn the most visited one."""
+    by_kind: dict[str, list[Task]] = {}
+    for task in made:
+        by_kind.setdefault(_kind(evolution, task), []).append(task)
+    for tasks in by_kind.values():
+        tasks.sort(key=lambda task: -len(evolution.visits.get(task.task_id, ())))
+    rounds = zip_longest(*(by_kind[kind] for kind in sorted(by_kind)))
+    return [task for each in rounds for task in each if task][:CHAINS]
+
+
+def _chain(evolution: Evolution, lineage: Lineage) -> Markup:
+    task = lineage.history.task
+    parts: list[str] = []
+    if lineage.signal:
+        parts.append(_stage("signal", *_signal(evolution, lineage.signal.signal)))
+    if lineage.exploration:
+        parts.append(_stage("reflection", *_reflection(lineage.exploration)))
+        parts.append(_stage("exploration", *_exploration(lineage.exploration)))
+    if lineage.candidate:
+        made_by = f"By {lineage.candidate.synthesizer}."
+        parts.append(_stage("candidate", tag("p", made_by), _turns(task)))
+    told = [tag("p", verdict_told(verdict)) for verdict in lineage.verdicts]
+    parts.append(_stage("verdict", *told))
+    parts.append(_stage("task", *_training(lineage.history)))
+    head = tag("h4", code(task.task_id), ": ", " → ".join(tools_of(task)) or NO_TOOL)
+    return tag("article", head, tag("ol", *parts, class_="chain"))
+
+
+def _stage(name: str, *children: str) -> Markup:
+    return tag("li", tag("b", name), *(children or (tag("p", "Not on record."),)))
+
+
+def _signal(evolution: Evolution, signal: Signal) -> list[str]:
+    said = (
+        f"{signal.kind}, score {signal.score:.2f}, at policy version {signal.policy_version}, "
+        f"on {len(signal.evidence)} rollouts."
+    )
+    match signal.about:
+        case OnTask(task_id=task_id):
+            about: list[str] = [
+                tag("p", "About the task ", code(task_id), ":"),
+                _by_visit(evolution.visits.get(task_id, ()), "Success on the flagged task"),
+            ]
+        case OnPattern(kind=kind, pattern=pattern):
+            text = clipped(pattern, SHORT)
+            about = [tag("p", f"About the {kind.replace('_', ' ')} ", code(text), ".")]
+    return [tag("p", said), *about, tag("p", "Rule: ", clipped(signal.rule, TEXT))]
+
+
+def _reflection(exploration: Exploration) -> list[str]:
+    reflection = exploration.reflection
+    told = (
+        ("summary", reflection.summary),
+        ("failure cause", reflection.failure_cause),
+        ("instability", reflection.instability_pattern),
+        ("to explore", ", ".join(reflection.focus_pattern)),
+        ("to avoid", ", ".join(reflection.avoid_pattern)),
+    )
+    terms = [
+        joined([tag("dt", name), tag("dd", clipped(text, TEXT))])
+        for name, text in told
+        if text.strip()
+    ]
+    return [tag("dl", *terms)] if terms else [tag("p", "None was made.")]
+
+
+def _exploration(exploration: Exploration) -> list[str]:
+    steps = [
+        tag(
+            "li",
+            code(clipped(step.text, SHORT)),
+            " failed: " if step.failed else " → ",
+            code(clipped(step.result, SHORT)),
+        )
+        for step in exploration.steps[:STEPS]
+    ]
+    left = len(exploration.steps) - len(steps)
+    more = [tag("p", f"{left} further calls.")] if left else []
+    head = tag("p", "By ", exploration.synthesizer, ", from ", code(exploration.start), ":")
+    return [head, tag("ol", *steps), *more]
+
+
+def _turns(task: Task) -> Markup:
+    return tag(
+        "ol",
+        *(
+            tag(
+                "li",
+                clipped(turn.instruction, TEXT),
+                " ",
+                several([code(clipped(call, SHORT)) for call in turn.reference]),
+            )
+            for turn in task.body.turns
+        ),
+    )
+
+
+def verdict_told(verdict: CandidateVerdict) -> str:
+    """Return a verdict as one sentence."""
+    match verdict.outcome:
+        case Admitted() as admitted:
+            return (
+                f"Admitted as {admitted.label.replace('_', ' ')}: "
+                f"{admitted.probe_successes} of {admitted.probe_rollouts} probes succeeded "
+                f"at policy version {verdict.policy_version}."
+            )
+        case Parked(probe_rollouts=rollouts):
+            return (
+                f"Parked: none of {rollouts} probes succeeded at policy version "
+                f"{verdict.policy_version}."
+            )
+        case Refused(gate=gate, found=found):
+            return f"Refused, {gate.replace('_', ' ')}: {clipped(found, TEXT)}"
+
+
+def _training(history: TaskHistory) -> list[str]:
+    steps = [str(trained.step) for trained in history.trained]
+    said = f"Trained on in {len(steps)} steps" + (f": {_some(steps)}." if steps else ".")
+    return [_by_visit(history.visits, "Success by visit"), tag("p", said)]
+
+
+def _by_visit(visits: Sequence[Visit], title: str) -> Markup:
+    seen = judged(visits)
+    if not seen:
+        return tag("p", "Not visited yet.")
+    columns = [
+        (f"version {v.version_max}: {v.successes} of {v.rollouts}", v.successes, v.rollouts)
+        for v in seen
+    ]
+    said = _some([f"{v.successes}/{v.rollouts} (v{v.version_max})" for v in seen])
+    return tag("p", small_columns(title, columns), f"{title}: {said}", class_="visits")
+
+
+def _some(texts: Sequence[str], most: int = 24) -> str:
+    shown = ", ".join(texts[-most:])
+    return f"…, {shown}" if len(texts) > most else shown
+
+
+def _all(evolution: Evolution, made: Sequence[Task]) -> Markup:
+    shown = made[-LISTED:]
+    cut = "" if len(shown) == len(made) else f"The newest {LISTED} of {len(made)}."
+    columns = (
+        "task",
+        "signal",
+        "about",
+        "made by",
+        "label",
+        "tools",
+        "first instruction",
+        "steps",
+        "visits",
+        "first success",
+        "newest success",
+    )
+    rows = [_row(evolution, task) for task in shown]
+    return listed("All synthesized tasks", cut, Table("Synthesized tasks", columns, rows, words=7))
+
+
+def _row(evolution: Evolution, task: Task) -> list[str]:
+    history = evolution.history(task.task_id)
+    visits = judged(history.visits)
+    return [
+        code(clipped(task.task_id, SHORT)),
+        _kind(evolution, task),
+        _about(evolution, task),
+        history.synthesizer,
+        (history.label or "").replace("_", " "),
+        clipped(" → ".join(tools_of(task)) or NO_TOOL, SHORT),
+        clipped(task.body.turns[0].instruction, SHORT),
+        str(len(history.trained)),
+        str(len(visits)),
+        f"{visits[0].successes}/{visits[0].rollouts}" if visits else "",
+        f"{visits[-1].successes}/{visits[-1].rollouts}" if visits else "",
+    ]
+
+
+def _kind(evolution: Evolution, task: Task) -> str:
+    signal = _signal_of(evolution, task)
+    return signal.kind if signal else ""
+
+
+def _about(evolution: Evolution, task: Task) -> Markup:
+    signal = _signal_of(evolution, task)
+    match signal.about if signal else None:
+        case OnTask(task_id=task_id):
+            return code(clipped(task_id, SHORT))
+        case OnPattern(pattern=pattern):
+            return code(clipped(pattern, SHORT))
+        case None:
+            return Markup()
+
+
+def _signal_of(evolution: Evolution, task: Task) -> Signal | None:
+    origin = task.origin
+    return evolution.signals.get(origin.signal_id) if isinstance(origin, Synthesized) else None

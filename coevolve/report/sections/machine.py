@@ -1,0 +1,199 @@
+"""How the run went as a machine: staleness, speed, processors, and what went wrong."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from coevolve.report.bar_chart import Layer, row_chart, stacked_chart
+from coevolve.report.figure import Table, figure, listed, missing, section
+from coevolve.report.line_chart import Line, line_chart
+from coevolve.report.markup import Markup, clipped
+from coevolve.report.material import Material
+from coevolve.report.scales import bin_name, bins, number, percent
+from coevolve.report.times import moment
+from protocols.control import RunFinished
+
+POINTS = 80
+COLUMNS = 40
+HAPPENINGS = 100
+"""Rows of the table of events: the newest."""
+
+REASON = 400
+STALENESS = {
+    "training/off_policy/version_lag_mean": "mean",
+    "training/off_policy/version_lag_max": "largest",
+}
+SPEED = {"perf/throughput": "tokens"}
+STEP_TIMES = {
+    "timing_s/wait": "waiting for groups",
+    "timing_s/update_actor": "optimizer step",
+    "timing_s/save_weights": "writing weights",
+}
+
+
+def staleness_section(material: Material) -> Markup:
+    """Return how far behind the trained version the rollouts were."""
+    title = "Staleness"
+    if not material.timeline.steps:
+        return section("staleness", title, missing("No step has been taken yet."))
+    bound = material.config.learner.max_staleness
+    chart = _metrics(
+        material,
+        STALENESS,
+        "Policy versions that rollouts were behind when they were trained on",
+        f"By the oldest token of a rollout; the configured bound is {bound}.",
+        "versions behind",
+    )
+    return section("staleness", title, chart)
+
+
+def throughput_section(material: Material) -> Markup:
+    """Return how fast steps were taken, and what their time went into."""
+    title = "Throughput"
+    if not material.timeline.steps:
+        return section("throughput", title, missing("No step has been taken yet."))
+    speed = _metrics(
+        material,
+        SPEED,
+        "Tokens per second and step",
+        "All tokens of the step's rollouts, the environment's included, by the seconds from one "
+        "step to the next.",
+        "tokens/s",
+    )
+    return section("throughput", title, speed, _progress(material), _step_times(material))
+
+
+def processors_section(material: Material) -> Markup:
+    """Return where the CPU time went, where the run's end recorded it."""
+    title = "CPU time by part"
+    rows = processor_shares(material.timeline.finished)
+    if not rows:
+        return section("cpu", title, missing("Not recorded: it is measured when a run finishes."))
+    total = sum(seconds for _, seconds in rows)
+    return section(
+        "cpu",
+        title,
+        figure(
+            "Share of all CPU time, by part",
+            f"{number(total)} CPU seconds on the launcher's machine, from the first rollout to the "
+            "last step. Models and simulators are counted apart from the parts that hold them.",
+            row_chart(
+                "Share of all CPU time, by part",
+                [(name, seconds / total) for name, seconds in rows],
+                written=percent,
+            ),
+            Table(
+                "CPU seconds by part",
+                ["part", "seconds", "share"],
+                [[name, number(seconds), percent(seconds / total)] for name, seconds in rows],
+            ),
+        ),
+    )
+
+
+def processor_shares(finished: RunFinished | None) -> list[tuple[str, float]]:
+    """Return (part, CPU seconds), the most first after models and simulators; [] if unknown."""
+    if finished is None:
+        return []
+    rest = sorted(finished.rest_cpu_s.items(), key=lambda each: -each[1])
+    rows = [("models", finished.model_cpu_s), ("simulators", finished.simulator_cpu_s), *rest]
+    return rows if any(seconds > 0 for _, seconds in rows) else []
+
+
+def events_section(material: Material) -> Markup:
+    """Return starts, stops, stalls, deaths of parts and swaps."""
+    title = "Starts, stops, failures and stalls"
+    happenings = material.timeline.happenings
+    if not happenings:
+        return section("events", title, missing("Nothing has been recorded yet."))
+    shown = happenings[-HAPPENINGS:]
+    cut = "" if len(shown) == len(happenings) else f"The newest {HAPPENINGS} of {len(happenings)}."
+    table = Table(
+        "Events",
+        ["time", "after step", "what", "details"],
+        [
+            [moment(each.time_ns), str(each.step), each.what, clipped(each.details, REASON)]
+            for each in shown
+        ],
+        words=4,
+    )
+    said = (
+        f"Parts started again: {len(material.progress.failures)}. "
+        f"Stalls: {material.timeline.stalls}. {cut}"
+    )
+    return section("events", title, listed("Events", said, table))
+
+
+def _metrics(material: Material, names: dict[str, str], title: str, note: str, up: str) -> Markup:
+    """Draw metrics of the steps, by metric name and the name of its line."""
+    lines = [Line(name=said, points=_binned(material, metric)) for metric, said in names.items()]
+    lines = [line for line in lines if line.points]
+    if not lines:
+        return missing(f"{title}: the steps do not record it.")
+    width = len(bins(1, material.timeline.step, POINTS)[0])
+    per = "" if width == 1 else f" Each point is the mean of {width} steps."
+    steps = list(dict.fromkeys(x for line in lines for x, _ in line.points))
+    found = [dict(line.points) for line in lines]
+    table = Table(
+        title,
+        ["step", *(line.name for line in lines)],
+        [[number(x), *(number(each[x]) if x in each else "" for each in found)] for x in steps],
+    )
+    return figure(title, note + per, line_chart(title, lines, across="step", up=up), table)
+
+
+def _binned(material: Material, metric: str) -> tuple[tuple[float, float], ...]:
+    """Return (newest step of a period, mean of the metric) for the periods that have it."""
+    steps = material.timeline.steps
+    points: list[tuple[float, float]] = []
+    for period in bins(1, material.timeline.step, POINTS):
+        found = [s.metrics[metric] for s in steps if s.step in period and metric in s.metrics]
+        if found:
+            points.append((period[-1], fmean(found)))
+    return tuple(points)
+
+
+def _progress(material: Material) -> Markup:
+    timeline = material.timeline
+    minutes = [(t - timeline.started_ns) / 60e9 for t in timeline.stepped_ns]
+    newest = {
+        period: [m for m, s in zip(minutes, timeline.steps, strict=True) if s.step in period]
+        for period in bins(1, timeline.step, POINTS)
+    }
+    points = tuple((found[-1], float(period[-1])) for period, found in newest.items() if found)
+    title = "Steps over wall-clock time"
+    return figure(
+        title,
+        "Minutes since the first record of the run, breaks between a stop and a resume included.",
+        line_chart(title, [Line("step", points)], across="minutes", up="step"),
+        Table(title, ["minutes", "step"], [[number(x), number(y)] for x, y in points]),
+    )
+
+
+def _step_times(material: Material) -> Markup:
+    steps = material.timeline.steps
+    periods = bins(1, material.timeline.step, COLUMNS)
+    title = "Seconds per step"
+    layers = [
+        Layer(said, tuple(_mean(material, metric, period) for period in periods))
+        for metric, said in STEP_TIMES.items()
+    ]
+    if not any(metric in step.metrics for step in steps for metric in STEP_TIMES):
+        return missing(f"{title}: the steps do not record it.")
+    names = [bin_name(period) for period in periods]
+    return figure(
+        title,
+        "What the learner spent its time on.",
+        stacked_chart(title, names, layers, across="step", up="s"),
+        Table(
+            title,
+            ["step", *(layer.name for layer in layers)],
+            [[name, *(number(x.amounts[i]) for x in layers)] for i, name in enumerate(names)],
+        ),
+    )
+
+
+def _mean(material: Material, metric: str, period: range) -> float:
+    found: Sequence[float] = [
+        step.metrics.get(metric, 0.0) for step in material.timeline.steps if step.step in period
+    ]
+    return fmean(found) if found else 0.0

@@ -1,0 +1,168 @@
+"""What the loop saw and made of it: signals, candidates, verdicts, synthesizers."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import get_args
+
+from coevolve.report.bar_chart import Layer, row_chart, stacked_chart
+from coevolve.report.figure import Table, figure, listed, missing, section
+from coevolve.report.markup import Markup
+from coevolve.report.material import Material
+from coevolve.report.scales import bin_name, bins, number, percent
+from coevolve.run.evolution import Evolution
+from coevolve.run.fates import WAITING, Tally
+from protocols.evolution import Admitted, Gate, Parked, SignalKind
+
+COLUMNS = 40
+OUTCOMES = ("synthesized", "nothing_found", "expired", "over_budget", "failed", WAITING)
+
+
+def signals_section(material: Material) -> Markup:
+    """Return the signals by kind, over policy versions and by what became of them."""
+    title = "Signals"
+    evolution = material.evolution
+    if not evolution.signals:
+        return section("signals", title, missing("No signal has been recorded."))
+    counts = evolution.kinds()
+    outcomes = listed(
+        "What became of the signals",
+        "",
+        Table(
+            "Signals by kind and outcome",
+            ["kind", *(outcome.replace("_", " ") for outcome in OUTCOMES), "all"],
+            [
+                [kind, *(str(counts[kind][o]) for o in OUTCOMES), str(counts[kind].total())]
+                for kind in _kinds(evolution)
+            ],
+        ),
+    )
+    return section("signals", title, _over_versions(evolution), outcomes)
+
+
+def candidates_section(material: Material) -> Markup:
+    """Return how many candidates became tasks, why others did not, and who made them."""
+    title = "Candidates and verdicts"
+    evolution = material.evolution
+    if not evolution.candidates and not evolution.settled:
+        return section("candidates", title, missing("Nothing has been synthesized."))
+    parts = [_funnel(evolution), _refusals(evolution)]
+    tallies = evolution.synthesizers()
+    if tallies:
+        parts.append(_synthesizers(tallies))
+    return section("candidates", title, *parts)
+
+
+def funnel(evolution: Evolution) -> list[tuple[str, float]]:
+    """Return how many are left at each station from a signal to a task."""
+    outcomes = [verdicts[-1].outcome for verdicts in evolution.verdicts.values()]
+    admitted = Counter(each.label for each in outcomes if isinstance(each, Admitted))
+    parked = sum(isinstance(each, Parked) for each in outcomes)
+    synthesized = sum(each.outcome == "synthesized" for each in evolution.settled.values())
+    return [
+        ("signals", len(evolution.signals)),
+        ("signals that were settled", len(evolution.settled)),
+        ("signals that led to candidates", synthesized),
+        ("candidates", len(evolution.candidates)),
+        ("candidates judged", len(outcomes)),
+        ("sound: admitted or parked", admitted.total() + parked),
+        ("admitted", admitted.total()),
+        ("  of these mastered", admitted["mastered"]),
+        ("  of these learnable", admitted["learnable"]),
+        ("  of these not yet", admitted["not_yet"]),
+    ]
+
+
+def _over_versions(evolution: Evolution) -> Markup:
+    signals = evolution.signals.values()
+    newest = max(evolution.version, *(signal.policy_version for signal in signals), 0)
+    periods = bins(0, newest, COLUMNS)
+    names = [bin_name(period) for period in periods]
+    width = len(periods[0])
+    counts = Counter((signal.kind, signal.policy_version // width) for signal in signals)
+    layers = [
+        Layer(name=kind, amounts=tuple(counts[kind, index] for index in range(len(periods))))
+        for kind in _kinds(evolution)
+    ]
+    title = "Signals by kind and policy version"
+    return figure(
+        title,
+        "The version is the one that the evidence speaks of.",
+        stacked_chart(title, names, layers, across="policy version", up="signals"),
+        Table(
+            title,
+            ["policy version", *(layer.name for layer in layers)],
+            [[n, *(str(x.amounts[i]) for x in layers)] for i, n in enumerate(names)],
+        ),
+    )
+
+
+def _funnel(evolution: Evolution) -> Markup:
+    rows = funnel(evolution)
+    title = "From signals to tasks"
+    return figure(
+        title,
+        "A candidate counts with its newest verdict. One signal may lead to several candidates.",
+        row_chart(title, rows),
+        Table(title, ["station", "count"], [[name, number(count)] for name, count in rows]),
+    )
+
+
+def _refusals(evolution: Evolution) -> Markup:
+    counts = evolution.refusals()
+    if not counts:
+        return missing("No candidate has been refused.")
+    gates = [gate for gate in get_args(Gate) if counts[gate]]
+    title = "Candidates refused, by gate"
+    return figure(
+        title,
+        "In the order in which the validator asks; the first gate that a candidate fails counts.",
+        row_chart(title, [(gate.replace("_", " "), counts[gate]) for gate in gates]),
+        Table(title, ["gate", "candidates"], [[gate, str(counts[gate])] for gate in gates]),
+    )
+
+
+def _synthesizers(tallies: list[Tally]) -> Markup:
+    title = "By synthesizer"
+    columns = (
+        "model",
+        "signals",
+        "candidates",
+        "admitted",
+        "learnable",
+        "parked",
+        "refused",
+        "admitted share",
+        "calls",
+        "tokens",
+        "tokens per task",
+        "USD",
+        "USD per task",
+    )
+    rows = [
+        [
+            tally.synthesizer or "none",
+            str(tally.settled.total()),
+            str(tally.candidates),
+            str(tally.admitted),
+            str(tally.labels["learnable"]),
+            str(tally.parked),
+            str(tally.refused),
+            _or_dash(tally.acceptance, percent),
+            str(tally.calls),
+            f"{tally.tokens:,}",
+            _or_dash(tally.tokens_per_admitted, number),
+            f"{tally.cost_usd:,.4f}",
+            _or_dash(tally.cost_usd_per_admitted, number),
+        ]
+        for tally in tallies
+    ]
+    return listed(title, "", Table("What each synthesizer achieved and took", columns, rows))
+
+
+def _kinds(evolution: Evolution) -> list[str]:
+    present = evolution.kinds()
+    return [kind for kind in get_args(SignalKind) if kind in present]
+
+
+def _or_dash(value: float | None, written: Callable[[float], str]) -> str:
+    return "\N{EN DASH}" if value is None else written(value)

@@ -1,0 +1,229 @@
+"""How well the policy does: on held-out tasks by version, and on what it trains on."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from coevolve.report.figure import Table, figure, missing, section
+from coevolve.report.heat_map import Cell, heat_map
+from coevolve.report.line_chart import Line, line_chart
+from coevolve.report.markup import Markup
+from coevolve.report.material import NO_TOOL, Material, judged, skills_of, tools_of
+from coevolve.report.scales import bin_name, bins, evenly, percent, wilson
+from protocols.learning import Evaluation
+
+Key = TypeVar("Key")
+
+VERSIONS = 12
+"""Scored versions in a heat map; more are thinned out evenly, the first and the last stay."""
+
+PERIODS = 10
+ROWS = 30
+"""Skills or tools in a heat map; beyond it those with the fewest attempts are left out."""
+
+
+def held_out_section(material: Material) -> Markup:
+    """Return the success on held-out tasks."""
+    title = "Success on held-out tasks"
+    if not material.timeline.evaluations:
+        return section("held-out", title, missing("No policy version has been scored yet."))
+    parts = [_over_steps(material)]
+    if material.skills:
+        parts.append(_by_skill(material))
+    return section("held-out", title, *parts)
+
+
+def training_section(material: Material) -> Markup:
+    """Return the success on training tasks, by skill and by the first tool."""
+    title = "Success in training"
+    if not material.timeline.steps and not material.evolution.visits:
+        return section("training", title, missing("No group of rollouts is finished yet."))
+    parts: list[str] = []
+    if material.timeline.steps:
+        parts.append(_trained_by_skill(material))
+    if material.evolution.visits:
+        parts.append(_visited_by_tool(material))
+    return section("training", title, *parts)
+
+
+def held_out_by_skill(material: Material) -> dict[tuple[str, int], Cell]:
+    """Return (passed, reached) turns for each (skill, scored version).
+
+    A turn is reached when all before it passed. A task whose skills are not known turn by turn
+    counts as a whole towards each of them.
+    """
+    cells: dict[tuple[str, int], Cell] = {}
+    for version, evaluation in material.timeline.evaluations.items():
+        for score in evaluation.scores:
+            skills = material.skills.get(score.task_id, ())
+            if len(skills) == score.turns_total:
+                judged = [(skill, turn < score.turns_passed) for turn, skill in enumerate(skills)]
+                judged = judged[: score.turns_passed + 1]
+            else:
+                passed = score.turns_passed == score.turns_total
+                judged = [(skill, passed) for skill in dict.fromkeys(skills)]
+            for skill, passed in judged:
+                _add(cells, (skill, version), int(passed), 1)
+    return cells
+
+
+def trained_by_skill(material: Material, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
+    """Return (successes, rollouts) for each (skill, period of steps)."""
+    cells: dict[tuple[str, str], Cell] = {}
+    tasks = material.evolution.tasks
+    for report in material.timeline.steps:
+        period = next(each for each in periods if report.step in each)
+        for group in report.groups:
+            task = tasks.get(group.task_id)
+            for skill in skills_of(task) if task else ():
+                key = (skill, bin_name(period))
+                _add(cells, key, group.successes, len(group.sequences))
+    return cells
+
+
+def visited_by_tool(material: Material, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
+    """Return (successes, rollouts) for each (first tool of the reference, period of versions)."""
+    cells: dict[tuple[str, str], Cell] = {}
+    for task_id, visits in material.evolution.visits.items():
+        task = material.evolution.tasks.get(task_id)
+        tool = next(iter(tools_of(task)), NO_TOOL) if task else "unknown"
+        for visit in judged(visits):
+            period = next(each for each in periods if visit.version_max in each)
+            _add(cells, (tool, bin_name(period)), visit.successes, visit.rollouts)
+    return cells
+
+
+def _over_steps(material: Material) -> Markup:
+    success = material.progress.evaluations
+    versions = sorted(material.timeline.evaluations)
+    names = list(dict.fromkeys(name for version in versions for name in success[version]))
+    lines = [
+        Line(
+            name=name,
+            points=tuple((v, success[v][name]) for v in versions if name in success[v]),
+            bounds=tuple(_bounds(material.timeline.evaluations[v]) for v in versions)
+            if name == "all"
+            else (),
+            strong=name == "all",
+        )
+        for name in names
+    ]
+    rows = [
+        [name, *(percent(success[v][name]) if name in success[v] else "" for v in versions)]
+        for name in names
+    ]
+    tasks = len(material.timeline.evaluations[versions[-1]].scores)
+    title = "Held-out success by policy version"
+    return figure(
+        title,
+        f"Greedy, {tasks} tasks that are never trained on; a task counts when every turn passed. "
+        "Bars through “all” are 95 % intervals (Wilson) for the choice of tasks.",
+        line_chart(
+            title, lines, across="policy version", up="success", high=1.0, written=percent_short
+        ),
+        Table(title, ["tasks", *(f"version {v}" for v in versions)], rows),
+    )
+
+
+def _by_skill(material: Material) -> Markup:
+    cells = held_out_by_skill(material)
+    versions = sorted({version for _, version in cells})
+    shown = [versions[place] for place in evenly(len(versions), VERSIONS)]
+    skills = sorted({skill for skill, _ in cells}, key=lambda name: _last(cells, name, shown))
+    named = {(skill, str(version)): cell for (skill, version), cell in cells.items()}
+    title = "Held-out success by skill and policy version, %"
+    return figure(
+        title,
+        "Of the turns that ask for the skill and were reached, how many passed. "
+        "The skills that are worst now come first.",
+        heat_map(title, skills, [str(v) for v in shown], named, across="policy version"),
+        _cell_table(title, "skill", skills, [str(version) for version in versions], named),
+    )
+
+
+def _trained_by_skill(material: Material) -> Markup:
+    steps = material.timeline.steps
+    periods = bins(1, steps[-1].step, PERIODS)
+    title = "Training success by skill and step, %"
+    return _periodic(
+        title,
+        "Rollouts of the groups that were trained on; a task counts as a whole towards each skill "
+        "that it needs. What is trained on changes, so a row may fall while the policy improves.",
+        "skill",
+        trained_by_skill(material, periods),
+        [bin_name(each) for each in periods],
+        "step",
+    )
+
+
+def _visited_by_tool(material: Material) -> Markup:
+    visits = material.evolution.visits.values()
+    newest = max((v.version_max for each in visits for v in judged(each)), default=0)
+    periods = bins(0, newest, PERIODS)
+    title = "Success by the first tool of the task and policy version, %"
+    return _periodic(
+        title,
+        "Rollouts of all finished groups, those that no step trained on included; the tool is the "
+        "first that the task's reference calls.",
+        "first tool",
+        visited_by_tool(material, periods),
+        [bin_name(each) for each in periods],
+        "policy version",
+    )
+
+
+def _periodic(
+    title: str,
+    note: str,
+    what: str,
+    cells: Mapping[tuple[str, str], Cell],
+    columns: Sequence[str],
+    across: str,
+) -> Markup:
+    attempts: dict[str, int] = {}
+    for (name, _), (_, count) in cells.items():
+        attempts[name] = attempts.get(name, 0) + count
+    names = sorted(attempts, key=lambda name: (-attempts[name], name))
+    cut = f" Shown are the {ROWS} most frequent of {len(names)}." if len(names) > ROWS else ""
+    return figure(
+        title,
+        note + cut,
+        heat_map(title, names[:ROWS], columns, cells, across=across),
+        _cell_table(title, what, names, columns, cells),
+    )
+
+
+def _cell_table(
+    title: str,
+    what: str,
+    names: Sequence[str],
+    columns: Sequence[str],
+    cells: Mapping[tuple[str, str], Cell],
+) -> Table:
+    def written(cell: Cell) -> str:
+        return f"{cell[0]} of {cell[1]}" if cell[1] else ""
+
+    rows = [[name, *(written(cells.get((name, c), (0, 0))) for c in columns)] for name in names]
+    return Table(title, [what, *columns], rows)
+
+
+def percent_short(share: float) -> str:
+    """Return a share of 0..1 as ``66 %``."""
+    return f"{100 * share:.0f} %"
+
+
+def _bounds(evaluation: Evaluation) -> tuple[float, float]:
+    passed = sum(score.turns_passed == score.turns_total for score in evaluation.scores)
+    return wilson(passed, len(evaluation.scores))
+
+
+def _last(
+    cells: Mapping[tuple[str, int], Cell], skill: str, versions: Sequence[int]
+) -> tuple[float, str]:
+    """Order skills by their newest share."""
+    found = [cells[skill, v] for v in versions if cells.get((skill, v), (0, 0))[1]]
+    return (found[-1][0] / found[-1][1] if found else 0.0), skill
+
+
+def _add(cells: dict[Key, Cell], key: Key, successes: int, attempts: int) -> None:
+    before = cells.get(key, (0, 0))
+    cells[key] = (before[0] + successes, before[1] + attempts)

@@ -1,0 +1,116 @@
+"""The page's style sheet: light and dark by the reader's setting, light on paper.
+
+Series colours are those of Okabe and Ito (Color Universal Design, 2008), which people with any
+kind of colour vision tell apart; lightened or darkened where the background asks for it.
+"""
+
+LIGHT = {
+    "paper": "#ffffff",
+    "ink": "#1b1f24",
+    "faint": "#59636e",
+    "line": "#d5dae0",
+    "soft": "#f4f6f8",
+    "heat": "#0b5394",
+    "c0": "#0072b2",
+    "c1": "#d55e00",
+    "c2": "#009e73",
+    "c3": "#b3568a",
+    "c4": "#c98a00",
+    "c5": "#3f9fd6",
+    "c6": "#4d4d4d",
+}
+DARK = {
+    "paper": "#14181d",
+    "ink": "#e8ecf1",
+    "faint": "#a3adb8",
+    "line": "#343c46",
+    "soft": "#1d232a",
+    "heat": "#3d9be0",
+    "c0": "#56b4e9",
+    "c1": "#f0803c",
+    "c2": "#2bc59a",
+    "c3": "#dd94bd",
+    "c4": "#f0c04a",
+    "c5": "#8fa8ff",
+    "c6": "#c4c4c4",
+}
+
+_RULES = """
+body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1.25rem 4rem; background: var(--paper);
+  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; }
+h2 { margin: 3rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--line);
+  font-size: 1.4rem; }
+h3 { margin: 1.5rem 0 .25rem; font-size: 1.05rem; }
+h4 { margin: 0 0 .5rem; font-size: 1rem; overflow-wrap: anywhere; }
+p { margin: .25rem 0 .75rem; max-width: 46rem; }
+a { color: var(--c0); }
+nav { margin: 1rem 0; display: flex; flex-wrap: wrap; gap: .25rem 1rem; font-size: .9rem; }
+figcaption p, .listed > p, header > p, .missing { color: var(--faint); }
+figure { margin: 1.5rem 0; }
+code, pre { font: .85em/1.45 ui-monospace, Menlo, Consolas, monospace; }
+code, td, th, dd { unicode-bidi: isolate; }
+code { overflow-wrap: anywhere; }
+pre { padding: .75rem; overflow: auto; background: var(--soft); }
+summary { color: var(--faint); font-size: .9rem; cursor: pointer; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .75rem; }
+.tiles div { display: flex; flex-direction: column; padding: .75rem 1rem;
+  background: var(--soft); }
+.tiles b { font-size: 1.6rem; line-height: 1.2; }
+.tiles small { color: var(--faint); }
+.scroll { max-height: 32rem; overflow: auto; }
+table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
+caption { padding: .25rem 0; text-align: left; color: var(--faint); }
+th, td { padding: .2rem .6rem .2rem 0; border-bottom: 1px solid var(--line); text-align: left;
+  vertical-align: top; white-space: pre-wrap; overflow-wrap: anywhere; min-width: 3rem; }
+tbody th { font-weight: normal; }
+thead th { position: sticky; top: 0; background: var(--paper); }
+td.number { text-align: right; }
+article { margin: 1rem 0; padding: .75rem 1rem; background: var(--soft); }
+.chain { margin: 0; padding-left: 1.25rem; }
+.chain p, dl { margin: .1rem 0 .35rem; }
+.chain p, .chain li, dd { white-space: pre-wrap; overflow-wrap: anywhere; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .75rem; }
+dt { color: var(--faint); }
+dd { margin: 0; }
+svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; }
+svg.small { display: inline-block; width: auto; margin-right: .5rem; vertical-align: middle; }
+text { fill: var(--ink); }
+.tick, .axis { fill: var(--faint); }
+.grid, .base { stroke: var(--line); stroke-width: 1; }
+.base { stroke: var(--faint); }
+.line { fill: none; stroke-width: 2; stroke-linejoin: round; }
+.strong { stroke-width: 3.5; }
+.bound { stroke-width: 5; stroke-opacity: .25; }
+.leader { stroke-width: 1; stroke-opacity: .7; }
+.dot { stroke: var(--paper); stroke-width: 1; }
+.heat { fill: var(--heat); stroke: var(--line); }
+.none { fill: none; stroke: var(--line); }
+.cell { font-size: 11px; }
+@media print {
+  body { max-width: none; padding: 0; font-size: 11pt; }
+  nav { display: none; }
+  .scroll { max-height: none; overflow: visible; }
+  figure, tr, article li { break-inside: avoid; }
+  h2, h3, h4 { break-after: avoid; }
+  details::details-content { display: block; content-visibility: visible; }
+}
+"""
+
+
+def style_sheet() -> str:
+    """Return the whole style sheet; it names nothing outside the page."""
+    series = "".join(
+        f".fill.c{n}, .dot.c{n} {{ fill: var(--c{n}); }}\n"
+        f".line.c{n}, .bound.c{n}, .leader.c{n} {{ stroke: var(--c{n}); }}\n"
+        for n in range(sum(name[0] == "c" for name in LIGHT))
+    )
+    return (
+        f":root {{ color-scheme: light dark; {_variables(LIGHT)} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}\n"
+        f"{_RULES}{series}"
+    )
+
+
+def _variables(colours: dict[str, str]) -> str:
+    return " ".join(f"--{name}: {value};" for name, value in colours.items())

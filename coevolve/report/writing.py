@@ -1,0 +1,21 @@
+"""Writes the report of a run from its folder, whether the run goes on or not."""
+
+from pathlib import Path
+
+from coevolve import assembly
+from coevolve.report.material import gather
+from coevolve.report.page import write_report
+from coevolve.run.directory import RunDirectory
+
+
+async def report(directory: RunDirectory, path: Path) -> None:
+    """Write the report of the run in ``directory``, as far as its journal goes, to ``path``."""
+    config = directory.config()
+    held_out = assembly.task_source(config).held_out()
+    material = await gather(
+        assembly.reader(directory.path),
+        config,
+        labels=assembly.labels(config),
+        skills={task.task_id: task.skills for task in held_out},
+    )
+    write_report(path, material)

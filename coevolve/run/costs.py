@@ -1,0 +1,215 @@
+"""What a run has used up, folded from its journal: the totals that make arms comparable.
+
+Every total counts work that is on record, the discarded groups' included, so two arms with equal
+totals had equal means. Scoring held-out tasks is left out: it is the same in every arm.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from protocols.evolution import (
+    Admitted,
+    CandidateVerdict,
+    ModelCall,
+    ProbeReport,
+    SignalSettled,
+    Visit,
+)
+from protocols.journal import Message
+from protocols.learning import StepReport
+from protocols.tasks import Synthesized, Task
+
+TOPICS = (
+    "task",
+    "visit",
+    "step_report",
+    "signal_settled",
+    "candidate_verdict",
+    "probe_report",
+    "model_call",
+)
+
+
+@dataclass
+class Sampled:
+    """Conversations of the policy and what they took."""
+
+    rollouts: int = 0
+    """Rollouts that are not void."""
+
+    void: int = 0
+    tokens: int = 0
+    """Tokens that the policy wrote."""
+
+    simulator_calls: int = 0
+
+    def add(self, work: Visit | ProbeReport) -> None:
+        """Count one group or one probe."""
+        self.rollouts += work.rollouts
+        self.void += work.void
+        self.tokens += work.sampled_tokens
+        self.simulator_calls += work.calls
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One line of the account."""
+
+    name: str
+    unit: str
+    amount: float | None
+    """None where nothing was there to divide by."""
+
+    @property
+    def text(self) -> str:
+        """The amount as a person reads it, with its unit; ``none yet`` for None."""
+        if self.amount is None:
+            return "none yet"
+        match self.unit:
+            case "%":
+                return f"{100 * self.amount:.1f} %"
+            case "USD":
+                return f"{self.amount:,.4f} USD"
+            case _:
+                return f"{self.amount:,.0f} {self.unit}".rstrip()
+
+
+@dataclass
+class Costs:
+    """Fold records into this, in any order; each changes it once."""
+
+    training: Sampled = field(default_factory=Sampled)
+    """Groups that were finished, those that no step trained on included."""
+
+    probing: Sampled = field(default_factory=Sampled)
+    exploring_calls: int = 0
+    """Simulator calls of synthesizers."""
+
+    judging_calls: int = 0
+    """Simulator calls of the validator, without those of probes."""
+
+    visits: int = 0
+    """Groups that were finished."""
+
+    admitted: int = 0
+    model_calls: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    cost_usd: float = 0.0
+    groups_by_task: Counter[str] = field(default_factory=Counter[str])
+    """Task id -> groups that training steps took, discarded ones left out."""
+
+    _synthesized: dict[str, bool] = field(default_factory=dict[str, bool])
+
+    def fold(self, message: Message) -> None:
+        """Take in one record; kinds that cost nothing are passed over."""
+        match message:
+            case Task(split="train"):
+                self._synthesized[message.task_id] = isinstance(message.origin, Synthesized)
+            case StepReport():
+                self.groups_by_task.update(group.task_id for group in message.groups)
+            case Visit():
+                self.visits += 1
+                self.training.add(message)
+            case ProbeReport():
+                self.probing.add(message)
+            case SignalSettled():
+                self.exploring_calls += message.simulator_calls
+            case CandidateVerdict():
+                self.judging_calls += message.simulator_calls
+                self.admitted += isinstance(message.outcome, Admitted)
+            case ModelCall():
+                self._called(message)
+            case _:
+                pass
+
+    @property
+    def synthesized_tasks(self) -> int:
+        """Tasks that the loop made."""
+        return sum(self._synthesized.values())
+
+    @property
+    def seed_tasks(self) -> int:
+        """Training tasks that came with the run."""
+        return len(self._synthesized) - self.synthesized_tasks
+
+    @property
+    def groups(self) -> int:
+        """Groups that training steps took."""
+        return self.groups_by_task.total()
+
+    @property
+    def synthesized_groups(self) -> int:
+        """Those of them whose task the loop made."""
+        return sum(n for task, n in self.groups_by_task.items() if self._synthesized.get(task))
+
+    @property
+    def synthesized_share(self) -> float | None:
+        """Share of the training groups whose task the loop made, 0..1; None before any."""
+        return _per(self.synthesized_groups, self.groups)
+
+    @property
+    def synthesizer_tokens(self) -> int:
+        """Prompt and answer tokens of the synthesizers' models."""
+        return self.prompt_tokens + self.answer_tokens
+
+    @property
+    def simulator_calls(self) -> int:
+        """Calls for training, probing, exploring and judging together."""
+        return (
+            self.training.simulator_calls
+            + self.probing.simulator_calls
+            + self.exploring_calls
+            + self.judging_calls
+        )
+
+    @property
+    def tokens_per_admitted(self) -> float | None:
+        """Synthesizers' tokens for each admitted task; None before any."""
+        return _per(self.synthesizer_tokens, self.admitted)
+
+    @property
+    def cost_usd_per_admitted(self) -> float | None:
+        """Synthesizers' cost of each admitted task; None before any."""
+        return _per(self.cost_usd, self.admitted)
+
+    def lines(self) -> tuple[Cost, ...]:
+        """Return the account, a line a total, in the order in which it is read."""
+        return (
+            Cost("seed tasks", "", self.seed_tasks),
+            Cost("synthesized tasks", "", self.synthesized_tasks),
+            Cost("training groups", "", self.groups),
+            Cost("training groups on synthesized tasks", "", self.synthesized_groups),
+            Cost("  share of the training groups", "%", self.synthesized_share),
+            Cost("groups sampled", "", self.visits),
+            *_sampled("training", self.training),
+            *_sampled("probing", self.probing),
+            Cost("simulator calls, exploring", "", self.exploring_calls),
+            Cost("simulator calls, judging", "", self.judging_calls),
+            Cost("simulator calls, all", "", self.simulator_calls),
+            Cost("synthesizer, calls of its model", "", self.model_calls),
+            Cost("synthesizer, prompt tokens", "", self.prompt_tokens),
+            Cost("synthesizer, answer tokens", "", self.answer_tokens),
+            Cost("  tokens for each admitted task", "", self.tokens_per_admitted),
+            Cost("synthesizer, cost", "USD", self.cost_usd),
+            Cost("  cost of each admitted task", "USD", self.cost_usd_per_admitted),
+        )
+
+    def _called(self, call: ModelCall) -> None:
+        self.model_calls += 1
+        self.prompt_tokens += call.prompt_tokens
+        self.answer_tokens += call.answer_tokens
+        self.cost_usd += call.cost_usd
+
+
+def _sampled(purpose: str, work: Sampled) -> tuple[Cost, ...]:
+    return (
+        Cost(f"rollouts, {purpose}", "", work.rollouts),
+        Cost(f"  void rollouts, {purpose}", "", work.void),
+        Cost(f"policy tokens, {purpose}", "", work.tokens),
+        Cost(f"simulator calls, {purpose}", "", work.simulator_calls),
+    )
+
+
+def _per(amount: float, count: int) -> float | None:
+    return amount / count if count else None

@@ -1,0 +1,152 @@
+"""The schedule: how many groups may have been asked for by now, as a fold over the journal.
+
+Two bounds always hold. Groups that are asked for and not consumed (trained on or discarded) never
+exceed `coevolve.config.most_groups_in_flight`. And no more are asked for than the configured steps
+can still use: their batches, and one more for each group that was discarded.
+
+With ``evolve_every`` = F, groups are asked for in cycles of F steps, as in CoEvolve (arXiv
+2604.15840: D_{t+1} = D_t u V_t every F steps). A cycle is *over* when its F steps are taken; then
+every group has been consumed. It is *settled* when what it set in motion has come to an end: each
+group has its visit, each signal was worked on, each candidate has a verdict. A request belongs to
+the cycle of the version that it demands, so the journal tells which cycle is open.
+"""
+
+from coevolve.config import most_groups_in_flight
+from protocols.config import RunConfig
+from protocols.control import RunContinued, RunPaused, RunStarted
+from protocols.evolution import Candidate, CandidateVerdict, Signal, SignalSettled, Visit
+from protocols.journal import Message
+from protocols.learning import GroupDiscarded, StepReport
+from protocols.rollouts import RolloutRequest
+
+TOPICS = (
+    "run_started",
+    "run_paused",
+    "run_continued",
+    "rollout_request",
+    "step_report",
+    "group_discarded",
+)
+"""What a schedule is folded from."""
+
+CYCLE_TOPICS = ("visit", "signal", "signal_settled", "candidate", "candidate_verdict")
+"""What it is folded from besides, where the run goes in cycles."""
+
+
+def cycle_of(request: RolloutRequest, evolve_every: int) -> int:
+    """Return the cycle that a request belongs to, counted from 0; 0 without cycles."""
+    return request.policy_version_at_least // evolve_every if evolve_every else 0
+
+
+class Schedule:
+    """Counts what was asked for, what is consumed and what is still open."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._per_step = config.learner.groups_per_step
+        self._all_steps = config.learner.steps
+        self._evolve_every = config.evolve_every
+        self._cycle = 0
+        self._unvisited: set[int] = set()
+        self._unsettled: set[str] = set()
+        self._unjudged: set[str] = set()
+        self.room = config.tasks.in_flight_groups or most_groups_in_flight(config)
+        """Groups that may be in flight."""
+
+        self.issued = 0
+        """Groups asked for; the next one's number."""
+
+        self.consumed = 0
+        """Groups trained on or discarded."""
+
+        self.steps = 0
+        """Steps taken, which is the newest policy version."""
+
+        self.is_started = False
+        self.is_paused = False
+
+    @property
+    def is_cycle_over(self) -> bool:
+        """Whether the open cycle's steps are taken and another cycle is to follow."""
+        return (
+            self._evolve_every > 0
+            and self.steps < self._all_steps
+            and self.steps // self._evolve_every > self._cycle
+        )
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is open that the groups so far have set in motion."""
+        return not (self._unvisited or self._unsettled or self._unjudged)
+
+    def fold(self, message: Message) -> None:
+        """Take in the journal's next record; kinds that the schedule does not know are passed over.
+
+        A group's request may come twice: when it is decided, and from the journal.
+        """
+        match message:
+            case RunStarted():
+                self.is_started = True
+            case RunPaused() | RunContinued():
+                self.is_paused = isinstance(message, RunPaused)
+            case RolloutRequest(index=0):
+                self._ask(message)
+            case StepReport(step=step, groups_consumed=consumed):
+                self.steps = max(self.steps, step)
+                self.consumed = max(self.consumed, consumed)
+            case GroupDiscarded(groups_consumed=consumed):
+                self.consumed = max(self.consumed, consumed)
+            case _ if self._evolve_every:
+                self._fold_cycle(message)
+            case _:
+                pass
+
+    def may_be_issued(self, *, go_on: bool) -> int:
+        """Return how many groups may have been asked for by now.
+
+        Args:
+            go_on: Whether the next cycle may begin where the open one is over.
+        """
+        if self.is_paused or not self.is_started:
+            return self.issued
+        discarded = self.consumed - self.steps * self._per_step
+        needed = self._steps_allowed(go_on=go_on) * self._per_step + discarded
+        return min(self.consumed + self.room, needed)
+
+    def open_work(self) -> str:
+        """Return what keeps the open cycle from being settled, with counts."""
+        parts = (
+            (self._unvisited, "visits"),
+            (self._unsettled, "signals to be settled"),
+            (self._unjudged, "verdicts"),
+        )
+        return ", ".join(f"{what} ({len(awaited)})" for awaited, what in parts if awaited)
+
+    def _steps_allowed(self, *, go_on: bool) -> int:
+        every = self._evolve_every
+        if not every:
+            return self._all_steps
+        cycle = self.steps // every if go_on else self._cycle
+        return min(self._all_steps, (cycle + 1) * every)
+
+    def _ask(self, request: RolloutRequest) -> None:
+        if request.group < self.issued:
+            return
+        self.issued = request.group + 1
+        self._cycle = max(self._cycle, cycle_of(request, self._evolve_every))
+        if self._evolve_every:
+            self._unvisited.add(request.group)
+
+    def _fold_cycle(self, message: Message) -> None:
+        match message:
+            case Visit(group=group):
+                self._unvisited.discard(group)
+            case Signal(signal_id=signal_id):
+                self._unsettled.add(signal_id)
+            case SignalSettled(signal_id=signal_id):
+                self._unsettled.discard(signal_id)
+            case Candidate(candidate_id=candidate_id):
+                self._unjudged.add(candidate_id)
+            case CandidateVerdict(candidate_id=candidate_id):
+                self._unjudged.discard(candidate_id)
+            case _:
+                pass

@@ -1,0 +1,127 @@
+"""The signals part: turns rollouts into visits and signals.
+
+Promises:
+
+- A group's visit and signals enter the journal in the transaction that finishes its rollouts, so
+  each group is judged exactly once whatever is killed.
+- What it says is a function of the journal's order: whoever is killed and rebuilt from the visits
+  and signals so far says what would have been said. Rollouts are read once, when they arrive.
+- Void rollouts are counted and say nothing else.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from coevolve.journal.codec import decode_as
+from coevolve.journal.mailbox import Mailbox
+from coevolve.journal.paging import whole_topic
+from coevolve.run.standing import Standing
+from coevolve.run.stopping import unless_stopped
+from coevolve.signals.detector import Detector
+from coevolve.signals.visits import CompleteGroup, Visits
+from protocols.config import RunConfig
+from protocols.control import PartStatus
+from protocols.evolution import Signal, Visit
+from protocols.interfaces import Reader, Store
+from protocols.journal import Message
+from protocols.rollouts import Rollout, VoidRollout
+
+TAKE_LIMIT = 256
+TAKE_WAIT_S = 30.0
+
+GATHER_S = 0.5
+"""How long a group may wait for others while rollouts come in: one take then serves several."""
+
+log = structlog.get_logger()
+
+
+class SignalExtractor:
+    """A `protocols.interfaces.Part`: says where the policy is weak."""
+
+    def __init__(
+        self, config: RunConfig, *, store: Store, reader: Reader, tools: Sequence[str]
+    ) -> None:
+        """Be ready to run; ``tools`` are the names of all tools that the policy may call."""
+        self._config = config
+        self._store = store
+        self._reader = reader
+        self._tools = frozenset(tools)
+        self._standing = Standing("signals")
+        self._stopping = asyncio.Event()
+        self._mailbox: Mailbox | None = None
+
+    async def run(self) -> None:
+        """Judge groups until stopped.
+
+        Each call starts from what the journal says, so it may be repeated after an error.
+        """
+        await unless_stopped(self._stopping, self._work())
+
+    async def stop(self) -> None:
+        """Make ``run`` return; groups of which members are missing stay open."""
+        self._stopping.set()
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._standing.report(len(self._mailbox.held) if self._mailbox else 0)
+
+    async def _work(self) -> None:
+        self._mailbox = mailbox = Mailbox(
+            self._store,
+            consumer="signals",
+            topics=("rollout", "void_rollout"),
+            member="signals",
+            lease_s=self._config.store.lease_s,
+        )
+        detector = await self._rebuilt()
+        visits = Visits(self._tools)
+        flowing = False
+        while True:
+            self._standing.waits_for("the last rollouts of a group")
+            deliveries = await mailbox.take(
+                TAKE_LIMIT,
+                GATHER_S if flowing else TAKE_WAIT_S,
+                self._worth_taking(visits, flowing),
+            )
+            flowing = bool(deliveries)
+            groups: list[CompleteGroup] = []
+            for sequence, message in deliveries:
+                assert isinstance(message, Rollout | VoidRollout)
+                if group := visits.add(sequence, message):
+                    groups.append(group)
+            if groups:
+                await self._settle(mailbox, detector, groups)
+
+    def _worth_taking(self, visits: Visits, flowing: bool) -> int:
+        """Return how many records to wait for: a step's worth, or what completes one group."""
+        groups = self._config.learner.groups_per_step if flowing else 1
+        return min(TAKE_LIMIT, visits.missing(groups, self._config.rollout.group_size))
+
+    async def _settle(
+        self, mailbox: Mailbox, detector: Detector, groups: Sequence[CompleteGroup]
+    ) -> None:
+        """Finish ``groups``, in order, together with what is to be said of them."""
+        outputs: list[Message] = []
+        for group in groups:
+            signals = detector.judge(group.visit)
+            outputs += [group.visit, *signals]
+            self._standing.policy_version = max(
+                self._standing.policy_version, group.visit.version_max
+            )
+            for signal in signals:
+                log.info("signal", kind=signal.kind, score=round(signal.score, 3), rule=signal.rule)
+        sequences = [sequence for group in groups for sequence in group.sequences]
+        await mailbox.complete(sequences, outputs)
+        self._standing.done += len(sequences)
+
+    async def _rebuilt(self) -> Detector:
+        """Return a detector that remembers what the journal holds."""
+        self._standing.waits_for("earlier visits to be read")
+        detector = Detector(self._config.signals, sorted(self._tools))
+        async for record in whole_topic(self._reader, "visit"):
+            detector.recall(decode_as(record, Visit))
+        async for record in whole_topic(self._reader, "signal"):
+            detector.recall(decode_as(record, Signal))
+        return detector

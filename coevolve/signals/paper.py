@@ -1,0 +1,67 @@
+"""CoEvolve's own rules (arXiv 2604.15840): thresholds on single visits.
+
+They mostly fire on sampling noise (`python -m coevolve.calibrate` measures how often) and are here
+to be compared with. What the paper leaves open is decided so: the score of a visit is its success
+rate; the window holds the W visits before the newest; a pattern is a called tool, since with finer
+ones nearly all are rare; N counts every call since the run began. Deviation: like all signals they
+observe the configured cool-down; 0 turns it off.
+"""
+
+from collections.abc import Iterator
+
+from coevolve.signals.history import History
+from coevolve.signals.rules import Finding
+from protocols.config import SignalsConfig
+from protocols.evolution import OnPattern, OnTask, Visit
+
+GOOD = 0.5
+"""Success rate from which a visit counts as good."""
+
+
+def forgetting(config: SignalsConfig, history: History, visit: Visit) -> Iterator[Finding]:
+    """Fire where some visit in the window was good and the newest is not."""
+    best = max(
+        (outcome.tally for outcome in history.tasks[visit.task_id].earlier()),
+        key=lambda tally: tally.successes / tally.rollouts,
+        default=None,
+    )
+    if best is None:
+        return
+    once, now = best.successes / best.rollouts, visit.successes / visit.rollouts
+    if once >= GOOD > now:
+        yield Finding(
+            about=OnTask(task_id=visit.task_id),
+            score=once - now,
+            rule=(
+                f"paper forgetting: {best} once, {visit.successes}/{visit.rollouts} now, good from "
+                f"{GOOD} on, window {config.window} visits"
+            ),
+            evidence=visit.evidence,
+        )
+
+
+def boundary(config: SignalsConfig, history: History, visit: Visit) -> Iterator[Finding]:
+    """Fire where one group holds a reward above 0.5 and one below (rewards are 0 or 1)."""
+    if 0 < visit.successes < visit.rollouts:
+        rate = visit.successes / visit.rollouts
+        yield Finding(
+            about=OnTask(task_id=visit.task_id),
+            score=4 * rate * (1 - rate),
+            rule=f"paper boundary: {visit.successes}/{visit.rollouts} in one group",
+            evidence=visit.evidence,
+        )
+
+
+def rare(config: SignalsConfig, history: History, visit: Visit) -> Iterator[Finding]:
+    """Fire for the tools of this visit that are a small share of all calls so far."""
+    calls = history.totals["tool", ""]
+    tools = [each.pattern for each in visit.patterns if each.kind == "tool"]
+    for tool in sorted(tools, key=lambda tool: (history.totals["tool", tool], tool)):
+        count = history.totals["tool", tool]
+        if count / calls < config.rare_share:
+            yield Finding(
+                about=OnPattern(kind="tool", pattern=tool),
+                score=1 - count / calls / config.rare_share,
+                rule=f"paper rare: {count} of {calls} calls, below {config.rare_share}",
+                evidence=visit.evidence,
+            )

@@ -1,0 +1,36 @@
+"""A rule of its own beside both rule sets: unusually unsure of its own words, and not always right.
+
+The newest visit's mean surprise is ranked among the newest ones of all other tasks (a conformal
+p-value): where all tasks are alike it fires on less than ``1 - confidence`` of the visits. With
+``1 / (1 - confidence)`` tasks or fewer it cannot fire.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from coevolve.signals.history import History
+from coevolve.signals.rules import Finding
+from protocols.config import SignalsConfig
+from protocols.evolution import OnTask, Visit
+
+ROUNDING = 1e-9
+
+
+def uncertainty(config: SignalsConfig, history: History, visit: Visit) -> Iterator[Finding]:
+    """Fire where the surprise is among the highest of the pool and the group's outcomes differ."""
+    if not 0 < visit.successes < visit.rollouts:
+        return
+    surprises = np.fromiter(history.surprise.values(), float)
+    p_value = np.count_nonzero(surprises >= visit.surprise) / len(surprises)
+    if p_value < 1 - config.confidence - ROUNDING:
+        median = float(np.median(surprises))
+        yield Finding(
+            about=OnTask(task_id=visit.task_id),
+            score=1 - median / visit.surprise,
+            rule=(
+                f"uncertainty: surprise {visit.surprise:.3g} nats a token, median {median:.3g} of "
+                f"{len(surprises)} tasks, p = {p_value:.3g}, {visit.successes}/{visit.rollouts} now"
+            ),
+            evidence=visit.evidence,
+        )

@@ -1,0 +1,159 @@
+"""What a synthesizer's model is to answer, and how it is found in what it says.
+
+Every answer is one JSON object. It may stand alone, in a fence, or within prose, and after thoughts
+in ``<think>`` tags; of several the last that fits is taken. What does not fit raises
+`UnusableAnswerError`, whose words are for the model that is asked again.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from protocols.evolution import Reflection
+
+T = TypeVar("T")
+
+MAX_TASKS = 6
+"""Of one abstraction; further ones are left out."""
+
+MAX_TURNS = 4
+MAX_CALLS = 12
+"""Of one turn."""
+
+MAX_CHARS = 2_000
+"""Of an instruction, and of each text in a reflection."""
+
+MAX_ANSWER_CHARS = 200_000
+"""Of an answer; what follows is not looked at."""
+
+_MAX_OBJECTS = 1_000
+"""Beginnings of objects that are tried; a bound on the work that an answer can cause."""
+
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_CHARS)]
+
+
+class UnusableAnswerError(ValueError):
+    """The answer is not what was asked for; says in one sentence why."""
+
+
+class Move(msgspec.Struct, frozen=True):
+    """One step of exploring: a call, or the end."""
+
+    reason: str = ""
+    action: str = ""
+    """One Python call expression, as the model wrote it."""
+
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a step that is neither."""
+        if self.done == bool(self.action.strip()):
+            raise ValueError('needs either "action" with one call or "done": true')
+
+
+class AbstractedTurn(msgspec.Struct, frozen=True):
+    """What the user says, and the calls that carry it out."""
+
+    instruction: Text
+    calls: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1, max_length=MAX_CALLS)]
+
+
+class AbstractedTask(msgspec.Struct, frozen=True):
+    """A task that a model made of an exploration."""
+
+    turns: Annotated[tuple[AbstractedTurn, ...], msgspec.Meta(min_length=1, max_length=MAX_TURNS)]
+    description: str = ""
+    """What the task is about; helps the model to think and is not kept."""
+
+
+class _Abstraction(msgspec.Struct, frozen=True):
+    tasks: tuple[AbstractedTask, ...]
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What a judge says of a task."""
+
+    success: bool
+    reason: str = ""
+
+
+class _Reflected(msgspec.Struct, frozen=True):
+    """A `Reflection`, with single sentences allowed where lists are wanted."""
+
+    summary: str
+    failure_cause: str = ""
+    instability_pattern: str = ""
+    focus_pattern: tuple[str, ...] | str = ()
+    avoid_pattern: tuple[str, ...] | str = ()
+
+
+def read_reflection(answer: str) -> Reflection:
+    """Return the reflection in ``answer``. Raises UnusableAnswerError."""
+    found = _read(answer, _Reflected)
+    return Reflection(
+        summary=found.summary[:MAX_CHARS],
+        failure_cause=found.failure_cause[:MAX_CHARS],
+        instability_pattern=found.instability_pattern[:MAX_CHARS],
+        focus_pattern=_listed(found.focus_pattern),
+        avoid_pattern=_listed(found.avoid_pattern),
+    )
+
+
+def read_move(answer: str) -> Move:
+    """Return the step in ``answer``. Raises UnusableAnswerError."""
+    return _read(answer, Move)
+
+
+def read_tasks(answer: str) -> tuple[AbstractedTask, ...]:
+    """Return the first `MAX_TASKS` tasks in ``answer``. Raises UnusableAnswerError."""
+    return _read(answer, _Abstraction).tasks[:MAX_TASKS]
+
+
+def read_judgement(answer: str) -> Judgement:
+    """Return the judgement in ``answer``. Raises UnusableAnswerError."""
+    return _read(answer, Judgement)
+
+
+def _read(answer: str, kind: type[T]) -> T:
+    complaint = ""
+    for text in reversed(tuple(_objects(answer))):
+        try:
+            return msgspec.json.decode(text, type=kind)
+        except msgspec.DecodeError as error:
+            complaint = complaint or str(error)
+    raise UnusableAnswerError(complaint or _why_no_object(answer))
+
+
+def _objects(answer: str) -> Iterator[str]:
+    """Return every outermost JSON object of ``answer`` as text, in order."""
+    answer = answer[:MAX_ANSWER_CHARS].rpartition("</think>")[2]
+    decoder = json.JSONDecoder()
+    start = answer.find("{")
+    for _ in range(_MAX_OBJECTS):
+        if start < 0:
+            return
+        try:
+            _, end = decoder.raw_decode(answer, start)
+            yield answer[start:end]
+        except (ValueError, RecursionError):
+            end = start + 1
+        start = answer.find("{", end)
+
+
+def _why_no_object(answer: str) -> str:
+    answer = answer[:MAX_ANSWER_CHARS].rpartition("</think>")[2]
+    start = answer.find("{")
+    if start < 0:
+        return "it holds no JSON object"
+    try:
+        json.JSONDecoder().raw_decode(answer, start)
+    except (ValueError, RecursionError) as error:
+        return f"its JSON object does not parse: {error}"
+    return "it holds no JSON object that can be read"
+
+
+def _listed(entries: tuple[str, ...] | str) -> tuple[str, ...]:
+    entries = (entries,) if isinstance(entries, str) else entries
+    return tuple(entry[:MAX_CHARS] for entry in entries if entry)

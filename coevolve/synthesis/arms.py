@@ -1,0 +1,120 @@
+"""The arms of the experiment: what each tells a synthesizer about the same signal.
+
+| arm       | about, instructions, attempts, first start                 | further starts |
+|-----------|------------------------------------------------------------|----------------|
+| `full`    | the signal's own                                           | fresh          |
+| `placebo` | those of another task or pattern that was visited before   | fresh          |
+| `random`  | nothing; the first start is fresh, too                     | fresh          |
+
+All have the same number of rounds and steps, and the placebo shows as many rollouts as the signal
+has. The placebo is drawn uniformly among the tasks (or the patterns of the same kind) of all visits
+that precede the signal in the journal, the signal's own left out; where there is no other, nothing
+is told, as in `random`. It isolates what signals are for from what synthesis does anyway.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+
+from coevolve.journal.codec import decode_as
+from coevolve.journal.paging import PAGE
+from coevolve.synthesis.briefs import BriefWriter, Subject, seed_of
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+from protocols.evolution import OnPattern, OnTask, Signal, Visit
+from protocols.interfaces import Reader, TaskSource
+from protocols.synthesis import Anything, Brief
+
+NOTHING = Subject(about=Anything(), evidence=())
+
+
+class ArmBriefs:
+    """The briefs of a run's arm."""
+
+    def __init__(self, config: RunConfig, *, reader: Reader, source: TaskSource) -> None:
+        self._config = config
+        self._writer = BriefWriter(config, reader=reader, source=source)
+        self._visited = Visited(reader)
+
+    async def brief(self, signal: Signal, sequence: int) -> Brief:
+        """Return the brief for the signal at journal sequence ``sequence``.
+
+        Raises LeakError where a held-out task would be in it.
+        """
+        return await self._writer.brief(signal, sequence, await self.subject(signal, sequence))
+
+    async def subject(self, signal: Signal, sequence: int) -> Subject:
+        """Return what that brief is about."""
+        match self._config.arm:
+            case "full":
+                return Subject(about=signal.about, evidence=signal.evidence)
+            case "placebo":
+                return await self._placebo(signal, sequence)
+            case "random":
+                return NOTHING
+            case "uniform" | "static" as arm:
+                raise ConfigError(
+                    f"$.arm: {arm} synthesizes no tasks, and yet a signal is to be answered; "
+                    "choose full, random or placebo, or start no synthesizer"
+                )
+
+    async def _placebo(self, signal: Signal, sequence: int) -> Subject:
+        await self._visited.follow()
+        others = self._visited.others(signal.about, sequence)
+        if not others:
+            return NOTHING
+        rng = random.Random(seed_of(self._config.seed, signal.signal_id, "placebo"))  # noqa: S311
+        about = rng.choice(others)
+        evidence = self._visited.evidence(about, sequence, len(signal.evidence))
+        return Subject(about=about, evidence=evidence)
+
+
+class Visited:
+    """What visits were about, and their rollouts, in the order of the journal."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._read = 0
+        self._evidence: dict[int, tuple[int, ...]] = {}
+        self._visits: defaultdict[OnTask | OnPattern, list[int]] = defaultdict(list)
+        """Sequences of the visits of each task and of each pattern, ascending."""
+
+    async def follow(self) -> None:
+        """Take in the visits that were added since the last time."""
+        while page := await self._reader.scan("visit", after=self._read, limit=PAGE):
+            for record in page:
+                self._take_in(record.sequence, decode_as(record, Visit))
+            self._read = page[-1].sequence
+
+    def others(self, about: OnTask | OnPattern, before: int) -> Sequence[OnTask | OnPattern]:
+        """Return what else of the same kind was visited before the sequence, oldest first."""
+        return [
+            other
+            for other, visits in self._visits.items()
+            if visits[0] < before and other != about and _alike(other, about)
+        ]
+
+    def evidence(self, about: OnTask | OnPattern, before: int, count: int) -> tuple[int, ...]:
+        """Return ``count`` rollouts of the newest visits before the sequence, or all there are."""
+        found: list[int] = []
+        for visit in reversed(self._visits[about]):
+            if len(found) >= count:
+                break
+            if visit < before:
+                found.extend(self._evidence[visit])
+        return tuple(found[:count])
+
+    def _take_in(self, sequence: int, visit: Visit) -> None:
+        """Remember a visit; one of which no rollout was sound has nothing to show."""
+        if not visit.evidence:
+            return
+        self._evidence[sequence] = visit.evidence
+        self._visits[OnTask(task_id=visit.task_id)].append(sequence)
+        for found in visit.patterns:
+            self._visits[OnPattern(kind=found.kind, pattern=found.pattern)].append(sequence)
+
+
+def _alike(one: OnTask | OnPattern, other: OnTask | OnPattern) -> bool:
+    if isinstance(one, OnPattern) and isinstance(other, OnPattern):
+        return one.kind == other.kind
+    return isinstance(one, OnTask) and isinstance(other, OnTask)

@@ -1,0 +1,61 @@
+"""The signals that wait for the synthesizer, and which of them is next.
+
+Kinds take turns, so that a kind which fires often does not crowd out the others. Within a kind the
+highest score is first, among equal scores the newest.
+"""
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+from typing import get_args
+
+from protocols.evolution import Signal, SignalKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """A signal that was taken and not begun."""
+
+    sequence: int
+    """Of its record in the journal."""
+
+    signal: Signal
+
+    def __lt__(self, other: "Waiting") -> bool:
+        """Whether this signal is to be worked on before ``other``, of the same kind."""
+        return (self.signal.score, self.sequence) > (other.signal.score, other.sequence)
+
+
+class Backlog:
+    """Signals by kind, and whose turn it is."""
+
+    def __init__(self) -> None:
+        self._turns: deque[SignalKind] = deque(get_args(SignalKind))
+        self._waiting: dict[SignalKind, list[Waiting]] = {kind: [] for kind in self._turns}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def add(self, waiting: Waiting) -> None:
+        """Let a signal wait its turn."""
+        heapq.heappush(self._waiting[waiting.signal.kind], waiting)
+
+    def take_next(self) -> Waiting:
+        """Remove and return the signal to work on. Raises LookupError where none waits."""
+        for kind in tuple(self._turns):
+            if self._waiting[kind]:
+                self._turns.remove(kind)
+                self._turns.append(kind)
+                return heapq.heappop(self._waiting[kind])
+        raise LookupError("no signal waits")
+
+    def take_expired(self, version: int, expire_versions: int) -> list[Waiting]:
+        """Remove and return what has waited while the policy came to ``version``."""
+        expired: list[Waiting] = []
+        for kind, waiting in self._waiting.items():
+            late = [w for w in waiting if version - w.signal.policy_version >= expire_versions]
+            if late:
+                expired.extend(late)
+                self._waiting[kind] = [w for w in waiting if w not in late]
+                heapq.heapify(self._waiting[kind])
+        return expired

@@ -1,0 +1,125 @@
+"""What a synthesizer is told: written from the journal, so that the same journal tells it again.
+
+Promises: nothing of a reference solution is in a brief, and nothing of a held-out task. Everything
+that is drawn depends on the run's seed and the signal's id alone.
+
+A rollout that retention has evicted is left out, so a brief that is written again much later may
+have fewer attempts than the first time.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coevolve.journal.codec import decode_as
+from coevolve.synthesis.precedents import Precedents
+from coevolve.tasks import TaskShelf
+from protocols.config import RunConfig
+from protocols.errors import JournalError, LeakError
+from protocols.evolution import OnPattern, OnTask, Signal
+from protocols.interfaces import Reader, TaskSource
+from protocols.journal import StoredRecord
+from protocols.rollouts import Rollout
+from protocols.synthesis import Anything, Attempt, Brief, Start
+from protocols.tasks import Task
+
+SEED_BYTES = 4
+"""Servers of every kind take seeds of this size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What a brief is about, and the evidence that it shows."""
+
+    about: OnTask | OnPattern | Anything
+    evidence: tuple[int, ...]
+    """Journal sequences of rollouts."""
+
+
+class BriefWriter:
+    """Writes briefs of one run."""
+
+    def __init__(self, config: RunConfig, *, reader: Reader, source: TaskSource) -> None:
+        self._config = config
+        self._reader = reader
+        self._source = source
+        self._tasks = TaskShelf(reader)
+        self._precedents = Precedents(reader)
+
+    async def brief(self, signal: Signal, sequence: int, subject: Subject) -> Brief:
+        """Return the brief for the signal at journal sequence ``sequence``, about ``subject``.
+
+        Raises LeakError where a held-out task would be in it.
+        """
+        task = None
+        if isinstance(subject.about, OnTask):
+            task = await self._training_task(subject.about.task_id, signal)
+        return Brief(
+            signal_id=signal.signal_id,
+            kind=signal.kind,
+            about=subject.about,
+            instructions=tuple(turn.instruction for turn in task.body.turns) if task else (),
+            attempts=await self._attempts(signal, subject.evidence),
+            starts=self._starts(signal, task),
+            steps=self._config.synthesizer.steps,
+            precedents=await self._precedents.before(sequence),
+            seed=seed_of(self._config.seed, signal.signal_id, "brief"),
+            policy_version=signal.policy_version,
+        )
+
+    def _starts(self, signal: Signal, task: Task | None) -> tuple[Start, ...]:
+        """Return a start for each round, the flagged task's own world first."""
+        numbers = (
+            seed_of(self._config.seed, signal.signal_id, f"start {round_}")
+            for round_ in range(self._config.synthesizer.rounds - (task is not None))
+        )
+        own = () if task is None else (_world_of(task),)
+        return (*own, *map(self._source.start, numbers))
+
+    async def _attempts(self, signal: Signal, sequences: Sequence[int]) -> tuple[Attempt, ...]:
+        rollouts = [decode_as(each, Rollout) for each in await self._held(sequences)]
+        for task_id in sorted({rollout.task_id for rollout in rollouts}):
+            await self._training_task(task_id, signal)
+        return tuple(
+            Attempt(
+                actions=rollout.actions,
+                succeeded=rollout.succeeded,
+                turns_passed=rollout.turns_passed,
+                ended=rollout.ended,
+            )
+            for rollout in rollouts
+        )
+
+    async def _held(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
+        """Return the records that the journal still holds."""
+        try:
+            return await self._reader.read(sequences)
+        except JournalError:
+            if len(sequences) == 1:
+                return ()
+            return [record for each in sequences for record in await self._held((each,))]
+
+    async def _training_task(self, task_id: str, signal: Signal) -> Task:
+        task = await self._tasks.get(task_id)
+        if task.split != "train":
+            raise LeakError(
+                f"signal {signal.signal_id}: a brief needs tasks of the split train, found task "
+                f"{task_id!r} of the split {task.split}; no part may request rollouts of it"
+            )
+        return task
+
+
+def seed_of(run_seed: int, signal_id: str, what: str) -> int:
+    """Return a number for one purpose, the same wherever it is computed; 0 <= seed < 2**31."""
+    digest = hashlib.sha256(f"{run_seed}/{signal_id}/{what}".encode()).digest()
+    return int.from_bytes(digest[:SEED_BYTES]) >> 1
+
+
+def _world_of(task: Task) -> Start:
+    return Start(
+        origin=task.task_id,
+        classes=task.body.classes,
+        world=task.body.world,
+        long_context=task.body.long_context,
+        checks_directory=task.body.checks_directory,
+    )

@@ -1,0 +1,250 @@
+"""The calls of a synthesizer's model: recorded once, replayed when needed, and kept within budget.
+
+Promises: a call that the journal has is never made again for the same signal and synthesizer; what
+calls in flight may take at most is reserved, so that calls made at the same time never exceed a
+budget together; a restarted process goes on counting where the run was.
+
+Not promised: one process does not know what calls are in flight in another one. It counts those as
+soon as they are recorded.
+"""
+
+import asyncio
+import heapq
+import math
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Self
+
+from coevolve.journal.codec import CALLS_BY_SIGNAL, decode_as
+from coevolve.journal.paging import PAGE
+from protocols.config import SynthesizerConfig
+from protocols.errors import EndpointError, OverBudgetError
+from protocols.evolution import ModelCall, SignalKind
+from protocols.interfaces import Reader
+from protocols.journal import Message
+
+MOST_CALLS = 1_000_000
+"""Of one signal: a bound that no signal comes near."""
+
+ROUNDING = 1e-9
+"""Sums of money that are added and taken away again may be off by so much."""
+
+IN_FLIGHT_S = 600.0
+"""How long a call waits for others in flight to take less than they may."""
+
+Append = Callable[[Sequence[Message]], Awaitable[tuple[int, ...]]]
+"""Adds messages to the journal; returns their sequences when they are durable."""
+
+
+class Ledger:
+    """What the run's calls took, what those in flight may take, and what is left."""
+
+    def __init__(self, config: SynthesizerConfig, reader: Reader) -> None:
+        self._reader = reader
+        self._limited = bool(config.max_tokens or config.max_cost_usd or config.max_tokens_by_kind)
+        self._folded = 0
+        self._ahead: set[int] = set()
+        self._tokens = _Account("synthesizer.max_tokens", config.max_tokens)
+        self._cost = _Account("synthesizer.max_cost_usd", config.max_cost_usd)
+        self._tokens_by_kind = {
+            kind: _Account(f"synthesizer.max_tokens_by_kind.{kind}", limit)
+            for kind, limit in config.max_tokens_by_kind.items()
+        }
+        self._released = asyncio.Condition()
+
+    async def reserve(self, kind: SignalKind, tokens: int, cost_usd: float) -> None:
+        """Set aside what a call may take; waits where only calls in flight stand in its way.
+
+        Raises OverBudgetError where it may not be made even if those took nothing, and where they
+        do not end.
+        """
+        wanted = self._wanted(kind, tokens, cost_usd)
+        async with self._released:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(IN_FLIGHT_S):
+                    while not await self._has_room(wanted):
+                        await self._released.wait()
+            for account, amount in wanted:
+                account.refuse_beyond(amount, in_flight=True)
+            for account, amount in wanted:
+                account.reserved += amount
+
+    async def release(self, kind: SignalKind, tokens: int, cost_usd: float) -> None:
+        """Give back what was set aside."""
+        async with self._released:
+            for account, amount in self._wanted(kind, tokens, cost_usd):
+                account.reserved -= amount
+            self._released.notify_all()
+
+    def note(self, sequence: int, call: ModelCall) -> None:
+        """Count a call that was recorded at ``sequence``."""
+        if sequence > self._folded:
+            self._ahead.add(sequence)
+            self._count(call)
+
+    async def _has_room(self, wanted: Sequence[tuple["_Account", float]]) -> bool:
+        """Return whether calls in flight leave room; raises where those on record do not."""
+        if self._limited:
+            await self._fold()
+        for account, amount in wanted:
+            account.refuse_beyond(amount, in_flight=False)
+        return all(account.room(in_flight=True) >= amount for account, amount in wanted)
+
+    async def _fold(self) -> None:
+        """Count what was recorded since the last time, other processes' calls included."""
+        while page := await self._reader.scan("model_call", after=self._folded, limit=PAGE):
+            for record in page:
+                if record.sequence in self._ahead:
+                    self._ahead.discard(record.sequence)
+                else:
+                    self._count(decode_as(record, ModelCall))
+            self._folded = page[-1].sequence
+
+    def _count(self, call: ModelCall) -> None:
+        tokens = call.prompt_tokens + call.answer_tokens
+        for account, amount in self._wanted(call.kind, tokens, call.cost_usd):
+            account.spent += amount
+
+    def _wanted(
+        self, kind: SignalKind, tokens: int, cost_usd: float
+    ) -> list[tuple["_Account", float]]:
+        wanted = [(self._tokens, float(tokens)), (self._cost, cost_usd)]
+        if kind in self._tokens_by_kind:
+            wanted.append((self._tokens_by_kind[kind], float(tokens)))
+        return wanted
+
+
+class _Account:
+    """One budget."""
+
+    def __init__(self, setting: str, limit: float) -> None:
+        """Keep to ``limit``; 0 is none."""
+        self._setting = setting
+        self._limit = limit
+        self.spent = 0.0
+        self.reserved = 0.0
+
+    def room(self, *, in_flight: bool) -> float:
+        """Return what is left, with ``in_flight`` after the most that calls in flight may take."""
+        if not self._limit:
+            return math.inf
+        taken = self.spent + (self.reserved if in_flight else 0.0)
+        return self._limit - taken + ROUNDING
+
+    def refuse_beyond(self, amount: float, *, in_flight: bool) -> None:
+        """Raise OverBudgetError where ``amount`` is more than what is left."""
+        if self.room(in_flight=in_flight) < amount:
+            raise OverBudgetError(
+                f"{self._setting}: the run may take {self._limit:g}; {self.spent:g} are spent, "
+                f"calls in flight may take {self.reserved:g} and the next one {amount:g}; start a "
+                "run with a higher limit, or lower max_answer_tokens of the synthesizer's model"
+            )
+
+
+class JournalCallLog:
+    """A `protocols.interfaces.CallLog` of one signal, on the journal."""
+
+    def __init__(
+        self,
+        signal_id: str,
+        kind: SignalKind,
+        synthesizer: str,
+        *,
+        ledger: Ledger,
+        reader: Reader,
+        append: Append,
+    ) -> None:
+        """See the calls of ``synthesizer`` in any version: another model's are not its own."""
+        self._signal_id = signal_id
+        self._kind: SignalKind = kind
+        self._synthesizer = synthesizer
+        self._ledger = ledger
+        self._reader = reader
+        self._append = append
+        self._recorded: dict[int, ModelCall] | None = None
+        self._reading = asyncio.Lock()
+        self._tokens: list[int] = []
+        self._costs: list[float] = []
+
+    async def recorded(self, ordinal: int) -> ModelCall | None:
+        """Return the call if the journal already has it."""
+        async with self._reading:
+            if self._recorded is None:
+                self._recorded = await recorded_calls(
+                    self._reader, self._signal_id, self._synthesizer
+                )
+        return self._recorded.get(ordinal)
+
+    async def allow(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
+        """Reserve what the next call may take at most. Raises OverBudgetError."""
+        tokens = prompt_tokens + answer_tokens
+        await self._ledger.reserve(self._kind, tokens, cost_usd)
+        heapq.heappush(self._tokens, tokens)
+        heapq.heappush(self._costs, cost_usd)
+
+    async def note(self, call: ModelCall) -> None:
+        """Record a call that was made; returns when it is durable."""
+        (sequence,) = await self._append((call,))
+        self._ledger.note(sequence, call)
+        await self._release_one()
+
+    async def __aenter__(self) -> Self:
+        """Return the log itself."""
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        """Give back what was reserved for calls that were never noted."""
+        while self._tokens:
+            await self._release_one()
+
+    async def _release_one(self) -> None:
+        """Release the smallest reservation: whichever call ended, enough stays for the others."""
+        if self._tokens:
+            tokens, cost_usd = heapq.heappop(self._tokens), heapq.heappop(self._costs)
+            await self._ledger.release(self._kind, tokens, cost_usd)
+
+
+class RecordedCalls:
+    """A `protocols.interfaces.CallLog` of calls that were made before; no other is allowed."""
+
+    def __init__(self, calls: Iterable[ModelCall]) -> None:
+        self._calls = {call.ordinal: call for call in calls}
+        self._missing: list[int] = []
+
+    async def recorded(self, ordinal: int) -> ModelCall | None:
+        """Return the recorded call."""
+        if ordinal not in self._calls:
+            self._missing.append(ordinal)
+        return self._calls.get(ordinal)
+
+    async def allow(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
+        """Refuse: whoever asks would go on to ask the model. Raises EndpointError."""
+        del prompt_tokens, answer_tokens, cost_usd
+        missing = ", ".join(map(str, self._missing)) or "without a number"
+        raise EndpointError(
+            f"call {missing} is not recorded: the journal has {len(self._calls)} calls for this "
+            "signal, and no model is asked in their place"
+        )
+
+    async def note(self, call: ModelCall) -> None:
+        """Refuse a call that was made all the same. Raises EndpointError."""
+        raise EndpointError(f"call {call.ordinal} was made although no model is to be asked")
+
+
+async def recorded_calls(
+    reader: Reader, signal_id: str, synthesizer: str, *, before: int | None = None
+) -> dict[int, ModelCall]:
+    """Return what ``synthesizer``, of any version, was asked for a signal, by ordinal.
+
+    With ``before`` only what was recorded before that sequence.
+    """
+    found = await reader.find(CALLS_BY_SIGNAL, signal_id, limit=MOST_CALLS)
+    end = math.inf if before is None else before
+    calls = [decode_as(each, ModelCall) for each in found if each.sequence < end]
+    asked = without_version(synthesizer)
+    return {call.ordinal: call for call in calls if without_version(call.model) == asked}
+
+
+def without_version(name: str) -> str:
+    """Return a synthesizer's name without the policy's version: ``policy`` of ``policy@17``."""
+    return name.split("@", maxsplit=1)[0]

@@ -1,0 +1,303 @@
+"""One model behind an OpenAI-compatible server: a list of messages in, its answer out.
+
+Retries live here and nowhere else. The client's own are off (openai 3.52), because they would break
+two promises: its timeout bounds each read, so that a server which sends a byte now and then holds a
+call for ever, and it sleeps up to two minutes where a Retry-After says so. It also does not ask
+again after a body that is not JSON. Here one call, with all its tries and pauses, takes at most
+``timeout_s * tries``.
+
+Tried again: no answer in time, a lost connection, a body that ends too early or is no completion,
+and status 408, 409, 425, 429 and 5xx. Anything else that the server says is final.
+
+Servers differ in what they accept. A setting that one refuses (``response_format``,
+``temperature``, ``max_tokens`` in favour of ``max_completion_tokens``) is left out at once, without
+a try being spent, and for good once the server answered without it.
+
+Not covered: tokens that the provider bills for a try whose answer never arrived.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+import openai
+
+from protocols.errors import EndpointError
+from protocols.synthesizers import EndpointModel
+
+FIRST_PAUSE_S = 0.5
+"""Before the second try where the server names no time; then twice as long each time."""
+
+CHECK_TOKENS = 64
+"""Enough for a model that thinks before it says a word."""
+
+_NO_KEY = "none"
+"""What servers that want no key are sent in its place."""
+
+_MESSAGE_TOKENS = 16
+"""Allowed for what a chat template puts around a message."""
+
+_BYTES_PER_TOKEN = 4
+_SHOWN_CHARS = 500
+_PASSING = (408, 409, 425, 429)
+_REFUSING = (400, 415, 422)
+
+_Create = Callable[..., Awaitable[Any]]
+
+Setting = Literal["response_format", "temperature", "max_tokens"]
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model answered, and what it took."""
+
+    text: str
+    """Empty where the model spent its tokens on thinking alone."""
+
+    prompt_tokens: int
+    answer_tokens: int
+    """Both by the server's count; a quarter of the UTF-8 bytes where it sends none."""
+
+    wall_s: float
+    """Seconds from the first try on."""
+
+
+class _Spoken(msgspec.Struct):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Spoken
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Completion(msgspec.Struct):
+    choices: Annotated[tuple[_Choice, ...], msgspec.Meta(min_length=1)]
+    usage: _Usage | None = None
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """Why a try gave no answer."""
+
+    found: str
+    remedy: str
+    passing: bool
+    """Whether another try may do better."""
+
+    wait_s: float | None = None
+    """As long as the server wants to be left alone."""
+
+
+class Chat:
+    """Asks one model; any number of calls at a time."""
+
+    def __init__(self, model: EndpointModel) -> None:
+        self._model = model
+        self._key = os.environ.get(model.key_variable, "")
+        self._client = openai.AsyncOpenAI(
+            base_url=model.base_url,
+            api_key=self._key or _NO_KEY,
+            max_retries=0,
+            timeout=model.timeout_s,
+        )
+        # Undecoded: the client checks nothing of an answer.
+        self._create: _Create = self._client.chat.completions.with_raw_response.create
+        self._refused: frozenset[Setting] = frozenset()
+
+    async def ask(self, messages: Sequence[Message], max_answer_tokens: int = 0) -> Said:
+        """Return the answer to ``messages``, at most the model's ``max_answer_tokens`` long.
+
+        Raises:
+            EndpointError: There was none; the message says what was asked, where, what came
+                instead, and the remedy.
+        """
+        limit = max_answer_tokens or self._model.max_answer_tokens
+        started = time.monotonic()
+        give_up = started + self._model.timeout_s * self._model.tries
+        pause_s = FIRST_PAUSE_S
+        for tries in range(1, self._model.tries + 1):
+            answer = await self._try(messages, limit, give_up - time.monotonic())
+            if isinstance(answer, _Completion):
+                return _said(messages, answer, time.monotonic() - started)
+            wait_s = pause_s if answer.wait_s is None else answer.wait_s
+            if not answer.passing or tries == self._model.tries:
+                raise self._error(answer, tries)
+            if time.monotonic() + wait_s >= give_up:
+                raise self._error(answer, tries, f"; the next try would be {wait_s:.0f} s later")
+            await asyncio.sleep(wait_s)
+            pause_s *= 2
+        raise AssertionError("an endpoint has at least one try")
+
+    async def check(self) -> None:
+        """Make sure that the model answers, with one tiny completion. Raises EndpointError."""
+        question = Message(role="user", content='Answer with the JSON object {"ok": true} alone.')
+        await self.ask((question,), min(CHECK_TOKENS, self._model.max_answer_tokens))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _try(
+        self, messages: Sequence[Message], limit: int, left_s: float
+    ) -> _Completion | _Fault:
+        timeout_s = min(self._model.timeout_s, left_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return _decoded(await self._accepted(messages, limit))
+        except (TimeoutError, openai.APITimeoutError):
+            return _Fault(
+                f"no answer within {timeout_s:.3g} s",
+                "give it longer (timeout_s) or fewer tokens to write (max_answer_tokens)",
+                passing=True,
+            )
+        except openai.APIConnectionError as error:
+            return _Fault(
+                f"the connection failed ({error.__cause__ or error})",
+                "see that the server runs and that base_url is right",
+                passing=True,
+            )
+        except openai.APIStatusError as error:
+            return self._status_fault(error)
+
+    async def _accepted(self, messages: Sequence[Message], limit: int) -> bytes:
+        """Return the body of the answer, having left out what the server refuses."""
+        refused = self._refused
+        while True:
+            try:
+                response = await self._create(**self._request(messages, limit, refused))
+            except openai.APIStatusError as error:
+                setting = _refused_setting(error, refused)
+                if setting is None:
+                    raise
+                refused = refused.union((setting,))
+            else:
+                self._refused = self._refused.union(refused)
+                return response.content
+
+    def _request(
+        self, messages: Sequence[Message], limit: int, refused: frozenset[Setting]
+    ) -> Mapping[str, Any]:
+        length = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
+        request: dict[str, Any] = {
+            "model": self._model.model,
+            "messages": msgspec.to_builtins(messages),
+            length: limit,
+        }
+        if "temperature" not in refused:
+            request["temperature"] = self._model.temperature
+        if "response_format" not in refused:
+            request["response_format"] = {"type": "json_object"}
+        return request
+
+    def _status_fault(self, error: openai.APIStatusError) -> _Fault:
+        found = f"status {error.status_code}: {_shown(error.response.text)}"
+        match error.status_code:
+            case 401 | 403:
+                state = "is not right" if self._key else "is unset"
+                remedy = f"the environment variable {self._model.key_variable} {state}; set it to a"
+                return _Fault(found, f"{remedy} key that this server accepts", passing=False)
+            case 404:
+                remedy = "see that base_url is right and that the server has this model"
+                return _Fault(found, remedy, passing=False)
+            case code if code in _PASSING or code >= 500:
+                remedy = "wait until the server has recovered, or give it more tries"
+                return _Fault(found, remedy, passing=True, wait_s=_retry_after(error))
+            case _:
+                remedy = "see the server's own words; a shorter max_answer_tokens may help"
+                return _Fault(found, remedy, passing=False)
+
+    def _error(self, fault: _Fault, tries: int, why_no_more: str = "") -> EndpointError:
+        found = fault.found.replace(self._key, "(the key)") if self._key else fault.found
+        return EndpointError(
+            f"the model {self._model.model} at {self._model.base_url} was asked for a chat "
+            f"completion and gave none in {tries} {'try' if tries == 1 else 'tries'}: "
+            f"{found}{why_no_more}; {fault.remedy}"
+        )
+
+
+def most_prompt_tokens(messages: Sequence[Message]) -> int:
+    """Return a number of tokens that ``messages`` cannot exceed: no token is less than a byte."""
+    return sum(len(message.content.encode()) + _MESSAGE_TOKENS for message in messages)
+
+
+def cost_usd(model: EndpointModel, prompt_tokens: int, answer_tokens: int) -> float:
+    """Return what so many tokens cost at the configured prices."""
+    return (
+        prompt_tokens * model.usd_per_million_prompt_tokens
+        + answer_tokens * model.usd_per_million_answer_tokens
+    ) / 1e6
+
+
+def _decoded(body: bytes) -> _Completion | _Fault:
+    try:
+        return msgspec.json.decode(body, type=_Completion)
+    except msgspec.DecodeError as error:
+        return _Fault(
+            f"its answer is no chat completion ({error}): {_shown(body.decode(errors='replace'))}",
+            "see that base_url leads to an OpenAI-compatible server, most often up to /v1",
+            passing=True,
+        )
+
+
+def _said(messages: Sequence[Message], completion: _Completion, wall_s: float) -> Said:
+    text = completion.choices[0].message.content or ""
+    usage = completion.usage or _Usage()
+    asked = "".join(message.content for message in messages)
+    return Said(
+        text=text,
+        prompt_tokens=_count(usage.prompt_tokens, asked),
+        answer_tokens=_count(usage.completion_tokens, text),
+        wall_s=wall_s,
+    )
+
+
+def _count(counted: int | None, text: str) -> int:
+    """Return the server's count, an estimate where it sends none."""
+    return -(-len(text.encode()) // _BYTES_PER_TOKEN) if counted is None else max(0, counted)
+
+
+def _refused_setting(error: openai.APIStatusError, left_out: frozenset[Setting]) -> Setting | None:
+    """Return what the server probably refuses; None where nothing is left to leave out."""
+    if error.status_code not in _REFUSING:
+        return None
+    words = error.response.text
+    if "max_completion_tokens" in words and "max_tokens" not in left_out:
+        return "max_tokens"
+    if "temperature" in words and "temperature" not in left_out:
+        return "temperature"
+    # Servers refuse this one in words of their own.
+    return None if "response_format" in left_out else "response_format"
+
+
+def _retry_after(error: openai.APIStatusError) -> float | None:
+    """Return the seconds that a Retry-After header asks for; None without a usable one."""
+    value = error.response.headers.get("retry-after", "")
+    try:
+        wait_s = float(value)
+    except ValueError:
+        try:
+            wait_s = parsedate_to_datetime(value).timestamp() - time.time()
+        except ValueError:
+            return None
+    return wait_s if 0 <= wait_s < float("inf") else None
+
+
+def _shown(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

@@ -1,0 +1,129 @@
+"""From one signal to what the journal learns of it: brief, synthesis, and how it ended."""
+
+import asyncio
+from typing import Literal
+
+import structlog
+
+from coevolve.run.standing import Standing
+from coevolve.synthesis.arms import ArmBriefs
+from coevolve.synthesis.backlog import Waiting
+from coevolve.synthesis.calls import Append, JournalCallLog, Ledger
+from coevolve.synthesis.serving import ServedModel
+from protocols.config import RunConfig
+from protocols.errors import (
+    AnswerError,
+    EndpointError,
+    GeneratorError,
+    LeakError,
+    OverBudgetError,
+    SimulatorError,
+)
+from protocols.evolution import SignalSettled
+from protocols.interfaces import Reader, Synthesizer
+from protocols.journal import Message
+from protocols.synthesis import Brief, Synthesis
+
+RETRY_PAUSE_S = 0.5
+"""Before the second attempt at a signal, twice as long before each further one."""
+
+log = structlog.get_logger()
+
+
+class Workbench:
+    """Where signals are worked on."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        reader: Reader,
+        append: Append,
+        briefs: ArmBriefs,
+        standing: Standing,
+    ) -> None:
+        self._tries = config.rollout.tries
+        self._reader = reader
+        self._append = append
+        self._briefs = briefs
+        self._standing = standing
+        self._ledger = Ledger(config.synthesizer, reader)
+
+    async def settle(self, waiting: Waiting, served: ServedModel) -> tuple[Message, ...]:
+        """Return what came of a signal, its `SignalSettled` last."""
+        began_after = served.failures
+        async with served.used() as synthesizer:
+            name = synthesizer.name
+            try:
+                synthesis = await self._synthesis(waiting, synthesizer, name)
+            except (EndpointError, GeneratorError) as error:
+                served.failed(error, began_after)
+                return (self._failed(waiting, name, error),)
+            except (AnswerError, SimulatorError, LeakError) as error:
+                served.answered()
+                return (self._failed(waiting, name, error),)
+            except OverBudgetError as error:
+                return (without_synthesis(waiting, "over_budget", str(error), name),)
+        served.answered()
+        made = (*synthesis.explorations, *synthesis.candidates)
+        # A policy may have come to a newer version meanwhile: its candidates say which.
+        name = made[-1].synthesizer if made else name
+        return (*made, _settled(waiting, synthesis, name))
+
+    async def _synthesis(self, waiting: Waiting, synthesizer: Synthesizer, name: str) -> Synthesis:
+        """Synthesize; what a simulator broke is tried again, with the calls that were made."""
+        brief = await self._briefs.brief(waiting.signal, waiting.sequence)
+        for attempt in range(self._tries - 1):
+            try:
+                return await self._attempt(brief, synthesizer, name)
+            except SimulatorError as error:
+                self._standing.last_error = str(error)
+                log.warning("simulator_failed", signal=brief.signal_id, reason=str(error))
+                await asyncio.sleep(RETRY_PAUSE_S * 2**attempt)
+        return await self._attempt(brief, synthesizer, name)
+
+    async def _attempt(self, brief: Brief, synthesizer: Synthesizer, name: str) -> Synthesis:
+        async with JournalCallLog(
+            brief.signal_id,
+            brief.kind,
+            name,
+            ledger=self._ledger,
+            reader=self._reader,
+            append=self._append,
+        ) as calls:
+            return await synthesizer.synthesize(brief, calls)
+
+    def _failed(self, waiting: Waiting, name: str, error: Exception) -> SignalSettled:
+        self._standing.last_error = str(error)
+        log.warning("signal_failed", signal=waiting.signal.signal_id, reason=str(error))
+        return without_synthesis(waiting, "failed", str(error), name)
+
+
+def without_synthesis(
+    waiting: Waiting,
+    outcome: Literal["expired", "over_budget", "failed"],
+    reason: str,
+    synthesizer: str,
+) -> SignalSettled:
+    """Return the end of a signal of which nothing came."""
+    return SignalSettled(
+        signal_id=waiting.signal.signal_id,
+        kind=waiting.signal.kind,
+        outcome=outcome,
+        reason=reason,
+        synthesizer=synthesizer,
+        candidates=0,
+        simulator_calls=0,
+    )
+
+
+def _settled(waiting: Waiting, synthesis: Synthesis, synthesizer: str) -> SignalSettled:
+    return SignalSettled(
+        signal_id=waiting.signal.signal_id,
+        kind=waiting.signal.kind,
+        outcome="synthesized" if synthesis.candidates else "nothing_found",
+        reason="",
+        synthesizer=synthesizer,
+        candidates=len(synthesis.candidates),
+        simulator_calls=synthesis.simulator_calls,
+    )

@@ -1,0 +1,279 @@
+"""The synthesizer part: turns signals into candidates, with whichever model synthesizes now.
+
+Promises: a signal is finished in the same transaction that adds what came of it, so each is settled
+exactly once whatever is killed; a model's calls are on record before their answers are used, so a
+signal that is begun again pays only for what was not asked yet. A model that breaks settles the
+signals that it was working on as failed, and the others wait until it answers again
+(`coevolve.synthesis.serving`). Another model takes over with the next signal; what the old one has
+in work it finishes. A pause of the run keeps signals from being begun, and nothing else.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from coevolve.journal.codec import decode_as
+from coevolve.journal.mailbox import Delivery, Mailbox
+from coevolve.run.pausing import is_paused
+from coevolve.run.standing import Standing
+from coevolve.run.stopping import unless_stopped
+from coevolve.synthesis.arms import ArmBriefs
+from coevolve.synthesis.backlog import Backlog, Waiting
+from coevolve.synthesis.serving import FIRST_PAUSE_S, OpenModel, ServedModel
+from coevolve.synthesis.settling import Workbench, without_synthesis
+from protocols.config import RunConfig
+from protocols.control import PartStatus, RunContinued, RunPaused
+from protocols.errors import CoevolveError, LeaseLostError
+from protocols.evolution import Signal, SwapRefused, SwapRequested, SynthesizerSwapped
+from protocols.interfaces import Reader, Store, TaskSource
+from protocols.journal import Message
+from protocols.learning import PolicyVersion
+from protocols.synthesizers import SynthesizerModel
+
+TAKE_WAIT_S = 30.0
+TAKE_LIMIT = 1000
+
+GATHER_S = 0.1
+"""How long a write waits for others, so that one call of the store carries several."""
+
+log = structlog.get_logger()
+
+
+class SynthesizerWorker:
+    """A `protocols.interfaces.Part`: one model, and several signals at a time."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        store: Store,
+        reader: Reader,
+        open_model: OpenModel,
+        source: TaskSource,
+        first_pause_s: float = FIRST_PAUSE_S,
+    ) -> None:
+        """Prepare to work; ``first_pause_s`` is the first of the pauses after a model's failure."""
+        self._config = config
+        self._store = store
+        self._reader = reader
+        self._open_model = open_model
+        self._source = source
+        self._first_pause_s = first_pause_s
+        self._standing = Standing("synthesizer")
+        self._stopping = asyncio.Event()
+        self._mailbox: Mailbox | None = None
+        self._models: list[ServedModel] = []
+
+    async def run(self) -> None:
+        """Answer signals until stopped; all that is known comes from the journal."""
+        self._mailbox = Mailbox(
+            self._store,
+            consumer="synthesizer",
+            topics=("signal", "swap_requested", "run_paused", "run_continued"),
+            member="synthesizer",
+            lease_s=self._config.store.lease_s,
+            gather_s=GATHER_S,
+        )
+        session = _Session(
+            self._config,
+            mailbox=self._mailbox,
+            store=self._store,
+            reader=self._reader,
+            briefs=ArmBriefs(self._config, reader=self._reader, source=self._source),
+            standing=self._standing,
+            serve=self._serve,
+        )
+        try:
+            await unless_stopped(self._stopping, session.work())
+        finally:
+            for model in self._models:
+                await model.close()
+
+    async def stop(self) -> None:
+        """Drop the signals in hand (they stay open) and make ``run`` return."""
+        self._stopping.set()
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._standing.report(len(self._mailbox.held) if self._mailbox else 0)
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of all models that were opened so far."""
+        return sum(model.cpu_s() for model in self._models)
+
+    def _serve(self, model: SynthesizerModel) -> ServedModel:
+        served = ServedModel(
+            model, self._open_model, self._standing, first_pause_s=self._first_pause_s
+        )
+        self._models.append(served)
+        return served
+
+
+class _Session:
+    """One life of the part: what it holds was taken by one incarnation."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        mailbox: Mailbox,
+        store: Store,
+        reader: Reader,
+        briefs: ArmBriefs,
+        standing: Standing,
+        serve: Callable[[SynthesizerModel], ServedModel],
+    ) -> None:
+        self._config = config.synthesizer
+        self._mailbox = mailbox
+        self._store = store
+        self._reader = reader
+        self._standing = standing
+        self._serve = serve
+        self._bench = Workbench(
+            config, reader=reader, append=mailbox.append, briefs=briefs, standing=standing
+        )
+        self._backlog = Backlog()
+        self._swaps: asyncio.Queue[tuple[int, SwapRequested]] = asyncio.Queue()
+        self._changed = asyncio.Event()
+        self._swapped = asyncio.Event()
+        self._in_work = 0
+        self._paused = False
+
+    async def work(self) -> None:
+        """Rebuild from the journal, then work for ever."""
+        self._served = self._serve(await self._model())
+        self._paused = await is_paused(self._store)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._receive())
+            group.create_task(self._serve_swaps())
+            group.create_task(self._hand_out(group))
+
+    async def _receive(self) -> None:
+        while True:
+            deliveries = await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
+            told = [each.sequence for each in deliveries if self._take_in(each)]
+            if told:
+                self._paused = await is_paused(self._store)
+                await self._mailbox.complete(told)
+            await self._settle_expired()
+            self._standing.waits_for(self._activity())
+            self._changed.set()
+
+    def _take_in(self, delivery: Delivery) -> bool:
+        """Put a record where it is worked on; return whether it only tells of a pause."""
+        match delivery.message:
+            case Signal() as signal:
+                self._backlog.add(Waiting(sequence=delivery.sequence, signal=signal))
+                return False
+            case SwapRequested() as request:
+                self._swaps.put_nowait((delivery.sequence, request))
+                return False
+            case RunPaused() | RunContinued():
+                return True
+            case other:
+                raise TypeError(f"the synthesizer does not take {type(other).__name__}")
+
+    async def _hand_out(self, group: asyncio.TaskGroup) -> None:
+        """Begin signals while there are any, as many at a time as the model may be given."""
+        while True:
+            self._changed.clear()
+            self._standing.waits_for(self._activity())
+            if not self._served.trusted and (self._may_begin() or not self._served.name):
+                await self._restored()
+            elif self._may_begin():
+                await self._settle_expired()
+                if self._may_begin():
+                    self._in_work += 1
+                    group.create_task(self._answer(self._backlog.take_next()))
+            else:
+                await self._changed.wait()
+
+    def _may_begin(self) -> bool:
+        room = self._served.at_most(self._config.concurrent) - self._in_work
+        return len(self._backlog) > 0 and room > 0 and not self._paused
+
+    def _activity(self) -> str:
+        waiting = f"{self._in_work} signals in work, {len(self._backlog)} wait"
+        if self._paused:
+            return f"the run to be continued ({waiting})"
+        if not self._served.trusted:
+            return f"the model to answer ({waiting})"
+        return waiting if self._in_work or self._backlog else "signals"
+
+    async def _restored(self) -> None:
+        """Return when the model answers, or when another one has taken over."""
+        self._swapped.clear()
+        await unless_stopped(self._swapped, self._served.restore())
+
+    async def _answer(self, waiting: Waiting) -> None:
+        try:
+            outputs = await self._bench.settle(waiting, self._served)
+            await self._finish(waiting, outputs)
+        finally:
+            self._in_work -= 1
+            self._changed.set()
+
+    async def _settle_expired(self) -> None:
+        """Settle what waited too long, measured by the newest policy version."""
+        newest = await self._reader.last("policy_version")
+        if newest is None:
+            return
+        version = decode_as(newest, PolicyVersion).version
+        self._standing.policy_version = version
+        expired = self._backlog.take_expired(version, self._config.expire_versions)
+        reason = f"the policy is at version {version}"
+        await asyncio.gather(
+            *(
+                self._finish(
+                    waiting, [without_synthesis(waiting, "expired", reason, self._served.name)]
+                )
+                for waiting in expired
+            )
+        )
+
+    async def _finish(self, waiting: Waiting, outputs: Sequence[Message]) -> None:
+        await self._completed(waiting.sequence, outputs, waiting.signal.signal_id)
+
+    async def _completed(self, sequence: int, outputs: Sequence[Message], what: str) -> bool:
+        """Finish a record; return False where another incarnation has it by now."""
+        try:
+            await self._mailbox.complete((sequence,), outputs)
+        except LeaseLostError as error:
+            log.warning("synthesis_dropped", what=what, reason=str(error))
+            return False
+        self._standing.done += 1
+        return True
+
+    async def _serve_swaps(self) -> None:
+        while True:
+            sequence, request = await self._swaps.get()
+            fresh = self._serve(request.model)
+            try:
+                await fresh.check()
+            except CoevolveError as error:
+                log.warning("swap_refused", request=request.request_id, reason=str(error))
+                refusal = SwapRefused(request_id=request.request_id, reason=str(error))
+                await self._completed(sequence, (refusal,), request.request_id)
+                await fresh.close()
+            else:
+                await self._swap(sequence, request, fresh)
+
+    async def _swap(self, sequence: int, request: SwapRequested, fresh: ServedModel) -> None:
+        """Let ``fresh`` take over as soon as the journal says so."""
+        swapped = SynthesizerSwapped(
+            request_id=request.request_id, model=request.model, synthesizer=fresh.name
+        )
+        if not await self._completed(sequence, (swapped,), request.request_id):
+            await fresh.close()
+            return
+        log.info("synthesizer_swapped", synthesizer=fresh.name, request=request.request_id)
+        old, self._served = self._served, fresh
+        self._swapped.set()
+        self._changed.set()
+        await old.retire()
+
+    async def _model(self) -> SynthesizerModel:
+        """Return the model that was swapped in last, or the configured one."""
+        swapped = await self._reader.last("synthesizer_swapped")
+        return decode_as(swapped, SynthesizerSwapped).model if swapped else self._config.model

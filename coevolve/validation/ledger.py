@@ -1,0 +1,117 @@
+"""What the journal says of candidates so far: probed, parked, admitted, and what tasks there are.
+
+Folded from records alone, the validator's own included, so a new process knows what the old knew.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from coevolve.journal.fold import fold
+from coevolve.validation.similarity import Likenesses, likeness
+from protocols.evolution import Admitted, CandidateVerdict, Parked, ProbeRequest, Refused
+from protocols.interfaces import Reader
+from protocols.journal import Message
+from protocols.tasks import Synthesized, Task
+
+TOPICS = ("task", "probe_request", "candidate_verdict")
+
+FIRST = 8
+"""So many tasks that the policy cannot do are admitted before their share counts: the share of a
+handful says nothing, and the first candidates are about what the policy has never done."""
+
+
+class Ledger:
+    """The state that the validator decides by; call `follow` before deciding.
+
+    Taking in the newest records once more, in their order, changes nothing.
+    """
+
+    pool: Likenesses
+    """Training tasks by task id, and candidates under probe or parked by candidate id."""
+
+    def __init__(self, reader: Reader, similarity: float) -> None:
+        self._reader = reader
+        self._through = 0
+        self._judged: set[str] = set()
+        self._probes: dict[str, ProbeRequest] = {}
+        self._asked: dict[str, set[str]] = {}
+        self._in_vain: dict[str, set[str]] = {}
+        self._parked: dict[str, int] = {}
+        self._admitted: set[str] = set()
+        self._not_yet: set[str] = set()
+        self.pool = Likenesses(similarity)
+
+    async def follow(self) -> None:
+        """Take in what the journal holds and this ledger does not know yet."""
+        self._through = await fold(self._reader, TOPICS, self._take_in, self._through)
+
+    def expect(self, messages: Iterable[Message]) -> None:
+        """Take in what is about to be written, in this order; `follow` may bring it again."""
+        for message in messages:
+            self._take_in(message)
+
+    def knows(self, candidate_id: str) -> bool:
+        """Return whether the candidate has a verdict or is under probe."""
+        return candidate_id in self._judged or candidate_id in self._probes
+
+    def probe(self, candidate_id: str) -> ProbeRequest | None:
+        """Return the last probe that was asked for while no verdict is final, else None."""
+        return self._probes.get(candidate_id)
+
+    def probes_asked(self, candidate_id: str) -> int:
+        """Return how many probes were asked for, ever."""
+        return len(self._asked.get(candidate_id, ()))
+
+    def probes_since_verdict(self, candidate_id: str) -> int:
+        """Return how many probes were asked for since the candidate came or was parked."""
+        return len(self._in_vain.get(candidate_id, ()))
+
+    def under_probe(self) -> int:
+        """Return how many candidates wait for the policy."""
+        return len(self._probes) - len(self._parked)
+
+    def parked_until(self, version: int) -> Iterator[ProbeRequest]:
+        """Yield the last probe of each candidate that was parked at ``version`` or before."""
+        for candidate_id, parked in self._parked.items():
+            if parked <= version:
+                yield self._probes[candidate_id]
+
+    def has_room_for_not_yet(self, share: float) -> bool:
+        """Return whether one more task that the policy cannot do stays within ``share``."""
+        return share > 0 and len(self._not_yet) + 1 <= max(FIRST, share * (len(self._admitted) + 1))
+
+    def _take_in(self, message: Message) -> None:
+        match message:
+            case Task():
+                if message.split == "train":
+                    self.pool.add(message.task_id, likeness(message.body))
+                if isinstance(message.origin, Synthesized):
+                    self.pool.discard(message.origin.candidate_id)
+            case ProbeRequest(candidate_id=candidate_id, probe_id=probe_id):
+                self._probes[candidate_id] = message
+                self._asked.setdefault(candidate_id, set()).add(probe_id)
+                self._in_vain.setdefault(candidate_id, set()).add(probe_id)
+                self._parked.pop(candidate_id, None)
+                self.pool.add(candidate_id, likeness(message.body))
+            case CandidateVerdict():
+                self._conclude(message)
+            case other:
+                raise TypeError(f"the ledger does not take {type(other).__name__}")
+
+    def _conclude(self, verdict: CandidateVerdict) -> None:
+        self._judged.add(verdict.candidate_id)
+        self._in_vain.pop(verdict.candidate_id, None)
+        match verdict.outcome:
+            case Parked():
+                self._parked[verdict.candidate_id] = verdict.policy_version
+            case Admitted(label=label):
+                self._admitted.add(verdict.candidate_id)
+                if label == "not_yet":
+                    self._not_yet.add(verdict.candidate_id)
+                self._close(verdict.candidate_id)
+            case Refused():
+                self._close(verdict.candidate_id)
+
+    def _close(self, candidate_id: str) -> None:
+        self._probes.pop(candidate_id, None)
+        self._asked.pop(candidate_id, None)
+        self._parked.pop(candidate_id, None)

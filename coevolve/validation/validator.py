@@ -1,0 +1,350 @@
+"""The validator: turns candidates into verdicts, and sound candidates into tasks of the pool.
+
+    candidate -> gates -> refused
+                       -> sound -> probe by the policy -> admitted, with a label
+                                                       -> parked -> probed again later
+
+Promises: a candidate enters the pool only on machine facts, and a judge's opinion is recorded and
+decides nothing; each candidate ends in one final verdict, whatever is killed, and its task is
+written in the same transaction; a machine's failure refuses nothing.
+
+A candidate whose simulators break again and again stays open: it is judged anew after a pause, or
+by whoever has its lease next. What is decided follows from the journal alone
+(`coevolve.validation.ledger`), one decision at a time; only the gates run side by side.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as
+from coevolve.journal.mailbox import RENEWALS_PER_LEASE, Delivery, Mailbox
+from coevolve.run.standing import Standing
+from coevolve.run.stopping import unless_stopped
+from coevolve.validation.gates import Findings, Gates
+from coevolve.validation.judge import Judge
+from coevolve.validation.ledger import Ledger
+from coevolve.validation.reading import read_call, tools_of
+from coevolve.validation.similarity import Likenesses, likeness
+from protocols.config import RunConfig
+from protocols.control import PartStatus
+from protocols.errors import JournalError, LeaseLostError, SimulatorError
+from protocols.evolution import (
+    Admitted,
+    Candidate,
+    CandidateVerdict,
+    Label,
+    Opinion,
+    Parked,
+    ProbeReport,
+    ProbeRequest,
+    Refused,
+)
+from protocols.interfaces import Reader, Simulator, Store
+from protocols.journal import Message
+from protocols.learning import PolicyVersion
+from protocols.tasks import Synthesized, Task, ToolTask, ToolTurn
+
+TAKE_WAIT_S = 30.0
+AHEAD = 16
+"""Records are taken ahead of what is judged, at most so many times as many."""
+
+GATHER_S = 0.25
+"""How long records and decisions wait for others, so that one call of the store carries several."""
+
+VOID_PROBES = 3
+"""Probes in a row without one rollout, after which a candidate is parked."""
+
+PUT_BY_S = 2.0
+LONGEST_PUT_BY_S = 600.0
+"""How long a candidate waits whose simulators broke: twice as long each time, up to this."""
+
+log = structlog.get_logger()
+
+
+class _Decision(NamedTuple):
+    """A record that can be finished."""
+
+    sequence: int
+    outputs: Callable[[], Sequence[Message]]
+    """What follows, given all that was decided before."""
+
+    decided: "asyncio.Future[None]"
+
+
+class Validator:
+    """A `protocols.interfaces.Part`: one verdict, or one probe, for each record that it takes."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        store: Store,
+        reader: Reader,
+        simulator: Simulator,
+        held_out: Sequence[Task],
+        judge: Judge,
+    ) -> None:
+        self._config = config
+        self._settings = config.validator
+        self._store = store
+        self._reader = reader
+        self._judge = judge
+        self._gates = Gates(
+            simulator,
+            calls_per_turn=config.rollout.max_calls_per_turn,
+            positive_reward=config.validator.positive_reward_clause,
+        )
+        self._held_out = Likenesses(config.validator.similarity)
+        for task in held_out:
+            self._held_out.add(task.task_id, likeness(task.body))
+        self._standing = Standing("validator")
+        self._stopping = asyncio.Event()
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """Forget what the journal does not say."""
+        self._ledger = Ledger(self._reader, self._settings.similarity)
+        self._mailbox = Mailbox(
+            self._store,
+            consumer="validator",
+            topics=("candidate", "probe_report", "policy_version"),
+            member="validator",
+            lease_s=self._config.store.lease_s,
+        )
+        self._judging = asyncio.Semaphore(self._settings.concurrent)
+        self._decisions: asyncio.Queue[_Decision] = asyncio.Queue()
+
+    async def run(self) -> None:
+        """Judge candidates until stopped."""
+        self._start_over()
+        await self._ledger.follow()
+        await unless_stopped(self._stopping, self._work())
+
+    async def stop(self) -> None:
+        """Drop what is being judged (it stays open) and make ``run`` return."""
+        self._stopping.set()
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._standing.report(len(self._mailbox.held))
+
+    async def _work(self) -> None:
+        live: set[asyncio.Task[None]] = set()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._decide_all())
+            while True:
+                while len(live) >= AHEAD * self._settings.concurrent:
+                    await self._wait_for_one(live)
+                self._standing.waits_for(
+                    f"candidates ({len(live)} in judgement, {self._ledger.under_probe()} in probes)"
+                )
+                taken = await self._mailbox.take(self._settings.concurrent, TAKE_WAIT_S)
+                for delivery in taken:
+                    task = group.create_task(self._answer(delivery))
+                    live.add(task)
+                    task.add_done_callback(live.discard)
+                await asyncio.sleep(GATHER_S)
+
+    async def _wait_for_one(self, live: set[asyncio.Task[None]]) -> None:
+        """Wait until something is finished, and keep the leases meanwhile."""
+        patience_s = self._config.store.lease_s / RENEWALS_PER_LEASE
+        self._standing.waits_for(f"{len(live)} candidates to be judged")
+        done, _ = await asyncio.wait(live, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            await self._mailbox.renew()
+
+    async def _answer(self, delivery: Delivery) -> None:
+        """Finish one record with what follows from it."""
+        match delivery.message:
+            case Candidate() as candidate:
+                findings = await self._examined(candidate)
+                async with self._judging:
+                    opinion = await self._judge.opinion(candidate)
+                await self._decide(delivery, lambda: self._judged(candidate, findings, opinion))
+            case ProbeReport() as report:
+                candidate = await self._candidate(report.candidate_id)
+                await self._decide(delivery, lambda: self._labelled(candidate, report))
+            case PolicyVersion() as version:
+                await self._decide(delivery, lambda: self._due(version))
+            case other:
+                raise TypeError(f"the validator does not take {type(other).__name__}")
+
+    async def _decide(self, delivery: Delivery, outputs: Callable[[], Sequence[Message]]) -> None:
+        """Finish a record with ``outputs``, which see all that was decided before."""
+        decided = asyncio.get_running_loop().create_future()
+        self._decisions.put_nowait(_Decision(delivery.sequence, outputs, decided))
+        await decided
+
+    async def _decide_all(self) -> None:
+        """Settle what there is to decide, in order, several decisions with one write."""
+        while True:
+            batch = [await self._decisions.get()]
+            await asyncio.sleep(GATHER_S)
+            while not self._decisions.empty():
+                batch.append(self._decisions.get_nowait())
+            if not await self._settle(batch):
+                for decision in batch:
+                    await self._settle([decision])
+            for decision in batch:
+                decision.decided.set_result(None)
+
+    async def _settle(self, batch: Sequence["_Decision"]) -> bool:
+        """Write what follows from ``batch``; False where a lease of it was lost."""
+        await self._ledger.follow()
+        outputs: list[Message] = []
+        for decision in batch:
+            made = decision.outputs()
+            self._ledger.expect(made)
+            outputs += made
+        try:
+            await self._mailbox.complete([decision.sequence for decision in batch], outputs)
+        except LeaseLostError as error:
+            log.warning("judgements_dropped", records=len(batch), reason=str(error))
+            self._ledger = Ledger(self._reader, self._settings.similarity)
+            return False
+        self._standing.done += len(batch)
+        return True
+
+    async def _examined(self, candidate: Candidate) -> Findings:
+        """Return what the gates say, however long the simulators are broken."""
+        pause_s = PUT_BY_S
+        while True:
+            try:
+                async with self._judging:
+                    return await self._gates.examine(candidate)
+            except SimulatorError as error:
+                self._standing.last_error = str(error)
+                log.warning("simulator_failed", candidate=candidate.candidate_id, reason=str(error))
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PUT_BY_S)
+
+    async def _candidate(self, candidate_id: str) -> Candidate:
+        found = await self._reader.find(CANDIDATES_BY_ID, candidate_id, limit=1)
+        if not found:
+            raise JournalError(
+                f"the journal holds no candidate {candidate_id!r}, although a probe names it"
+            )
+        return decode_as(found[0], Candidate)
+
+    def _judged(
+        self, candidate: Candidate, findings: Findings, opinion: Opinion
+    ) -> Sequence[Message]:
+        """Return the refusal of a candidate, or the probe that a sound one needs."""
+        if self._ledger.knows(candidate.candidate_id):
+            return ()
+        outcome = findings.outcome
+        if isinstance(outcome, ToolTask):
+            outcome = self._too_alike(outcome) or outcome
+        if isinstance(outcome, ToolTask):
+            probe = self._probe(candidate.candidate_id, outcome, candidate.policy_version)
+            calls = findings.simulator_calls
+            return (msgspec.structs.replace(probe, simulator_calls=calls, opinion=opinion),)
+        return (
+            CandidateVerdict(
+                candidate_id=candidate.candidate_id,
+                signal_id=candidate.signal_id,
+                synthesizer=candidate.synthesizer,
+                outcome=outcome,
+                policy_version=candidate.policy_version,
+                simulator_calls=findings.simulator_calls,
+                opinion=opinion,
+            ),
+        )
+
+    def _too_alike(self, body: ToolTask) -> Refused | None:
+        asked = likeness(body)
+        if match := self._ledger.pool.nearest(asked):
+            found = f"to the degree {match.degree:.2f} like {match.key}"
+            return Refused(gate="duplicate", found=found)
+        if match := self._held_out.nearest(asked):
+            # Which one is nobody's business who makes training tasks.
+            found = f"to the degree {match.degree:.2f} like a held-out task"
+            return Refused(gate="contaminated", found=found)
+        return None
+
+    def _probe(self, candidate_id: str, body: ToolTask, version: int) -> ProbeRequest:
+        probe_id = f"{candidate_id}/probe-{self._ledger.probes_asked(candidate_id)}"
+        return ProbeRequest(
+            probe_id=probe_id,
+            candidate_id=candidate_id,
+            body=body,
+            rollouts=self._settings.probes,
+            seed=int.from_bytes(hashlib.blake2b(probe_id.encode(), digest_size=4).digest()),
+            policy_version_at_least=version,
+        )
+
+    def _labelled(self, candidate: Candidate, report: ProbeReport) -> Sequence[Message]:
+        """Return what follows from a probe: a task, a candidate parked, or another probe."""
+        asked = self._ledger.probe(report.candidate_id)
+        if asked is None or asked.probe_id != report.probe_id:
+            return ()
+        if not report.rollouts and (
+            self._ledger.probes_since_verdict(report.candidate_id) < VOID_PROBES
+        ):
+            again = self._probe(report.candidate_id, asked.body, report.policy_version)
+            calls, opinion = asked.simulator_calls, asked.opinion
+            return (msgspec.structs.replace(again, simulator_calls=calls, opinion=opinion),)
+        label = _label(report)
+        if report.rollouts and (label != "not_yet" or self._has_room_for_not_yet()):
+            task = _task(candidate, asked.body)
+            outcome = Admitted(
+                task_id=task.task_id,
+                label=label,
+                probe_successes=report.successes,
+                probe_rollouts=report.rollouts,
+            )
+            return task, _verdict(candidate, asked, report, outcome)
+        return (_verdict(candidate, asked, report, Parked(probe_rollouts=report.rollouts)),)
+
+    def _has_room_for_not_yet(self) -> bool:
+        return self._config.learner.imitation_weight > 0 and self._ledger.has_room_for_not_yet(
+            self._settings.not_yet_share
+        )
+
+    def _due(self, version: PolicyVersion) -> Sequence[Message]:
+        """Return further probes of what was parked long enough ago."""
+        since = version.version - self._settings.retry_after_versions
+        due = islice(self._ledger.parked_until(since), self._settings.concurrent)
+        return [self._probe(each.candidate_id, each.body, version.version) for each in due]
+
+
+def _label(report: ProbeReport) -> Label:
+    if report.successes == report.rollouts:
+        return "mastered"
+    return "learnable" if report.successes else "not_yet"
+
+
+def _verdict(
+    candidate: Candidate, asked: ProbeRequest, report: ProbeReport, outcome: Admitted | Parked
+) -> CandidateVerdict:
+    return CandidateVerdict(
+        candidate_id=candidate.candidate_id,
+        signal_id=candidate.signal_id,
+        synthesizer=candidate.synthesizer,
+        outcome=outcome,
+        policy_version=report.policy_version,
+        simulator_calls=asked.simulator_calls,
+        opinion=asked.opinion,
+    )
+
+
+def _task(candidate: Candidate, body: ToolTask) -> Task:
+    origin = Synthesized(candidate_id=candidate.candidate_id, signal_id=candidate.signal_id)
+    return Task(
+        task_id=f"task-{candidate.candidate_id}",
+        split="train",
+        origin=origin,
+        skills=tuple(_skill(turn, body.classes) for turn in body.turns),
+        body=body,
+    )
+
+
+def _skill(turn: ToolTurn, classes: tuple[str, ...]) -> str:
+    """Return the tools of a turn, in the order in which they are called."""
+    return "+".join(read_call(call, tools_of(classes)).tool for call in turn.reference) or "none"

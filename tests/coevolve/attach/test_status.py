@@ -1,0 +1,83 @@
+import json
+
+import msgspec
+import pytest
+
+from coevolve.attach.status import status
+from protocols.control import PartFailed, RunPaused
+from protocols.synthesizers import PolicyModel
+from tests.coevolve.attach.conftest import Stage
+from tests.evolving import story, swapped
+
+
+async def test_status_without_a_live_run_is_from_the_journal(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.write([*story(), PartFailed(part="learner", reason="it was killed")])
+    await status(stage.subject(), as_json=False)
+    said = capsys.readouterr().out
+    assert "evolving: does not run; what follows is from its journal; step 8" in said
+    assert "synthesizer: the policy with its start weights (policy@0)" in said
+    assert "learner was started again: it was killed" in said
+    assert "waits for" not in said
+    (line,) = (line for line in said.splitlines() if line.startswith("│ policy@0"))
+    cells = [cell.strip() for cell in line.strip("│").split("│")]
+    assert cells == [
+        *("policy@0", "3", "1", "1", "1", "33 %", "100 %"),
+        *("2", "400", "400", "1.00", "1.0000"),
+    ]
+    assert "duplicate" in said
+
+
+async def test_status_of_a_live_run_shows_its_parts_and_its_journal(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.write([*story(), PartFailed(part="learner", reason="it was killed")])
+    await status(stage.subject(running=True), as_json=False)
+    said = capsys.readouterr().out
+    assert "evolving: runs; step 8" in said
+    (line,) = (line for line in said.splitlines() if line.startswith("│ learner"))
+    cells = [cell.strip() for cell in line.strip("│").split("│")]
+    assert cells == ["learner", "1", "", "0", "0", "1", "complete groups (5 of 8)", "7 s"]
+    assert "newest sequence" in said
+    assert "topic signal" in said
+
+
+async def test_status_says_that_the_run_is_paused_and_who_took_over(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.write([*story(), swapped(), RunPaused(run_id="run")])
+    await status(stage.subject(), as_json=False)
+    said = capsys.readouterr().out
+    assert "paused; `resume` lets it go on" in said
+    assert "glm at http://127.0.0.1:9/v1 (glm), since version 8, before it policy@0" in said
+
+
+async def test_status_of_an_arm_that_synthesizes_nothing_says_so(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    await status(stage.subject(arm="static"), as_json=False)
+    assert "arm static: nothing is synthesized" in capsys.readouterr().out
+    await status(stage.subject(arm="static"), as_json=True)
+    assert json.loads(capsys.readouterr().out)["synthesizer"] is None
+
+
+async def test_status_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str]):
+    stage.write(story())
+    await status(stage.subject(running=True), as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["running"], answer["paused"], answer["step"]) == (True, False, 8)
+    assert [part["part"] for part in answer["parts"]] == ["learner"]
+    assert answer["journal"]["last_sequence"] == len(story())
+    assert answer["synthesizer"] == {
+        "name": "policy@0",
+        "model": msgspec.to_builtins(PolicyModel()),
+    }
+    (tally,) = answer["synthesizers"]
+    assert (tally["admitted"], tally["learnable_share"], tally["tokens_per_admitted"]) == (
+        1,
+        1,
+        400,
+    )
+    assert answer["signals"] == {"forgetting": {"synthesized": 1}, "rare": {"waiting": 1}}
+    assert answer["refusals"] == {"duplicate": 1}

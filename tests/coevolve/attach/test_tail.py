@@ -1,0 +1,48 @@
+import json
+
+import msgspec
+import pytest
+
+from coevolve.attach.tail import tail
+from protocols.errors import RunError
+from tests.coevolve.attach.conftest import Stage
+from tests.evolving import seed, signal
+
+
+async def test_the_newest_records_are_printed_oldest_first(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.write([seed(), *(signal(f"s{n}") for n in range(4))])
+    await tail(stage.subject(), "signal", count=2, follow=False, as_json=True)
+    said = capsys.readouterr()
+    lines = [json.loads(line) for line in said.out.splitlines()]
+    assert [(line["sequence"], line["signal_id"]) for line in lines] == [(4, "s2"), (5, "s3")]
+    assert said.err == "evolving: does not run; what follows is from its journal\n"
+
+
+async def test_of_a_live_run_nothing_is_said_but_its_records(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.write([signal("s1")])
+    await tail(stage.subject(running=True), "signal", count=2, follow=False, as_json=False)
+    said = capsys.readouterr()
+    assert said.out.startswith("      1  signal  signal_id=s1")
+    assert said.err == ""
+
+
+async def test_a_person_is_spared_long_fields(stage: Stage, capsys: pytest.CaptureFixture[str]):
+    stage.write([msgspec.structs.replace(signal("s1"), rule="long " * 100)])
+    await tail(stage.subject(), "signal", count=1, follow=False, as_json=False)
+    line = capsys.readouterr().out
+    assert line.count("long") == 31
+    assert "...  evidence=" in line
+
+
+async def test_nothing_is_followed_where_nothing_runs(stage: Stage):
+    with pytest.raises(RunError, match="does not run; go on with"):
+        await tail(stage.subject(), "signal", count=2, follow=True, as_json=False)
+
+
+async def test_an_unknown_topic_is_refused_with_those_there_are(stage: Stage):
+    with pytest.raises(RunError, match=r"there is no topic 'signals'; topics: run_started, "):
+        await tail(stage.subject(), "signals", count=2, follow=False, as_json=False)

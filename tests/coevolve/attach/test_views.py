@@ -1,0 +1,149 @@
+import json
+
+import pytest
+
+from coevolve.attach.views import signals, tasks
+from protocols.evolution import SignalKind
+from tests.coevolve.attach.conftest import Stage
+from tests.evolving import seed, settled, signal, stepped, story
+
+NOW_S = 4e9
+"""Long after anything was recorded."""
+
+
+async def shown(stage: Stage, capsys, *, kind: SignalKind | None = None, count: int = 20) -> str:
+    await signals(stage.subject(), kind=kind, count=count, now_s=NOW_S, as_json=False)
+    return capsys.readouterr().out
+
+
+async def test_signals_tell_what_became_of_each(stage: Stage, capsys: pytest.CaptureFixture[str]):
+    stage.write(story())
+    said = await shown(stage, capsys)
+    assert "does not run; what follows is from its journal; version 8" in said
+    assert "signals, 2 of 2" in said
+    assert "task seed-1" in said
+    assert '"List the files."' in said
+    assert "0.75" in said
+    assert "P(drop > 0.2) = 0.97" in said
+    assert "3 rollouts" in said
+    assert "v3" in said
+    assert " d ago" in said
+    assert "tool mkdir" in said
+    assert "waiting" in said
+    words = " ".join(said.replace("│", " ").split())
+    assert "3 candidates: 1 admitted, 1 parked, 1 refused" in words
+    assert "(duplicate)" in words
+    assert "its tasks since: 7/16" in words
+    assert "flagged task: 6/8 1/8, since 8/8" in words
+
+
+async def test_the_newest_signals_come_first_and_no_more_than_asked_for(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.write([seed(), *(signal(f"s{n}", version=10 + n) for n in range(5))])
+    said = await shown(stage, capsys, count=2)
+    assert "signals, 2 of 5" in said
+    assert said.index("v14") < said.index("v13")
+    assert "v12" not in said
+
+
+async def test_signals_of_one_kind_alone(stage: Stage, capsys: pytest.CaptureFixture[str]):
+    stage.write(story())
+    said = await shown(stage, capsys, kind="rare")
+    assert "signals, 1 of 1" in said
+    assert "seed-1" not in said
+
+
+async def test_a_signal_that_came_to_nothing_says_why(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    expired = settled("s1")
+    stage.write([seed(), signal("s1"), expired])
+    assert "nothing found" in await shown(stage, capsys)
+
+
+async def test_signals_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str]):
+    stage.write(story())
+    await signals(stage.subject(running=True), kind=None, count=20, now_s=NOW_S, as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["run"], answer["running"], answer["version"]) == ("evolving", True, 8)
+    newest, oldest = answer["signals"]
+    assert newest["signal"]["signal_id"] == "s2"
+    assert newest["outcome"] == "waiting"
+    assert newest["settled"] is None
+    assert oldest["signal"]["about"] == {"type": "on_task", "task_id": "seed-1"}
+    assert oldest["instruction"] == "List the files."
+    assert oldest["tasks"] == ["made-1"]
+    assert [each["successes"] for each in oldest["visits"]] == [2, 5]
+    assert [each["outcome"]["type"] for each in oldest["verdicts"]] == [
+        "admitted",
+        "parked",
+        "refused",
+    ]
+    assert oldest["time_s"] > 1.6e9
+
+
+async def test_tasks_tell_origin_label_success_and_steps(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.write(story())
+    await tasks(stage.subject(), origin=None, count=20, as_json=False)
+    said = capsys.readouterr().out
+    assert "tasks, 2 of 2" in said
+    newest, oldest = (line for line in said.splitlines() if "made-1" in line or "seed-1" in line)
+    for word in ("made-1", "live", "forgetting by policy@0", "learnable", "5/8", "7 8"):
+        assert word in newest
+    for word in ("seed-1", "live", "seed grammar:static", "8/8", "3 7"):
+        assert word in oldest
+    assert "2: List the files." in oldest
+
+
+async def test_tasks_of_one_origin_alone(stage: Stage, capsys: pytest.CaptureFixture[str]):
+    stage.write(story())
+    await tasks(stage.subject(), origin="seed", count=20, as_json=False)
+    assert "made-1" not in capsys.readouterr().out
+    await tasks(stage.subject(), origin="synthesized", count=20, as_json=False)
+    assert "seed-1" not in capsys.readouterr().out
+
+
+async def test_tasks_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str]):
+    stage.write(story())
+    await tasks(stage.subject(), origin=None, count=1, as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["count"] == 2
+    (task,) = answer["tasks"]
+    assert task["task_id"] == "made-1"
+    assert task["life"] == "live"
+    assert task["signal_kind"] == "forgetting"
+    assert task["label"] == "learnable"
+    assert task["instructions"] == ["List the files.", "Go to docs."]
+    assert task["trained"] == [
+        {"step": 7, "use": "policy_gradient"},
+        {"step": 8, "use": "policy_gradient"},
+    ]
+
+
+async def test_a_run_without_a_pool_shows_its_tasks_without_a_life(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.write([seed()])
+    await tasks(stage.subject(arm="uniform"), origin=None, count=20, as_json=True)
+    (task,) = json.loads(capsys.readouterr().out)["tasks"]
+    assert task["life"] is None
+
+
+async def test_a_run_that_has_not_begun_has_nothing_to_show(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    assert "signals, 0 of 0" in await shown(stage, capsys)
+    await tasks(stage.subject(), origin=None, count=20, as_json=False)
+    assert "tasks, 0 of 0" in capsys.readouterr().out
+
+
+async def test_of_many_training_steps_the_newest_are_shown(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.write([seed(), *(stepped(n, "seed-1") for n in range(1, 31))])
+    await tasks(stage.subject(), origin=None, count=20, as_json=False)
+    said = capsys.readouterr().out
+    assert "30: ... 25 26 27 28 29 30" in said

@@ -1,0 +1,343 @@
+import re
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.report.material import Material, gather, nothing_yet
+from coevolve.report.page import SECTIONS, page, write_report
+from coevolve.report.sections.pool import composition
+from coevolve.report.sections.signals import funnel
+from coevolve.report.sections.success import held_out_by_skill, trained_by_skill, visited_by_tool
+from protocols.config import RunConfig
+from protocols.control import (
+    PartFailed,
+    RunContinued,
+    RunFinished,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    Stalled,
+    StopRequested,
+)
+from protocols.errors import RunError
+from protocols.evolution import SwapRefused
+from protocols.journal import Message
+from protocols.learning import Evaluation, GroupDiscarded, StepReport, TaskScore, TrainedGroup
+from tests import evolving
+
+CONFIG = RunConfig(name="trial", arm="full", seed=7)
+LABELS = {"h1": ("one turn",), "h2": ("several turns",)}
+SKILLS = {"h1": ("ls",), "h2": ("ls", "cd", "rm")}
+HOSTILE = "</code></style><script>alert(1)</script><img src=x onerror='alert(2)'>\"&\x00\u202e"
+SECOND_NS = 1_000_000_000
+EN_DASH = "\N{EN DASH}"
+EMPTY = {"meta", "!doctype"}
+
+
+class Elements(HTMLParser):
+    """Checks that every element is closed where it should be, and keeps what was seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.names: set[str] = set()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes.extend((tag, name, value or "") for name, value in attrs)
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+
+
+def parsed(html: str) -> Elements:
+    elements = Elements()
+    elements.feed(html)
+    elements.close()
+    assert not elements.open
+    return elements
+
+
+def scored(version: int, first: int, second: int) -> Evaluation:
+    return Evaluation(
+        version=version,
+        scores=(
+            TaskScore(task_id="h1", turns_passed=first, turns_total=1),
+            TaskScore(task_id="h2", turns_passed=second, turns_total=3),
+        ),
+        void=0,
+        wall_s=1.0,
+    )
+
+
+def stepped(step: int, *tasks: tuple[str, int]) -> StepReport:
+    return StepReport(
+        step=step,
+        groups=tuple(
+            TrainedGroup(
+                group_id=f"{step}-{task}",
+                group=step,
+                task_id=task,
+                sequences=tuple(range(8)),
+                successes=successes,
+                use="policy_gradient",
+            )
+            for task, successes in tasks
+        ),
+        weights_digest="",
+        groups_consumed=0,
+        metrics={
+            "training/off_policy/version_lag_mean": 0.5 * step,
+            "training/off_policy/version_lag_max": 2.0,
+            "perf/throughput": 9000.0 + step,
+            "timing_s/wait": 0.1,
+            "timing_s/update_actor": 0.2,
+        },
+    )
+
+
+def whole_story() -> list[Message]:
+    return [
+        RunStarted(run_id="r", config="{}"),
+        scored(0, 0, 1),
+        *evolving.story(),
+        stepped(9, ("seed-1", 4), ("made-1", 6), ("made-1", 2)),
+        evolving.swapped(),
+        SwapRefused(request_id="r2", reason="it does not answer"),
+        GroupDiscarded(
+            group_id="g",
+            group=0,
+            task_id="seed-1",
+            reason="stale",
+            successes=0,
+            rollouts=8,
+            groups_consumed=3,
+        ),
+        PartFailed(part="rollout-0", reason="its process ended"),
+        Stalled(quiet_s=60.0, waiting=("learner waits for complete groups (5 of 8)",)),
+        RunPaused(run_id="r"),
+        RunContinued(run_id="r"),
+        StopRequested(run_id="r"),
+        RunResumed(run_id="r", config="{}"),
+        scored(9, 1, 2),
+        RunFinished(
+            steps=9, training_s=10.0, model_cpu_s=6.0, simulator_cpu_s=3.0, rest_cpu_s={"ray": 1.0}
+        ),
+    ]
+
+
+def material(messages: Sequence[Message], config: RunConfig = CONFIG) -> Material:
+    found = nothing_yet(config, LABELS, SKILLS)
+    for number, message in enumerate(messages):
+        found.fold(message, 1_790_000_000 * SECOND_NS + number * SECOND_NS)
+    return found
+
+
+def test_the_page_is_whole_and_needs_nothing_else():
+    html = page(material(whole_story()))
+    elements = parsed(html)
+    references = [value for _, name, value in elements.attributes if name in ("src", "href")]
+    assert all(value == "config.yaml" or value[0] == "#" for value in references)
+    assert not {"script", "link", "img", "iframe", "object"} & elements.names
+    assert not [name for _, name, _ in elements.attributes if name.startswith("on")]
+    assert "@import" not in html
+    assert "url(" not in html
+    assert len(html) < 1_000_000
+
+
+def test_every_link_of_the_page_leads_somewhere():
+    elements = parsed(page(material(whole_story())))
+    targets = {value for _, name, value in elements.attributes if name == "id"}
+    links = {value[1:] for _, name, value in elements.attributes if name == "href"} - {"onfig.yaml"}
+    assert links == targets == set(SECTIONS)
+
+
+def test_every_chart_says_what_it_shows_and_has_its_numbers_beside_it():
+    html = page(material(whole_story()))
+    figures = re.findall(r"<figure>.*?</figure>", html, re.DOTALL)
+    assert len(figures) > 10
+    for each in figures:
+        assert re.search(r'<svg [^>]*role="img"[^>]*aria-label="[^"]+"', each)
+        assert "<details>" in each
+        assert "<caption>" in each
+
+
+def test_a_run_that_has_only_begun_says_in_every_section_that_nothing_is_there():
+    for messages in ([], [RunStarted(run_id="r", config="{}")]):
+        text = parsed(page(material(messages))).text
+        for sentence in (
+            "No policy version has been scored yet.",
+            "No group of rollouts is finished yet.",
+            "No signal has been recorded.",
+            "Nothing has been synthesized.",
+            "No step has been taken yet.",
+            "The loop has made no task yet.",
+            "Not recorded: it is measured when a run finishes.",
+        ):
+            assert sentence in text
+
+
+def test_an_arm_without_synthesis_has_its_success_and_its_seed_tasks():
+    config = msgspec.structs.replace(CONFIG, arm="static")
+    messages = [evolving.seed(), scored(0, 0, 0), stepped(1, ("seed-1", 4)), scored(1, 1, 0)]
+    text = parsed(page(material(messages, config))).text
+    assert "none in this arm" in text
+    assert "0 of 1 training groups (0.0 %)" in text
+    assert "made, learnable" not in text
+
+
+@pytest.mark.parametrize("arm", ["full", "random", "placebo", "uniform", "static"])
+def test_every_arm_can_be_reported(arm: str):
+    parsed(page(material(whole_story(), msgspec.convert({"name": "x", "arm": arm}, RunConfig))))
+
+
+def test_what_tasks_and_models_wrote_is_text():
+    story = [_spoilt(message) for message in whole_story()]
+    elements = parsed(page(material(story)))
+    assert not {"script", "img"} & elements.names
+    assert "</code></style><script>alert(1)</script>" in elements.text
+    assert "\x00" not in elements.text
+
+
+def test_the_numbers_are_those_of_the_folds():
+    found = material(whole_story())
+    text = parsed(page(found)).text
+    assert "50.0 %" in text  # one of two held-out tasks at version 9
+    assert found.costs.synthesized_groups == 4
+    assert f"4 of {found.costs.groups} training groups (57.1 %)" in text
+    for line in found.costs.lines():
+        assert line.name + line.text in text
+    for name, count in funnel(found.evolution):
+        assert f"{name}{count:.0f}" in text
+    assert "Admitted as learnable: 2 of 4 probes succeeded at policy version 4." in text
+    assert "60.0 %" in text  # of the CPU time is the models'
+
+
+def test_held_out_skills_are_judged_by_the_turns_that_were_reached():
+    cells = held_out_by_skill(material([scored(0, 1, 1)]))
+    assert cells == {("ls", 0): (2, 2), ("cd", 0): (0, 1)}
+
+
+def test_training_success_counts_towards_every_skill_of_the_task():
+    found = material([evolving.seed(), stepped(1, ("seed-1", 3)), stepped(2, ("seed-1", 5))])
+    cells = trained_by_skill(found, [range(1, 3)])
+    assert cells == {("ls", f"1{EN_DASH}2"): (8, 16), ("cd", f"1{EN_DASH}2"): (8, 16)}
+
+
+def test_groups_on_made_tasks_are_told_apart_by_their_label():
+    found = material(whole_story())
+    counts = composition(found, [range(1, 10)])
+    assert counts == {("seed", 0): 3, ("learnable", 0): 4}
+
+
+async def test_the_journal_is_read_in_order_and_with_its_times(tmp_path: Path):
+    journal = Journal.open(tmp_path)
+    evolving.write(journal, whole_story())
+    found = await gather(LocalStore(journal), CONFIG, LABELS, SKILLS)
+    assert found.timeline.step == 9
+    assert found.timeline.newest_ns >= found.timeline.started_ns > 0
+    assert found.timeline.happenings[0].what == "started"
+    assert found.costs.lines() == material(whole_story()).costs.lines()
+    journal.close()
+
+
+def test_the_report_replaces_the_old_one_as_a_whole(tmp_path: Path):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    write_report(path, material([]))
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path):
+    with pytest.raises(RunError, match=r"nowhere/report\.html: cannot be written"):
+        write_report(tmp_path / "nowhere" / "report.html", material([]))
+
+
+def test_a_page_can_be_made_at_any_moment_of_a_run():
+    story = whole_story()
+    for count in range(len(story)):
+        parsed(page(material(story[:count])))
+
+
+@pytest.mark.parametrize("kind", sorted({type(each).__name__ for each in whole_story()}))
+def test_a_page_can_be_made_where_a_kind_of_record_is_missing(kind: str):
+    parsed(page(material([each for each in whole_story() if type(each).__name__ != kind])))
+
+
+def test_a_group_that_machines_failed_counts_neither_as_success_nor_as_failure():
+    void = msgspec.structs.replace(
+        evolving.visit("seed-1", 0, rollouts=0), version_min=-1, version_max=-1, void=8
+    )
+    found = material([evolving.seed(), void, evolving.visit("seed-1", 3, version=2)])
+    assert visited_by_tool(found, [range(3)]) == {("ls", f"0{EN_DASH}2"): (3, 8)}
+    parsed(page(found))
+    parsed(page(material([evolving.seed(), void])))
+
+
+def test_a_version_whose_scoring_broke_is_no_score():
+    void = Evaluation(version=0, scores=(), void=240, wall_s=0.0)
+    assert "No policy version has been scored yet." in parsed(page(material([void]))).text
+    text = parsed(page(material([void, scored(9, 1, 2)]))).text
+    assert "50.0 % at the start" in text
+
+
+def _spoilt(message: Message) -> Message:
+    """Put hostile text wherever a task or a model may say something."""
+    if isinstance(message, GroupDiscarded):
+        return message
+    tree = msgspec.to_builtins(message)
+
+    def walk(value: object, key: str) -> object:
+        match value:
+            case dict():
+                return {name: walk(each, name) for name, each in value.items()}
+            case list() | tuple():
+                return [walk(each, key) for each in value]
+            case str() if key in FREE:
+                return HOSTILE + value
+            case _:
+                return value
+
+    return msgspec.convert(walk(tree, ""), type(message))
+
+
+FREE = {
+    "task_id",
+    "signal_id",
+    "candidate_id",
+    "exploration_id",
+    "instruction",
+    "reference",
+    "results",
+    "skills",
+    "summary",
+    "failure_cause",
+    "instability_pattern",
+    "focus_pattern",
+    "avoid_pattern",
+    "text",
+    "result",
+    "start",
+    "rule",
+    "pattern",
+    "found",
+    "reason",
+    "waiting",
+    "synthesizer",
+    "model",
+}

@@ -1,0 +1,54 @@
+import pytest
+
+from coevolve.report.scales import apart, bin_name, bins, ceiling, evenly, number, ticks, wilson
+
+
+def test_ticks_are_round_and_within_the_axis():
+    assert ticks(0, 80, 6) == [0, 20, 40, 60, 80]
+    assert ticks(3, 17, 6) == [5, 10, 15]
+    assert ticks(0.0, 1.0, 6) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert ticks(4, 4) == [4]
+
+
+@pytest.mark.parametrize(("value", "top"), [(0, 1), (7, 8), (8, 8), (0.37, 0.4), (16, 20)])
+def test_an_axis_ends_at_a_tick_above_all_values(value: float, top: float):
+    assert ceiling(value) == pytest.approx(top)
+
+
+@pytest.mark.parametrize("last", [1, 9, 10, 11, 80, 81, 640, 99_999])
+def test_bins_cover_every_step_once_and_are_not_too_many(last: int):
+    found = bins(1, last, 10)
+    assert [step for each in found for step in each] == list(range(1, last + 1))
+    assert len(found) <= 10
+
+
+def test_bins_are_named_by_both_ends():
+    assert [bin_name(each) for each in bins(1, 25, 3)] == [
+        f"{first}\N{EN DASH}{last}" for first, last in ((1, 10), (11, 20), (21, 25))
+    ]
+    assert [bin_name(each) for each in bins(1, 3, 3)] == ["1", "2", "3"]
+
+
+def test_thinned_positions_keep_the_first_and_the_last():
+    assert evenly(3, 5) == [0, 1, 2]
+    assert evenly(101, 5) == [0, 25, 50, 75, 100]
+
+
+def test_labels_are_pushed_apart_in_order_and_stay_inside():
+    placed = apart([100, 98, 20, 99], gap=10, low=0, high=100)
+    assert placed == [100, 80, 20, 90]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (1234.4, "1,234"), (12.345, "12.3"), (0.0312, "0.0312"), (20.0, "20"), (100, "100")],
+)
+def test_numbers_have_three_digits_that_say_something(value: float, text: str):
+    assert number(value) == text
+
+
+def test_the_interval_of_a_share_is_wilsons():
+    # Newcombe, Statistics in Medicine 17 (1998), table I, method 3.
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=5e-5)
+    assert wilson(0, 0) == (0, 1)

@@ -1,0 +1,202 @@
+import asyncio
+import contextlib
+import itertools
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from coevolve.journal.codec import decode_as, encode
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.signals.extractor import SignalExtractor
+from protocols.config import RolloutConfig, RunConfig, SignalsConfig
+from protocols.evolution import Signal, Visit
+from protocols.journal import Append, Receipt
+from protocols.rollouts import Rollout, VoidRollout
+from tests.coevolve.signals.histories import action, rollout, void
+
+SIZE = 4
+TOOLS = ("cd", "du", "mv", "wc")
+CONFIG = RunConfig(
+    name="test",
+    rollout=RolloutConfig(group_size=SIZE),
+    signals=SignalsConfig(
+        rare_share=0.3,
+        confidence=0.8,
+        forgetting_drop=0.1,
+        false_discovery=0.3,
+        cool_down_versions=3,
+    ),
+)
+
+Member = Rollout | VoidRollout
+
+
+def members(groups: int, seed: int) -> list[Member]:
+    """Groups of a few tasks that get worse, members of neighbouring groups mixed up."""
+    draws = random.Random(seed)
+    made: list[Member] = []
+    for group in range(groups):
+        skill = 0.9 if group < groups // 2 else 0.1
+        for index in range(SIZE):
+            if draws.random() < 0.1:
+                made.append(void(group, index, task_id=f"t{group % 3}"))
+                continue
+            tool = draws.choices(TOOLS, (90, 0, 9, 1))[0]
+            made.append(
+                rollout(
+                    group,
+                    index,
+                    passed=draws.random() < skill,
+                    version=group // 2,
+                    task_id=f"t{group % 3}",
+                    actions=[action(f"{tool}(name='a')")],
+                )
+            )
+    return [each for _, each in sorted(enumerate(made), key=lambda e: e[0] + draws.random() * 6)]
+
+
+class Desk:
+    """A journal with rollouts in it, and extractors at work on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writes = 0
+        self._identity: dict[int, str] = {}
+        self.journal = Journal.open(folder)
+        self.store = LocalStore(self.journal)
+
+    async def add(self, messages: Sequence[Member]) -> None:
+        self._writes += 1
+        sequences = await self.store.append(
+            Append(
+                records=tuple(map(encode, messages)),
+                receipt=Receipt(producer="test", counter=self._writes),
+            )
+        )
+        for sequence, each in zip(sequences, messages, strict=True):
+            self._identity[sequence] = f"{each.group_id}/{each.index}"
+
+    def extractor(self) -> SignalExtractor:
+        return SignalExtractor(CONFIG, store=self.store, reader=self.store, tools=TOOLS)
+
+    async def visits(self, count: int) -> None:
+        """Wait until there are so many visits."""
+        seen = 0
+        while len(await self.store.scan("visit", limit=10_000)) < count:
+            seen = await self.store.wait(("visit",), seen, 10)
+
+    async def said(self) -> list[dict[str, Any]]:
+        """Every visit and signal in order, with evidence named by group and index."""
+        records = [
+            *await self.store.scan("visit", limit=10_000),
+            *await self.store.scan("signal", limit=10_000),
+        ]
+        outputs: list[dict[str, Any]] = []
+        for record in sorted(records, key=lambda each: each.sequence):
+            output = decode_as(record, Visit if record.topic == "visit" else Signal)
+            tree = msgspec.to_builtins(output)
+            outputs.append({**tree, "evidence": [self._identity[s] for s in output.evidence]})
+        return outputs
+
+
+@contextlib.asynccontextmanager
+async def at_work(extractor: SignalExtractor):
+    """Let an extractor run, and end it without a word."""
+    running = asyncio.create_task(extractor.run())
+    try:
+        yield running
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def complete(messages: Sequence[Member]) -> int:
+    counts: dict[str, int] = {}
+    for each in messages:
+        counts[each.group_id] = counts.get(each.group_id, 0) + 1
+    return sum(count == SIZE for count in counts.values())
+
+
+async def undisturbed(folder: Path, messages: Sequence[Member]) -> list[dict[str, Any]]:
+    desk = Desk(folder)
+    await desk.add(messages)
+    async with at_work(desk.extractor()):
+        await desk.visits(complete(messages))
+    said = await desk.said()
+    desk.journal.close()
+    return said
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_extractors_that_are_killed_say_the_same_as_one_that_is_not(
+    tmp_path: Path, seed: int
+):
+    messages = members(30, seed)
+    expected = await undisturbed(tmp_path / "whole", messages)
+    assert sum("signal_id" in each for each in expected) > 5
+    draws = random.Random(seed)
+    cuts = [0, *sorted(draws.sample(range(1, len(messages)), 8)), len(messages)]
+    desk = Desk(tmp_path / "cut")
+    for start, end in itertools.pairwise(cuts):
+        await desk.add(messages[start:end])
+        async with at_work(desk.extractor()):
+            await asyncio.sleep(draws.choice([0, 0.002, 0.01]))
+        if draws.random() < 0.5:
+            async with at_work(desk.extractor()):
+                await desk.visits(complete(messages[:end]))
+    async with at_work(desk.extractor()):
+        await desk.visits(complete(messages))
+    assert await desk.said() == expected
+    assert (await desk.store.statistics()).backlog.get("signals", 0) == 0
+    desk.journal.close()
+
+
+async def test_a_visit_and_its_signals_finish_the_group_in_one_transaction(tmp_path: Path):
+    desk = Desk(tmp_path)
+    await desk.add([rollout(0, index, passed=index < 2) for index in range(SIZE)])
+    await desk.add([rollout(1, index) for index in range(SIZE - 1)])
+    extractor = desk.extractor()
+    async with at_work(extractor) as running:
+        await desk.visits(1)
+        [visit, signal] = [
+            *await desk.store.scan("visit"),
+            *await desk.store.scan("signal"),
+        ]
+        assert signal.sequence == visit.sequence + 1
+        assert signal.time_ns == visit.time_ns
+        await extractor.stop()
+        await asyncio.wait_for(running, 10)
+    assert extractor.status().done == SIZE
+    assert extractor.status().mailbox == SIZE - 1
+    desk.journal.close()
+
+
+async def test_a_part_may_be_run_again(tmp_path: Path):
+    desk = Desk(tmp_path)
+    messages = members(6, 0)
+    extractor = desk.extractor()
+    async with at_work(extractor):
+        await desk.add(messages[:10])
+        await desk.visits(complete(messages[:10]))
+    async with at_work(extractor):
+        await desk.add(messages[10:])
+        await desk.visits(6)
+    assert len(await desk.store.scan("visit")) == 6
+    desk.journal.close()
+
+
+async def test_void_rollouts_are_counted_and_say_nothing(tmp_path: Path):
+    desk = Desk(tmp_path)
+    await desk.add([void(0, index) for index in range(SIZE)])
+    await desk.add([void(1, 0), *(rollout(1, index) for index in range(1, SIZE))])
+    async with at_work(desk.extractor()):
+        await desk.visits(2)
+    visits = [decode_as(record, Visit) for record in await desk.store.scan("visit")]
+    assert [(each.successes, each.rollouts, each.void) for each in visits] == [(0, 0, 4), (3, 3, 1)]
+    assert not await desk.store.scan("signal")
+    desk.journal.close()

@@ -1,0 +1,461 @@
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.synthesis.worker import SynthesizerWorker
+from protocols.config import RunConfig
+from protocols.control import RunContinued, RunPaused
+from protocols.errors import (
+    AnswerError,
+    EndpointError,
+    GeneratorError,
+    SimulatorError,
+)
+from protocols.evolution import (
+    Candidate,
+    Exploration,
+    ModelCall,
+    SwapRefused,
+    SwapRequested,
+    SynthesizerSwapped,
+)
+from protocols.interfaces import Store
+from tests.scripted import (
+    CALLS,
+    CONFIG,
+    TOKENS,
+    MortalStore,
+    NumberedSource,
+    Stage,
+    add,
+    endpoint,
+    everything,
+    settled,
+    signal,
+    task,
+    until,
+    version,
+)
+
+PAUSE_S = 0.05
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[LocalStore]:
+    journal = Journal.open(tmp_path / "store")
+    store = LocalStore(journal)
+    await add(store, task("t"), version(0))
+    yield store
+    journal.close()
+
+
+def config(**changes: object) -> RunConfig:
+    synthesizer = msgspec.structs.replace(CONFIG.synthesizer, **changes)
+    return msgspec.structs.replace(CONFIG, synthesizer=synthesizer)
+
+
+def worker(
+    store: Store, reader: LocalStore, stage: Stage, run_config: RunConfig = CONFIG
+) -> SynthesizerWorker:
+    return SynthesizerWorker(
+        run_config,
+        store=store,
+        reader=reader,
+        open_model=stage.open_model,
+        source=NumberedSource(),
+        first_pause_s=PAUSE_S,
+    )
+
+
+@asynccontextmanager
+async def working(
+    store: LocalStore, stage: Stage, run_config: RunConfig = CONFIG
+) -> AsyncGenerator[SynthesizerWorker]:
+    """A worker that is stopped in the end, and has to stop."""
+    part = worker(store, store, stage, run_config)
+    running = asyncio.create_task(part.run())
+    try:
+        yield part
+    finally:
+        await part.stop()
+        await asyncio.wait_for(running, 10.0)
+
+
+async def killed(running: "asyncio.Task[None]") -> None:
+    running.cancel()
+    await asyncio.wait([running])
+
+
+def swap(request_id: str, model: str) -> SwapRequested:
+    return SwapRequested(request_id=request_id, model=endpoint(model))
+
+
+async def appeared(store: LocalStore, topic: str, count: int = 1) -> None:
+    seen = 0
+    async with asyncio.timeout(10.0):
+        while len(await store.scan(topic)) < count:
+            seen = await store.wait((topic,), seen, 10.0)
+
+
+async def test_a_signal_is_settled_together_with_what_came_of_it(store: LocalStore):
+    await add(store, signal("s", version=3))
+    async with working(store, Stage()):
+        outcome = (await settled(store, 1))["s"]
+    assert (outcome.outcome, outcome.candidates, outcome.simulator_calls) == ("synthesized", 1, 7)
+    assert (outcome.kind, outcome.synthesizer, outcome.reason) == ("forgetting", "policy@0", "")
+    (candidate,) = await everything(store, "candidate", Candidate)
+    assert candidate.policy_version == 3
+    topics = ("exploration", "candidate", "signal_settled")
+    sequences = [(await store.scan(topic))[0].sequence for topic in topics]
+    assert sequences == list(range(sequences[0], sequences[0] + 3))
+
+
+async def test_whatever_is_killed_each_signal_is_settled_exactly_once(tmp_path: Path):
+    writes = 2 * (CALLS + 1)
+    for dies_at in range(1, writes + 1):
+        for keeps in (False, True):
+            folder = tmp_path / f"{dies_at}-{keeps}"
+            journal = Journal.open(folder)
+            store, stage = LocalStore(journal), Stage()
+            await add(store, task(), signal("a"), signal("b", kind="rare"))
+            mortal = MortalStore(store, dies_at, keeps=keeps)
+            first = asyncio.create_task(worker(mortal, store, stage).run())
+            await asyncio.wait(
+                [asyncio.create_task(mortal.dead.wait()), asyncio.create_task(settled(store, 2))],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            await killed(first)
+            async with working(store, stage):
+                await settled(store, 2)
+            assert [c.signal_id for c in await everything(store, "candidate", Candidate)] in (
+                ["a", "b"],
+                ["b", "a"],
+            )
+            assert len(await everything(store, "exploration", Exploration)) == 2
+            calls = await everything(store, "model_call", ModelCall)
+            assert len({(call.signal_id, call.ordinal) for call in calls}) == 2 * CALLS
+            assert len(calls) == 2 * CALLS
+            # Two calls can be under way: what was not on record has to be asked again.
+            assert len(stage.asked) <= 2 * CALLS + (0 if keeps else 2)
+            journal.close()
+
+
+async def test_a_signal_that_is_begun_again_pays_only_for_what_was_not_asked(store: LocalStore):
+    stage = Stage(held={"s": asyncio.Event()})
+    await add(store, signal("s"))
+    first = asyncio.create_task(worker(store, store, stage).run())
+    await appeared(store, "model_call")
+    await killed(first)
+    stage.held["s"].set()
+    async with working(store, stage):
+        await settled(store, 1)
+    assert stage.asked == [("policy@0", "s", ordinal) for ordinal in range(CALLS)]
+
+
+async def test_the_calls_of_another_model_are_not_taken_for_ones_own(store: LocalStore):
+    stage = Stage(held={"s": asyncio.Event()})
+    await add(store, signal("s"))
+    first = asyncio.create_task(worker(store, store, stage).run())
+    await appeared(store, "model_call")
+    await killed(first)
+    await add(store, SynthesizerSwapped(request_id="r", model=endpoint("glm"), synthesizer="glm"))
+    stage.held["s"].set()
+    async with working(store, stage):
+        assert (await settled(store, 1))["s"].synthesizer == "glm"
+    assert [name for name, _, _ in stage.asked] == ["policy@0"] + ["glm"] * CALLS
+
+
+async def test_kinds_take_turns_and_the_best_and_newest_comes_first(store: LocalStore):
+    stage = Stage()
+    await add(
+        store,
+        signal("f1", score=0.9),
+        signal("f2", score=0.9),
+        signal("f3", score=0.95),
+        signal("b1", kind="boundary", score=0.1),
+        signal("b2", kind="boundary", score=0.2),
+        signal("r1", kind="rare", score=0.01),
+    )
+    async with working(store, stage, config(concurrent=1)):
+        order = list(await settled(store, 6))
+    assert order == ["f3", "b2", "r1", "f2", "b1", "f1"]
+
+
+async def test_no_more_signals_are_in_work_than_configured(store: LocalStore):
+    stage = Stage()
+    await add(store, *(signal(f"s{n}") for n in range(9)))
+    async with working(store, stage, config(concurrent=3)):
+        await settled(store, 9)
+    assert stage.most_in_work == 3
+
+
+async def test_a_signal_that_the_policy_has_left_behind_expires(store: LocalStore):
+    stage = Stage()
+    await add(store, signal("old", version=1), signal("new", version=2), version(21))
+    async with working(store, stage, config(expire_versions=20)) as part:
+        outcomes = await settled(store, 2)
+        assert part.status().policy_version == 21
+    assert outcomes["old"].outcome == "expired"
+    assert outcomes["old"].reason == "the policy is at version 21"
+    assert outcomes["new"].outcome == "synthesized"
+    assert {brief.signal_id for brief in stage.briefs} == {"new"}
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (EndpointError("no route"), "failed"),
+        (AnswerError("gibberish, twice"), "failed"),
+        (GeneratorError("the engine broke"), "failed"),
+    ],
+)
+async def test_a_model_that_breaks_fails_its_signal_and_no_other(
+    store: LocalStore, error: Exception, outcome: str
+):
+    stage = Stage(fails={"s": error}, barren={"later"})
+    await add(store, signal("s"), signal("later", kind="rare"))
+    async with working(store, stage, config(concurrent=1)) as part:
+        outcomes = await settled(store, 2)
+        assert part.status().last_error == str(error)
+    assert (outcomes["s"].outcome, outcomes["s"].reason) == (outcome, str(error))
+    assert (outcomes["s"].candidates, outcomes["later"].outcome) == (0, "nothing_found")
+    assert await everything(store, "candidate", Candidate) == []
+
+
+async def test_a_broken_engine_is_opened_afresh(store: LocalStore):
+    stage = Stage(fails={"s": GeneratorError("the engine broke")})
+    await add(store, signal("s"), signal("later", kind="rare"))
+    async with working(store, stage, config(concurrent=1)) as part:
+        await settled(store, 2)
+        assert stage.open == ["policy@0"]
+        assert part.cpu_s() == 2.0
+
+
+async def test_a_broken_simulator_is_tried_again_with_the_calls_that_were_made(
+    store: LocalStore,
+):
+    stage = Stage(fails={"s": SimulatorError("the child died")})
+    await add(store, signal("s"))
+    async with working(store, stage):
+        outcome = (await settled(store, 1))["s"]
+    assert (outcome.outcome, outcome.reason) == ("failed", "the child died")
+    assert len(stage.briefs) == CONFIG.rollout.tries
+    assert stage.asked == [("policy@0", "s", 0)]
+
+
+async def test_a_dead_endpoint_uses_up_no_signals_and_recovers(store: LocalStore):
+    stage = Stage(held={"s0": asyncio.Event(), "s1": asyncio.Event()})
+    await add(store, *(signal(f"s{n}", score=1 - n / 10) for n in range(6)))
+    async with working(store, stage) as part:
+        await until(lambda: stage.in_work == 2)
+        stage.down.add("policy@0")
+        for event in stage.held.values():
+            event.set()
+        await settled(store, 2)
+        checks = len(stage.checks)
+        await until(lambda: len(stage.checks) >= checks + 3)
+        assert part.status().last_error == "policy@0 does not answer"
+        assert "the model to answer" in part.status().waits_for
+        assert len(await settled(store, 2)) == 2
+        assert len(stage.briefs) == 2
+        stage.down.clear()
+        outcomes = await settled(store, 6)
+    assert [each.outcome for each in outcomes.values()] == ["failed"] * 2 + ["synthesized"] * 4
+
+
+def waits(part: SynthesizerWorker) -> str:
+    return part.status().waits_for
+
+
+async def test_the_pauses_of_a_dead_endpoint_grow(store: LocalStore):
+    stage = Stage(down={"policy@0"})
+    await add(store, signal("s"))
+    started = time.monotonic()
+    async with working(store, stage) as part:
+        await until(lambda: len(stage.checks) == 4)
+        assert time.monotonic() - started > PAUSE_S * (1 + 2 + 4)
+        await add(store, signal("t"))
+        await until(lambda: "the model to answer (0 signals in work, 2 wait)" in waits(part))
+    assert stage.briefs == []
+
+
+async def test_a_model_that_cannot_be_opened_at_the_start_is_tried_again(store: LocalStore):
+    stage, tries = Stage(), 0
+
+    def open_model(model: object):
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise EndpointError("COEVOLVE_KEY is not set")
+        return stage.open_model(endpoint("glm"))
+
+    part = SynthesizerWorker(
+        CONFIG,
+        store=store,
+        reader=store,
+        open_model=open_model,
+        source=NumberedSource(),
+        first_pause_s=PAUSE_S,
+    )
+    running = asyncio.create_task(part.run())
+    await until(lambda: tries == 2)
+    assert part.status().last_error == "COEVOLVE_KEY is not set"
+    await add(store, signal("s"))
+    assert (await settled(store, 1))["s"].synthesizer == "glm"
+    await part.stop()
+    await running
+
+
+async def test_the_budget_of_the_run_ends_synthesis_and_outlives_a_restart(store: LocalStore):
+    stage = Stage()
+    run_config = config(max_tokens=2 * CALLS * TOKENS)
+    await add(store, *(signal(f"s{n}") for n in range(2)))
+    async with working(store, stage, run_config):
+        await settled(store, 2)
+    await add(store, signal("s2"))
+    async with working(store, stage, run_config):
+        outcome = (await settled(store, 3))["s2"]
+    assert (outcome.outcome, len(stage.asked)) == ("over_budget", 2 * CALLS)
+    assert outcome.reason.startswith("synthesizer.max_tokens: the run may take 60; 60 are spent")
+
+
+async def test_a_paused_run_begins_no_signal_but_finishes_and_swaps(store: LocalStore):
+    stage = Stage(held={"s0": asyncio.Event()})
+    await add(store, signal("s0"))
+    async with working(store, stage) as part:
+        await until(lambda: stage.in_work == 1)
+        await add(store, RunPaused(run_id="r"))
+        await until(lambda: part.status().waits_for.startswith("the run to be continued"))
+        await add(store, signal("s1"), swap("w", "glm"))
+        stage.held["s0"].set()
+        await settled(store, 1)
+        await appeared(store, "synthesizer_swapped")
+    async with working(store, stage) as part:
+        await until(lambda: part.status().mailbox == 1)
+        await asyncio.sleep(0.05)
+        assert len(stage.briefs) == 1
+        await add(store, RunContinued(run_id="r"))
+        outcomes = await settled(store, 2)
+    assert (outcomes["s0"].synthesizer, outcomes["s1"].synthesizer) == ("policy@0", "glm")
+
+
+async def test_a_swap_loses_nothing_and_the_old_model_finishes_what_it_began(store: LocalStore):
+    stage = Stage(held={"s0": asyncio.Event()})
+    await add(store, signal("s0"))
+    async with working(store, stage) as part:
+        await until(lambda: stage.in_work == 1)
+        await add(store, swap("w", "glm"))
+        await appeared(store, "synthesizer_swapped")
+        await add(store, signal("s1"))
+        await settled(store, 1)
+        assert sorted(stage.open) == ["glm", "policy@0"]
+        stage.held["s0"].set()
+        outcomes = await settled(store, 2)
+        await until(lambda: stage.open == ["glm"])
+        assert part.cpu_s() == 2.0
+    assert (outcomes["s1"].synthesizer, outcomes["s0"].synthesizer) == ("glm", "policy@0")
+    assert {outcome.outcome for outcome in outcomes.values()} == {"synthesized"}
+    assert await everything(store, "synthesizer_swapped", SynthesizerSwapped) == [
+        SynthesizerSwapped(request_id="w", model=endpoint("glm"), synthesizer="glm")
+    ]
+    assert stage.open == []
+
+
+async def test_a_model_that_does_not_answer_is_refused_and_the_old_one_goes_on(store: LocalStore):
+    stage = Stage(down={"glm"})
+    await add(store, swap("w", "glm"))
+    async with working(store, stage):
+        await appeared(store, "swap_refused")
+        await add(store, signal("s"))
+        assert (await settled(store, 1))["s"].synthesizer == "policy@0"
+        assert stage.open == ["policy@0"]
+    assert await everything(store, "swap_refused", SwapRefused) == [
+        SwapRefused(request_id="w", reason="glm does not answer")
+    ]
+
+
+async def test_a_restarted_part_keeps_the_newest_swap(store: LocalStore):
+    stage = Stage()
+    await add(store, swap("w1", "glm"), swap("w2", "qwen"))
+    async with working(store, stage):
+        await appeared(store, "synthesizer_swapped", 2)
+    await add(store, signal("s"))
+    async with working(store, stage):
+        assert (await settled(store, 1))["s"].synthesizer == "qwen"
+    assert stage.checks.count("glm") == 1
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+async def test_a_swap_is_made_once_although_it_was_killed(store: LocalStore, keeps: bool):
+    stage = Stage()
+    await add(store, swap("w", "glm"))
+    mortal = MortalStore(store, 1, keeps=keeps)
+    first = asyncio.create_task(worker(mortal, store, stage).run())
+    await mortal.dead.wait()
+    await killed(first)
+    async with working(store, stage):
+        await appeared(store, "synthesizer_swapped")
+        await add(store, signal("s"))
+        assert (await settled(store, 1))["s"].synthesizer == "glm"
+    assert len(await store.scan("synthesizer_swapped")) == 1
+
+
+async def test_a_swap_ends_the_pause_of_a_dead_endpoint(store: LocalStore):
+    stage = Stage(down={"policy@0"})
+    part = SynthesizerWorker(
+        CONFIG,
+        store=store,
+        reader=store,
+        open_model=stage.open_model,
+        source=NumberedSource(),
+        first_pause_s=3600.0,
+    )
+    running = asyncio.create_task(part.run())
+    await until(lambda: bool(stage.checks))
+    await add(store, signal("s"), swap("w", "glm"))
+    assert (await settled(store, 1))["s"].synthesizer == "glm"
+    await part.stop()
+    await running
+    assert stage.open == []
+
+
+async def test_a_held_out_task_is_never_shown(store: LocalStore):
+    stage = Stage()
+    await add(store, task("secret", split="held_out"))
+    leaking = msgspec.structs.replace(signal("s").about, task_id="secret")
+    await add(store, signal("s", about=leaking), signal("later", kind="rare"))
+    async with working(store, stage):
+        outcomes = await settled(store, 2)
+    assert outcomes["s"].outcome == "failed"
+    assert "held_out" in outcomes["s"].reason
+    assert outcomes["later"].outcome == "synthesized"
+    assert {brief.signal_id for brief in stage.briefs} == {"later"}
+
+
+async def test_a_stopped_part_leaves_its_signals_open_and_its_model_closed(store: LocalStore):
+    stage = Stage(held={"s": asyncio.Event()})
+    await add(store, signal("s"))
+    async with working(store, stage):
+        await until(lambda: stage.in_work == 1)
+    assert stage.open == []
+    assert await store.scan("signal_settled") == []
+
+
+async def test_a_displaced_part_settles_nothing_twice(store: LocalStore):
+    stage = Stage(held={"s": asyncio.Event()})
+    await add(store, signal("s"))
+    first = asyncio.create_task(worker(store, store, stage).run())
+    await until(lambda: stage.in_work == 1)
+    async with working(store, stage):
+        with pytest.raises(BaseExceptionGroup):
+            await asyncio.wait_for(first, 10.0)
+        stage.held["s"].set()
+        await settled(store, 1)
+    assert len(await store.scan("candidate")) == 1

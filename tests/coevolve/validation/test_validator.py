@@ -1,0 +1,497 @@
+"""The validator at work on a real journal, with BFCL's simulators and a policy made up for it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from coevolve.journal.codec import decode_as, encode, topic_of
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.journal.mailbox import Mailbox
+from coevolve.journal.paging import whole_topic
+from coevolve.tiny.grammar import held_out_tasks, static_pool
+from coevolve.tiny.simulated import InProcessSimulator
+from coevolve.validation.judge import NoJudge
+from coevolve.validation.ledger import FIRST
+from coevolve.validation.trials import TRIES
+from coevolve.validation.validator import VOID_PROBES, Validator
+from protocols.config import RunConfig
+from protocols.errors import SimulatorError
+from protocols.evolution import (
+    NO_OPINION,
+    Admitted,
+    Candidate,
+    CandidateVerdict,
+    Opinion,
+    Parked,
+    ProbeReport,
+    ProbeRequest,
+    Refused,
+)
+from protocols.interfaces import Simulator, Store
+from protocols.journal import (
+    Append,
+    Complete,
+    JournalStatistics,
+    Message,
+    Receipt,
+    StoredRecord,
+    Take,
+)
+from protocols.learning import PolicyVersion
+from protocols.simulation import Tried
+from protocols.tasks import Synthesized, Task, TaskBody
+from tests.planted import SPOILT, candidate, copies, draws, said, with_turns
+
+WAIT_S = 20.0
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+Policy = Callable[[ProbeRequest], tuple[int, int, int]]
+"""Successes, rollouts and void ones of a probe."""
+
+
+def learns(_: ProbeRequest) -> tuple[int, int, int]:
+    return 2, 4, 0
+
+
+def fails(_: ProbeRequest) -> tuple[int, int, int]:
+    return 0, 4, 0
+
+
+class StubbornJudge:
+    """Says the same of everything."""
+
+    async def opinion(self, candidate: Candidate) -> Opinion:
+        return Opinion(judge="stubborn", success=False, reason=f"no to {candidate.candidate_id}")
+
+
+class Desk:
+    """A journal, a validator at work on it, and everybody else's side of the conversation."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: RunConfig,
+        policy: Policy = learns,
+        simulator: Simulator | None = None,
+        **settings: float,
+    ) -> None:
+        tree = msgspec.to_builtins(config)
+        for name, value in settings.items():
+            tree["learner" if name in tree["learner"] else "validator"][name] = value
+        self.config = msgspec.convert(tree, RunConfig)
+        self.journal = Journal.open(folder)
+        self.store = LocalStore(self.journal)
+        self.policy = policy
+        self.simulator = simulator or InProcessSimulator()
+        self.held_out = held_out_tasks(60)
+        self._writes = 0
+        self._probing = asyncio.create_task(self._answer_probes())
+        self.start()
+
+    def start(self, store: Store | None = None, judge: NoJudge | StubbornJudge | None = None):
+        self.validator = Validator(
+            self.config,
+            store=store or self.store,
+            reader=self.store,
+            simulator=self.simulator,
+            held_out=self.held_out,
+            judge=judge or NoJudge(),
+        )
+        self.running = asyncio.create_task(self.validator.run())
+
+    async def kill(self) -> None:
+        self.running.cancel()
+        await asyncio.wait([self.running])
+
+    async def say(self, *messages: Message) -> None:
+        self._writes += 1
+        receipt = Receipt(producer="test", counter=self._writes)
+        await self.store.append(Append(records=tuple(map(encode, messages)), receipt=receipt))
+
+    async def all(self, kind: type[Kind]) -> list[Kind]:
+        topic = topic_of(kind)
+        return [decode_as(record, kind) async for record in whole_topic(self.store, topic)]
+
+    async def wait_for(self, kind: type[Kind], count: int) -> list[Kind]:
+        """Return the first records of a kind as soon as there are ``count``."""
+        seen = 0
+        async with asyncio.timeout(WAIT_S):
+            while len(found := await self.all(kind)) < count:
+                if self.running.done():
+                    self.running.result()
+                seen = await self.store.wait((topic_of(kind),), seen, WAIT_S)
+        return found
+
+    async def verdicts(self, count: int) -> list[CandidateVerdict]:
+        return await self.wait_for(CandidateVerdict, count)
+
+    async def _answer_probes(self) -> None:
+        mailbox = Mailbox(
+            self.store, consumer="rollout", topics=("probe_request",), member="r", lease_s=600.0
+        )
+        while True:
+            for delivery in await mailbox.take(100, WAIT_S):
+                request = delivery.message
+                assert isinstance(request, ProbeRequest)
+                successes, rollouts, void = self.policy(request)
+                report = ProbeReport(
+                    probe_id=request.probe_id,
+                    candidate_id=request.candidate_id,
+                    successes=successes,
+                    rollouts=rollouts,
+                    void=void,
+                    policy_version=request.policy_version_at_least,
+                    sampled_tokens=100,
+                    calls=10,
+                )
+                await mailbox.complete((delivery.sequence,), (report,))
+
+    async def close(self) -> None:
+        await self.validator.stop()
+        await self.running
+        self._probing.cancel()
+        await asyncio.wait([self._probing])
+        self.journal.close()
+
+
+def version(number: int) -> PolicyVersion:
+    return PolicyVersion(
+        version=number,
+        path=f"v{number}",
+        format="full",
+        digest="d",
+        size_bytes=1,
+        kept=False,
+    )
+
+
+def sound(seed: int, count: int) -> list[Candidate]:
+    """Candidates with one turn that creates a file: nothing can be held against them."""
+    return [
+        candidate(
+            with_turns(
+                task.body,
+                [said(f"Make 'new{seed}_{n}.txt'.", f"touch(file_name='new{seed}_{n}.txt')")],
+            )
+        )
+        for n, task in enumerate(islice(draws(seed), count))
+    ]
+
+
+def kinds(verdicts: Sequence[CandidateVerdict]) -> Counter[type]:
+    return Counter(type(verdict.outcome) for verdict in verdicts)
+
+
+async def test_a_sound_candidate_is_probed_and_becomes_a_task(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart, judge=True)
+    await desk.kill()
+    desk.start(judge=StubbornJudge())
+    body = next(draws(31)).body
+    asked = msgspec.structs.replace(candidate(body), policy_version=3)
+    await desk.say(asked)
+    (verdict,) = await desk.verdicts(1)
+    (probe,) = await desk.all(ProbeRequest)
+    (task,) = await desk.all(Task)
+    assert probe.body == body
+    assert probe.rollouts == desk.config.validator.probes
+    assert probe.policy_version_at_least == 3
+    assert verdict.outcome == Admitted(
+        task_id=task.task_id, label="learnable", probe_successes=2, probe_rollouts=4
+    )
+    assert verdict.policy_version == 3
+    assert verdict.simulator_calls > 0
+    assert verdict.opinion.reason == f"no to {asked.candidate_id}"
+    assert task.body == body
+    assert task.split == "train"
+    assert task.skills == tuple(
+        "+".join(call.partition("(")[0] for call in turn.reference) for turn in body.turns
+    )
+    assert task.origin == Synthesized(candidate_id=asked.candidate_id, signal_id=asked.signal_id)
+    assert desk.validator.status().mailbox == 0
+    await desk.close()
+
+
+async def test_none_of_many_planted_bad_candidates_is_admitted(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart)
+    pool = static_pool(0, 60)
+    await desk.say(*pool)
+    expected: dict[str, str] = {}
+    for gate, bodies in SPOILT.items():
+        # What has no turns cannot even be a record.
+        for body in islice(filter(lambda body: body.turns, bodies()), 18):
+            expected[(bad := candidate(body)).candidate_id] = gate
+            await desk.say(bad)
+    for gate, tasks in (("duplicate", pool), ("contaminated", desk.held_out)):
+        for body in copies(tasks):
+            expected[(bad := candidate(body)).candidate_id] = gate
+            await desk.say(bad)
+    assert len(expected) > 200
+    verdicts = await desk.verdicts(len(expected))
+    assert {verdict.candidate_id for verdict in verdicts} == expected.keys()
+    assert kinds(verdicts) == {Refused: len(expected)}
+    right: Counter[str] = Counter()
+    for verdict in verdicts:
+        assert isinstance(verdict.outcome, Refused)
+        right[verdict.outcome.gate] += verdict.outcome.gate == expected[verdict.candidate_id]
+        if verdict.outcome.gate == "contaminated":
+            assert verdict.outcome.found.endswith("like a held-out task")
+    assert right.keys() == {*expected.values()}
+    assert min(right.values()) >= 10
+    assert not await desk.all(ProbeRequest)
+    assert len(await desk.all(Task)) == len(pool)
+    await desk.close()
+
+
+async def test_nearly_all_of_many_planted_good_candidates_are_admitted(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart)
+    good = [candidate(task.body) for task in islice(draws(55), 105)]
+    await desk.say(*good)
+    verdicts = await desk.verdicts(len(good))
+    alike = ("duplicate", "contaminated")
+    new = [
+        each
+        for each in verdicts
+        if not (isinstance(each.outcome, Refused) and each.outcome.gate in alike)
+    ]
+    assert len(new) >= 100
+    assert kinds(new)[Admitted] >= 0.95 * len(new)
+    await desk.close()
+
+
+async def test_probes_label_and_void_ones_are_asked_for_again(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    always, sometimes, never, void, once_void = sound(1, 5)
+    said: dict[str, tuple[int, int, int]] = {
+        always.candidate_id: (4, 4, 0),
+        sometimes.candidate_id: (1, 3, 1),
+        never.candidate_id: (0, 2, 2),
+        void.candidate_id: (0, 0, 4),
+    }
+
+    def policy(request: ProbeRequest) -> tuple[int, int, int]:
+        if request.candidate_id == once_void.candidate_id:
+            return (0, 0, 4) if request.probe_id.endswith("/probe-0") else (4, 4, 0)
+        return said[request.candidate_id]
+
+    desk = Desk(tmp_path, quickstart, policy)
+    await desk.say(always, sometimes, never, void, once_void)
+    verdicts = {each.candidate_id: each for each in await desk.verdicts(5)}
+    labels = {
+        name: verdict.outcome.label
+        for name, verdict in verdicts.items()
+        if isinstance(verdict.outcome, Admitted)
+    }
+    assert labels == {
+        always.candidate_id: "mastered",
+        sometimes.candidate_id: "learnable",
+        never.candidate_id: "not_yet",
+        once_void.candidate_id: "mastered",
+    }
+    assert verdicts[void.candidate_id].outcome == Parked(probe_rollouts=0)
+    asked = Counter(probe.candidate_id for probe in await desk.all(ProbeRequest))
+    assert (asked[void.candidate_id], asked[once_void.candidate_id]) == (VOID_PROBES, 2)
+    assert all(verdict.simulator_calls > 0 for verdict in verdicts.values())
+    assert all(verdict.opinion == NO_OPINION for verdict in verdicts.values())
+    await desk.close()
+
+
+async def test_the_share_of_what_the_policy_cannot_do_is_bounded(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    easy, hard = sound(2, 10), sound(3, 30)
+    names = {each.candidate_id for each in easy}
+
+    def policy(request: ProbeRequest) -> tuple[int, int, int]:
+        return (1 if request.candidate_id in names else 0), 4, 0
+
+    desk = Desk(tmp_path, quickstart, policy, not_yet_share=0.5)
+    await desk.say(*hard[:15])
+    assert kinds(await desk.verdicts(15)) == {Admitted: FIRST, Parked: 15 - FIRST}
+    await desk.say(*easy)
+    await desk.verdicts(25)
+    await desk.say(*hard[15:])
+    # Beside 10 that it can do, 10 that it cannot are half.
+    assert kinds(await desk.verdicts(40))[Admitted] == 10 + 10
+    await desk.close()
+
+
+@pytest.mark.parametrize("setting", ["imitation_weight", "not_yet_share"])
+async def test_without_imitation_or_share_everything_too_hard_is_parked(
+    tmp_path: Path, quickstart: RunConfig, setting: str
+) -> None:
+    desk = Desk(tmp_path, quickstart, fails, None, **{setting: 0.0})
+    await desk.say(*sound(4, 3))
+    assert kinds(await desk.verdicts(3)) == {Parked: 3}
+    await desk.close()
+
+
+async def test_what_is_parked_is_probed_again_when_the_policy_has_moved_on(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart, fails, not_yet_share=0.0, retry_after_versions=5)
+    hard = msgspec.structs.replace(sound(5, 1)[0], policy_version=2)
+    await desk.say(hard)
+    (parked,) = await desk.verdicts(1)
+    assert (parked.outcome, parked.policy_version) == (Parked(probe_rollouts=4), 2)
+    await desk.say(version(3), version(6))
+    await desk.say(hard_again := candidate(hard.body))  # what is parked is a task in waiting
+    _, duplicate = await desk.verdicts(2)
+    assert isinstance(duplicate.outcome, Refused)
+    assert duplicate.candidate_id == hard_again.candidate_id
+    assert hard.candidate_id in duplicate.outcome.found
+    assert len(await desk.all(ProbeRequest)) == 1
+    await desk.kill()
+    desk.start()
+    await desk.say(version(7))
+    again = (await desk.verdicts(3))[2]
+    assert (again.outcome, again.policy_version) == (Parked(probe_rollouts=4), 7)
+    assert again.simulator_calls == 0
+    desk.policy = learns
+    await desk.say(version(11), version(12), version(13))
+    last = (await desk.verdicts(4))[3]
+    assert isinstance(last.outcome, Admitted)
+    probes = await desk.all(ProbeRequest)
+    assert [probe.policy_version_at_least for probe in probes] == [2, 7, 12]
+    assert len({(probe.probe_id, probe.seed) for probe in probes}) == 3
+    await desk.close()
+
+
+async def test_candidates_that_come_together_are_not_twins_in_the_pool(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart)
+    body = next(draws(32)).body
+    await desk.say(*(candidate(body) for _ in range(6)))
+    verdicts = await desk.verdicts(6)
+    assert kinds(verdicts) == {Admitted: 1, Refused: 5}
+    assert len(await desk.all(ProbeRequest)) == 1
+    await desk.close()
+
+
+class BreakingSimulator(InProcessSimulator):
+    """Breaks the first trials, which is more often than the gates try."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trials = 0
+
+    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
+        self.trials += 1
+        if self.trials <= TRIES:
+            raise SimulatorError("the child died")
+        return await super().trial(name, task, turns)
+
+
+async def test_a_machine_s_failure_refuses_nothing(tmp_path: Path, quickstart: RunConfig) -> None:
+    desk = Desk(tmp_path, quickstart, simulator=BreakingSimulator())
+    await desk.say(*sound(6, 1))
+    (verdict,) = await desk.verdicts(1)
+    assert isinstance(verdict.outcome, Admitted)
+    assert desk.validator.status().last_error == "the child died"
+    await desk.close()
+
+
+async def test_a_candidate_that_another_member_took_over_is_dropped(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart)
+    older = desk.running
+    desk.start()  # a newer incarnation has the seat
+    await desk.say(*sound(7, 5))
+    assert kinds(await desk.verdicts(5)) == {Admitted: 5}
+    assert len(await desk.all(ProbeRequest)) == 5
+    older.cancel()
+    await asyncio.wait([older])
+    await desk.close()
+
+
+class MortalStore:
+    """A store whose caller dies at its n-th call: before it is carried out, or just after."""
+
+    def __init__(self, store: LocalStore, calls: int, *, after: bool) -> None:
+        self._store = store
+        self._left = calls
+        self._after = after
+        self.died = asyncio.Event()
+
+    async def _die(self) -> None:
+        self._left -= 1
+        if self._left <= 0:
+            self.died.set()
+            await asyncio.Event().wait()
+
+    async def append(self, request: Append) -> tuple[int, ...]:
+        raise AssertionError("the validator writes nothing that finishes nothing")
+
+    async def take(self, request: Take) -> Sequence[StoredRecord]:
+        return await self._store.take(request)
+
+    async def complete(self, request: Complete) -> tuple[int, ...]:
+        if not self._after:
+            await self._die()
+        done = await self._store.complete(request)
+        if self._after:
+            await self._die()
+        return done
+
+    async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
+        return await self._store.wait(topics, after, wait_s)
+
+    async def checkpoint(self, path: Path) -> None:
+        await self._store.checkpoint(path)
+
+    async def statistics(self) -> JournalStatistics:
+        return await self._store.statistics()
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_whenever_the_validator_is_killed_every_candidate_ends_in_one_verdict(
+    tmp_path: Path, quickstart: RunConfig, after: bool
+) -> None:
+    desk = Desk(tmp_path, quickstart, not_yet_share=0.3)
+    desk.policy = lambda request: (request.seed % 3, 4, 0)
+    await desk.kill()
+    everyone = [*sound(8, 20), *(candidate(b) for b in islice(SPOILT["replay_failed"](), 10))]
+    unsaid = list(everyone)
+    ended: list[CandidateVerdict] = []
+    lives = 0
+    async with asyncio.timeout(WAIT_S):
+        while len(ended) < len(everyone):
+            lives += 1
+            await desk.say(*unsaid[:3])
+            del unsaid[:3]
+            mortal = MortalStore(desk.store, 1 + lives % 2, after=after)
+            desk.start(mortal)
+            seen = await desk.store.wait(("candidate_verdict",), 0, 0)
+            death = asyncio.create_task(mortal.died.wait())
+            news = asyncio.create_task(desk.store.wait(("candidate_verdict",), seen, 1.0))
+            await asyncio.wait([death, news, desk.running], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0.002 * (lives % 4))
+            await desk.kill()
+            for task in (death, news):
+                task.cancel()
+            ended = await desk.all(CandidateVerdict)
+    assert lives > 8
+    assert Counter(each.candidate_id for each in ended) == {e.candidate_id: 1 for e in everyone}
+    probes = Counter(probe.candidate_id for probe in await desk.all(ProbeRequest))
+    assert set(probes.values()) == {1}
+    assert len(probes) == 20
+    admitted = {v.outcome.task_id for v in ended if isinstance(v.outcome, Admitted)}
+    assert Counter(task.task_id for task in await desk.all(Task)) == dict.fromkeys(admitted, 1)
+    assert kinds(ended)[Refused] == 10
+    desk.start()
+    await desk.close()

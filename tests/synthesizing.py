@@ -1,0 +1,65 @@
+"""What the tests of an endpoint's synthesizer ask for, and a call log that keeps to memory."""
+
+from protocols.errors import OverBudgetError
+from protocols.evolution import ModelCall, OnTask, SignalKind
+from protocols.rollouts import Action
+from protocols.synthesis import Anything, Attempt, Brief, Start
+from protocols.synthesizers import EndpointModel
+from protocols.tasks import ToolTask
+
+
+class MemoryCalls:
+    """A `protocols.interfaces.CallLog` with an allowance of tokens."""
+
+    def __init__(self, most_tokens: int = 10_000_000) -> None:
+        self.calls: dict[int, ModelCall] = {}
+        self.reserved: list[tuple[int, int, float]] = []
+        self._left = most_tokens
+
+    async def recorded(self, ordinal: int) -> ModelCall | None:
+        return self.calls.get(ordinal)
+
+    async def allow(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
+        if prompt_tokens + answer_tokens > self._left:
+            raise OverBudgetError(f"{self._left} tokens are left")
+        self.reserved.append((prompt_tokens, answer_tokens, cost_usd))
+
+    async def note(self, call: ModelCall) -> None:
+        assert call.ordinal not in self.calls
+        self.calls[call.ordinal] = call
+        self._left -= call.prompt_tokens + call.answer_tokens
+
+
+def model_at(base_url: str, **changes: object) -> EndpointModel:
+    """Return a model that is patient enough for a loaded machine and gives up within seconds."""
+    settings = {"timeout_s": 10.0, "tries": 2, "key_variable": "COEVOLVE_TEST_KEY"} | changes
+    return EndpointModel(base_url=base_url, model="scripted", **settings)  # type: ignore[arg-type]
+
+
+def brief_about(
+    body: ToolTask,
+    *,
+    kind: SignalKind = "boundary",
+    about: OnTask | Anything | None = None,
+    rounds: int = 2,
+    steps: int = 6,
+) -> Brief:
+    """Return a brief on a flagged task, to be explored where that starts."""
+    start = Start(
+        origin="grammar:world:1",
+        classes=body.classes,
+        world=body.world,
+        checks_directory=body.checks_directory,
+    )
+    missed = Action(turn=0, text="cat(file_name='x')", result='{"error": "no"}', failed=True)
+    return Brief(
+        signal_id="signal-7",
+        kind=kind,
+        about=about or OnTask(task_id="task"),
+        instructions=tuple(turn.instruction for turn in body.turns),
+        attempts=(Attempt(actions=(missed,), succeeded=False, turns_passed=0, ended="wrong"),),
+        starts=(start,) * rounds,
+        steps=steps,
+        seed=1,
+        policy_version=3,
+    )

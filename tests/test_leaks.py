@@ -1,0 +1,65 @@
+"""What must not be known: references to the policy, held-out tasks to anybody but the evaluator."""
+
+import msgspec
+import pytest
+
+from coevolve.rollout import Arena
+from coevolve.tiny.grammar import uniform_task
+from coevolve.tiny.renderer import TinyRenderer
+from coevolve.tiny.simulated import InProcessSimulator
+from coevolve.tiny.tokenizer import CHECKPOINT, DONE
+from protocols.config import RolloutConfig
+from protocols.generation import Generation, GenerationRequest
+from protocols.learning import PolicyVersion
+from protocols.tasks import ToolTask
+
+CANARY = "kestrel"
+RENDERER = TinyRenderer.load(CHECKPOINT)
+
+
+class ListeningGenerator:
+    """Ends every turn at once and remembers what it was shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        self.shown.append(RENDERER.decode(request.prompt_ids))
+        return Generation(token_ids=(DONE,), logprobs=(0.0,), versions=(0,), stopped=True)
+
+    async def release(self, conversation_id: str) -> None: ...
+
+    async def load(self, version: PolicyVersion) -> None: ...
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    async def close(self) -> None: ...
+
+
+def marked(body: ToolTask) -> ToolTask:
+    """Return the task with a reference, and its results, that say the canary."""
+    turns = tuple(
+        msgspec.structs.replace(
+            turn, reference=(f"mkdir(dir_name='{CANARY}{index}')",), results=(f"made {CANARY}",)
+        )
+        for index, turn in enumerate(body.turns)
+    )
+    return msgspec.structs.replace(body, turns=turns)
+
+
+@pytest.mark.parametrize("number", range(5))
+async def test_no_word_of_a_reference_reaches_the_policy(number: int):
+    body = uniform_task(0, number).body
+    generator = ListeningGenerator()
+    arena = Arena(
+        generator=generator,
+        simulator=InProcessSimulator(),
+        renderer=RENDERER,
+        limits=RolloutConfig(),
+        temperature=1.0,
+    )
+    await arena.play(marked(body), "session", seed=0)
+    assert generator.shown
+    assert not any(CANARY in shown for shown in generator.shown)
+    assert CANARY in "".join(marked(body).turns[0].reference)
