@@ -21,9 +21,10 @@ from protocols.learning import Evaluation, StepReport
 from protocols.tasks import Synthesized, Task
 
 
-def small(config: RunConfig, arm: str, steps: int = 2) -> RunConfig:
+def small(config: RunConfig, arm: str, steps: int = 2, evolve_every: int = 0) -> RunConfig:
     tree = msgspec.to_builtins(config)
     tree["arm"] = arm
+    tree["evolve_every"] = evolve_every
     tree["learner"] |= {"steps": steps, "groups_per_step": 2}
     tree["rollout"] |= {"group_size": 2}
     tree["evaluator"] |= {"every": 1}
@@ -92,7 +93,8 @@ async def test_the_loop_trains_and_scores_every_version(
 
 @pytest.mark.parametrize("arm", ["full", "random", "placebo"])
 async def test_the_loop_closes(arm: str, quickstart: RunConfig, tmp_path: Path):
-    store = await run_here(small(quickstart, arm, steps=24), tmp_path)
+    # In steps with the training, so that no machine is too slow for the new tasks to be met.
+    store = await run_here(small(quickstart, arm, steps=24, evolve_every=8), tmp_path)
     visits: list[Visit] = await everything(store, Visit)
     signals: list[Signal] = await everything(store, Signal)
     settled: list[SignalSettled] = await everything(store, SignalSettled)
