@@ -19,7 +19,7 @@ quickstart: $(VENV)/.run
 	$(BIN)/python -m coevolve.launch configs/quickstart.yaml $(ARGS)
 
 test: check
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
