@@ -34,7 +34,7 @@ TAKE_WAIT_S = 30.0
 RETRY_PAUSE_S = 0.5
 """Before the second attempt, twice as long before each further one: workers restart in seconds."""
 
-GATHER_S = 0.15
+GATHER_S = 0.3
 """How long a finished rollout waits for others, so that one write carries several."""
 
 log = structlog.get_logger()

@@ -8,7 +8,7 @@ from protocols.control import PartStatus
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
-from protocols.learning import PolicyVersion
+from protocols.learning import PolicyVersion, Served
 from protocols.simulation import Command, Observed, Reply, Tried, Verdict
 from protocols.synthesis import Brief, Start, Synthesis
 from protocols.tasks import Task, TaskBody
@@ -119,11 +119,11 @@ class Generator(Protocol):
         """Forget what is cached of a conversation; unknown ones are no error."""
         ...
 
-    async def load(self, version: PolicyVersion) -> None:
+    async def load(self, version: PolicyVersion) -> Served:
         """Serve these weights from the next token on; requests in flight keep going.
 
-        Raises GeneratorError where the file differs from the version's digest; the old weights
-        then stay.
+        Returns what is served now, measured through the same weights that sample. Raises
+        GeneratorError where the file differs from the version's digest; the old weights then stay.
         """
         ...
 

@@ -4,7 +4,29 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from protocols.columns import FLOAT32_BYTES, INT32_BYTES
+
 WeightsFormat = Literal["full", "lora"]
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """A token sequence, and what a policy version thinks of it: proof of what an engine serves."""
+
+    token_ids: bytes = b""
+    """int32, T entries."""
+
+    logprobs: bytes = b""
+    """float32, T - 1 entries: natural-log probability of each token but the first, given those
+    before it, at temperature 1, in the learner's arithmetic."""
+
+    def __post_init__(self) -> None:
+        """Refuse columns that do not line up."""
+        tokens = len(self.token_ids) // INT32_BYTES
+        if len(self.logprobs) // FLOAT32_BYTES != max(0, tokens - 1):
+            raise ValueError(
+                f"a probe of {tokens} tokens needs {max(0, tokens - 1)} logprobs, "
+                f"got {len(self.logprobs) // FLOAT32_BYTES}"
+            )
 
 
 class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, tag="policy_version"):
@@ -24,6 +46,28 @@ class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, tag="policy_versi
 
     kept: bool
     """Whether the weights stay on disk for evaluation; others go when no rollout can need them."""
+
+    probe: Probe = Probe()
+    """What every engine has to agree with once it serves this version; empty in old journals."""
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine found out about itself after it took over a policy version."""
+
+    version: int
+
+    digest: str
+    """SHA-256 of the weights file that it read."""
+
+    logprobs: bytes
+    """float32, T - 1 entries: what it now gives to the tokens of the version's probe; empty where
+    there is none."""
+
+    wall_s: float
+    """From the order to serve the version to the end of the probe."""
+
+    pause_s: float
+    """Longest time for which the change alone kept requests in flight from their next token."""
 
 
 class GroupDiscarded(msgspec.Struct, frozen=True, kw_only=True, tag="group_discarded"):

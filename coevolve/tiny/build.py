@@ -45,7 +45,7 @@ CONTEXT = 256
 
 _CARD = """# The tiny policy
 
-A Qwen3 with 406,320 parameters and a tokenizer of 768 entries, for the quickstart: it calls the
+A Qwen3 with 434,016 parameters and a tokenizer of 768 entries, for the quickstart: it calls the
 tools of BFCL's simulated file system. It solves nothing else, and no BFCL score should be reported
 from it. `coevolve/tiny/renderer.py` documents its format, `coevolve/tiny/skills.py` its tasks.
 
@@ -154,7 +154,7 @@ def _new_model(seed: int) -> Qwen3ForCausalLM:
             intermediate_size=288,
             num_attention_heads=4,
             num_key_value_heads=2,
-            head_dim=24,
+            head_dim=32,
             max_position_embeddings=CONTEXT,
             tie_word_embeddings=True,
             rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
