@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
 STORE_FOLDER = "store"
 
-GATHER_S = 0.2
+GATHER_S = 0.3
 """How long exploring and judging have their commands wait for others: nobody waits for them."""
 
-ROLLOUT_GATHER_S = 0.08
+ROLLOUT_GATHER_S = 0.1
 """How long rollouts have theirs wait: what a call of a worker costs is shared by more of them."""
 
 SYNTHESES = 128

@@ -56,6 +56,7 @@ class Evaluator:
             member="evaluator",
             lease_s=config.store.lease_s,
         )
+        self._newest = -1
         self._standing = Standing("evaluator")
         self._stopping = asyncio.Event()
 
@@ -67,9 +68,10 @@ class Evaluator:
         while True:
             self._standing.waits_for("a policy version to score")
             passed_over: list[int] = []
-            for delivery in await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S):
+            for delivery in await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S, self._missing()):
                 version = delivery.message
                 assert isinstance(version, PolicyVersion)
+                self._newest = version.version
                 if version.kept:
                     score = await self.score(version)
                     await self._mailbox.complete((delivery.sequence,), (score,))
@@ -79,6 +81,11 @@ class Evaluator:
             if passed_over:
                 await self._mailbox.complete(passed_over)
             await asyncio.sleep(REST_S)
+
+    def _missing(self) -> int:
+        """Return how many further versions there will be when the next is to be scored."""
+        every, last = self._config.evaluator.every, self._config.learner.steps
+        return max(1, min(every - self._newest % every, last - self._newest))
 
     async def stop(self) -> None:
         """Drop the evaluation in hand (its version stays open) and make ``run`` return."""

@@ -34,8 +34,9 @@ TAKE_WAIT_S = 30.0
 RETRY_PAUSE_S = 0.5
 """Before the second attempt, twice as long before each further one: workers restart in seconds."""
 
-GATHER_S = 0.3
-"""How long a finished rollout waits for others, so that one write carries several."""
+GATHER_S = 0.5
+"""How long a finished rollout waits for others, so that one write carries several; requests
+likewise where there are conversations to go on with."""
 
 log = structlog.get_logger()
 
@@ -124,6 +125,8 @@ class RolloutWorker:
                 await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
                 continue
             self._tell()
+            if self._live:
+                await asyncio.sleep(GATHER_S)
             # What is taken ahead saves a call of the store for every conversation that ends.
             ready.extend(await self._mailbox.take(self._config.concurrent, TAKE_WAIT_S))
 

@@ -46,6 +46,9 @@ WAKING = ("step_report", "evaluation", "part_failed", "stalled", *ASKED)
 """What the run is told of at once; the rest is looked up then."""
 
 WAIT_S = 30.0
+GATHER_S = 1.0
+"""How long news wait for others: each look reads every topic."""
+
 START_UP_S = 600.0
 
 PAUSED = "paused: nothing is handed out until `python -m coevolve.attach resume`"
@@ -179,6 +182,7 @@ class Run:
                     self._heed(message, stop)
                 self.finished = self._config.learner.steps in self.progress.evaluations
                 if [seen[topic] for topic in WAKING] == before:
+                    await asyncio.sleep(GATHER_S)
                     await self._store.wait(WAKING, max(before), WAIT_S)
         finally:
             metrics.close()

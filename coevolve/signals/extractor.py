@@ -31,7 +31,7 @@ from protocols.rollouts import Rollout, VoidRollout
 TAKE_LIMIT = 256
 TAKE_WAIT_S = 30.0
 
-GATHER_S = 1.0
+GATHER_S = 2.0
 """How long a group may wait for others while rollouts come in: one take then serves several."""
 
 log = structlog.get_logger()

@@ -34,7 +34,7 @@ from protocols.synthesizers import SynthesizerModel
 TAKE_WAIT_S = 30.0
 TAKE_LIMIT = 1000
 
-GATHER_S = 0.3
+GATHER_S = 0.5
 """How long a write waits for others, so that one call of the store carries several."""
 
 log = structlog.get_logger()

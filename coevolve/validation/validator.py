@@ -54,7 +54,7 @@ TAKE_WAIT_S = 30.0
 AHEAD = 16
 """Records are taken ahead of what is judged, at most so many times as many."""
 
-GATHER_S = 0.4
+GATHER_S = 0.8
 """How long records and decisions wait for others, so that one call of the store carries several."""
 
 VOID_PROBES = 3
