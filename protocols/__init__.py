@@ -13,6 +13,8 @@ Records of the journal (`protocols.journal.Message`):
 | `GroupDiscarded`     | learner                | curriculum                                    |
 | `StepReport`         | learner                | curriculum, launch, whoever attaches          |
 | `PolicyVersion`      | learner                | rollout, evaluator, synthesizer               |
+| `Delivered`          | rollout, evaluator, synthesizer | learner, launch, whoever attaches   |
+| `DeliveryAlarm`      | the same, learner      | learner, launch, whoever attaches             |
 | `Checkpoint`         | learner                | learner (after a restart)                     |
 | `Evaluation`         | evaluator              | launch, whoever attaches                      |
 | `Visit`              | signal extractor       | curriculum, signal extractor                  |

@@ -220,6 +220,18 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     threads: Count = 1
 
 
+class DeliveryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Proof that every engine serves the policy version that was published."""
+
+    tolerance: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    """Nats by which learner and engine may differ on a token of the probe. 0 chooses by precision
+    (`coevolve.delivery.tolerance_of`)."""
+
+    timeout_s: Positive = 300.0
+    """Seconds after publication by which each rollout engine has to have proven the version, or a
+    newer one. An engine that is started again needs to be back within them."""
+
+
 class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Scoring on held-out tasks."""
 
@@ -288,6 +300,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     validator: ValidatorConfig = ValidatorConfig()
     pool: PoolConfig = PoolConfig()
     learner: LearnerConfig = LearnerConfig()
+    delivery: DeliveryConfig = DeliveryConfig()
     evaluator: EvaluatorConfig = EvaluatorConfig()
     store: StoreConfig = StoreConfig()
     watchdog: WatchdogConfig = WatchdogConfig()

@@ -54,6 +54,10 @@ class GeneratorError(CoevolveError):
     """The rollout engine broke, or serves weights other than those it was given."""
 
 
+class DeliveryError(CoevolveError):
+    """An engine does not serve the policy version that was published; nothing is trained on."""
+
+
 class EndpointError(CoevolveError):
     """A synthesizer's model cannot be reached, refuses, or does not answer in time."""
 

@@ -32,7 +32,15 @@ from protocols.evolution import (
     SynthesizerSwapped,
     Visit,
 )
-from protocols.learning import Checkpoint, Evaluation, GroupDiscarded, PolicyVersion, StepReport
+from protocols.learning import (
+    Checkpoint,
+    Delivered,
+    DeliveryAlarm,
+    Evaluation,
+    GroupDiscarded,
+    PolicyVersion,
+    StepReport,
+)
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
 from protocols.tasks import Task
 
@@ -52,6 +60,8 @@ Message = (
     | GroupDiscarded
     | StepReport
     | PolicyVersion
+    | Delivered
+    | DeliveryAlarm
     | Checkpoint
     | Evaluation
     | Visit

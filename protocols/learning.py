@@ -70,6 +70,76 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     """Longest time for which the change alone kept requests in flight from their next token."""
 
 
+class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag="delivered"):
+    """An engine serves a policy version, and has proven it."""
+
+    engine: str
+    """The part that the engine belongs to, for example ``rollout-0``."""
+
+    version: int
+    digest: str
+    """SHA-256 of the weights file that the engine read."""
+
+    max_abs_difference: float
+    """Largest difference between engine and learner over the version's probe, in nats; 0 where
+    the version has no probe."""
+
+    wall_s: float
+    """From the order to serve the version to the end of the probe."""
+
+    pause_s: float
+    """Longest time for which the change kept requests in flight from their next token."""
+
+    proven_ns: int
+    """Unix time of the proof, by the engine's machine."""
+
+
+class WeightsDiffer(msgspec.Struct, frozen=True, kw_only=True, tag="weights_differ"):
+    """The engine has other weights than those that were published."""
+
+    expected_digest: str
+    found_digest: str
+    """Of the file where the engine is. With another digest than the expected one the file itself is
+    at fault, otherwise what the engine made of it."""
+
+    max_abs_difference: float
+    """Over the probe, in nats; 0 where the file is at fault, which is then not served."""
+
+    tolerance: float
+
+    position: int
+    """Token of the probe with the largest difference, counted from 0; nothing predicts token 0,
+    which stands here where the file is at fault."""
+
+
+class OldVersionServed(msgspec.Struct, frozen=True, kw_only=True, tag="old_version_served"):
+    """The engine took over an earlier version in place of the one that was published."""
+
+    served: int
+    evidence: Literal["digest", "logprobs", "statement"]
+    """What gave it away: the file's digest, the logprobs of the probe, or what the engine said."""
+
+
+class NothingDelivered(msgspec.Struct, frozen=True, kw_only=True, tag="nothing_delivered"):
+    """No proof came, neither of the version nor of a newer one."""
+
+    waited_s: float
+    """Since publication, or since the learner was started again."""
+
+    newest: int
+    """Newest version that the engine has proven since the run was opened; -1 for none."""
+
+
+class DeliveryAlarm(msgspec.Struct, frozen=True, kw_only=True, tag="delivery_alarm"):
+    """An engine does not serve what was published: no further version is trained."""
+
+    engine: str
+    version: int
+    """That should be served."""
+
+    reason: WeightsDiffer | OldVersionServed | NothingDelivered
+
+
 class GroupDiscarded(msgspec.Struct, frozen=True, kw_only=True, tag="group_discarded"):
     """A complete group that no step will train on; the curriculum asks for another."""
 
