@@ -60,13 +60,14 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse columns that do not line up."""
-        counts = {
-            "token_ids": len(self.token_ids) / INT32_BYTES,
-            "mask": len(self.mask),
-            "logprobs": len(self.logprobs) / FLOAT32_BYTES,
-            "versions": len(self.versions) / INT32_BYTES,
-        }
-        if len(set(counts.values())) != 1:
+        size = len(self.mask) * INT32_BYTES
+        if not len(self.token_ids) == len(self.logprobs) == len(self.versions) == size:
+            counts = {
+                "token_ids": len(self.token_ids) / INT32_BYTES,
+                "mask": len(self.mask),
+                "logprobs": len(self.logprobs) / FLOAT32_BYTES,
+                "versions": len(self.versions) / INT32_BYTES,
+            }
             raise ValueError(f"token columns need equal lengths, got {counts}")
 
     @property

@@ -14,11 +14,14 @@ truths never contain:
 """
 
 import ast
+import functools
 from collections.abc import Container
 from typing import NamedTuple
 
 MAX_CHARS = 20_000
 MAX_DEPTH = 16
+READ_CALLS = 4096
+"""Calls whose parse is remembered."""
 
 
 class Call(NamedTuple):
@@ -60,7 +63,9 @@ def parse_call(text: str, tools: Container[str]) -> Call:
     return Call(node.func.id, positional, named)
 
 
+@functools.lru_cache(maxsize=READ_CALLS)
 def _call_node(text: str) -> ast.Call:
+    """Return the parsed call, which nobody changes; policies write the same calls many times."""
     if len(text) > MAX_CHARS:
         raise NotACallError(f"a call has at most {MAX_CHARS} characters, this has {len(text)}")
     try:
