@@ -149,7 +149,7 @@ class _Conversation:
         try:
             for turn in range(len(turns)):
                 if turn > 0:
-                    self.transcript.feed(arena.renderer.instruction(turns[turn].instruction))
+                    self.transcript.feed(arena.renderer.instruction(self._body, turn))
                 ending = await self._take_turn(turn)
                 if ending != "finished":
                     return ending
@@ -163,7 +163,8 @@ class _Conversation:
 
     async def _take_turn(self, turn: int) -> Ending:
         arena, limits = self._arena, self._arena.limits
-        for calls in range(limits.max_calls_per_turn + 1):
+        made = 0
+        while True:
             room = limits.max_tokens - len(self.transcript.token_ids)
             if room < 1:
                 return "too_long"
@@ -171,19 +172,24 @@ class _Conversation:
             if not generation.stopped:
                 return "too_long"
             try:
-                call = arena.renderer.parse(generation.token_ids)
+                calls = arena.renderer.parse(generation.token_ids)
             except ValueError:
                 return "malformed"
-            if call is None:
+            if not calls:
                 return "finished"
-            if calls == limits.max_calls_per_turn:
-                break
-            observed = await arena.simulator.act(self._session, call)
-            self.actions.append(
-                Action(turn=turn, text=call, result=observed.result, failed=observed.failed)
-            )
-            self.transcript.feed(arena.renderer.observation(observed.result))
-        return "too_many_calls"
+            made += len(calls)
+            if made > limits.max_calls_per_turn:
+                return "too_many_calls"
+            results = [await self._act(turn, call) for call in calls]
+            self.transcript.feed(arena.renderer.observation(results))
+
+    async def _act(self, turn: int, call: str) -> str:
+        """Carry out a call and return the answer."""
+        observed = await self._arena.simulator.act(self._session, call)
+        self.actions.append(
+            Action(turn=turn, text=call, result=observed.result, failed=observed.failed)
+        )
+        return observed.result
 
     async def _generate(self, max_tokens: int) -> Generation:
         position = len(self.transcript.token_ids)

@@ -148,18 +148,18 @@ class Renderer(Protocol):
         """Tokens of everything up to the policy's first word: tools and the first instruction."""
         ...
 
-    def instruction(self, text: str) -> tuple[int, ...]:
-        """Tokens of a further instruction, up to the policy's next word."""
+    def instruction(self, task: TaskBody, turn: int) -> tuple[int, ...]:
+        """Tokens of what begins the turn ``turn`` (from 1), up to the policy's next word."""
         ...
 
-    def observation(self, result: str) -> tuple[int, ...]:
-        """Tokens of a tool's answer, up to the policy's next word."""
+    def observation(self, results: Sequence[str]) -> tuple[int, ...]:
+        """Tokens of the answers to all calls of one message, up to the policy's next word."""
         ...
 
-    def parse(self, token_ids: Sequence[int]) -> str | None:
-        """Return the call that was written, None where the policy ended its turn.
+    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the calls of one message, to be carried out in order, in the simulator's words.
 
-        Raises ValueError where it is neither.
+        Empty where the policy ended its turn. Raises ValueError where it is neither.
         """
         ...
 

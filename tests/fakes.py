@@ -31,25 +31,25 @@ def tool_task(*instructions: str, task_id: str = "task") -> Task:
 
 
 class ScriptRenderer:
-    """Says every character as its code point plus 100."""
+    """Says every character as its code point plus 100; a semicolon stands between two calls."""
 
     stop_ids = (CALL, END)
 
     def opening(self, task: TaskBody) -> tuple[int, ...]:
-        return self.instruction(task.turns[0].instruction)
+        return self.instruction(task, 0)
 
-    def instruction(self, text: str) -> tuple[int, ...]:
-        return (SAY, *(100 + ord(c) for c in text))
+    def instruction(self, task: TaskBody, turn: int) -> tuple[int, ...]:
+        return (SAY, *(100 + ord(c) for c in task.turns[turn].instruction))
 
-    def observation(self, result: str) -> tuple[int, ...]:
-        return (SEE, *(100 + ord(c) for c in result))
+    def observation(self, results: Sequence[str]) -> tuple[int, ...]:
+        return tuple(token for each in results for token in (SEE, *(100 + ord(c) for c in each)))
 
-    def parse(self, token_ids: Sequence[int]) -> str | None:
+    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         if token_ids[-1] == END:
-            return None
+            return ()
         if len(token_ids) < 2:
             raise ValueError("an empty call")
-        return "".join(chr(token - 100) for token in token_ids[:-1])
+        return tuple("".join(chr(token - 100) for token in token_ids[:-1]).split(";"))
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (), ()

@@ -27,7 +27,7 @@ def trajectory(
     """Return the prompt that asks for the instruction behind ``calls``."""
     ids = [EXPLORED]
     for call, result in zip(calls, results, strict=True):
-        observed = renderer.observation(result)
+        observed = renderer.observation((result,))
         assert observed[-1] == CALL
         ids += (*renderer.encode(call), END, *observed[:-1])
     return (*ids, INSTRUCTION)

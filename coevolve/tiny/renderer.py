@@ -50,26 +50,27 @@ class TinyRenderer:
 
     def opening(self, task: TaskBody) -> tuple[int, ...]:
         """Return the first instruction, up to the policy's first word."""
-        return self.instruction(task.turns[0].instruction)
+        return self.instruction(task, 0)
 
-    def instruction(self, text: str) -> tuple[int, ...]:
-        """Return an instruction, up to the policy's next word."""
-        return (USER, *self.encode(text), CALL)
+    def instruction(self, task: TaskBody, turn: int) -> tuple[int, ...]:
+        """Return the instruction of a turn, up to the policy's next word."""
+        return (USER, *self.encode(task.turns[turn].instruction), CALL)
 
-    def observation(self, result: str) -> tuple[int, ...]:
-        """Return a tool's answer, up to the policy's next word."""
-        return (OBSERVATION, *self.encode(spoken(result))[:OBSERVATION_TOKENS], CALL)
+    def observation(self, results: Sequence[str]) -> tuple[int, ...]:
+        """Return the tools' answers, up to the policy's next word."""
+        answers = (self.encode(spoken(result))[:OBSERVATION_TOKENS] for result in results)
+        return (*(token for answer in answers for token in (OBSERVATION, *answer)), CALL)
 
-    def parse(self, token_ids: Sequence[int]) -> str | None:
-        """Return the call, None for the end of the turn. Raises ValueError for anything else."""
+    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the one call, none for the end of the turn. Raises ValueError for all else."""
         ids = tuple(token_ids)
         if ids == (DONE,):
-            return None
+            return ()
         if len(ids) < 2 or ids[-1] != END or min(ids[:-1]) < len(SPECIAL):
             raise ValueError(
                 f"the policy needs to write a call and <e>, or <d> alone; got {self.decode(ids)!r}"
             )
-        return self.decode(ids[:-1])
+        return (self.decode(ids[:-1]),)
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return (token ids, mask) of the reference; mask 1 on calls and ends. Needs results."""
@@ -81,11 +82,11 @@ class TinyRenderer:
             ids.extend(tokens)
             mask.extend([int(policy)] * (len(ids) - before))
 
-        for turn in task.body.turns:
-            say(self.instruction(turn.instruction), policy=False)
+        for number, turn in enumerate(task.body.turns):
+            say(self.instruction(task.body, number), policy=False)
             for call, result in zip(turn.reference, turn.results, strict=True):
                 say((*self.encode(call), END), policy=True)
-                say(self.observation(result), policy=False)
+                say(self.observation((result,)), policy=False)
             say((DONE,), policy=True)
         return tuple(ids), tuple(mask)
 

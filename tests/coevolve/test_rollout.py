@@ -7,7 +7,16 @@ from protocols import columns
 from protocols.config import RolloutConfig
 from protocols.errors import SimulatorError
 from protocols.rollouts import Rollout, RolloutRequest
-from tests.fakes import CALL, END, SAY, ScriptGenerator, ScriptRenderer, ScriptSimulator, tool_task
+from tests.fakes import (
+    CALL,
+    END,
+    SAY,
+    SEE,
+    ScriptGenerator,
+    ScriptRenderer,
+    ScriptSimulator,
+    tool_task,
+)
 
 REQUEST = RolloutRequest(
     group_id="g0",
@@ -81,6 +90,22 @@ async def test_what_does_not_parse_is_the_policys_failure():
 async def test_more_calls_than_allowed_end_the_conversation_before_the_next_is_made():
     rollout, _, _ = await rolled(["a"] * 9, limits=RolloutConfig(max_calls_per_turn=2))
     assert (rollout.reward, rollout.ended, len(rollout.actions)) == (0.0, "too_many_calls", 2)
+
+
+async def test_calls_of_one_message_are_carried_out_in_order_and_answered_together():
+    rollout, generator, _ = await rolled(["a;b", None])
+    assert [(action.text, action.result) for action in rollout.actions] == [
+        ("a", "<a>"),
+        ("b", "<b>"),
+    ]
+    assert len(generator.requests) == 2
+    seen = [SEE, *(100 + ord(c) for c in "<a>"), SEE, *(100 + ord(c) for c in "<b>")]
+    assert list(generator.requests[1].prompt_ids)[-len(seen) :] == seen
+
+
+async def test_no_call_of_a_message_with_too_many_is_carried_out():
+    rollout, _, _ = await rolled(["a", "a;b"], limits=RolloutConfig(max_calls_per_turn=2))
+    assert (rollout.ended, len(rollout.actions)) == ("too_many_calls", 1)
 
 
 async def test_a_call_or_a_conversation_may_not_outgrow_its_limit():

@@ -99,7 +99,7 @@ def test_the_format_is_the_documented_one() -> None:
     turn = task.body.turns[0]
     text = RENDERER.decode(RENDERER.demonstration(task)[0])
     assert text == f"<u>{turn.instruction}<a>{turn.reference[0]}<e><o>ok<a><d>"
-    assert RENDERER.opening(task.body) == RENDERER.instruction(turn.instruction)
+    assert RENDERER.opening(task.body) == RENDERER.instruction(task.body, 0)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_format_is_the_documented_one() -> None:
     ],
 )
 def test_answers_are_shortened(result: str, shown: str) -> None:
-    assert RENDERER.decode(RENDERER.observation(result)) == f"<o>{shown}<a>"
+    assert RENDERER.decode(RENDERER.observation((result,))) == f"<o>{shown}<a>"
 
 
 @given(text=TEXT)
@@ -124,19 +124,19 @@ def test_text_becomes_plain_tokens_and_comes_back(text: str) -> None:
     assert RENDERER.decode(ids) == text
     assert all(len(SPECIAL) <= token < VOCABULARY for token in ids)
     if ids:
-        assert RENDERER.parse((*ids, END)) == text
+        assert RENDERER.parse((*ids, END)) == (text,)
 
 
 @given(text=TEXT)
 def test_no_answer_can_forge_the_format(text: str) -> None:
-    head, *shown, tail = RENDERER.observation(text)
+    head, *shown, tail = RENDERER.observation((text,))
     assert (head, tail) == (OBSERVATION, CALL)
     assert len(shown) <= OBSERVATION_TOKENS
     assert all(token >= len(SPECIAL) for token in shown)
 
 
 def test_the_end_of_a_turn_is_no_call() -> None:
-    assert RENDERER.parse((DONE,)) is None
+    assert RENDERER.parse((DONE,)) == ()
 
 
 @pytest.mark.parametrize("ids", [(), (END,), (100, DONE), (100,), (100, USER, END), (DONE, END)])
