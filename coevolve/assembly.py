@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from coevolve.bfcl.catalogue import tool_documents
 from coevolve.bfcl.worker import BfclWorker
 from coevolve.curriculum import Curriculum
+from coevolve.delivery import Append, ProvenEngine
 from coevolve.evaluator import Evaluator
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Mailbox
@@ -54,6 +55,9 @@ GATHER_S = 0.3
 
 ROLLOUT_GATHER_S = 0.1
 """How long rollouts have theirs wait: what a call of a worker costs is shared by more of them."""
+
+SYNTHESIZER = "synthesizer"
+"""Name of the part, and of its engine where the policy synthesizes."""
 
 SYNTHESES = 128
 """Conversations of the policy in its second role at a time."""
@@ -141,6 +145,29 @@ def generator(site: Site, concurrent: int) -> Generator:
     )
 
 
+def proven_engine(site: Site, name: str, generator: Generator) -> ProvenEngine:
+    """Return ``generator``, of the part ``name``, so that every version it serves is proven."""
+    return ProvenEngine(
+        name,
+        generator,
+        reader=site.reader,
+        append=_append_at_once(site, name),
+        run_dir=site.run_dir,
+        config=site.config,
+    )
+
+
+def _append_at_once(site: Site, name: str) -> Append:
+    mailbox = Mailbox(
+        site.store,
+        consumer="delivery",
+        topics=(),
+        member=name,
+        lease_s=site.config.store.lease_s,
+    )
+    return mailbox.append
+
+
 def rollout_worker(
     site: Site, name: str, engine: Generator, workers: Sequence[SimulatorWorker]
 ) -> RolloutWorker:
@@ -150,7 +177,7 @@ def rollout_worker(
         site.config.rollout,
         store=site.store,
         reader=site.reader,
-        generator=engine,
+        engine=proven_engine(site, name, engine),
         simulator=SimulatorPool(workers, gather_s=ROLLOUT_GATHER_S),
         renderer=renderer(site.config),
         lease_s=site.config.store.lease_s,
@@ -162,7 +189,7 @@ def evaluator(site: Site, engine: Generator, workers: Sequence[SimulatorWorker])
     return Evaluator(
         site.config,
         store=site.store,
-        generator=engine,
+        engine=proven_engine(site, "evaluator", engine),
         simulator=SimulatorPool(workers),
         renderer=renderer(site.config),
         held_out=task_source(site.config).held_out(),
@@ -188,12 +215,13 @@ def synthesizer(site: Site, workers: Sequence[SimulatorWorker]) -> SynthesizerWo
     if isinstance(site.config.synthesizer.model, PolicyModel):
         # Loaded before the part says that it has started, so that this counts as starting.
         importlib.import_module("coevolve.engine.generator")
+    append = _append_at_once(site, SYNTHESIZER)
     return SynthesizerWorker(
         site.config,
         store=site.store,
         reader=site.reader,
         open_model=lambda model: synthesizer_model(
-            site.config, site.run_dir, site.reader, workers, model
+            site.config, site.run_dir, site.reader, append, workers, model
         ),
         source=task_source(site.config),
     )
@@ -203,10 +231,14 @@ def synthesizer_model(
     config: RunConfig,
     run_dir: Path,
     reader: Reader,
+    append: Append,
     workers: Sequence[SimulatorWorker],
     model: SynthesizerModel,
 ) -> Synthesizer:
-    """Return what stands behind ``model``; nothing is asked of it yet."""
+    """Return what stands behind ``model``; nothing is asked of it yet.
+
+    ``append`` writes what a policy with its newest weights proves of them.
+    """
     simulator = SimulatorPool(workers, gather_s=GATHER_S)
     match model:
         case PolicyModel():
@@ -214,13 +246,21 @@ def synthesizer_model(
             from coevolve.tiny.synthesizer import PolicySynthesizer
 
             folder = model_folder(config.policy.model)
+            generator = TransformersGenerator(
+                folder,
+                run_dir,
+                max_concurrent=SYNTHESES,
+                max_length=config.rollout.max_tokens,
+            )
             return PolicySynthesizer(
                 model,
-                generator=TransformersGenerator(
-                    folder,
-                    run_dir,
-                    max_concurrent=SYNTHESES,
-                    max_length=config.rollout.max_tokens,
+                engine=ProvenEngine(
+                    SYNTHESIZER,
+                    generator,
+                    reader=reader,
+                    append=append,
+                    run_dir=run_dir,
+                    config=config,
                 ),
                 simulator=simulator,
                 renderer=TinyRenderer.load(folder),

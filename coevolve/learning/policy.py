@@ -84,6 +84,11 @@ class Policy:
         self._model.eval()
         self._vocabulary = int(cast("Any", self._model.config).vocab_size)
 
+    @property
+    def vocabulary(self) -> int:
+        """Return how many tokens the model knows; their ids are below it."""
+        return self._vocabulary
+
     def parameters(self) -> list[torch.nn.Parameter]:
         """Return what learns."""
         return [each for each in self._model.parameters() if each.requires_grad]

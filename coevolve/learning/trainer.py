@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 import torch
 
+from coevolve.delivery import probe_tokens
 from coevolve.learning.batch import Batch, Reference, ReferenceRow, Row, SampledRow, sampled_rows
 from coevolve.learning.objective import (
     clipped_losses,
@@ -28,8 +29,10 @@ from coevolve.learning.objective import (
     kl_losses,
 )
 from coevolve.learning.policy import Policy, padded
+from protocols import columns
 from protocols.config import RunConfig
 from protocols.errors import LearnerError
+from protocols.learning import Probe
 
 BETAS = (0.9, 0.98)
 """AdamW's decay rates; the shorter memory of squares suits gradients that change with the data."""
@@ -137,6 +140,19 @@ class Trainer:
             "actor/lr": rate,
             "perf/trained_tokens": float(sum(len(row.token_ids) for row in rows)),
         }
+
+    @torch.no_grad()
+    def probe(self) -> Probe:
+        """Return the run's probe, with what the present weights give to its tokens."""
+        started_s = self._clock_s()
+        token_ids = probe_tokens(self._config.seed, self._policy.vocabulary)
+        ids_1_T = torch.tensor([token_ids])
+        mask_1_T = torch.ones_like(ids_1_T, dtype=torch.bool)
+        mask_1_T[:, 0] = False
+        logprobs_N, _ = self._policy.logprobs(ids_1_T, mask_1_T, temperature=1.0)
+        self._cpu_s += self._clock_s() - started_s
+        logprobs: list[float] = logprobs_N.tolist()
+        return Probe(token_ids=columns.int32(token_ids), logprobs=columns.float32(logprobs))
 
     def save_weights(self, folder: Path) -> None:
         """Write the weights with their config into ``folder``."""
