@@ -1,0 +1,154 @@
+"""The README.md of an export: what it is, the run that it comes of, and how to load it."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from coevolve.export.source import Source
+from coevolve.learning.model_folder import TINY
+from protocols.learning import PolicyVersion
+from protocols.tasks import Synthesized
+
+MERGED = """\
+```python
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model = AutoModelForCausalLM.from_pretrained("{folder}")
+tokenizer = AutoTokenizer.from_pretrained("{folder}")
+```
+
+    vllm serve {folder}
+"""
+
+ADAPTER = """\
+With the base model, {base}, in the folder BASE:
+
+```python
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+base = AutoModelForCausalLM.from_pretrained("BASE")
+model = PeftModel.from_pretrained(base, "{folder}")
+tokenizer = AutoTokenizer.from_pretrained("{folder}")
+```
+
+    vllm serve BASE --enable-lora --lora-modules policy={folder}
+"""
+
+ROWS = """\
+```python
+from datasets import load_dataset
+
+rows = load_dataset("{folder}", split="train")
+```
+"""
+
+TINY_POLICY = "coevolve's tiny policy (coevolve/tiny/checkpoint in its package)"
+
+
+def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, folder: str) -> str:
+    """Return the card of a policy version's weights."""
+    base = _base(source)
+    library = "peft" if is_adapter else "transformers"
+    commands = (ADAPTER if is_adapter else MERGED).format(base=base, folder=folder)
+    number = version.version
+    success = source.material.progress.evaluations.get(number, {})
+    scores = [[group, f"{100 * share:.1f} %"] for group, share in success.items()]
+    weights = [
+        ["base model", base],
+        ["trained", "a LoRA adapter" if version.format == "lora" else "all weights"],
+        ["these weights", "the adapter" if is_adapter else "the whole model, float32"],
+        ["policy version", f"{number}, after {number} steps"],
+        ["digest of its weights in the run", f"SHA-256 {version.digest}"],
+    ]
+    return "\n".join(
+        (
+            f"---\nlibrary_name: {library}\npipeline_tag: text-generation\ntags: [coevolve]\n---",
+            f"# {source.config.name}, version {number}\n",
+            f"A policy that coevolve trained, as {library} loads it.\n",
+            _table(("what", "value"), weights),
+            "## Loading it\n",
+            commands,
+            "## Held-out success\n",
+            _table(("tasks", "success"), scores)
+            if scores
+            else "This version was not scored on held-out tasks.\n",
+            *_run(source),
+        )
+    )
+
+
+def data_card(
+    source: Source, kind: str, content: str, about: str, *, file: str, folder: str
+) -> str:
+    """Return the card of a table; ``about`` explains its columns."""
+    return "\n".join(
+        (
+            "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n"
+            f"    path: {file}\ntags: [coevolve]\n---",
+            f"# {source.config.name}: {kind}\n",
+            f"{content}.\n",
+            f"{about.strip()}\n",
+            "## Loading it\n",
+            ROWS.format(folder=folder),
+            *_run(source),
+        )
+    )
+
+
+def _run(source: Source) -> Iterable[str]:
+    """Yield what the run was, and what its training data came of."""
+    config, evolution = source.config, source.material.evolution
+    origins = [isinstance(task.origin, Synthesized) for task in source.tasks.values()]
+    digest = hashlib.sha256((source.directory.path / "config.yaml").read_bytes()).hexdigest()
+    facts = [
+        ["run", f"{config.name}, id {source.directory.identity().run_id}"],
+        ["arm", config.arm],
+        ["seed", str(config.seed)],
+        ["domain", config.domain],
+        ["steps", f"{source.material.timeline.step} of {config.learner.steps}"],
+        ["seed tasks", str(origins.count(False))],
+        ["synthesized tasks", str(origins.count(True))],
+        ["config.yaml", f"SHA-256 {digest}"],
+    ]
+    signals = [
+        [kind, str(outcomes.total()), ", ".join(f"{n} {name}" for name, n in outcomes.items())]
+        for kind, outcomes in evolution.kinds().items()
+    ]
+    synthesizers = [
+        [
+            tally.synthesizer,
+            str(tally.candidates),
+            str(tally.admitted),
+            str(tally.calls),
+            str(tally.tokens),
+            f"{tally.cost_usd:.4f}",
+        ]
+        for tally in evolution.synthesizers()
+    ]
+    costs = [[cost.name.strip(), cost.text] for cost in source.material.costs.lines()]
+    yield "## The run\n"
+    yield _table(("what", "value"), facts)
+    yield "Weaknesses that it found in the policy's rollouts, and what became of them:\n"
+    yield _table(("signal", "count", "outcomes"), signals)
+    yield "Who made tasks of them:\n"
+    yield _table(("synthesizer", "candidates", "admitted", "calls", "tokens", "USD"), synthesizers)
+    yield "What the run took:\n"
+    yield _table(("what", "amount"), costs)
+
+
+def _base(source: Source) -> str:
+    model = source.config.policy.model
+    return TINY_POLICY if model == TINY else Path(model).name
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table; ``none`` where there are no rows."""
+    if not rows:
+        return "None.\n"
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|")

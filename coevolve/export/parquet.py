@@ -1,0 +1,71 @@
+"""Parquet files that `datasets`, pandas and verl read: written row by row.
+
+Holds one row group in memory. Needs the optional package pyarrow.
+"""
+
+# pyarrow is partly untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROWS = 512
+"""Of one row group."""
+
+_FUNCTION = pa.struct([("name", pa.string()), ("arguments", pa.string())])
+_CALL = pa.struct([("id", pa.string()), ("type", pa.string()), ("function", _FUNCTION)])
+
+MESSAGES: Any = pa.list_(
+    pa.struct(
+        [
+            ("role", pa.string()),
+            ("content", pa.string()),
+            ("tool_calls", pa.list_(_CALL)),
+            ("tool_call_id", pa.string()),
+        ]
+    )
+)
+"""A `coevolve.export.conversation` chat; what a message has not is null."""
+
+
+class ParquetFile:
+    """A table that is being written."""
+
+    def __init__(self, path: Path, schema: Any) -> None:
+        self._schema = schema
+        self._writer = pq.ParquetWriter(path, schema)
+        self._rows: list[Mapping[str, Any]] = []
+        self.count = 0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a row; columns that it does not name are null."""
+        self._rows.append(row)
+        self.count += 1
+        if len(self._rows) == ROWS:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is left, and the end of the file."""
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._writer.write_table(pa.Table.from_pylist(self._rows, schema=self._schema))
+            self._rows = []
+
+
+@contextmanager
+def writing(path: Path, columns: Mapping[str, Any]) -> Generator[ParquetFile]:
+    """Open a new table with ``columns``, name -> pyarrow type; it is whole when the block ends."""
+    file = ParquetFile(path, pa.schema(list(columns.items())))
+    try:
+        yield file
+    finally:
+        file.close()

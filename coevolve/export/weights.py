@@ -1,0 +1,93 @@
+"""Writes a policy version's weights as other software loads them.
+
+Nothing is converted: an adapter and full weights are the run's own files, byte by byte; an adapter
+is merged in float32, as the engines merge it that serve it.
+"""
+
+# torch and transformers are partly untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from coevolve.engine.served_weights import read_weights
+from coevolve.export.versions import HeldVersion
+from coevolve.learning.checkpoint import file_digest
+from coevolve.learning.model_folder import model_folder
+from coevolve.learning.reading import read_model
+from protocols.config import RunConfig
+from protocols.errors import RunError
+
+CONFIG_FILES = ("config.json", "generation_config.json", "adapter_config.json")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.model",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+"""Names under which `transformers` looks for a tokenizer and its chat template."""
+
+
+def write_adapter(held: HeldVersion, config: RunConfig, folder: Path) -> None:
+    """Write the adapter of ``held`` in PEFT's layout. Raises RunError where it has none."""
+    if held.version.format != "lora":
+        raise RunError(
+            f"version {held.version.version} holds full weights (policy.train: full) and no "
+            "adapter; export `merged` instead"
+        )
+    _copy_weights(held, folder)
+    _copy_tokenizer(config, folder)
+
+
+def write_merged(held: HeldVersion, config: RunConfig, folder: Path) -> None:
+    """Write the whole model of ``held``, so that transformers loads it without PEFT."""
+    if held.version.format == "lora":
+        _merge(held, config, folder)
+    else:
+        _copy_weights(held, folder)
+    _copy_tokenizer(config, folder)
+
+
+def _merge(held: HeldVersion, config: RunConfig, folder: Path) -> None:
+    model = read_model(model_folder(config.policy.model))
+    version = msgspec.structs.replace(held.version, path=".")
+    weights = read_weights(version, held.folder, dict(model.named_parameters()))
+    model.load_state_dict(weights, strict=False)
+    model.save_pretrained(folder)
+
+
+def _copy_weights(held: HeldVersion, folder: Path) -> None:
+    """Copy weights and configs, and make sure that the journal registered these very weights."""
+    number = held.version.version
+    try:
+        shutil.copyfile(held.weights, folder / held.weights.name)
+        _copy(held.folder, CONFIG_FILES, folder)
+    except FileNotFoundError as error:
+        raise RunError(
+            f"{held.folder}: version {number} was removed while it was copied; "
+            "export --version newest or one that is scored"
+        ) from error
+    found = file_digest(folder / held.weights.name)
+    if found != held.version.digest:
+        raise RunError(
+            f"{held.weights}: is not what the journal registered as version {number}: its digest "
+            f"is {found[:12]}, the journal says {held.version.digest[:12]}; export another version"
+        )
+
+
+def _copy_tokenizer(config: RunConfig, folder: Path) -> None:
+    _copy(model_folder(config.policy.model), TOKENIZER_FILES, folder)
+
+
+def _copy(source: Path, names: Iterable[str], folder: Path) -> None:
+    for name in names:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)

@@ -1,0 +1,255 @@
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from coevolve import assembly
+from coevolve.export.conversation import reference
+from coevolve.run.directory import RunDirectory
+from coevolve.tiny.grammar import uniform_task
+from coevolve.tiny.tokenizer import END
+from protocols import columns
+from protocols.config import RunConfig
+from protocols.journal import Message
+from protocols.rollouts import Rollout
+from protocols.tasks import Task
+from tests import evolving
+from tests.coevolve.export.conftest import Export, Refusal
+from tests.exporting import settings, tiny_rollout, write_run
+
+ROOT = Path(__file__).parents[3]
+TASK = next(task for n in range(99) if len((task := uniform_task(0, n)).body.turns) == 3)
+SHORT = next(task for n in range(99) if len((task := uniform_task(1, n)).body.turns) == 1)
+
+
+def story(config: RunConfig) -> list[Message]:
+    """Two grammar tasks with rollouts of every ending, a held-out one, and an evolution."""
+    first = len(TASK.body.turns[0].reference)
+    held_out = msgspec.structs.replace(assembly.task_source(config).held_out()[0])
+    return [
+        *(TASK, SHORT, held_out),
+        tiny_rollout(TASK, 0),
+        tiny_rollout(TASK, 1, ended="malformed", passed=2, cut=1, tail=(END,)),
+        tiny_rollout(TASK, 2, ended="too_long", passed=2, cut=1, tail=(60, 61, 62)),
+        tiny_rollout(
+            TASK, 3, ended="too_many_calls", passed=0, actions=first - 1, cut=cut_after(TASK)
+        ),
+        tiny_rollout(SHORT, 0),
+        tiny_rollout(SHORT, 1),
+        tiny_rollout(SHORT, 2, ended="wrong", passed=0),
+        *evolving.story(),
+    ]
+
+
+def cut_after(task: Task) -> int:
+    """Tokens of the reference behind its first turn's last call."""
+    whole = tiny_rollout(task, 0).tokens
+    ends = [at for at, token in enumerate(columns.from_int32(whole.token_ids)) if token == END]
+    return whole.count - ends[len(task.body.turns[0].reference) - 1] - 1
+
+
+@pytest.fixture
+def run(quickstart: RunConfig, tmp_path: Path) -> RunDirectory:
+    config = settings(quickstart)
+    return write_run(tmp_path / "run", config, story(config))
+
+
+def loaded(folder: Path, cache: Path) -> Sequence[dict[str, Any]]:
+    """The rows as a user of `datasets` gets them, from the card alone."""
+    rows = datasets.load_dataset(str(folder), split="train", cache_dir=str(cache))
+    assert isinstance(rows, datasets.Dataset)
+    return rows.to_list()
+
+
+def compact(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out the nulls that a table puts where a message has nothing."""
+    return [{name: value for name, value in each.items() if value is not None} for each in messages]
+
+
+def as_json(task: Task) -> list[dict[str, Any]]:
+    return json.loads(msgspec.json.encode(reference(task.body)))
+
+
+def test_rollouts_are_exported_token_by_token_with_their_chats(
+    run: RunDirectory, export: Export, tmp_path: Path
+):
+    out = tmp_path / "rollouts"
+    assert export(run.path, "rollouts", "--to", out) == f"{out}: 7 rollouts\n"
+    rows = loaded(out, tmp_path / "cache")
+    made = [each for each in story(run.config()) if isinstance(each, Rollout)]
+    assert len(rows) == len(made) == 7
+    for row, rollout in zip(rows, made, strict=True):
+        assert columns.int32(row["token_ids"]) == rollout.tokens.token_ids
+        assert bytes(row["mask"]) == rollout.tokens.mask
+        assert columns.float32(row["logprobs"]) == rollout.tokens.logprobs
+        assert columns.int32(row["versions"]) == rollout.tokens.versions
+        for name in ("task_id", "group_id", "index", "reward", "ended", "version_min", "seed"):
+            assert row[name] == getattr(rollout, name)
+        names = {tool["function"]["name"] for tool in json.loads(row["tools"])}
+        assert {"ls", "cd", "cat"} <= names
+    whole, malformed, too_long, many, *_ = rows
+    assert compact(whole["messages"]) == as_json(TASK)
+    assert whole["written"][-1] == "<d>"
+    assert [text.removesuffix("<e>") for text in whole["written"] if text != "<d>"] == [
+        call for turn in TASK.body.turns for call in turn.reference
+    ]
+    assert compact(malformed["messages"])[:-1] == as_json(TASK)[:-1]
+    assert compact(malformed["messages"])[-1] == {"role": "assistant", "content": "<e>"}
+    assert too_long["messages"][-1]["content"] == too_long["written"][-1] != ""
+    assert many["messages"][-1]["tool_calls"]
+    assert (
+        sum(message["role"] == "tool" for message in many["messages"])
+        == len(TASK.body.turns[0].reference) - 1
+    )
+
+
+def test_the_pool_is_exported_with_lineage_and_status(
+    run: RunDirectory, export: Export, tmp_path: Path
+):
+    out = tmp_path / "pool"
+    assert export(run.path, "pool", "--to", out) == f"{out}: 4 tasks\n"
+    rows = {row["task_id"]: row for row in loaded(out, tmp_path / "cache")}
+    assert set(rows) == {TASK.task_id, SHORT.task_id, "seed-1", "made-1"}
+    assert compact(rows[TASK.task_id]["messages"]) == as_json(TASK)
+    assert msgspec.json.decode(rows[TASK.task_id]["task"], type=type(TASK.body)) == TASK.body
+    made = rows["made-1"]
+    lineage = ("signal_id", "signal_kind", "candidate_id", "exploration_id", "synthesizer", "label")
+    assert [made[name] for name in lineage] == [
+        *("s1", "forgetting", "c1", "e-s1", "policy@0", "learnable")
+    ]
+    assert (made["probe_successes"], made["probe_rollouts"]) == (2, 4)
+    assert (made["visits"], made["successes"], made["rollouts"]) == (2, 7, 16)
+    assert (made["origin"], made["status"], made["trained_steps"]) == ("synthesized", "live", 2)
+    assert made["weight"] > 0
+    seed = rows["seed-1"]
+    assert (seed["origin"], seed["source"], seed["weight"]) == ("seed", "grammar:static", None)
+    assert [m["role"] for m in seed["messages"]] == ["user", "assistant", "assistant"] * 2
+
+
+def test_verl_gets_prompts_with_what_a_reward_needs(
+    run: RunDirectory, export: Export, tmp_path: Path
+):
+    out = tmp_path / "verl"
+    assert export(run.path, "verl", "--to", out) == f"{out}: 4 tasks\n"
+    rows = loaded(out, tmp_path / "cache")
+    row = next(row for row in rows if row["extra_info"]["task_id"] == TASK.task_id)
+    assert set(row) == {"data_source", "prompt", "ability", "reward_model", "extra_info"}
+    assert row["data_source"] == "coevolve/bfcl"
+    assert row["prompt"] == [{"role": "user", "content": TASK.body.turns[0].instruction}]
+    assert row["reward_model"]["style"] == "rule"
+    assert json.loads(row["reward_model"]["ground_truth"]) == [
+        list(turn.reference) for turn in TASK.body.turns
+    ]
+    assert row["extra_info"]["split"] == "train"
+    assert msgspec.json.decode(row["extra_info"]["task"], type=type(TASK.body)) == TASK.body
+
+
+def test_solutions_for_supervised_training_are_whole_and_each_there_once(
+    run: RunDirectory, export: Export, tmp_path: Path
+):
+    out = tmp_path / "sft"
+    assert export(run.path, "sft", "--to", out) == (
+        f"{out}: 2 references and 2 rollouts; 2 references have no recorded results\n"
+    )
+    lines = [json.loads(line) for line in (out / "train.jsonl").open()]
+    assert [(line["solution"], line["task_id"]) for line in lines] == [
+        ("reference", TASK.task_id),
+        ("reference", SHORT.task_id),
+        ("rollout", TASK.task_id),
+        ("rollout", SHORT.task_id),
+    ]
+    for line in lines:
+        assert line["messages"] == as_json(TASK if line["task_id"] == TASK.task_id else SHORT)
+        assert json.loads(line["tools"])
+    rows = loaded(out, tmp_path / "cache")
+    assert [compact(row["messages"]) for row in rows] == [line["messages"] for line in lines]
+
+
+def test_no_held_out_task_is_exported(run: RunDirectory, export: Export, tmp_path: Path):
+    worlds = {task.body.world for task in assembly.task_source(run.config()).held_out()}
+    for kind in ("pool", "verl"):
+        export(run.path, kind, "--to", tmp_path / kind)
+        table = pq.read_table(tmp_path / kind / "train.parquet").to_pylist()
+        bodies = [row["task"] if kind == "pool" else row["extra_info"]["task"] for row in table]
+        assert not worlds.intersection(json.loads(body)["world"] for body in bodies)
+
+
+def test_a_live_run_is_exported_while_its_journal_is_being_written(
+    run: RunDirectory, export: Export, tmp_path: Path
+):
+    with open_elsewhere(run):
+        assert "4 tasks" in export(run.path, "pool", "--to", tmp_path / "pool")
+
+
+class open_elsewhere:  # noqa: N801
+    """Hold the journal open for writing in another process."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+
+    def __enter__(self) -> None:
+        code = (
+            "import sys; from pathlib import Path; from coevolve.journal.journal import Journal; "
+            "journal = Journal.open(Path(sys.argv[1])); print('open', flush=True); "
+            "sys.stdin.readline(); journal.close()"
+        )
+        self._writer = subprocess.Popen(
+            [sys.executable, "-c", code, str(self._run.store)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self._writer.stdout is not None
+        assert self._writer.stdout.readline() == b"open\n"
+
+    def __exit__(self, *failure: object) -> None:
+        self._writer.communicate(b"\n", timeout=30)
+
+
+def test_parquet_without_its_package_is_refused_with_the_command(run: RunDirectory, tmp_path: Path):
+    code = (
+        "import sys; sys.modules['pyarrow'] = None; from coevolve.export.__main__ import main; "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, str(run.path)]
+    pool = subprocess.run(
+        [*command, "pool", "--to", str(tmp_path / "pool")], capture_output=True, text=True, cwd=ROOT
+    )
+    assert pool.returncode == 1
+    assert "needs the package pyarrow, which is not installed: pip install pyarrow" in pool.stderr
+    sft = subprocess.run(
+        [*command, "sft", "--to", str(tmp_path / "sft")], capture_output=True, text=True, cwd=ROOT
+    )
+    assert sft.returncode == 0, sft.stderr
+    assert not (tmp_path / "pool").exists()
+
+
+def test_nothing_is_left_of_an_export_that_fails(
+    quickstart: RunConfig, refusal: Refusal, tmp_path: Path
+):
+    model = tmp_path / "model"
+    model.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (model / name).write_bytes((ROOT / "coevolve/tiny/checkpoint" / name).read_bytes())
+    config = settings(quickstart, policy={"model": str(model)})
+    run = write_run(tmp_path / "run", config, story(config))
+    assert "tokenizer" in refusal(run.path, "rollouts", "--to", tmp_path / "out" / "rollouts")
+    assert not list((tmp_path / "out").glob("*")) + list((tmp_path / "out").glob(".*"))
+
+
+def test_tables_are_exported_without_loading_torch():
+    code = (
+        "import sys, coevolve.export.__main__, coevolve.export.pool, coevolve.export.verl; "
+        "print(*sys.modules)"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    assert not {"ray", "torch", "transformers", "actors"} & set(finished.stdout.split())
