@@ -1,13 +1,14 @@
 """The evaluator: scores policy versions on the held-out tasks, greedily, while training goes on.
 
-It has an engine of its own, so a version is scored whole: no token comes from another one. It never
-writes anything that the learner reads.
+It has an engine of its own, so a version is scored whole: no token comes from another one, and none
+before the engine has proven what it serves. It never writes anything that the learner trains on.
 """
 
 import asyncio
 import time
 from collections.abc import Sequence
 
+from coevolve.delivery import ProvenEngine
 from coevolve.journal.mailbox import Mailbox
 from coevolve.rollout import Arena
 from coevolve.run.standing import Standing
@@ -15,7 +16,7 @@ from coevolve.run.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError
-from protocols.interfaces import Generator, Renderer, Simulator, Store
+from protocols.interfaces import Renderer, Simulator, Store
 from protocols.learning import Evaluation, PolicyVersion, TaskScore
 from protocols.tasks import Task
 
@@ -34,15 +35,15 @@ class Evaluator:
         config: RunConfig,
         *,
         store: Store,
-        generator: Generator,
+        engine: ProvenEngine,
         simulator: Simulator,
         renderer: Renderer,
         held_out: Sequence[Task],
     ) -> None:
         self._config = config
-        self._generator = generator
+        self._engine = engine
         self._arena = Arena(
-            generator=generator,
+            generator=engine.generator,
             simulator=simulator,
             renderer=renderer,
             limits=config.rollout,
@@ -61,7 +62,11 @@ class Evaluator:
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Score versions until stopped. Raises GeneratorError where the engine broke."""
+        """Score versions until stopped.
+
+        Raises GeneratorError where the engine broke, DeliveryError where it serves other weights
+        than those that were published.
+        """
         await unless_stopped(self._stopping, self._score_versions())
 
     async def _score_versions(self) -> None:
@@ -73,8 +78,10 @@ class Evaluator:
                 assert isinstance(version, PolicyVersion)
                 self._newest = version.version
                 if version.kept:
-                    score = await self.score(version)
-                    await self._mailbox.complete((delivery.sequence,), (score,))
+                    proof = await self._engine.serve(version)
+                    self._standing.policy_version = version.version
+                    score = await self._score_version(version)
+                    await self._mailbox.complete((delivery.sequence,), (proof, score))
                     self._standing.done += 1
                 else:
                     passed_over.append(delivery.sequence)
@@ -95,12 +102,10 @@ class Evaluator:
         """Say what the part is doing."""
         return self._standing.report(len(self._mailbox.held))
 
-    async def score(self, version: PolicyVersion) -> Evaluation:
-        """Return the greedy score of ``version`` on every held-out task."""
+    async def _score_version(self, version: PolicyVersion) -> Evaluation:
+        """Return the greedy score of ``version``, which is served, on every held-out task."""
         started = time.monotonic()
         self._standing.waits_for(f"version {version.version} on {len(self._held_out)} tasks")
-        await self._generator.load(version)
-        self._standing.policy_version = version.version
         gate = asyncio.Semaphore(self._config.evaluator.concurrent)
         scores = await asyncio.gather(
             *(

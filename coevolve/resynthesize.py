@@ -30,11 +30,13 @@ from protocols.errors import (
     CoevolveError,
     EndpointError,
     GeneratorError,
+    JournalError,
     RunError,
     SimulatorError,
 )
 from protocols.evolution import Candidate, Signal, SignalSettled, SynthesizerSwapped
 from protocols.interfaces import Reader, Synthesizer, TaskSource
+from protocols.journal import Message
 from protocols.synthesizers import SynthesizerModel
 
 MOST_CANDIDATES = 100_000
@@ -188,8 +190,11 @@ async def _report(run_dir: Path, *, as_json: bool) -> bool:
     config, reader = directory.config(), assembly.reader(run_dir)
     worker = assembly.simulator_worker(config)
 
+    async def refuse(messages: Sequence[Message]) -> None:
+        raise JournalError(f"{run_dir}: is only read; {len(messages)} records were to be added")
+
     def open_model(model: SynthesizerModel) -> Synthesizer:
-        return assembly.synthesizer_model(config, run_dir, reader, (worker,), model)
+        return assembly.synthesizer_model(config, run_dir, reader, refuse, (worker,), model)
 
     signals: list[Resynthesized] = []
     try:

@@ -2,7 +2,8 @@
 
 Promises: a request is finished in the same transaction that adds its rollout, so each is answered
 exactly once whatever is killed; a machine's failure is tried again and then becomes a void rollout,
-never a reward; new weights are picked up between two tokens without draining anything.
+never a reward; new weights are picked up between two tokens without draining anything, and serving
+them is proven (`coevolve.delivery`).
 
 A candidate's probes are conversations like all others, in the same batches; only their count comes
 back, so nobody can train on them.
@@ -13,7 +14,8 @@ from collections import deque
 
 import structlog
 
-from coevolve.journal.codec import decode_as
+from coevolve.delivery import ProvenEngine
+from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.mailbox import Delivery, Mailbox
 from coevolve.rollout import Arena, Played, rollout_of
 from coevolve.run.standing import Standing
@@ -21,10 +23,10 @@ from coevolve.run.stopping import unless_stopped
 from coevolve.tasks import TaskShelf
 from protocols.config import RolloutConfig
 from protocols.control import PartStatus
-from protocols.errors import LeaseLostError, SimulatorError
+from protocols.errors import GeneratorError, LeaseLostError, SimulatorError
 from protocols.evolution import ProbeReport, ProbeRequest
-from protocols.interfaces import Generator, Reader, Renderer, Simulator, Store
-from protocols.learning import PolicyVersion
+from protocols.interfaces import Reader, Renderer, Simulator, Store
+from protocols.learning import Delivered, PolicyVersion
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
 from protocols.tasks import TaskBody
 
@@ -51,7 +53,7 @@ class RolloutWorker:
         *,
         store: Store,
         reader: Reader,
-        generator: Generator,
+        engine: ProvenEngine,
         simulator: Simulator,
         renderer: Renderer,
         lease_s: float,
@@ -59,9 +61,9 @@ class RolloutWorker:
         self._config = config
         self._store = store
         self._reader = reader
-        self._generator = generator
+        self._engine = engine
         self._arena = Arena(
-            generator=generator,
+            generator=engine.generator,
             simulator=simulator,
             renderer=renderer,
             limits=config,
@@ -82,7 +84,11 @@ class RolloutWorker:
         self._live: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Serve requests until stopped. Raises GeneratorError where the engine broke."""
+        """Serve requests until stopped.
+
+        Raises GeneratorError where the engine broke, DeliveryError where it serves other weights
+        than those that were published.
+        """
         await unless_stopped(self._stopping, self._work())
 
     async def stop(self) -> None:
@@ -95,23 +101,38 @@ class RolloutWorker:
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow_versions())
+            group.create_task(self._follow_versions(group))
             group.create_task(self._serve(group))
 
-    async def _follow_versions(self) -> None:
-        """Load each newest version as it is published; older ones that were missed are skipped."""
+    async def _follow_versions(self, group: asyncio.TaskGroup) -> None:
+        """Serve each newest version as it is published; older ones that were missed are skipped."""
         known = 0
         while True:
             known = max(known, await self._store.wait(("policy_version",), known, VERSION_WAIT_S))
-            newest = await self._reader.last("policy_version")
-            if newest is None:
+            version = await self._newest_version()
+            if version is None or version.version <= self._standing.policy_version:
                 continue
-            version = decode_as(newest, PolicyVersion)
-            if version.version > self._standing.policy_version:
-                await self._generator.load(version)
+            proof = await self._served(version)
+            if proof is not None:
                 async with self._loaded:
                     self._standing.policy_version = version.version
                     self._loaded.notify_all()
+                # It travels with finished rollouts; the next version need not wait for that.
+                group.create_task(self._mailbox.append([proof]))
+
+    async def _newest_version(self) -> PolicyVersion | None:
+        newest = await self._reader.last(topic_of(PolicyVersion))
+        return decode_as(newest, PolicyVersion) if newest else None
+
+    async def _served(self, version: PolicyVersion) -> Delivered | None:
+        """Serve ``version``; None where its weights were removed because newer ones are there."""
+        try:
+            return await self._engine.serve(version)
+        except GeneratorError:
+            newest = await self._newest_version()
+            if newest is None or newest.version == version.version:
+                raise
+            return None
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         ready: deque[Delivery] = deque()

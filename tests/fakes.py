@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError
 from protocols.generation import Generation, GenerationRequest
-from protocols.learning import PolicyVersion
+from protocols.learning import PolicyVersion, Served
 from protocols.simulation import Failed, Observed, Passed, Tried, TriedTurn, Verdict
 from protocols.tasks import Seeded, Task, TaskBody, ToolTask, ToolTurn
 
@@ -79,8 +79,15 @@ class ScriptGenerator:
     async def release(self, conversation_id: str) -> None:
         self.released.append(conversation_id)
 
-    async def load(self, version: PolicyVersion) -> None:
+    async def load(self, version: PolicyVersion) -> Served:
         self.version = version.version
+        return Served(
+            version=version.version,
+            digest=version.digest,
+            logprobs=version.probe.logprobs,
+            wall_s=0.0,
+            pause_s=0.0,
+        )
 
     def cpu_s(self) -> float:
         return 0.0

@@ -10,7 +10,7 @@ from coevolve.tiny.simulated import InProcessSimulator
 from coevolve.tiny.tokenizer import CHECKPOINT, DONE
 from protocols.config import RolloutConfig
 from protocols.generation import Generation, GenerationRequest
-from protocols.learning import PolicyVersion
+from protocols.learning import PolicyVersion, Served
 from protocols.tasks import ToolTask
 
 CANARY = "kestrel"
@@ -29,7 +29,7 @@ class ListeningGenerator:
 
     async def release(self, conversation_id: str) -> None: ...
 
-    async def load(self, version: PolicyVersion) -> None: ...
+    async def load(self, version: PolicyVersion) -> Served: ...
 
     def cpu_s(self) -> float:
         return 0.0

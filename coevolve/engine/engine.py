@@ -16,7 +16,7 @@ what the old ones wrote, as engines that swap weights in flight do.
 Synchronous and single-threaded: `coevolve.engine.generator` gives it a thread.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -102,6 +102,18 @@ class Engine(Generic[Ticket]):
             for name, tensor in weights.items():
                 own[name].copy_(tensor)
         self._version = version
+
+    @torch.inference_mode()
+    def probe(self, token_ids: Sequence[int]) -> list[float]:
+        """Return what the served weights give to each of ``token_ids`` but the first.
+
+        Natural-log probabilities at temperature 1, in a forward of their own: no slot is touched.
+        """
+        ids_1_T = torch.tensor([token_ids])
+        output = cast("Any", self._model)(input_ids=ids_1_T[:, :-1], use_cache=False)
+        logprobs_T_V = torch.log_softmax(output.logits[0].float(), dim=-1)
+        logprobs_T: list[float] = logprobs_T_V.gather(1, ids_1_T[0, 1:, None])[:, 0].tolist()
+        return logprobs_T
 
     @torch.inference_mode()
     def tick(self) -> list[tuple[Ticket, Generation]]:

@@ -22,9 +22,10 @@ from transformers import PreTrainedModel
 from coevolve.engine.engine import MAX_STOPS, Engine
 from coevolve.engine.served_weights import read_weights
 from coevolve.learning.reading import read_model
+from protocols import columns
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
-from protocols.learning import PolicyVersion
+from protocols.learning import PolicyVersion, Served
 
 Result = TypeVar("Result")
 
@@ -97,21 +98,33 @@ class TransformersGenerator:
         """Forget what is cached of a conversation; unknown ones are no error."""
         self._forget(conversation_id)
 
-    async def load(self, version: PolicyVersion) -> None:
-        """Serve the weights of ``version`` from the next token on.
+    async def load(self, version: PolicyVersion) -> Served:
+        """Serve the weights of ``version`` from the next token on, and say what is served.
 
         Requests in flight keep going, on keys and values that the old weights made. Raises
         GeneratorError where the file is not that of the record; the old weights then stay.
         """
+        ordered_s = time.perf_counter()
         weights = await asyncio.to_thread(self._read, version)
-        waiter: _Waiter[None] = _waiter()
+        token_ids = columns.from_int32(version.probe.token_ids)
+        waiter: _Waiter[Served] = _waiter()
 
         def swap() -> None:
+            began_s = time.perf_counter()
             self._engine.swap_weights(weights, version.version)
-            self._settle([(waiter, None)])
+            logprobs = self._engine.probe(token_ids) if token_ids else ()
+            ended_s = time.perf_counter()
+            served = Served(
+                version=version.version,
+                digest=version.digest,  # `read_weights` refuses a file with another one
+                logprobs=columns.float32(logprobs),
+                wall_s=ended_s - ordered_s,
+                pause_s=ended_s - began_s,
+            )
+            self._settle([(waiter, served)])
 
         self._order(swap, waiter)
-        await waiter.future
+        return await waiter.future
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of the engine's thread: model, sampling and batching."""

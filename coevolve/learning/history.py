@@ -38,6 +38,11 @@ class History:
         found = await self._reader.scan("policy_version", limit=1)
         return decode_as(found[0], PolicyVersion) if found else None
 
+    async def newest_version(self) -> PolicyVersion | None:
+        """Return the version that was published last, or None where the run has not begun."""
+        found = await self._reader.last("policy_version")
+        return decode_as(found, PolicyVersion) if found else None
+
     async def checkpoints(self) -> list[Checkpoint]:
         """Return every checkpoint that was registered, oldest first."""
         return await self._all("checkpoint", Checkpoint)

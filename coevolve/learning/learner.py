@@ -9,7 +9,8 @@ Promises:
   function of the batches (`coevolve.learning.trainer`). A learner that was killed goes on with the
   step that it would have taken, from weights that are proven to be the recorded ones
   (`coevolve.learning.recovery`).
-- Nothing is published from a step whose loss or gradient is not finite.
+- Nothing is published from a step whose loss or gradient is not finite, and no step is taken while
+  an engine serves something else than what was published (`coevolve.learning.publication`).
 """
 
 import asyncio
@@ -19,15 +20,17 @@ from pathlib import Path
 
 import structlog
 
+from coevolve.delivery import rollout_engines
 from coevolve.journal.mailbox import Delivery, Mailbox
 from coevolve.learning.batch import Batch, batch_metrics, trained_group
 from coevolve.learning.groups import Group, Groups
 from coevolve.learning.history import History
+from coevolve.learning.publication import DeliveryWatch
 from coevolve.learning.recovery import recover
 from coevolve.learning.trainer import Trainer
 from coevolve.learning.versions import (
+    is_whole,
     remove_old_versions,
-    version_path,
     write_checkpoint,
     write_version,
 )
@@ -56,6 +59,7 @@ class Learner:
         self._config = config
         self._run_dir = run_dir
         self._store = store
+        self._reader = reader
         self._history = History(reader, renderer)
         self._standing = Standing("learner")
         self._stopping = asyncio.Event()
@@ -70,6 +74,7 @@ class Learner:
 
         Raises:
             LearnerError: The next step cannot be made.
+            DeliveryError: An engine does not serve what was published.
             CheckpointError: The weights cannot be recovered, or cannot be written.
         """
         self._idle.clear()
@@ -109,6 +114,12 @@ class Learner:
             lease_s=self._config.store.lease_s,
         )
         trainer, checkpoint = await recover(self._config, self._run_dir, self._history)
+        deliveries = DeliveryWatch(
+            rollout_engines(self._config),
+            self._config.delivery.timeout_s,
+            reader=self._reader,
+            append=mailbox.append,
+        )
         session = _Session(
             self._config,
             self._run_dir,
@@ -120,10 +131,11 @@ class Learner:
                 step=trainer.step + 1,
                 consumed=await self._history.groups_consumed(),
             ),
+            deliveries=deliveries,
             standing=self._standing,
             last_checkpoint=checkpoint.step if checkpoint else 0,
         )
-        await session.publish_current(is_new=await self._history.first_version() is None)
+        await session.publish_current()
         return session
 
 
@@ -139,6 +151,7 @@ class _Session:
         mailbox: Mailbox,
         trainer: Trainer,
         groups: Groups,
+        deliveries: DeliveryWatch,
         standing: Standing,
         last_checkpoint: int,
     ) -> None:
@@ -148,6 +161,7 @@ class _Session:
         self._history = history
         self._mailbox = mailbox
         self._groups = groups
+        self._deliveries = deliveries
         self._standing = standing
         self._last_checkpoint = last_checkpoint
         self._standing.policy_version = trainer.step
@@ -157,13 +171,16 @@ class _Session:
         """Count the records taken and not yet finished."""
         return len(self._mailbox.held)
 
-    async def publish_current(self, *, is_new: bool) -> None:
-        """Have the current weights on disk, and their record in the journal if it ``is_new``."""
-        if is_new or not (self._run_dir / version_path(self.trainer.step)).is_dir():
+    async def publish_current(self) -> None:
+        """Have the current weights on disk as recorded, and version 0 in the journal."""
+        await self._deliveries.check()
+        self._deliveries.published(self.trainer.step)
+        newest = await self._history.newest_version()
+        if newest is None or not await asyncio.to_thread(is_whole, self._run_dir, newest):
             version = await asyncio.to_thread(
                 write_version, self._run_dir, self.trainer, self._config
             )
-            if is_new:
+            if newest is None:
                 await self._mailbox.append([version])
 
     async def take_steps(self, stopping: asyncio.Event) -> None:
@@ -192,6 +209,7 @@ class _Session:
         while not self._groups.full:
             if stopping.is_set():
                 return None
+            await self._deliveries.check()
             self._standing.waits_for(
                 f"complete groups ({self._groups.filled} of {self._config.learner.groups_per_step})"
             )
@@ -200,12 +218,14 @@ class _Session:
                 assert isinstance(message, Rollout | VoidRollout)
                 self._groups.add(delivery.sequence, message)
             await self._discard()
+        await self._deliveries.check()
         return self._groups.take_batch()
 
     async def _take(self, stopping: asyncio.Event) -> Sequence[Delivery]:
         """Return what arrived, or nothing as soon as ``stopping`` is set."""
         missing = max(1, self._groups.missing(self._config.rollout.group_size))
-        taking = self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S, at_least=missing)
+        wait_s = min(TAKE_WAIT_S, self._deliveries.left_s)
+        taking = self._mailbox.take(TAKE_LIMIT, wait_s, at_least=missing)
         return await unless_stopped(stopping, taking) or ()
 
     async def _discard(self) -> None:
@@ -235,7 +255,7 @@ class _Session:
         updated_s = time.monotonic()
         version = await asyncio.to_thread(write_version, self._run_dir, self.trainer, self._config)
         ended_s = time.monotonic()
-        metrics |= batch_metrics(batch)
+        metrics |= batch_metrics(batch) | self._deliveries.metrics()
         metrics |= {
             "timing_s/wait": gathered_s - started_s,
             "timing_s/update_actor": updated_s - gathered_s,
@@ -250,6 +270,7 @@ class _Session:
             groups_consumed=self._groups.consumed,
             metrics=metrics,
         )
+        self._deliveries.published(step)
         await self._finish([s for group in groups for s in group.sequences], [report, version])
         self._standing.policy_version = step
         await asyncio.to_thread(remove_old_versions, self._run_dir, step, self._config)

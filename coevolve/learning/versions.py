@@ -35,7 +35,14 @@ def write_version(run_dir: Path, trainer: Trainer, config: RunConfig) -> PolicyV
         digest=file_digest(weights),
         size_bytes=weights.stat().st_size,
         kept=is_kept(trainer.step, config),
+        probe=trainer.probe(),
     )
+
+
+def is_whole(run_dir: Path, version: PolicyVersion) -> bool:
+    """Whether the version's weights are on disk as they were written."""
+    weights = run_dir / version.path / WEIGHTS_FILES[version.format]
+    return weights.is_file() and file_digest(weights) == version.digest
 
 
 def write_checkpoint(run_dir: Path, trainer: Trainer) -> Checkpoint:

@@ -16,6 +16,7 @@ from protocols.errors import (
     CheckpointError,
     CoevolveError,
     ConfigError,
+    DeliveryError,
     DependencyError,
     JournalFormatError,
     JournalFullError,
@@ -32,6 +33,7 @@ PAUSE_S = 0.2
 HOPELESS = (
     CheckpointError,
     ConfigError,
+    DeliveryError,
     DependencyError,
     JournalFormatError,
     JournalFullError,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from coevolve.delivery import ProvenEngine
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.tiny.belief import believed, wording
 from coevolve.tiny.counted import CountedSimulator
@@ -32,7 +33,7 @@ from coevolve.tiny.slicing import Slice, sliced, world_of
 from coevolve.tiny.steps import Step
 from coevolve.tiny.surroundings import says_something
 from protocols.evolution import Candidate, Exploration
-from protocols.interfaces import CallLog, Generator, Reader, Simulator
+from protocols.interfaces import CallLog, Reader, Simulator
 from protocols.learning import PolicyVersion
 from protocols.rollouts import Action
 from protocols.synthesis import Brief, Start, Synthesis
@@ -65,21 +66,21 @@ class _Round:
 class PolicySynthesizer:
     """A `protocols.interfaces.Synthesizer`.
 
-    With ``weights="start"`` the generator has to serve the weights that the run began with, as a
-    fresh one does; with ``"newest"`` it is given the newest version before each brief.
+    With ``weights="start"`` the engine has to serve the weights that the run began with, as a fresh
+    one does; with ``"newest"`` it is given the newest version before each brief.
     """
 
     def __init__(
         self,
         model: PolicyModel,
         *,
-        generator: Generator,
+        engine: ProvenEngine,
         simulator: Simulator,
         renderer: TinyRenderer,
         reader: Reader,
     ) -> None:
         self._model = model
-        self._generator = generator
+        self._engine = engine
         self._simulator = simulator
         self._renderer = renderer
         self._reader = reader
@@ -92,13 +93,13 @@ class PolicySynthesizer:
         return f"policy@{self._version}"
 
     async def check(self) -> None:
-        """Serve the weights that are asked for. Raises GeneratorError."""
+        """Serve the weights that are asked for. Raises GeneratorError or DeliveryError."""
         await self._follow()
 
     async def synthesize(self, brief: Brief, calls: CallLog) -> Synthesis:
         """Explore the brief's starts and make candidates of what can be described.
 
-        Raises SimulatorError, GeneratorError or OverBudgetError.
+        Raises SimulatorError, GeneratorError, DeliveryError or OverBudgetError.
         """
         simulator = CountedSimulator(self._simulator)
         tools = manual(CLASS)
@@ -111,7 +112,8 @@ class PolicySynthesizer:
         )
         if await calls.recorded(0) is None:
             await self._follow()
-        describer = Describer(self._generator, self._renderer, self._model.temperature, self.name)
+        generator = self._engine.generator
+        describer = Describer(generator, self._renderer, self._model.temperature, self.name)
         slices = [each for found in rounds for each in found.described]
         name, said = await describer.describe(brief, slices, calls)
         samples = dict(zip(slices, said, strict=True))
@@ -137,11 +139,11 @@ class PolicySynthesizer:
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of the generator so far."""
-        return self._generator.cpu_s()
+        return self._engine.generator.cpu_s()
 
     async def close(self) -> None:
         """End the generator."""
-        await self._generator.close()
+        await self._engine.generator.close()
 
     async def _follow(self) -> None:
         """Serve the newest policy version, where that is asked for."""
@@ -151,7 +153,7 @@ class PolicySynthesizer:
             record = await self._reader.last(topic_of(PolicyVersion))
             version = None if record is None else decode_as(record, PolicyVersion)
             if version is not None and version.version > self._version:
-                await self._generator.load(version)
+                await self._engine.record(await self._engine.serve(version))
                 self._version = version.version
 
 

@@ -9,6 +9,7 @@ from msgspec import inspect
 
 from protocols import columns
 from protocols.evolution import Visit
+from protocols.learning import Probe
 from protocols.rollouts import Rollout, RolloutRequest, Tokens
 from protocols.tasks import ToolTurn
 
@@ -54,11 +55,20 @@ def _visit(fields: dict[str, Any]) -> Visit:
     return Visit(**{**fields, "successes": successes, "rollouts": rollouts})
 
 
+def _probe(fields: dict[str, Any]) -> Probe:
+    count = len(fields["token_ids"])
+    return Probe(
+        token_ids=columns.int32(list(fields["token_ids"])),
+        logprobs=columns.float32(-float(n) for n in range(1, count)),
+    )
+
+
 LAWFUL: dict[type[msgspec.Struct], Callable[[dict[str, Any]], Any]] = {
     ToolTurn: _turn,
     Rollout: _rollout,
     RolloutRequest: _request,
     Visit: _visit,
+    Probe: _probe,
 }
 """Structs whose fields depend on one another."""
 

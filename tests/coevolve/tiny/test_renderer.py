@@ -22,7 +22,7 @@ from protocols import columns
 from protocols.config import RolloutConfig
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Renderer
-from protocols.learning import PolicyVersion
+from protocols.learning import PolicyVersion, Served
 from protocols.tasks import Task
 
 RENDERER = TinyRenderer.load(CHECKPOINT)
@@ -51,7 +51,7 @@ class RecitingGenerator:
 
     async def release(self, conversation_id: str) -> None: ...
 
-    async def load(self, version: PolicyVersion) -> None: ...
+    async def load(self, version: PolicyVersion) -> Served: ...
 
     def cpu_s(self) -> float:
         return 0.0

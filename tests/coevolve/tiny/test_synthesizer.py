@@ -6,8 +6,9 @@ from pathlib import Path
 import msgspec
 
 from coevolve.bfcl.session import Session
+from coevolve.delivery import ProvenEngine
 from coevolve.engine.generator import TransformersGenerator
-from coevolve.journal.codec import encode
+from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.tiny.grammar import exploration_start, paraphrases
@@ -16,10 +17,11 @@ from coevolve.tiny.simulated import InProcessSimulator
 from coevolve.tiny.skills import SKILLS
 from coevolve.tiny.synthesizer import PolicySynthesizer
 from coevolve.tiny.tokenizer import CHECKPOINT
+from protocols.config import RunConfig
 from protocols.evolution import ModelCall, OnPattern
-from protocols.interfaces import CallLog, Synthesizer
-from protocols.journal import Append, Receipt
-from protocols.learning import PolicyVersion
+from protocols.interfaces import CallLog, Generator, Synthesizer
+from protocols.journal import Append, Message, Receipt
+from protocols.learning import Delivered, PolicyVersion
 from protocols.simulation import Passed
 from protocols.synthesis import Anything, Brief, Synthesis
 from protocols.synthesizers import PolicyModel
@@ -62,15 +64,31 @@ def bigram(pattern: str) -> OnPattern:
     return OnPattern(kind="tool_bigram", pattern=pattern)
 
 
+def engine(generator: Generator, store: LocalStore) -> ProvenEngine:
+    async def append(messages: Sequence[Message]) -> None:
+        records = tuple(map(encode, messages))
+        await store.append(Append(records=records, receipt=Receipt(producer="engine", counter=1)))
+
+    return ProvenEngine(
+        "synthesizer",
+        generator,
+        reader=store,
+        append=append,
+        run_dir=CHECKPOINT,
+        config=RunConfig(name="test"),
+    )
+
+
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncGenerator[PolicySynthesizer]:
     generator = TransformersGenerator(CHECKPOINT, CHECKPOINT, max_concurrent=128, max_length=256)
+    store = LocalStore(Journal.open(folder))
     synthesizer = PolicySynthesizer(
         PolicyModel(),
-        generator=generator,
+        engine=engine(generator, store),
         simulator=InProcessSimulator(),
         renderer=TinyRenderer.load(CHECKPOINT),
-        reader=LocalStore(Journal.open(folder)),
+        reader=store,
     )
     try:
         yield synthesizer
@@ -136,12 +154,13 @@ def test_with_the_call_recorded_the_same_comes_out_and_no_model_is_asked(tmp_pat
     assert (call.ordinal, call.purpose, call.model) == (0, "abstract", "policy@0")
     assert call.cost_usd == 0
     assert call.answer_tokens > 0
+    store = LocalStore(Journal.open(tmp_path / "two"))
     silent = PolicySynthesizer(
         PolicyModel(),
-        generator=ScriptGenerator([]),
+        engine=engine(ScriptGenerator([]), store),
         simulator=InProcessSimulator(),
         renderer=TinyRenderer.load(CHECKPOINT),
-        reader=LocalStore(Journal.open(tmp_path / "two")),
+        reader=store,
     )
     assert asyncio.run(silent.synthesize(asked, log)) == first
 
@@ -153,7 +172,7 @@ def test_the_newest_weights_are_served_where_asked_for(tmp_path: Path) -> None:
     def synthesizer(model: PolicyModel) -> PolicySynthesizer:
         return PolicySynthesizer(
             model,
-            generator=generator,
+            engine=engine(generator, store),
             simulator=InProcessSimulator(),
             renderer=TinyRenderer.load(CHECKPOINT),
             reader=store,
@@ -174,5 +193,8 @@ def test_the_newest_weights_are_served_where_asked_for(tmp_path: Path) -> None:
         nothing = msgspec.structs.replace(brief(0, Anything()), starts=())
         assert not (await newest.synthesize(nothing, Log())).candidates
         assert (newest.name, generator.version) == ("policy@3", 3)
+        proven = await store.last("delivered")
+        assert proven is not None
+        assert decode_as(proven, Delivered).engine == "synthesizer"
 
     asyncio.run(follow())

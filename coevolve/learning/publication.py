@@ -1,0 +1,117 @@
+"""Waits, for whoever publishes policy versions, until every rollout engine has proven them.
+
+An engine that passes a version over has proven it with a newer one. What was proven before the run
+was opened does not count: those engines are gone.
+"""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from coevolve.delivery import Append, sentence
+from coevolve.journal.codec import decode_as, topic_of
+from protocols.control import RunResumed, RunStarted
+from protocols.errors import DeliveryError
+from protocols.interfaces import Reader
+from protocols.learning import Delivered, DeliveryAlarm, NothingDelivered
+
+
+class DeliveryWatch:
+    """What engines have said of the versions; it looks only when it is asked, into the map."""
+
+    def __init__(
+        self, engines: Sequence[str], timeout_s: float, *, reader: Reader, append: Append
+    ) -> None:
+        self._timeout_s = timeout_s
+        self._reader = reader
+        self._append = append
+        self._newest = dict.fromkeys(engines, -1)
+        """Engine -> newest version that it has proven since the run was opened."""
+
+        self._open: deque[_Published] = deque()
+        """Versions that some engine has yet to prove, oldest first."""
+
+        self._seen = 0
+        self._opened = 0
+        self._news: dict[str, float] = {}
+
+    def published(self, version: int) -> None:
+        """Expect proofs of ``version``, or of a newer one, from now on."""
+        if version > min(self._newest.values()):
+            self._open.append(_Published(version, time.time_ns(), time.monotonic()))
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the next proof is overdue; the whole time-out where none is awaited."""
+        if not self._open:
+            return self._timeout_s
+        return max(0.0, self._open[0].since_s + self._timeout_s - time.monotonic())
+
+    async def check(self) -> None:
+        """Take notice of what engines have said. Raises DeliveryError where there is an alarm."""
+        await self._find_opening()
+        alarm = await self._reader.last(topic_of(DeliveryAlarm))
+        if alarm is not None and alarm.sequence > self._opened:
+            raise DeliveryError(sentence(decode_as(alarm, DeliveryAlarm)))
+        while page := await self._reader.scan(topic_of(Delivered), after=self._seen):
+            for record in page:
+                self._fold(decode_as(record, Delivered))
+            self._seen = page[-1].sequence
+        if self._open and not self.left_s:
+            raise await self._alarmed(self._open[0])
+
+    def metrics(self) -> dict[str, float]:
+        """Return what became known of deliveries since the last call.
+
+        ``timing_s/param_sync`` is the time from a version's publication to the last engine's proof
+        of it or of a newer one, for the newest version that has all of them.
+        """
+        news, self._news = self._news, {}
+        return news
+
+    async def _find_opening(self) -> None:
+        """Pass over what belongs to the time before the run was opened: engines were others."""
+        if self._opened:
+            return
+        for topic in (topic_of(RunStarted), topic_of(RunResumed)):
+            opening = await self._reader.last(topic)
+            self._opened = max(self._opened, opening.sequence if opening else 0)
+        self._seen = max(self._seen, self._opened)
+
+    def _fold(self, proof: Delivered) -> None:
+        if proof.engine not in self._newest:
+            return
+        self._newest[proof.engine] = max(self._newest[proof.engine], proof.version)
+        self._keep_largest("delivery/max_abs_logprob_difference", proof.max_abs_difference)
+        self._keep_largest("timing_s/param_sync_pause", proof.pause_s)
+        while self._open and self._open[0].version <= min(self._newest.values()):
+            since_ns = self._open.popleft().time_ns
+            self._news["timing_s/param_sync"] = max(0, proof.proven_ns - since_ns) / 1e9
+
+    def _keep_largest(self, name: str, value: float) -> None:
+        self._news[name] = max(self._news.get(name, 0.0), value)
+
+    async def _alarmed(self, overdue: "_Published") -> DeliveryError:
+        """Record the alarm and return it as an error."""
+        late = next(e for e, newest in self._newest.items() if newest < overdue.version)
+        alarm = DeliveryAlarm(
+            engine=late,
+            version=overdue.version,
+            reason=NothingDelivered(
+                waited_s=time.monotonic() - overdue.since_s, newest=self._newest[late]
+            ),
+        )
+        await self._append([alarm])
+        return DeliveryError(sentence(alarm))
+
+
+class _Published(NamedTuple):
+    """A version whose proofs are awaited."""
+
+    version: int
+    time_ns: int
+    """Unix time."""
+
+    since_s: float
+    """The same moment on the monotonic clock."""
