@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coevolve.bfcl.catalogue import tool_documents
+from coevolve.bfcl.source import BfclSource, category_of
 from coevolve.bfcl.worker import BfclWorker
+from coevolve.chat.folder import has_chat_template
 from coevolve.curriculum import Curriculum
 from coevolve.delivery import Append, ProvenEngine
 from coevolve.evaluator import Evaluator
@@ -44,6 +46,7 @@ from protocols.interfaces import (
     TaskSource,
 )
 from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
+from protocols.tasks import Task
 
 if TYPE_CHECKING:
     from coevolve.learning.learner import Learner
@@ -86,10 +89,18 @@ def labels(config: RunConfig) -> dict[str, tuple[str, ...]]:
     return {
         task.task_id: (
             "one turn" if len(task.body.turns) == 1 else "several turns",
-            *(f"skill {group}" for group in [group_of(task)] if group != "multi"),
+            *_kinds(config, task),
         )
         for task in task_source(config).held_out()
     }
+
+
+def _kinds(config: RunConfig, task: Task) -> tuple[str, ...]:
+    """Return what a held-out task is called besides its length."""
+    if config.tasks.source == "bfcl":
+        return (category_of(task),)
+    group = group_of(task)
+    return () if group == "multi" else (f"skill {group}",)
 
 
 def reader(run_dir: Path) -> Reader:
@@ -98,18 +109,30 @@ def reader(run_dir: Path) -> Reader:
 
 
 def renderer(config: RunConfig) -> Renderer:
-    """Return what turns text into the policy's tokens."""
-    return TinyRenderer.load(model_folder(config.policy.model))
+    """Return what turns text into the policy's tokens.
+
+    Raises ConfigError where the model is neither the tiny policy nor one to chat with.
+    """
+    folder = model_folder(config.policy.model)
+    if not has_chat_template(folder):
+        return TinyRenderer.load(folder)
+    from coevolve.chat.renderer import ChatRenderer
+
+    return ChatRenderer.load(folder, config.policy.chat)
 
 
 def task_source(config: RunConfig) -> TaskSource:
     """Return where the tasks come from that the run does not make itself."""
+    if config.tasks.source == "bfcl":
+        return BfclSource(config)
     return UniformSource(config) if config.arm == "uniform" else StaticSource(config)
 
 
 def tools(config: RunConfig) -> tuple[str, ...]:
     """Return the names of the tools that the run's tasks offer."""
-    classes = task_source(config).start(0).classes
+    source = task_source(config)
+    bodies = (source.start(0), *(task.body for task in source.pool()))
+    classes = dict.fromkeys(name for body in bodies for name in body.classes)
     return tuple(document.name for name in classes for document in tool_documents(name))
 
 

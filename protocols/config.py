@@ -8,11 +8,27 @@ from protocols.evolution import PatternKind, SignalKind
 from protocols.journal import Durability
 from protocols.learning import WeightsFormat
 from protocols.synthesizers import PolicyModel, SynthesizerModel
+from protocols.tasks import BfclCategory
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 NonNegative = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0.0)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+
+
+class ChatConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a policy with a chat template is talked to; the tiny policy has a format of its own."""
+
+    tools: Literal["template", "prompt"] = "template"
+    """``template``: its chat template tells it the tools, and calls are written as there.
+    ``prompt``: for templates without tools; the system message tells them, and calls are lists of
+    Python calls."""
+
+    thinking: bool = False
+    """The template's ``enable_thinking``. What was thought stays in the context."""
+
+    system: str = ""
+    """System message; empty for the template's own, if it has one."""
 
 
 class PolicyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,16 +40,36 @@ class PolicyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     train: WeightsFormat = "full"
     lora_rank: Count = 16
     lora_alpha: Count = 32
+    lora_targets: tuple[str, ...] = ()
+    """Names of the modules that get an adapter, for example ``q_proj``; empty for every linear
+    layer but the output head."""
+
+    chat: ChatConfig = ChatConfig()
 
 
 class TasksConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where training tasks come from."""
 
+    source: Literal["grammar", "bfcl"] = "grammar"
+    """``grammar``: drawn afresh on BFCL's file system. ``bfcl``: the benchmark's own multi-turn
+    tasks, for policies with a chat template."""
+
     seeds: Count = 150
-    """Tasks that the run starts with; every arm but ``uniform`` trains on them."""
+    """Tasks that the run starts with, at most as many as there are; every arm but ``uniform``
+    trains on them. (CoEvolve's N = 100.)"""
 
     held_out: Count = 240
-    """Tasks of the held-out set, the same in every run."""
+    """Tasks of the held-out set, at most as many as there are, the same in every run."""
+
+    categories: Annotated[tuple[BfclCategory, ...], msgspec.Meta(min_length=1)] = ("base",)
+    """Which of the benchmark's categories, with ``source: bfcl``."""
+
+    split_seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    """Which of the benchmark's worlds are held out; runs that are compared need the same."""
+
+    held_out_share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.3
+    """Share of the benchmark's worlds that are held out: about so many of its tasks. 0.5 gives
+    about 100 of 200 on each side, as in AgentEvolver, on which CoEvolve builds."""
 
     in_flight_groups: NonNegative = 0
     """Groups requested and not yet consumed by the learner. 0 means as many as the staleness bound

@@ -7,6 +7,9 @@ import msgspec
 Split = Literal["train", "held_out"]
 """Held-out tasks are for the evaluator alone: never trained on, never in a synthesizer's prompt."""
 
+BfclCategory = Literal["base", "miss_func", "miss_param", "long_context"]
+"""BFCL's variants of the same 200 multi-turn conversations; see `coevolve.bfcl.catalogue`."""
+
 
 class ToolTurn(msgspec.Struct, frozen=True, kw_only=True):
     """One instruction of the user and the validated way to carry it out."""

@@ -4,11 +4,12 @@ All four categories of 200 items are here: ``base``, ``miss_func`` (tools are wi
 turn), ``miss_param`` (a parameter is missing until a later turn) and ``long_context`` (simulators
 with long filler). Item ``n`` of each category is a variant of the same conversation.
 
-The split is fixed. Items that share the initial scenario of any simulator class, in any of the four
-categories, form one cluster; a cluster is held out where the BLAKE2b digest of its smallest item
-number falls into the lowest 30 %. So the four variants of an item are always on the same side, and
-no scenario is on both. The one exception are scenarios that the benchmark leaves out: such a class
-starts in its own default state, wherever it occurs.
+The split depends on nothing but a seed and a share. Items that share the initial scenario of any
+simulator class, in any of the four categories, form one cluster; a cluster is held out where the
+BLAKE2b digest of its smallest item number, salted by the seed, falls into the lowest share (30 %).
+So the four variants of an item are always on the same side, and no scenario is on both. The one
+exception are scenarios that the benchmark leaves out: such a class starts in its own default state,
+wherever it occurs.
 
 Only data files are read: importing the package's own loader makes folders in ``site-packages``.
 """
@@ -16,20 +17,19 @@ Only data files are read: importing the package's own loader makes folders in ``
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
 from coevolve.bfcl.stock import DOCUMENTS, package_folder
-from protocols.tasks import Seeded, Split, Task, ToolTask, ToolTurn
+from protocols.tasks import BfclCategory, Seeded, Split, Task, ToolTask, ToolTurn
 
 T = TypeVar("T")
 
-Category = Literal["base", "miss_func", "miss_param", "long_context"]
-CATEGORIES: tuple[Category, ...] = get_args(Category)
+CATEGORIES: tuple[BfclCategory, ...] = get_args(BfclCategory)
 
 HELD_OUT_SHARE = 0.3
-"""Of clusters; with the benchmark as it is, 58 of the 200 items."""
+"""Of clusters; with seed 0 and the benchmark as it is, 58 of the 200 items."""
 
 
 class ToolDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,13 +66,21 @@ class _Answer(msgspec.Struct, frozen=True):
     ground_truth: tuple[tuple[str, ...], ...]
 
 
-def load_tasks(categories: Sequence[Category] = CATEGORIES) -> tuple[Task, ...]:
+def load_tasks(
+    categories: Sequence[BfclCategory] = CATEGORIES,
+    *,
+    split_seed: int = 0,
+    held_out_share: float = HELD_OUT_SHARE,
+) -> tuple[Task, ...]:
     """Return every task of ``categories``, in the benchmark's order.
 
     Raises:
         DependencyError: The package is not installed.
     """
-    splits = _splits()
+    splits: Mapping[int, Split] = {
+        number: _side(cluster, split_seed, held_out_share)
+        for number, cluster in _clusters().items()
+    }
     return tuple(
         _task(category, item, answer, splits[item.number])
         for category in categories
@@ -92,17 +100,17 @@ def _lines(name: str, kind: type[T]) -> list[T]:
 
 
 @cache
-def _items(category: Category) -> tuple[_Item, ...]:
+def _items(category: BfclCategory) -> tuple[_Item, ...]:
     return tuple(_lines(f"BFCL_v4_multi_turn_{category}.json", _Item))
 
 
-def _answers(category: Category) -> list[_Answer]:
+def _answers(category: BfclCategory) -> list[_Answer]:
     return _lines(f"possible_answer/BFCL_v4_multi_turn_{category}.json", _Answer)
 
 
 @cache
-def _splits() -> Mapping[int, Split]:
-    """Return the side of every item number."""
+def _clusters() -> Mapping[int, int]:
+    """Return the cluster of every item number, named by its smallest one."""
     cluster = {item.number: item.number for item in _items("base")}
     first_with: dict[bytes, int] = {}
     for item in (item for category in CATEGORIES for item in _items(category)):
@@ -110,7 +118,7 @@ def _splits() -> Mapping[int, Split]:
             one, other = cluster[first_with.setdefault(scenario, item.number)], cluster[item.number]
             low, high = min(one, other), max(one, other)
             cluster.update({number: low for number, of in cluster.items() if of == high})
-    return {number: _side(of) for number, of in cluster.items()}
+    return cluster
 
 
 def _scenarios(item: _Item) -> list[bytes]:
@@ -118,12 +126,13 @@ def _scenarios(item: _Item) -> list[bytes]:
     return [encode(pair) for pair in item.initial_config.items() if pair[1]]
 
 
-def _side(cluster: int) -> Split:
-    digest = hashlib.blake2b(f"bfcl:{cluster}".encode(), digest_size=8).digest()
-    return "held_out" if int.from_bytes(digest) < HELD_OUT_SHARE * 2**64 else "train"
+def _side(cluster: int, seed: int, share: float) -> Split:
+    salt = seed.to_bytes(hashlib.blake2b.SALT_SIZE)
+    digest = hashlib.blake2b(f"bfcl:{cluster}".encode(), digest_size=8, salt=salt).digest()
+    return "held_out" if int.from_bytes(digest) < share * 2**64 else "train"
 
 
-def _task(category: Category, item: _Item, answer: _Answer, split: Split) -> Task:
+def _task(category: BfclCategory, item: _Item, answer: _Answer, split: Split) -> Task:
     return Task(
         task_id=item.id,
         split=split,

@@ -19,15 +19,22 @@ from coevolve.tiny.tokenizer import (
     CALL,
     DONE,
     END,
+    FILE_NAME,
     OBSERVATION,
     SPECIAL,
     USER,
     VOCABULARY,
     load_tokenizer,
 )
+from protocols.errors import ConfigError
 from protocols.tasks import Task, TaskBody
 
 OBSERVATION_TOKENS = 16
+
+_NEEDS = (
+    "give a folder with a chat template, or a tiny policy (coevolve/tiny/build.py); only the "
+    "latter can synthesize, so for others synthesizer.model needs the kind endpoint"
+)
 
 
 class TinyRenderer:
@@ -40,8 +47,20 @@ class TinyRenderer:
 
     @classmethod
     def load(cls, folder: Path) -> "TinyRenderer":
-        """Return the renderer for the tokenizer of a model folder."""
-        return cls(load_tokenizer(folder))
+        """Return the renderer for a model folder.
+
+        Raises ConfigError where its tokenizer is not one of the tiny policy's format.
+        """
+        if not (folder / FILE_NAME).is_file():
+            raise ConfigError(f"policy.model: {folder} holds no {FILE_NAME}; {_NEEDS}")
+        tokenizer = load_tokenizer(folder)
+        found = tuple(map(tokenizer.id_to_token, range(len(SPECIAL))))
+        if found != SPECIAL:
+            raise ConfigError(
+                f"policy.model: the tokenizer of {folder} begins by {found}, where the tiny "
+                f"policy's begins by {SPECIAL}; {_NEEDS}"
+            )
+        return cls(tokenizer)
 
     @property
     def stop_ids(self) -> tuple[int, ...]:

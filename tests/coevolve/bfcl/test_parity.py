@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve.bfcl.catalogue import CATEGORIES, Category, load_tasks, tool_documents
+from coevolve.bfcl.catalogue import CATEGORIES, load_tasks, tool_documents
 from coevolve.bfcl.worker import BfclWorker
 from protocols.simulation import Act, Failed, Grade, Observed, Passed, Release, Reset
-from protocols.tasks import Task
+from protocols.tasks import BfclCategory, Task
 
 Turns = list[list[str]]
 
@@ -64,7 +64,7 @@ def calls(turns: Turns) -> list[str]:
 
 @pytest.mark.parametrize("category", CATEGORIES)
 async def test_every_ground_truth_passes_with_the_answers_of_the_package(
-    category: Category, worker: BfclWorker, stock: Any
+    category: BfclCategory, worker: BfclWorker, stock: Any
 ) -> None:
     tasks = load_tasks([category])
     assert len(tasks) == 200
@@ -78,7 +78,7 @@ async def test_every_ground_truth_passes_with_the_answers_of_the_package(
 
 @pytest.mark.parametrize("category", CATEGORIES)
 async def test_mutated_ground_truths_get_the_verdicts_of_the_package(
-    category: Category, worker: BfclWorker, stock: Any
+    category: BfclCategory, worker: BfclWorker, stock: Any
 ) -> None:
     compared: Counter[str] = Counter()
     failed: Counter[str] = Counter()
@@ -117,7 +117,7 @@ async def test_withheld_tools_are_judged_like_tools_that_do_not_exist(
 
 @pytest.mark.parametrize("category", ["base", "long_context"])
 async def test_random_calls_get_the_answers_of_the_package(
-    category: Category, worker: BfclWorker, stock: Any
+    category: BfclCategory, worker: BfclWorker, stock: Any
 ) -> None:
     for task in load_tasks([category]):
         chance = random.Random(task.task_id)

@@ -20,43 +20,12 @@ from coevolve.tiny.tokenizer import (
 )
 from protocols import columns
 from protocols.config import RolloutConfig
-from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Renderer
-from protocols.learning import PolicyVersion, Served
 from protocols.tasks import Task
+from tests.reciting import RecitingGenerator
 
 RENDERER = TinyRenderer.load(CHECKPOINT)
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
-
-
-class RecitingGenerator:
-    """Continues a prompt as a demonstration does."""
-
-    def __init__(self, token_ids: tuple[int, ...], mask: tuple[int, ...]) -> None:
-        self._token_ids = token_ids
-        self._mask = mask
-
-    async def generate(self, request: GenerationRequest) -> Generation:
-        begin = len(request.prompt_ids)
-        assert request.prompt_ids == self._token_ids[:begin]
-        end = begin
-        while end < len(self._mask) and self._mask[end]:
-            end += 1
-            if self._token_ids[end - 1] in request.stop_ids:
-                break
-        said = self._token_ids[begin:end]
-        return Generation(
-            token_ids=said, logprobs=(0.0,) * len(said), versions=(0,) * len(said), stopped=True
-        )
-
-    async def release(self, conversation_id: str) -> None: ...
-
-    async def load(self, version: PolicyVersion) -> Served: ...
-
-    def cpu_s(self) -> float:
-        return 0.0
-
-    async def close(self) -> None: ...
 
 
 async def recite(task: Task) -> None:
