@@ -11,6 +11,7 @@ from coevolve import assembly
 from coevolve.attach.output import console, print_json, share, table
 from coevolve.attach.subject import Subject
 from coevolve.config import synthesizes
+from coevolve.delivery import sentence
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
 from coevolve.run.display import success_table
@@ -42,6 +43,7 @@ async def status(subject: Subject, *, as_json: bool) -> None:
         out.print(line)
     for part in (
         *_parts(statuses, progress),
+        *([_engines_table(progress)] if progress.deliveries.newest else ()),
         *([_journal_table(statistics)] if statistics else ()),
         *_evolution_tables(evolution),
         *([success_table(progress)] if progress.evaluations else ()),
@@ -70,6 +72,8 @@ def _tree(
         "step": progress.step,
         "success": progress.evaluations,
         "discarded": progress.discarded,
+        "deliveries": progress.deliveries.newest,
+        "delivery_alarm": progress.deliveries.alarm,
         "failures": progress.failures,
         "stalls": progress.stalls,
         "parts": statuses,
@@ -136,6 +140,7 @@ def _tally_tree(tally: Tally) -> Mapping[str, Any]:
 def _head(subject: Subject, progress: Progress, evolution: Evolution) -> list[str]:
     return [
         f"{subject.standing}; step {progress.step}",
+        *([f"ALARM: {sentence(progress.deliveries.alarm)}"] if progress.deliveries.alarm else ()),
         *(["paused; `resume` lets it go on"] if evolution.paused else ()),
         _synthesizer_line(subject, evolution),
     ]
@@ -169,6 +174,22 @@ def _parts_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
             f"{entry.since_s:.0f} s",
         )
     return parts
+
+
+def _engines_table(progress: Progress) -> Table:
+    """Return what each engine has proven last: of its process now, or of one before."""
+    columns = ("engine", "proven version", "digest", "off by, nats", "taken over in", "pause")
+    engines = table("engines", columns)
+    for engine, proof in sorted(progress.deliveries.newest.items()):
+        engines.add_row(
+            engine,
+            str(proof.version),
+            proof.digest[:12],
+            f"{proof.max_abs_difference:.1e}",
+            f"{1e3 * proof.wall_s:.0f} ms",
+            f"{1e3 * proof.pause_s:.0f} ms",
+        )
+    return engines
 
 
 def _journal_table(statistics: JournalStatistics) -> Table:

@@ -119,7 +119,7 @@ class TransformersGenerator:
                 digest=version.digest,  # `read_weights` refuses a file with another one
                 logprobs=columns.float32(logprobs),
                 wall_s=ended_s - ordered_s,
-                pause_s=ended_s - began_s,
+                pause_s=ended_s - began_s if self._engine.busy else 0.0,
             )
             self._settle([(waiter, served)])
 

@@ -13,6 +13,7 @@ from coevolve.report.material import Material
 from coevolve.report.sections.head import costs_section, head, run_section
 from coevolve.report.sections.lineage import lineage_section
 from coevolve.report.sections.machine import (
+    delivery_section,
     events_section,
     processors_section,
     staleness_section,
@@ -32,6 +33,7 @@ SECTIONS = {
     "pool": pool_section,
     "lineage": lineage_section,
     "staleness": staleness_section,
+    "delivery": delivery_section,
     "throughput": throughput_section,
     "cpu": processors_section,
     "costs": costs_section,

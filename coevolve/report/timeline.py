@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from coevolve.delivery import sentence
 from protocols.control import (
     PartFailed,
     RunContinued,
@@ -15,7 +16,7 @@ from protocols.control import (
 )
 from protocols.evolution import SwapRefused, SynthesizerSwapped
 from protocols.journal import Message
-from protocols.learning import Evaluation, GroupDiscarded, StepReport
+from protocols.learning import DeliveryAlarm, Evaluation, GroupDiscarded, StepReport
 
 TOPICS = (
     "run_started",
@@ -31,6 +32,7 @@ TOPICS = (
     "evaluation",
     "synthesizer_swapped",
     "swap_refused",
+    "delivery_alarm",
 )
 
 
@@ -111,6 +113,8 @@ def _told(message: Message) -> tuple[str, str] | None:
             return f"nothing moved for {message.quiet_s:.0f} s", "; ".join(message.waiting)
         case PartFailed():
             return f"{message.part} was started again", message.reason
+        case DeliveryAlarm(engine=engine):
+            return f"{engine} does not serve what was published", sentence(message)
         case SynthesizerSwapped():
             return f"{message.synthesizer} synthesizes from here", ""
         case SwapRefused():

@@ -9,13 +9,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from coevolve.delivery import sentence
 from coevolve.run.accounting import CpuShares
 from coevolve.run.costs import Costs
 from coevolve.run.progress import Progress
 from protocols.config import RunConfig
 from protocols.control import PartFailed, Stalled
 from protocols.journal import Message
-from protocols.learning import Evaluation, StepReport
+from protocols.learning import DeliveryAlarm, Evaluation, StepReport
 
 log = structlog.get_logger()
 
@@ -49,6 +50,8 @@ class LineDisplay:
                 log.info("evaluation", version=message.version, void=message.void, success=success)
             case PartFailed():
                 log.warning("part_restarted", part=message.part, reason=message.reason)
+            case DeliveryAlarm():
+                log.error("delivery_alarm", engine=message.engine, reason=sentence(message))
             case Stalled():
                 log.warning("stalled", quiet_s=message.quiet_s, waiting=message.waiting)
             case _:
@@ -79,6 +82,8 @@ class LiveDisplay:
         match message:
             case PartFailed():
                 self._said.append(f"{message.part} was started again: {message.reason}")
+            case DeliveryAlarm():
+                self._said.append(sentence(message))
             case Stalled():
                 self._said.append(f"nothing moved for {message.quiet_s:.0f} s:")
                 self._said.extend(f"  {line}" for line in message.waiting)
@@ -181,6 +186,8 @@ def print_summary(
         table.add_row("  share of all CPU", f"{100 * shares.rest_share:.1f} %")
         for name, used_s in sorted(shares.rest_s.items(), key=lambda each: -each[1]):
             table.add_row(f"  {name}", f"{used_s:.1f} s")
+    for what, value in progress.deliveries.lines():
+        table.add_row(what, value)
     for reason, count in sorted(progress.discarded.items()):
         table.add_row(f"groups discarded: {reason}", str(count))
     for name, count in sorted(progress.evolution.items()):

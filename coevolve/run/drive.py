@@ -42,7 +42,7 @@ ASKED = ("stop_requested", "run_paused", "run_continued")
 """What is asked of a run that goes on: nothing to one that was started again since."""
 
 FOLLOWED = (*TOPICS, *ASKED)
-WAKING = ("step_report", "evaluation", "part_failed", "stalled", *ASKED)
+WAKING = ("step_report", "evaluation", "part_failed", "stalled", "delivery_alarm", *ASKED)
 """What the run is told of at once; the rest is looked up then."""
 
 WAIT_S = 30.0

@@ -7,6 +7,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coevolve.run.deliveries import TOPICS as DELIVERY_TOPICS
+from coevolve.run.deliveries import Deliveries
 from protocols.control import PartFailed, Stalled
 from protocols.errors import RunError
 from protocols.evolution import Admitted, CandidateVerdict, Parked, Refused, Signal, SignalSettled
@@ -14,7 +16,7 @@ from protocols.journal import Message
 from protocols.learning import Evaluation, GroupDiscarded, StepReport
 
 TOPICS = (
-    "step_report",
+    *DELIVERY_TOPICS,
     "evaluation",
     "group_discarded",
     "signal",
@@ -44,11 +46,13 @@ class Progress:
     """Counts by metric name: ``signal/<kind>``, ``synth/<outcome of a signal>``,
     ``validator/admit/<label>``, ``validator/parked``, ``validator/reject/<gate>``."""
 
+    deliveries: Deliveries = field(default_factory=Deliveries)
     failures: list[PartFailed] = field(default_factory=list[PartFailed])
     stalls: list[Stalled] = field(default_factory=list[Stalled])
 
     def fold(self, message: Message) -> None:
         """Take in one record; kinds that say nothing about progress are passed over."""
+        self.deliveries.fold(message)
         match message:
             case StepReport():
                 self.step = message.step

@@ -22,6 +22,10 @@ STALENESS = {
     "training/off_policy/version_lag_mean": "mean",
     "training/off_policy/version_lag_max": "largest",
 }
+DELIVERY = {
+    "timing_s/param_sync": "publication to last proof",
+    "timing_s/param_sync_pause": "longest pause of sampling",
+}
 SPEED = {"perf/throughput": "tokens"}
 STEP_TIMES = {
     "timing_s/wait": "waiting for groups",
@@ -44,6 +48,24 @@ def staleness_section(material: Material) -> Markup:
         "versions behind",
     )
     return section("staleness", title, chart)
+
+
+def delivery_section(material: Material) -> Markup:
+    """Return how long versions took to be served by every rollout engine, and proven there."""
+    title = "Delivery of policy versions"
+    lines = material.progress.deliveries.lines()
+    if not lines:
+        return section("delivery", title, missing("No engine has proven a version yet."))
+    account = Table("Proofs", ["what", "value"], [[what.strip(), value] for what, value in lines])
+    note = "An engine proves a version by the digest of its file and by logprobs of fixed tokens."
+    chart = _metrics(
+        material,
+        DELIVERY,
+        "Seconds until every rollout engine has proven a version",
+        "Recorded by the step that heard of the proofs. The pause is part of it.",
+        "s",
+    )
+    return section("delivery", title, chart, listed("Proofs", note, account))
 
 
 def throughput_section(material: Material) -> Markup:

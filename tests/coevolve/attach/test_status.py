@@ -5,6 +5,7 @@ import pytest
 
 from coevolve.attach.status import status
 from protocols.control import PartFailed, RunPaused
+from protocols.learning import Delivered, DeliveryAlarm, NothingDelivered
 from protocols.synthesizers import PolicyModel
 from tests.coevolve.attach.conftest import Stage
 from tests.evolving import story, swapped
@@ -81,3 +82,30 @@ async def test_status_for_programs(stage: Stage, capsys: pytest.CaptureFixture[s
     )
     assert answer["signals"] == {"forgetting": {"synthesized": 1}, "rare": {"waiting": 1}}
     assert answer["refusals"] == {"duplicate": 1}
+
+
+async def test_status_shows_what_engines_have_proven_and_what_stopped_the_run(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    proof = Delivered(
+        engine="rollout-0",
+        version=7,
+        digest="0123456789abcdef",
+        max_abs_difference=1.5e-6,
+        wall_s=0.031,
+        pause_s=0.004,
+        proven_ns=1,
+    )
+    reason = NothingDelivered(waited_s=300.0, newest=7)
+    stage.write([*story(), proof, DeliveryAlarm(engine="rollout-0", version=8, reason=reason)])
+    await status(stage.subject(), as_json=False)
+    said = capsys.readouterr().out
+    words = " ".join(said.split())
+    assert "ALARM: version 8 has to be served by rollout-0, and no proof came within 300" in words
+    (line,) = (line for line in said.splitlines() if line.startswith("│ rollout-0"))
+    cells = [cell.strip() for cell in line.strip("│").split("│")]
+    assert cells == ["rollout-0", "7", "0123456789ab", "1.5e-06", "31 ms", "4 ms"]
+    await status(stage.subject(), as_json=True)
+    tree = json.loads(capsys.readouterr().out)
+    assert tree["deliveries"]["rollout-0"]["version"] == 7
+    assert tree["delivery_alarm"]["reason"]["type"] == "nothing_delivered"

@@ -2,7 +2,7 @@ import pytest
 
 from coevolve.run.supervisor import FAILURES, Supervisor
 from protocols.control import PartFailed
-from protocols.errors import LearnerError, PartDiedError, RunError
+from protocols.errors import CoevolveError, DeliveryError, LearnerError, PartDiedError, RunError
 from tests.fakes import ScriptPart
 
 
@@ -38,8 +38,9 @@ async def test_a_part_that_fails_over_and_over_ends_the_run_with_its_own_words()
         await supervised(part)
 
 
-async def test_what_a_restart_cannot_mend_ends_the_run_at_once():
-    part = ScriptPart("learner", [LearnerError("the loss of step 7 is not finite")])
+@pytest.mark.parametrize("kind", [LearnerError, DeliveryError])
+async def test_what_a_restart_cannot_mend_ends_the_run_at_once(kind: type[CoevolveError]):
+    part = ScriptPart("learner", [kind("the loss of step 7 is not finite")])
     with pytest.raises(RunError, match="learner: the loss of step 7 is not finite"):
         await supervised(part)
     assert part.runs == 1

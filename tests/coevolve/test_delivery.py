@@ -1,0 +1,242 @@
+import asyncio
+import hashlib
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from coevolve.delivery import PROBE_TOKENS, ProvenEngine, probe_tokens, sentence, tolerance_of
+from coevolve.engine.generator import TransformersGenerator
+from coevolve.learning.policy import Policy
+from protocols import columns
+from protocols.config import DeliveryConfig, RunConfig
+from protocols.errors import DeliveryError, GeneratorError
+from protocols.generation import GenerationRequest
+from protocols.learning import (
+    DeliveryAlarm,
+    NothingDelivered,
+    OldVersionServed,
+    PolicyVersion,
+    Probe,
+    Served,
+    WeightsDiffer,
+)
+from tests.delivering import DeafGenerator, Published
+from tests.fakes import ScriptGenerator
+
+
+@pytest.fixture(scope="module", params=["lora", "full"])
+def either(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Published:
+    return Published.by_a_learner(tmp_path_factory.mktemp("run"), request.param)
+
+
+@pytest.fixture(scope="module")
+def lora(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    return Published.by_a_learner(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture
+async def generator(lora: Published, run: Published) -> AsyncIterator[TransformersGenerator]:
+    generator = run.generator()
+    yield generator
+    await generator.close()
+
+
+@pytest.fixture
+def run(lora: Published, tmp_path: Path) -> Published:
+    return lora.copy(tmp_path)
+
+
+@pytest.fixture
+def engine(run: Published, generator: TransformersGenerator) -> ProvenEngine:
+    return run.engine(generator)
+
+
+async def refused(engine: ProvenEngine, version: PolicyVersion) -> str:
+    with pytest.raises(DeliveryError) as refusal:
+        await engine.serve(version)
+    return str(refusal.value)
+
+
+def test_a_probe_is_the_same_all_run_and_within_the_vocabulary() -> None:
+    assert probe_tokens(3, 64) == probe_tokens(3, 64) != probe_tokens(4, 64)
+    assert len(probe_tokens(3, 64)) == PROBE_TOKENS
+    assert set(probe_tokens(0, 2)) == {0, 1}
+
+
+def test_every_version_carries_the_logprobs_of_its_own_weights(either: Published) -> None:
+    versions = either.versions()
+    assert len({version.probe.token_ids for version in versions}) == 1
+    assert len({version.probe.logprobs for version in versions}) == len(versions) == 4
+    for version in versions:
+        policy = Policy(
+            either.config.policy,
+            Path(either.config.policy.model),
+            weights=either.run_dir / version.path,
+        )
+        ids_1_T = torch.tensor([columns.from_int32(version.probe.token_ids)])
+        mask_1_T = torch.ones_like(ids_1_T, dtype=torch.bool)
+        mask_1_T[:, 0] = False
+        expected, _ = policy.logprobs(ids_1_T, mask_1_T, temperature=1.0)
+        assert columns.from_float32(version.probe.logprobs) == expected.tolist()
+
+
+async def test_an_engine_proves_each_version_that_it_takes_over(either: Published) -> None:
+    generator = either.generator()
+    engine = either.engine(generator)
+    for version in either.versions():
+        proof = await engine.serve(version)
+        assert (proof.engine, proof.version) == ("rollout-0", version.version)
+        assert proof.digest == version.digest
+        assert proof.max_abs_difference < 1e-5
+        assert 0 <= proof.pause_s <= proof.wall_s < 30
+    await generator.close()
+    assert not either.alarms()
+
+
+async def test_the_pause_is_that_of_requests_in_flight(
+    run: Published, generator: TransformersGenerator, engine: ProvenEngine
+) -> None:
+    request = GenerationRequest(
+        conversation_id="talk",
+        prompt_ids=(1, 2, 3),
+        max_tokens=60,
+        stop_ids=(),
+        temperature=1.0,
+        seed=0,
+    )
+    flight = asyncio.create_task(generator.generate(request))
+    await asyncio.sleep(0)
+    proof = await engine.serve(run.versions()[1])
+    said = await flight
+    assert set(said.versions) == {0, 1}
+    assert 0 < proof.pause_s < proof.wall_s
+    assert (await engine.serve(run.versions()[2])).pause_s == 0
+
+
+async def test_a_file_that_changed_after_it_was_published_raises_an_alarm(
+    run: Published, engine: ProvenEngine
+) -> None:
+    content = bytearray(run.weights(2).read_bytes())
+    content[-1] ^= 0xFF
+    run.weights(2).write_bytes(content)
+    said = await refused(engine, run.versions()[2])
+    (alarm,) = run.alarms()
+    assert (alarm.engine, alarm.version) == ("rollout-0", 2)
+    assert isinstance(alarm.reason, WeightsDiffer)
+    assert alarm.reason.found_digest == hashlib.sha256(content).hexdigest()
+    assert alarm.reason.expected_digest == run.versions()[2].digest
+    assert said == sentence(alarm)
+    assert alarm.reason.found_digest[:12] in said
+    assert "version 2 has to be served by rollout-0" in said
+    assert "the learner writes the newest version again when the run is resumed" in said
+
+
+async def test_weights_that_were_wrong_when_they_were_published_raise_an_alarm(
+    run: Published, engine: ProvenEngine
+) -> None:
+    weights = load_file(run.weights(2))
+    weights = {name: tensor * 1.5 for name, tensor in weights.items()}
+    save_file(weights, run.weights(2), metadata={"format": "pt"})
+    digest = hashlib.sha256(run.weights(2).read_bytes()).hexdigest()
+    version = msgspec.structs.replace(run.versions()[2], digest=digest)
+    said = await refused(engine, version)
+    (alarm,) = run.alarms()
+    assert isinstance(alarm.reason, WeightsDiffer)
+    assert alarm.reason.found_digest == alarm.reason.expected_digest == digest
+    served = await engine.generator.load(version)
+    off = np.abs(
+        np.subtract(
+            columns.from_float32(served.logprobs), columns.from_float32(version.probe.logprobs)
+        )
+    )
+    assert alarm.reason.max_abs_difference == pytest.approx(off.max())
+    assert alarm.reason.position == off.argmax() + 1
+    assert f"token {alarm.reason.position} of the probe" in said
+    assert "allowed: 0.001" in said
+
+
+async def test_an_old_file_in_a_new_place_is_called_by_its_version(
+    run: Published, engine: ProvenEngine
+) -> None:
+    shutil.copy(run.weights(1), run.weights(3))
+    said = await refused(engine, run.versions()[3])
+    (alarm,) = run.alarms()
+    assert alarm.reason == OldVersionServed(served=1, evidence="digest")
+    assert "by the digest it serves version 1 instead" in said
+
+
+async def test_an_engine_that_only_says_it_took_a_version_over_is_found_out(
+    run: Published, generator: TransformersGenerator
+) -> None:
+    engine = run.engine(DeafGenerator(generator))
+    await engine.serve(run.versions()[1])
+    await refused(engine, run.versions()[2])
+    (alarm,) = run.alarms()
+    assert (alarm.version, alarm.reason) == (2, OldVersionServed(served=1, evidence="logprobs"))
+
+
+async def test_an_engine_that_says_itself_that_it_serves_an_old_version_is_believed(
+    run: Published,
+) -> None:
+    class Honest(ScriptGenerator):
+        async def load(self, version: PolicyVersion) -> Served:
+            return msgspec.structs.replace(await super().load(version), version=0)
+
+    await refused(run.engine(Honest([])), run.versions()[2])
+    (alarm,) = run.alarms()
+    assert alarm.reason == OldVersionServed(served=0, evidence="statement")
+
+
+async def test_logprobs_that_are_no_numbers_raise_an_alarm(run: Published) -> None:
+    class Broken(ScriptGenerator):
+        async def load(self, version: PolicyVersion) -> Served:
+            nothing = columns.float32([float("nan")] * (PROBE_TOKENS - 1))
+            return msgspec.structs.replace(await super().load(version), logprobs=nothing)
+
+    await refused(run.engine(Broken([])), run.versions()[2])
+    assert [type(alarm.reason) for alarm in run.alarms()] == [WeightsDiffer]
+
+
+async def test_a_version_that_is_gone_is_an_error_of_the_machine_and_no_alarm(
+    run: Published, engine: ProvenEngine
+) -> None:
+    shutil.rmtree(run.weights(2).parent)
+    with pytest.raises(GeneratorError, match="cannot read the weights of version 2"):
+        await engine.serve(run.versions()[2])
+    assert not run.alarms()
+
+
+async def test_a_version_without_a_probe_is_proven_by_its_digest(
+    run: Published, engine: ProvenEngine
+) -> None:
+    version = msgspec.structs.replace(run.versions()[2], probe=Probe())
+    proof = await engine.serve(version)
+    assert (proof.digest, proof.max_abs_difference) == (version.digest, 0.0)
+
+
+async def test_a_step_that_changed_nothing_makes_no_alarm(
+    run: Published, engine: ProvenEngine
+) -> None:
+    again = msgspec.structs.replace(run.versions()[3], version=4)
+    run.journal.add(again)
+    await engine.serve(run.versions()[3])
+    assert (await engine.serve(again)).version == 4
+
+
+def test_the_tolerance_is_the_configured_one_or_that_of_the_precision() -> None:
+    assert tolerance_of(RunConfig(name="test")) == 1e-3
+    assert tolerance_of(RunConfig(name="test", delivery=DeliveryConfig(tolerance=0.2))) == 0.2
+
+
+def test_what_is_not_delivered_names_the_log_and_the_setting() -> None:
+    reason = NothingDelivered(waited_s=300.2, newest=-1)
+    said = sentence(DeliveryAlarm(engine="rollout-1", version=7, reason=reason))
+    assert "version 7 has to be served by rollout-1, and no proof came within 300 s" in said
+    assert "logs/rollout-1.jsonl; raise delivery.timeout_s" in said
+    assert "go on with --resume" in said

@@ -1,0 +1,126 @@
+"""A short run with real weights on disk, and engines that serve them, for tests of the delivery."""
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from coevolve.delivery import ProvenEngine
+from coevolve.engine.generator import TransformersGenerator
+from coevolve.learning.learner import Learner
+from protocols.config import DeliveryConfig, LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
+from protocols.generation import Generation, GenerationRequest
+from protocols.interfaces import Generator
+from protocols.journal import Message
+from protocols.learning import DeliveryAlarm, PolicyVersion, Served, WeightsFormat
+from tests.learning import MemoryJournal, ReferenceRenderer, add_groups, small_model
+
+STEPS = 3
+MAX_LENGTH = 64
+
+
+def settings(model: Path, train: WeightsFormat = "lora", **delivery: float) -> RunConfig:
+    """Steps so large that no two versions are alike."""
+    return RunConfig(
+        name="test",
+        policy=PolicyConfig(model=str(model), train=train, lora_rank=2, lora_alpha=4),
+        rollout=RolloutConfig(group_size=4, max_tokens=MAX_LENGTH),
+        learner=LearnerConfig(
+            steps=STEPS, groups_per_step=2, max_staleness=10, learning_rate=0.05, replay_size=24
+        ),
+        delivery=msgspec.convert(delivery, DeliveryConfig),
+    )
+
+
+def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal) -> Learner:
+    """The learner of a run on ``journal``."""
+    return Learner(config, run_dir, store=journal, reader=journal, renderer=ReferenceRenderer())
+
+
+@dataclass
+class Published:
+    """A run that has published versions 0 to `STEPS`."""
+
+    config: RunConfig
+    run_dir: Path
+    journal: MemoryJournal
+
+    @classmethod
+    def by_a_learner(cls, folder: Path, train: WeightsFormat = "lora") -> "Published":
+        """Train a small model for some steps."""
+        config = settings(small_model(folder / "model"), train)
+        journal = MemoryJournal()
+        add_groups(journal, range(2 * STEPS))
+        asyncio.run(learner(config, folder, journal).run())
+        return cls(config, folder, journal)
+
+    def copy(self, folder: Path) -> "Published":
+        """The same run in another folder, to be tampered with."""
+        shutil.copytree(self.run_dir, folder, dirs_exist_ok=True)
+        journal = MemoryJournal()
+        journal.add(*self.versions())
+        return Published(self.config, folder, journal)
+
+    def versions(self) -> list[PolicyVersion]:
+        """Every version, by number."""
+        found = [v for v in self.journal.all(PolicyVersion) if isinstance(v, PolicyVersion)]
+        return sorted(found, key=lambda version: version.version)
+
+    def weights(self, version: int) -> Path:
+        """The file with a version's weights."""
+        (file,) = (self.run_dir / self.versions()[version].path).glob("*.safetensors")
+        return file
+
+    def alarms(self) -> list[DeliveryAlarm]:
+        """Every alarm that was recorded."""
+        found = self.journal.all(DeliveryAlarm)
+        return [alarm for alarm in found if isinstance(alarm, DeliveryAlarm)]
+
+    def generator(self) -> TransformersGenerator:
+        """A fresh engine that serves version 0."""
+        return TransformersGenerator(
+            Path(self.config.policy.model), self.run_dir, max_concurrent=8, max_length=MAX_LENGTH
+        )
+
+    def engine(self, generator: Generator) -> ProvenEngine:
+        """``generator`` as the engine of rollout-0."""
+
+        async def append(messages: Sequence[Message]) -> None:
+            self.journal.add(*messages)
+
+        return ProvenEngine(
+            "rollout-0",
+            generator,
+            reader=self.journal,
+            append=append,
+            run_dir=self.run_dir,
+            config=self.config,
+        )
+
+
+class DeafGenerator:
+    """Says that it serves what it was given, and goes on with what it had."""
+
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
+        self._served: PolicyVersion | None = None
+
+    async def load(self, version: PolicyVersion) -> Served:
+        self._served = self._served or version
+        served = await self._generator.load(self._served)
+        return msgspec.structs.replace(served, version=version.version, digest=version.digest)
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        return await self._generator.generate(request)
+
+    async def release(self, conversation_id: str) -> None:
+        await self._generator.release(conversation_id)
+
+    def cpu_s(self) -> float:
+        return self._generator.cpu_s()
+
+    async def close(self) -> None:
+        await self._generator.close()
