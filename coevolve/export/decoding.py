@@ -11,10 +11,7 @@ from protocols import columns
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.interfaces import Renderer
-from protocols.rollouts import Rollout, Tokens
-
-CUT_SHORT = ("malformed", "too_long")
-"""Endings whose last message of the policy is neither a call nor the end of a turn."""
+from protocols.rollouts import Ending, Rollout, Tokens
 
 
 class Transcriber:
@@ -30,6 +27,7 @@ class Transcriber:
             )
         self._tokenizer = Tokenizer.from_file(str(path))
         self._renderer = renderer
+        self._stop_ids = frozenset(renderer.stop_ids)
 
     def written(self, rollout: Rollout) -> list[str]:
         """Return each message of the policy, special tokens included."""
@@ -41,8 +39,7 @@ class Transcriber:
         actions = list(rollout.actions)
         turn = 0
         for place, ids in enumerate(messages):
-            is_last = place == len(messages) - 1
-            if is_last and rollout.ended in CUT_SHORT:
+            if place == len(messages) - 1 and self._says_nothing(ids, rollout.ended):
                 yield Said(turn=turn, text=self._text(ids, skip_special=False))
                 return
             calls = self._renderer.parse(ids)
@@ -54,6 +51,13 @@ class Transcriber:
                 answers=tuple(action.result for action in answered),
             )
             turn += not calls
+
+    def _says_nothing(self, ids: Sequence[int], ended: Ending) -> bool:
+        """Return whether the last message is neither a call nor the end of a turn.
+
+        A conversation may also be too long behind a message that is whole.
+        """
+        return ended == "malformed" or (ended == "too_long" and ids[-1] not in self._stop_ids)
 
     def _text(self, ids: Sequence[int], *, skip_special: bool) -> str:
         return self._tokenizer.decode(list(ids), skip_special_tokens=skip_special)

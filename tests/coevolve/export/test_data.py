@@ -44,6 +44,7 @@ def story(config: RunConfig) -> list[Message]:
         tiny_rollout(SHORT, 0),
         tiny_rollout(SHORT, 1),
         tiny_rollout(SHORT, 2, ended="wrong", passed=0),
+        tiny_rollout(SHORT, 3, ended="too_long", passed=0, cut=1),
         *evolving.story(),
     ]
 
@@ -81,10 +82,10 @@ def test_rollouts_are_exported_token_by_token_with_their_chats(
     run: RunDirectory, export: Export, tmp_path: Path
 ):
     out = tmp_path / "rollouts"
-    assert export(run.path, "rollouts", "--to", out) == f"{out}: 7 rollouts\n"
+    assert export(run.path, "rollouts", "--to", out) == f"{out}: 8 rollouts\n"
     rows = loaded(out, tmp_path / "cache")
     made = [each for each in story(run.config()) if isinstance(each, Rollout)]
-    assert len(rows) == len(made) == 7
+    assert len(rows) == len(made) == 8
     for row, rollout in zip(rows, made, strict=True):
         assert columns.int32(row["token_ids"]) == rollout.tokens.token_ids
         assert bytes(row["mask"]) == rollout.tokens.mask
@@ -94,7 +95,8 @@ def test_rollouts_are_exported_token_by_token_with_their_chats(
             assert row[name] == getattr(rollout, name)
         names = {tool["function"]["name"] for tool in json.loads(row["tools"])}
         assert {"ls", "cd", "cat"} <= names
-    whole, malformed, too_long, many, *_ = rows
+    whole, malformed, too_long, many, *_, full = rows
+    assert compact(full["messages"]) == as_json(SHORT)[:-1]
     assert compact(whole["messages"]) == as_json(TASK)
     assert whole["written"][-1] == "<d>"
     assert [text.removesuffix("<e>") for text in whole["written"] if text != "<d>"] == [
