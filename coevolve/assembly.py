@@ -22,7 +22,7 @@ from coevolve.evaluator import Evaluator
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.reader import JournalReader
-from coevolve.learning.model_folder import model_folder
+from coevolve.learning.model_folder import check_model, model_folder
 from coevolve.rollout_worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
 from coevolve.simulator_pool import SimulatorPool
@@ -81,7 +81,7 @@ def check(config: RunConfig) -> None:
                 f"the run needs the package {distribution}, which is not installed; "
                 f"`make quickstart` installs everything, or: pip install {distribution}"
             )
-    model_folder(config.policy.model)
+    check_model(config.policy)
 
 
 def labels(config: RunConfig) -> dict[str, tuple[str, ...]]:

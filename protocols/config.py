@@ -35,7 +35,12 @@ class PolicyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The model that learns."""
 
     model: str = "tiny"
-    """``tiny`` for the shipped policy, or a folder in Hugging Face layout."""
+    """``tiny`` for the shipped policy, a folder in Hugging Face layout, or the name of a model in
+    Hugging Face's cache, for example ``Qwen/Qwen3-4B-Instruct-2507``. Nothing is downloaded."""
+
+    shrink: bool = False
+    """Whether the run trains a tiny model of the same architecture, with random weights and on the
+    CPU, in place of the model: to try a run file with all its parts. Nothing useful is learned."""
 
     train: WeightsFormat = "full"
     lora_rank: Count = 16

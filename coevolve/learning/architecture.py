@@ -1,0 +1,194 @@
+"""What is known of a model without its weights: its `config.json`, and the sizes in it.
+
+Where a model is on disk its own `config.json` counts. For the models of `configs/` the part of it
+that decides architecture and sizes is written down here, so that a run file can be checked and
+estimated before anything is downloaded.
+
+Covered are decoders of grouped-query attention with a gated feed-forward network, dense or as a
+mixture of experts in every layer (Qwen2, Qwen3, Qwen3-MoE, Llama). Of others nothing is claimed.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from protocols.errors import ConfigError
+
+ModelConfig = Mapping[str, Any]
+"""A `config.json` of transformers."""
+
+BIASED = ("qwen2",)
+"""Architectures whose queries, keys and values have biases."""
+
+NORMED_HEADS = ("qwen3", "qwen3_moe")
+"""Architectures that normalise every head's queries and keys."""
+
+COVERED = (*BIASED, *NORMED_HEADS, "llama")
+
+_QWEN3_4B: ModelConfig = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "hidden_size": 2560,
+    "intermediate_size": 9728,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 151_936,
+    "max_position_embeddings": 262_144,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 5_000_000,
+    "attention_bias": False,
+    "hidden_act": "silu",
+    "tie_word_embeddings": True,
+}
+_QWEN2_5_7B: ModelConfig = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "hidden_size": 3584,
+    "intermediate_size": 18_944,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "vocab_size": 152_064,
+    "max_position_embeddings": 32_768,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1_000_000,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+}
+_QWEN3_30B_A3B: ModelConfig = {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "model_type": "qwen3_moe",
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "moe_intermediate_size": 768,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "norm_topk_prob": True,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+    "num_hidden_layers": 48,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "vocab_size": 151_936,
+    "max_position_embeddings": 262_144,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10_000_000,
+    "attention_bias": False,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+}
+
+KNOWN: Mapping[str, ModelConfig] = {
+    "Qwen/Qwen3-4B-Instruct-2507": _QWEN3_4B,
+    "Qwen/Qwen2.5-7B-Instruct": _QWEN2_5_7B,
+    "Qwen/Qwen3-30B-A3B-Instruct-2507": _QWEN3_30B_A3B,
+}
+"""Of the models of `configs/`, by their names on Hugging Face: sizes, norms, positions and ties."""
+
+
+class Architecture(msgspec.Struct, frozen=True, kw_only=True):
+    """The sizes of a decoder, by their names in `config.json`."""
+
+    model_type: str
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    vocab_size: int
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    tie_word_embeddings: bool = False
+    num_experts: int = 0
+    num_experts_per_tok: int = 0
+    moe_intermediate_size: int = 0
+
+    @property
+    def head_size(self) -> int:
+        """Entries of one head."""
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    @property
+    def query_size(self) -> int:
+        """Entries of one token's queries, in one layer."""
+        return self.num_attention_heads * self.head_size
+
+    @property
+    def key_size(self) -> int:
+        """Entries of one token's keys, in one layer; its values have as many."""
+        return (self.num_key_value_heads or self.num_attention_heads) * self.head_size
+
+    @property
+    def feed_forward_size(self) -> int:
+        """Entries of one token's gate, in one layer: of all experts that it goes to."""
+        if self.num_experts:
+            return self.num_experts_per_tok * self.moe_intermediate_size
+        return self.intermediate_size
+
+    @property
+    def linear(self) -> Mapping[str, tuple[int, int]]:
+        """(outputs, inputs) of the linear layers of one layer, without the experts', by name."""
+        hidden = self.hidden_size
+        attention = {
+            "q_proj": (self.query_size, hidden),
+            "k_proj": (self.key_size, hidden),
+            "v_proj": (self.key_size, hidden),
+            "o_proj": (hidden, self.query_size),
+        }
+        if self.num_experts:
+            return attention
+        return attention | {
+            "gate_proj": (self.intermediate_size, hidden),
+            "up_proj": (self.intermediate_size, hidden),
+            "down_proj": (hidden, self.intermediate_size),
+        }
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters; a tied output head counts once.
+
+        Embedding V H, unless tied once more for the head, a last norm H, and per layer the linear
+        layers, two norms 2 H, with biases Q + 2 K, with normed heads 2 D, with experts their router
+        E H and 3 E I H.
+        """
+        layer = sum(rows * columns for rows, columns in self.linear.values())
+        layer += 2 * self.hidden_size
+        if self.model_type in BIASED:
+            layer += self.query_size + 2 * self.key_size
+        if self.model_type in NORMED_HEADS:
+            layer += 2 * self.head_size
+        layer += self.num_experts * self.hidden_size * (1 + 3 * self.moe_intermediate_size)
+        embeddings = self.vocab_size * self.hidden_size * (1 if self.tie_word_embeddings else 2)
+        return embeddings + self.hidden_size + self.num_hidden_layers * layer
+
+
+def architecture(config: ModelConfig) -> Architecture | None:
+    """Return the sizes that ``config`` tells of; None for an architecture that is not covered."""
+    if config.get("model_type") not in COVERED:
+        return None
+    # Transformers 5 writes the number of experts under another name than it was published under.
+    experts = config.get("num_local_experts", 0)
+    try:
+        return msgspec.convert({"num_experts": experts, **config}, Architecture)
+    except msgspec.ValidationError:
+        return None
+
+
+def read_config(folder: Path) -> ModelConfig:
+    """Return the `config.json` of a model folder. Raises ConfigError where it is none."""
+    path = folder / "config.json"
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"policy.model: {path} needs to be the config.json of a model, and cannot be read: "
+            f"{error}; download the model again"
+        ) from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"policy.model: {path} needs to hold an object, found {found!r}")
+    return cast("ModelConfig", found)
