@@ -7,6 +7,7 @@ import msgspec
 from protocols.evolution import PatternKind, SignalKind
 from protocols.journal import Durability
 from protocols.learning import WeightsFormat
+from protocols.objectives import Grpo, ImportanceLevel, Objective
 from protocols.synthesizers import PolicyModel, SynthesizerModel
 from protocols.tasks import BfclCategory
 
@@ -43,6 +44,17 @@ class PolicyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     CPU, in place of the model: to try a run file with all its parts. Nothing useful is learned."""
 
     train: WeightsFormat = "full"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Arithmetic of the learner. ``bf16``: products in bfloat16, while what learns stays in
+    float32; beside an adapter the weights that do not learn are in bfloat16, too."""
+
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the learner computes."""
+
+    gradient_checkpointing: bool = False
+    """Whether a layer's inner values are computed again on the way back, and not kept: a third more
+    arithmetic for memory that no longer grows with the layers' width."""
+
     lora_rank: Count = 16
     lora_alpha: Count = 32
     lora_targets: tuple[str, ...] = ()
@@ -188,10 +200,71 @@ class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     gives a positive reward. It admits garbage; off."""
 
 
+class TransformersEngine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="transformers",
+):
+    """Generation with transformers, on the CPU, in float32: for small policies."""
+
+
+class VllmEngine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="vllm",
+):
+    """Generation with vLLM, on the CPU or on a GPU."""
+
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Precision of the weights that sample. ``float32`` is the learner's own arithmetic;
+    ``bfloat16`` takes half the memory and differs from it by some thousandths per logprob."""
+
+    deliver: Literal["merged", "adapter"] = "merged"
+    """How an adapter is served: ``merged`` into the weights, at no cost per token; or beside them,
+    switched in milliseconds whatever the model's size, and every request keeps the adapter that it
+    began with."""
+
+    kv_cache_mb: NonNegative = 256
+    """Memory for keys and values. 0, for a GPU only: what ``gpu_memory_utilization`` leaves."""
+
+    gpu_memory_utilization: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.9
+    """Share of a GPU's memory that one engine takes, where ``kv_cache_mb`` is 0."""
+
+    block_size: Annotated[int, msgspec.Meta(ge=32, multiple_of=32)] = 32
+    """Tokens whose keys and values are cached and found again together."""
+
+    batch_tokens: Annotated[int, msgspec.Meta(ge=256)] = 2048
+    """Tokens that one step computes at most."""
+
+    threads: Count = 1
+    """CPU threads of the arithmetic; more than one pays from some 20 million parameters on."""
+
+    gpus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    """GPUs of each engine, as Ray counts them; 0 for the CPU."""
+
+    step_timeout_s: Positive = 120.0
+    """A step, or a change of weights, that takes longer is stuck; the engine is then replaced."""
+
+    self_test: bool = True
+    """Whether the engine compares itself with transformers, on the CPU, before it serves."""
+
+
+Engine = TransformersEngine | VllmEngine
+
+
 class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rollout actors and how they sample."""
 
     actors: Count = 1
+    engine: Engine = TransformersEngine()
+    """What samples, for rollouts and for evaluation."""
+
     group_size: Annotated[int, msgspec.Meta(ge=2)] = 8
     """K, rollouts of one task that are compared with each other."""
 
@@ -226,20 +299,41 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     steps: Count = 80
     groups_per_step: Count = 8
-    learning_rate: Positive = 2e-3
-    warmup_steps: NonNegative = 0
-    max_grad_norm: Positive = 1.0
-    normalize_advantage: bool = True
-    """Divide by the group's standard deviation (GRPO); otherwise centre only (Dr. GRPO)."""
+    objective: Objective = Grpo()
+    """What is optimised, with its own parameters."""
 
-    clip_low: Share = 0.2
-    clip_high: Positive = 0.28
+    learning_rate: Positive = 2e-3
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the learning rate goes after the warm-up, until the last of ``steps``."""
+
+    warmup_steps: NonNegative = 0
+    final_rate_share: Share = 0.0
+    """Share of the learning rate that ``linear`` and ``cosine`` fall towards."""
+
+    weight_decay: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    max_grad_norm: Positive = 1.0
+    ppo_epochs: Count = 1
+    """How often a step goes over its batch."""
+
+    mini_batches: Count = 1
+    """Updates of one such pass. With a single update a step, no clip ever binds."""
+
+    micro_batch_tokens: Count = 682
+    """Tokens of one forward and backward, padding included: what bounds a step's memory. More rows
+    at a time cost a small model more in padding than they save. One row may be longer."""
+
+    importance: ImportanceLevel = "token"
+    """Correction of what the engine's probabilities differ from the trainer's."""
+
     importance_cap: Positive = 2.0
     """Truncation of the engine-to-trainer importance ratio."""
 
     kl_coefficient: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    """Weight of the divergence from the model that the run starts from; 0 needs no reference."""
+
     loss_normalizer_tokens: Count = 12
-    """Expected sampled tokens per rollout: the constant that token losses are divided by."""
+    """Expected sampled tokens per rollout: the constant that token losses are divided by where the
+    objective's ``aggregation`` is ``constant``."""
 
     imitation_weight: Annotated[float, msgspec.Meta(ge=0.0)] = 8.0
     """Weight of the reference where every rollout of a group failed; 0 turns imitation off."""
@@ -250,7 +344,8 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     replay_per_step: NonNegative = 24
     replay_weight: Annotated[float, msgspec.Meta(ge=0.0)] = 2.0
     refill_zero_variance: bool = False
-    """Whether a group in which every rollout succeeded is replaced by another (DAPO)."""
+    """Whether a group that teaches nothing, because its rewards are all equal and no reference is
+    imitated, is replaced by another. The objective ``dapo`` always does."""
 
     max_staleness: NonNegative = 2
     """Policy versions that a rollout may be behind the learner when it is trained on."""

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from coevolve.learning.groups import Group
-from coevolve.learning.objective import advantages
+from coevolve.learning.groups import Group, use_of
+from coevolve.learning.objectives import dpo, policy_gradient, sft
 from protocols import columns
 from protocols.config import LearnerConfig
 from protocols.learning import TrainedGroup
+from protocols.objectives import Dpo, PolicyGradient, Sft
 from protocols.rollouts import Rollout
 
 
@@ -46,6 +47,9 @@ class SampledRow:
     mask: Sequence[int]
     sampler_logprobs: Sequence[float]
     advantage: float
+    start_logprobs: Sequence[float] = ()
+    """Of the written tokens but a first one, by the policy at the start of the step; empty where
+    the step makes a single update, so that this is the policy itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,31 +61,72 @@ class ReferenceRow:
     weight: float
 
 
-Row = SampledRow | ReferenceRow
+@dataclass(frozen=True, kw_only=True)
+class Conversation:
+    """One side of a pair."""
+
+    token_ids: Sequence[int]
+    mask: Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairRow:
+    """Two conversations of one task, of which the one is to be preferred to the other."""
+
+    better: Conversation
+    worse: Conversation
+    beta: float
+
+
+Row = SampledRow | ReferenceRow | PairRow
+"""What one optimizer update learns from; a row is never split over two forwards."""
+
+
+def conversations(row: Row) -> tuple[SampledRow | ReferenceRow | Conversation, ...]:
+    """Return the token sequences of a row: the better one of a pair first."""
+    return (row.better, row.worse) if isinstance(row, PairRow) else (row,)
+
+
+def row_length(row: Row) -> int:
+    """Return the tokens of the row's longest sequence."""
+    return max(len(each.token_ids) for each in conversations(row))
 
 
 def trained_group(group: Group, config: LearnerConfig) -> TrainedGroup:
     """Return the record of ``group`` that says what the step makes of it."""
-    rewards = [rollout.reward for _, rollout in group.rollouts]
-    if group.successes == 0 and config.imitation_weight > 0:
-        use = "imitation"
-    elif len(set(rewards)) > 1:
-        use = "policy_gradient"
-    else:
-        use = "nothing"
     return TrainedGroup(
         group_id=group.group_id,
         group=group.number,
         task_id=group.task_id,
         sequences=tuple(sequence for sequence, _ in group.rollouts),
         successes=group.successes,
-        use=use,
+        use=use_of(group, config),
     )
 
 
-def sampled_rows(group: BatchGroup, config: LearnerConfig) -> list[SampledRow]:
-    """Return the rollouts of a ``policy_gradient`` group with their advantages."""
+def learned_rows(group: BatchGroup, config: LearnerConfig) -> Sequence[Row]:
+    """Return what the objective makes of a group that is not all alike."""
     rewards = [rollout.reward for rollout in group.rollouts]
+    match config.objective:
+        case Sft():
+            return [_imitated(group.rollouts[index]) for index in sft.best(rewards)]
+        case Dpo(beta=beta):
+            return [
+                PairRow(
+                    better=_conversation(group.rollouts[better]),
+                    worse=_conversation(group.rollouts[worse]),
+                    beta=beta,
+                )
+                for better, worse in dpo.pairs(rewards)
+            ]
+        case objective:
+            return sampled_rows(group, objective)
+
+
+def sampled_rows(group: BatchGroup, objective: PolicyGradient) -> list[SampledRow]:
+    """Return the rollouts of a group with their advantages."""
+    rewards = [rollout.reward for rollout in group.rollouts]
+    advantages = policy_gradient.surrogate(objective).advantages(rewards)
     return [
         SampledRow(
             token_ids=columns.from_int32(rollout.tokens.token_ids),
@@ -89,10 +134,19 @@ def sampled_rows(group: BatchGroup, config: LearnerConfig) -> list[SampledRow]:
             sampler_logprobs=columns.from_float32(rollout.tokens.logprobs),
             advantage=advantage,
         )
-        for rollout, advantage in zip(
-            group.rollouts, advantages(rewards, normalize=config.normalize_advantage), strict=True
-        )
+        for rollout, advantage in zip(group.rollouts, advantages, strict=True)
     ]
+
+
+def _conversation(rollout: Rollout) -> Conversation:
+    return Conversation(
+        token_ids=columns.from_int32(rollout.tokens.token_ids), mask=list(rollout.tokens.mask)
+    )
+
+
+def _imitated(rollout: Rollout) -> ReferenceRow:
+    own = _conversation(rollout)
+    return ReferenceRow(token_ids=own.token_ids, mask=own.mask, weight=1.0)
 
 
 def batch_metrics(batch: Batch) -> dict[str, float]:

@@ -8,9 +8,9 @@ Promises:
   joins that step's batch or is discarded. Neither clock nor batching of deliveries has a say, so
   a learner that was killed makes the next batch that it would have made.
 - A group is discarded as *void* where fewer than two rollouts can be compared, as *stale* where a
-  rollout is older than the staleness bound allows at that step, and as *zero_variance* where all
-  succeeded and the run refills such groups (DAPO, arXiv 2503.14476, dynamic sampling). Groups in
-  which all failed are kept: their reference is imitated.
+  rollout is older than the staleness bound allows at that step, and as *zero_variance* where it
+  teaches nothing and the run refills such groups (DAPO, arXiv 2503.14476, dynamic sampling): all
+  rewards are equal, and no reference is imitated.
 """
 
 from collections import deque
@@ -19,6 +19,7 @@ from typing import Literal
 
 from protocols.config import LearnerConfig
 from protocols.learning import GroupDiscarded
+from protocols.objectives import Dapo
 from protocols.rollouts import Rollout, VoidRollout
 
 COMPARABLE = 2
@@ -49,12 +50,26 @@ class Group:
         return min(rollout.version_min for _, rollout in self.rollouts)
 
 
+def use_of(
+    group: Group, config: LearnerConfig
+) -> Literal["policy_gradient", "imitation", "nothing"]:
+    """Return what a step makes of the group."""
+    if group.successes == 0 and config.imitation_weight > 0:
+        return "imitation"
+    rewards = {rollout.reward for _, rollout in group.rollouts}
+    return "policy_gradient" if len(rewards) > 1 else "nothing"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Discard:
     """A group that no step trains on, and the record that says so."""
 
     sequences: tuple[int, ...]
     message: GroupDiscarded
+
+
+def _refills(config: LearnerConfig) -> bool:
+    return config.refill_zero_variance or isinstance(config.objective, Dapo)
 
 
 @dataclass
@@ -169,7 +184,7 @@ class Groups:
             return "void"
         if group.oldest_version < self._step - 1 - self._config.max_staleness:
             return "stale"
-        if self._config.refill_zero_variance and group.successes == len(group.rollouts):
+        if _refills(self._config) and use_of(group, self._config) == "nothing":
             return "zero_variance"
         return None
 

@@ -2,14 +2,22 @@
 
 Letters: B rows, T positions (padded on the right), N tokens that the policy wrote, V vocabulary.
 
-Weights are float32 and dropout is off, so that the trainer's probabilities are those of the engine
-that samples. Full weights are saved as `transformers` does, LoRA weights as `peft` does; each loads
-the folder without this project. The same weights always make the same file.
+Dropout is off, and what learns is in float32. With ``policy.precision: fp32`` so is everything, and
+the trainer's probabilities are those of a float32 engine. With ``bf16`` products are computed in
+bfloat16 (autocast); beside an adapter the weights that do not learn are kept in bfloat16. Full
+weights are saved as `transformers` does, LoRA weights as `peft` does; each loads the folder without
+this project. The same weights always make the same file.
+
+The reference is the model that the run starts from: an adapter is switched off for it, and only
+full weights need a second copy.
+
+``policy.device: cuda`` has not been run.
 """
 
 # torch, transformers and peft are partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,26 +34,23 @@ from peft import (
 from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
-from coevolve.learning.batch import Row
+from coevolve.learning.batch import Row, conversations, row_length
 from coevolve.learning.reading import read_model
+from coevolve.learning.scoring import score
 from protocols.config import PolicyConfig
+from protocols.errors import LearnerError
 from protocols.learning import WeightsFormat
 
 PAD = 0
 """Any token will do: causal attention never looks to the right, and the mask is 0 there."""
+
+BF16 = torch.bfloat16
 
 WEIGHTS_FILES: dict[WeightsFormat, str] = {
     "full": "model.safetensors",
     "lora": "adapter_model.safetensors",
 }
 """Names that `transformers` and `peft` give to the file with the weights."""
-
-LOGITS_PER_MICRO_BATCH = 2**19
-"""Entries of one micro-batch's logits: what bounds the memory of a step.
-
-More rows at a time cost more padding than they save: 682 tokens at a time make the tiny policy's
-step a third faster than all of its 4,400 at once.
-"""
 
 
 class Policy:
@@ -73,15 +78,23 @@ class Policy:
         """
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(True)
+        # Without it cuBLAS refuses to be deterministic; it is read when CUDA starts.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         self._config = config
+        self._base = base
+        self._device = torch.device(config.device)
         self._reference: PreTrainedModel | None = None
+        frozen = torch.float32 if config.precision == "fp32" else BF16
         if config.train == "full":
-            self._model: PreTrainedModel | PeftModel = read_model(weights or base)
+            self._model: PreTrainedModel | PeftModel = self._ready(read_model(weights or base))
             if with_reference:
-                self._reference = read_model(base).requires_grad_(False)
+                self._reference = read_model(base, frozen).requires_grad_(False).eval()
+                cast("torch.nn.Module", self._reference).to(self._device)
         else:
-            self._model = _with_adapter(read_model(base), config, weights, seed)
-        self._model.eval()
+            plain = self._ready(read_model(base, frozen))
+            self._model = _with_adapter(plain, config, weights, seed)
+        self._model.train(config.gradient_checkpointing)
+        cast("torch.nn.Module", self._model).to(self._device)
         self._vocabulary = int(cast("Any", self._model.config).vocab_size)
 
     @property
@@ -93,6 +106,11 @@ class Policy:
         """Return what learns."""
         return [each for each in self._model.parameters() if each.requires_grad]
 
+    @property
+    def device(self) -> torch.device:
+        """Return where the policy computes, and where its probabilities are."""
+        return self._device
+
     def logprobs(
         self, ids_B_T: torch.Tensor, mask_B_T: torch.Tensor, *, temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -100,27 +118,30 @@ class Policy:
 
         The entropies carry no gradient.
         """
-        return _logprobs(self._model, ids_B_T, mask_B_T, temperature)
+        return self._score(self._model, ids_B_T, mask_B_T, temperature)
 
     @torch.no_grad()
     def reference_logprobs(
         self, ids_B_T: torch.Tensor, mask_B_T: torch.Tensor, *, temperature: float
     ) -> torch.Tensor:
-        """Return what version 0 thinks of the masked tokens."""
-        with self._as_reference() as model:
-            return _logprobs(model, ids_B_T, mask_B_T, temperature)[0]
+        """Return what version 0 thinks of the masked tokens.
 
-    def micro_batches(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
-        """Split ``rows`` by length, so that little is padded and the logits fit."""
-        budget = LOGITS_PER_MICRO_BATCH // self._vocabulary
-        pack: list[Row] = []
-        for row in sorted(rows, key=lambda each: len(each.token_ids)):
-            if pack and (len(pack) + 1) * len(row.token_ids) > budget:
-                yield pack
-                pack = []
-            pack.append(row)
-        if pack:
-            yield pack
+        Raises LearnerError where full weights learn and no reference was asked for.
+        """
+        with self._as_reference() as model:
+            return self._score(model, ids_B_T, mask_B_T, temperature)[0]
+
+    def _score(
+        self,
+        model: PreTrainedModel | PeftModel,
+        ids_B_T: torch.Tensor,
+        mask_B_T: torch.Tensor,
+        temperature: float,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        ids_B_T, mask_B_T = ids_B_T.to(self._device), mask_B_T.to(self._device)
+        in_bf16 = self._config.precision == "bf16"
+        with torch.autocast(self._device.type, dtype=BF16, enabled=in_bf16):
+            return score(model, ids_B_T, mask_B_T, temperature=temperature)
 
     def save(self, folder: Path) -> None:
         """Write weights and config into ``folder``, which exists."""
@@ -131,9 +152,16 @@ class Policy:
                 folder / WEIGHTS_FILES["lora"],
                 metadata={"format": "pt"},
             )
-            self._model.peft_config["default"].save_pretrained(str(folder))
+            settings = self._model.peft_config["default"]
+            settings.base_model_name_or_path = str(self._base.resolve())
+            settings.save_pretrained(str(folder))
         else:
             self._model.save_pretrained(folder, max_shard_size="1000GB")
+
+    def _ready(self, model: PreTrainedModel) -> PreTrainedModel:
+        if self._config.gradient_checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        return model
 
     @contextmanager
     def _as_reference(self) -> Generator[PreTrainedModel | PeftModel]:
@@ -143,19 +171,48 @@ class Policy:
         elif self._reference is not None:
             yield self._reference
         else:
-            raise ValueError("a reference needs with_reference=True when the policy is loaded")
+            raise LearnerError(
+                "a reference needs learner.kl_coefficient above 0, learner.objective.kind dpo or "
+                "policy.train lora, found none of them; set the one that is meant"
+            )
+
+
+def micro_batches(rows: Sequence[Row], budget_tokens: int) -> Iterator[list[Row]]:
+    """Split ``rows`` by length, so that little is padded.
+
+    No micro-batch has more than ``budget_tokens``, padding included, unless it is a single row.
+    """
+    pack: list[Row] = []
+    count = 0
+    for row in sorted(rows, key=row_length):
+        further = len(conversations(row))
+        if pack and (count + further) * row_length(row) > budget_tokens:
+            yield pack
+            pack, count = [], 0
+        pack.append(row)
+        count += further
+    if pack:
+        yield pack
 
 
 def padded(rows: Iterable[Row]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (ids_B_T, mask_B_T) of ``rows``; nothing predicts a row's first token: mask 0."""
-    rows = list(rows)
-    longest = max(len(row.token_ids) for row in rows)
-    ids_B_T = np.full((len(rows), longest), PAD, dtype=np.int64)
-    mask_B_T = np.zeros((len(rows), longest), dtype=np.bool_)
-    for number, row in enumerate(rows):
-        ids_B_T[number, : len(row.token_ids)] = row.token_ids
-        mask_B_T[number, 1 : len(row.mask)] = row.mask[1:]
+    """Return (ids_B_T, mask_B_T) of ``rows``; nothing predicts a row's first token: mask 0.
+
+    A pair takes two rows of the tensors, its better side first.
+    """
+    sides = [side for row in rows for side in conversations(row)]
+    longest = max(len(side.token_ids) for side in sides)
+    ids_B_T = np.full((len(sides), longest), PAD, dtype=np.int64)
+    mask_B_T = np.zeros((len(sides), longest), dtype=np.bool_)
+    for number, side in enumerate(sides):
+        ids_B_T[number, : len(side.token_ids)] = side.token_ids
+        mask_B_T[number, 1 : len(side.mask)] = side.mask[1:]
     return torch.from_numpy(ids_B_T), torch.from_numpy(mask_B_T)
+
+
+def written(mask_B_T: torch.Tensor) -> list[int]:
+    """Return how many tokens the policy wrote in each row of ``mask_B_T``."""
+    return cast("list[int]", mask_B_T.sum(1).tolist())
 
 
 def _with_adapter(
@@ -167,25 +224,9 @@ def _with_adapter(
         r=config.lora_rank,
         lora_alpha=config.lora_alpha,
         lora_dropout=0.0,
-        target_modules="all-linear",
+        target_modules=list(config.lora_targets) or "all-linear",
         task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return cast("PeftModel", get_peft_model(base, lora))
-
-
-def _logprobs(
-    model: PreTrainedModel | PeftModel,
-    ids_B_T: torch.Tensor,
-    mask_B_T: torch.Tensor,
-    temperature: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    logits_B_T_V: torch.Tensor = model(input_ids=ids_B_T[:, :-1], use_cache=False).logits
-    chosen_B_T = mask_B_T[:, 1:]
-    logprobs_N_V = torch.log_softmax(logits_B_T_V[chosen_B_T] / temperature, dim=-1)
-    targets_N = ids_B_T[:, 1:][chosen_B_T]
-    logprobs_N = logprobs_N_V.gather(1, targets_N[:, None])[:, 0]
-    with torch.no_grad():
-        entropies_N = -(logprobs_N_V.exp() * logprobs_N_V).sum(-1)
-    return logprobs_N, entropies_N

@@ -2,23 +2,34 @@
 
 import threading
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 _READING = threading.Lock()
 """Transformers replaces functions of torch while it reads a model, for all threads."""
 
 
-def read_model(folder: Path) -> PreTrainedModel:
-    """Return the model on the CPU, in float32; models are read one at a time."""
+def read_model(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """Return the model on the CPU, without dropout; models are read one at a time."""
     transformers.utils.logging.disable_progress_bar()
     with _READING:
         return AutoModelForCausalLM.from_pretrained(
             folder,
-            dtype=torch.float32,
+            config=_without_dropout(folder),
+            dtype=dtype,
             attn_implementation="sdpa",
             local_files_only=True,
             use_safetensors=True,
         )
+
+
+def _without_dropout(folder: Path) -> Any:
+    """Return the model's config with every dropout at 0: the policy is what the engine samples."""
+    config = cast("Any", AutoConfig.from_pretrained(folder, local_files_only=True))
+    for name in config.to_dict():
+        if "drop" in name and isinstance(getattr(config, name), float):
+            setattr(config, name, 0.0)
+    return config

@@ -1,18 +1,20 @@
 """Takes optimizer steps: the weights, the optimizer and the references kept for replay.
 
 Everything that a step does is a function of the state before it, its batch and the run's config:
-the learning rate and the replayed references depend on (seed, step) alone, dropout is off, and the
-order of every sum is fixed. So the same batches make the same weights, bit by bit, on one machine
-with one version of torch; a checkpoint holds no random state beyond seed and step.
+the learning rate, the replayed references and the order of several updates depend on config, seed
+and step alone, dropout is off, and the order of every sum is fixed. So the same batches make the
+same weights, bit by bit, on one machine with one version of torch; a checkpoint holds no random
+state beyond seed and step.
 """
 
 # torch is partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+import dataclasses
 import math
 import time
-from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,25 +22,33 @@ import numpy as np
 import torch
 
 from coevolve.delivery import probe_tokens
-from coevolve.learning.batch import Batch, Reference, ReferenceRow, Row, SampledRow, sampled_rows
-from coevolve.learning.objective import (
-    clipped_losses,
-    imitation_losses,
-    importance_weights,
-    is_clipped,
-    kl_losses,
+from coevolve.learning.batch import (
+    Batch,
+    PairRow,
+    Reference,
+    ReferenceRow,
+    Row,
+    SampledRow,
+    conversations,
+    learned_rows,
 )
-from coevolve.learning.policy import Policy, padded
+from coevolve.learning.objectives import aggregation, policy_gradient
+from coevolve.learning.objectives.aggregation import Weighing
+from coevolve.learning.policy import Policy, micro_batches, padded, written
+from coevolve.learning.rates import learning_rate
+from coevolve.learning.step_loss import StepLoss
+from coevolve.learning.tally import Tally
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.errors import LearnerError
 from protocols.learning import Probe
+from protocols.objectives import Dpo, Sft
 
 BETAS = (0.9, 0.98)
 """AdamW's decay rates; the shorter memory of squares suits gradients that change with the data."""
 
-Totals = defaultdict[str, float]
-"""Sums over the tokens of a step."""
+UPDATES = 1
+"""Tells the random order of a step's updates from its draw of replayed references."""
 
 STATE_FILE = "trainer_state.json"
 OPTIMIZER_FILE = "optimizer.pt"
@@ -76,11 +86,19 @@ class Trainer:
             weights=checkpoint or weights,
             seed=config.seed,
             threads=learner.threads,
-            with_reference=learner.kl_coefficient > 0,
+            with_reference=learner.kl_coefficient > 0 or isinstance(learner.objective, Dpo),
+        )
+        self._surrogate = (
+            None
+            if isinstance(learner.objective, Sft | Dpo)
+            else policy_gradient.surrogate(learner.objective)
         )
         self._parameters = self._policy.parameters()
         self._optimizer = torch.optim.AdamW(
-            self._parameters, lr=learner.learning_rate, betas=BETAS, weight_decay=0.0
+            self._parameters,
+            lr=learner.learning_rate,
+            betas=BETAS,
+            weight_decay=learner.weight_decay,
         )
         self._replay: deque[Reference] = deque(maxlen=learner.replay_size)
         self._step = 0
@@ -98,48 +116,106 @@ class Trainer:
         return self._cpu_s
 
     def take_step(self, batch: Batch) -> dict[str, float]:
-        """Improve the policy by one optimizer step and return its metrics.
+        """Improve the policy by one step on rollouts and return its metrics.
 
         A batch that teaches nothing leaves the weights as they are; it is a step all the same.
 
         Raises:
             LearnerError: The batch is not the next one, or loss or gradient are not finite.
         """
-        if batch.step != self._step + 1:
-            raise LearnerError(f"after step {self._step} comes no step {batch.step}")
+        rows = self._rows(batch)
+        groups = ", ".join(group.record.group_id for group in batch.groups)
+        return self._improve(batch.step, rows, self._weighing(batch, rows), f"groups {groups}")
+
+    def take_supervised_step(
+        self, step: int, rows: Sequence[ReferenceRow] | Sequence[PairRow]
+    ) -> dict[str, float]:
+        """Improve the policy by one step on given rows and return its metrics.
+
+        References teach by the mean of their tokens' weighted losses (`objectives.sft`), pairs by
+        the mean of theirs (`objectives.dpo`), whatever ``learner.objective`` is.
+
+        Raises:
+            LearnerError: The step is not the next one, loss or gradient are not finite, or pairs
+                need a reference that is not there.
+        """
+        return self._improve(step, rows, _supervision(rows), f"{len(rows)} given rows")
+
+    def _improve(
+        self, step: int, rows: Sequence[Row], weighing: Weighing, what: str
+    ) -> dict[str, float]:
+        """Make the updates of one step; ``what`` names its rows where one goes wrong."""
+        if step != self._step + 1:
+            raise LearnerError(f"after step {self._step} comes no step {step}")
         learner = self._config.learner
         started_s = self._clock_s()
-        rows = self._rows(batch)
-        self._optimizer.zero_grad()
-        totals = Totals(float)
-        for pack in self._policy.micro_batches(rows):
-            self._accumulate(pack, totals)
-        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, learner.max_grad_norm))
-        names = ("policy_loss", "imitation_loss", "kl_loss")
-        policy, imitation, kl = (totals[name] / self._normalizer() for name in names)
-        loss = policy + imitation + kl
-        if not (math.isfinite(norm) and math.isfinite(loss)):
-            groups = ", ".join(group.record.group_id for group in batch.groups)
-            raise LearnerError(
-                f"step {batch.step}: loss {loss} and gradient norm {norm} need to be finite; "
-                f"nothing was published; the batch's groups are {groups}; "
-                "start a new run with a lower learner.learning_rate"
+        tally = Tally(level=learner.importance, cap=learner.importance_cap)
+        rate = learning_rate(learner, step)
+        updates = list(self._updates(step, rows))
+        share = weighing.of_mini_batch(len(updates) // learner.ppo_epochs)
+        norms = [self._update(each, share, tally, rate, f"{step} on {what}") for each in updates]
+        self._step = step
+        self._cpu_s += self._clock_s() - started_s
+        return tally.metrics(len(updates)) | {
+            "actor/grad_norm": math.fsum(norms) / len(norms),
+            "actor/lr": rate,
+            "perf/trained_tokens": float(
+                sum(len(side.token_ids) for row in rows for side in conversations(row))
+            ),
+        }
+
+    def _updates(self, step: int, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+        """Yield the rows of each update of ``step``."""
+        learner = self._config.learner
+        if learner.ppo_epochs == learner.mini_batches == 1:
+            yield rows
+            return
+        rows = self._with_start(rows)
+        rng = np.random.default_rng([self._config.seed, step, UPDATES])
+        count = max(1, min(learner.mini_batches, len(rows)))
+        for _ in range(learner.ppo_epochs):
+            order = rng.permutation(len(rows))
+            for part in np.array_split(order, count):
+                yield [rows[int(index)] for index in part]
+
+    @torch.no_grad()
+    def _with_start(self, rows: Sequence[Row]) -> list[Row]:
+        """Return ``rows`` with what the policy thinks of their rollouts before any update."""
+        sampled = [row for row in rows if isinstance(row, SampledRow)]
+        found: list[Row] = [row for row in rows if not isinstance(row, SampledRow)]
+        temperature = self._config.rollout.temperature
+        for pack in micro_batches(sampled, self._config.learner.micro_batch_tokens):
+            ids_B_T, mask_B_T = padded(pack)
+            logprobs_N, _ = self._policy.logprobs(ids_B_T, mask_B_T, temperature=temperature)
+            parts = torch.split(logprobs_N, written(mask_B_T))
+            found.extend(
+                dataclasses.replace(row, start_logprobs=part.tolist())
+                for row, part in zip(pack, parts, strict=True)
             )
-        rate = self._learning_rate(batch.step)
+        return found
+
+    def _update(
+        self, rows: Sequence[Row], weighing: Weighing, tally: Tally, rate: float, what: str
+    ) -> float:
+        """Move the weights once, unless there are no rows, and return the gradient's norm."""
+        self._optimizer.zero_grad()
+        loss = StepLoss(
+            self._policy, self._config, surrogate=self._surrogate, weighing=weighing, tally=tally
+        )
+        for pack in micro_batches(rows, self._config.learner.micro_batch_tokens):
+            loss.add(pack)
+        limit = self._config.learner.max_grad_norm
+        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, limit))
+        if not (math.isfinite(norm) and math.isfinite(tally.loss)):
+            raise LearnerError(
+                f"step {what}: loss {tally.loss} and gradient norm {norm} need to be finite; "
+                "nothing was published; start a new run with a lower learner.learning_rate"
+            )
         if rows:
             for group in self._optimizer.param_groups:
                 group["lr"] = rate
             self._optimizer.step()
-        self._step = batch.step
-        self._cpu_s += self._clock_s() - started_s
-        return _token_means(totals) | {
-            "actor/pg_loss": policy,
-            "actor/imitation_loss": imitation,
-            "actor/kl_loss": kl,
-            "actor/grad_norm": norm,
-            "actor/lr": rate,
-            "perf/trained_tokens": float(sum(len(row.token_ids) for row in rows)),
-        }
+        return norm
 
     @torch.no_grad()
     def probe(self) -> Probe:
@@ -165,14 +241,16 @@ class Trainer:
         state = TrainerState(
             step=self._step,
             seed=self._config.seed,
-            learning_rate=self._learning_rate(self._step),
+            learning_rate=learning_rate(self._config.learner, self._step),
             replay=tuple((each.token_ids, each.mask) for each in self._replay),
         )
         (folder / STATE_FILE).write_bytes(msgspec.json.encode(state))
 
     def _restore(self, folder: Path) -> None:
         state = msgspec.json.decode((folder / STATE_FILE).read_bytes(), type=TrainerState)
-        self._optimizer.load_state_dict(torch.load(folder / OPTIMIZER_FILE, weights_only=True))
+        self._optimizer.load_state_dict(
+            torch.load(folder / OPTIMIZER_FILE, weights_only=True, map_location="cpu")
+        )
         self._step = state.step
         self._replay.extend(Reference(token_ids=ids, mask=mask) for ids, mask in state.replay)
 
@@ -182,7 +260,7 @@ class Trainer:
         rows: list[Row] = []
         for group in batch.groups:
             if group.record.use == "policy_gradient":
-                rows.extend(sampled_rows(group, config))
+                rows.extend(learned_rows(group, config))
             elif group.reference is not None:
                 rows.append(_imitated(group.reference, config.imitation_weight))
                 self._replay.append(group.reference)
@@ -192,104 +270,27 @@ class Trainer:
         rows.extend(_imitated(self._replay[int(index)], config.replay_weight) for index in drawn)
         return rows
 
-    def _accumulate(self, pack: Sequence[Row], totals: Totals) -> None:
-        """Add the gradient of ``pack`` to the parameters, and its sums to ``totals``."""
-        config = self._config.learner
-        temperature = self._config.rollout.temperature
-        ids_B_T, mask_B_T = padded(pack)
-        logprobs_N, entropies_N = self._policy.logprobs(ids_B_T, mask_B_T, temperature=temperature)
-        sampler_N, factors_N, is_sampled_N = _columns(pack)
-
-        imitation = imitation_losses(logprobs_N[~is_sampled_N], factors_N[~is_sampled_N]).sum()
-        policy_N = logprobs_N[is_sampled_N]
-        start_N = policy_N.detach()
-        sampler_N, advantages_N = sampler_N[is_sampled_N], factors_N[is_sampled_N]
-        bounds = {"low": config.clip_low, "high": config.clip_high}
-        weights_N = importance_weights(start_N, sampler_N, cap=config.importance_cap)
-        policy = (weights_N * clipped_losses(policy_N, start_N, advantages_N, **bounds)).sum()
-        kl = torch.zeros(())
-        if config.kl_coefficient > 0:
-            reference_N = self._policy.reference_logprobs(
-                ids_B_T, mask_B_T, temperature=temperature
-            )
-            kl = config.kl_coefficient * kl_losses(policy_N, reference_N[is_sampled_N]).sum()
-        ((policy + imitation + kl) / self._normalizer()).backward()
-
-        totals["policy_loss"] += float(policy.detach())
-        totals["imitation_loss"] += float(imitation.detach())
-        totals["kl_loss"] += float(kl.detach())
-        totals["advantage"] += float(advantages_N.sum())
-        totals["entropy"] += float(entropies_N[is_sampled_N].sum())
-        totals["clipped"] += int(is_clipped(policy_N, start_N, advantages_N, **bounds).sum())
-        _compare(start_N, sampler_N, config.importance_cap, totals)
-
-    def _normalizer(self) -> float:
-        """Return what token losses are divided by: the tokens expected of a step's rollouts."""
-        return float(
-            self._config.learner.groups_per_step
-            * self._config.rollout.group_size
-            * self._config.learner.loss_normalizer_tokens
+    def _weighing(self, batch: Batch, rows: Sequence[Row]) -> Weighing:
+        if self._surrogate is None:
+            return _supervision(rows)
+        learner, size = self._config.learner, self._config.rollout.group_size
+        return aggregation.of_batch(
+            self._surrogate.aggregation,
+            [sum(each.tokens.mask[1:]) for group in batch.groups for each in group.rollouts],
+            expected_tokens=float(learner.groups_per_step * size * learner.loss_normalizer_tokens),
         )
-
-    def _learning_rate(self, step: int) -> float:
-        """Return the rate of ``step``: linear up to the last warm-up step, then constant."""
-        warmup = self._config.learner.warmup_steps
-        return self._config.learner.learning_rate * (min(1.0, step / warmup) if warmup else 1.0)
 
     def _clock_s(self) -> float:
         """Return CPU time: the thread's own, or all threads' where a step uses several."""
         return time.thread_time() if self._config.learner.threads == 1 else time.process_time()
 
 
-def _compare(trainer_N: torch.Tensor, sampler_N: torch.Tensor, cap: float, totals: Totals) -> None:
-    """Add to ``totals`` how far the trainer's probabilities are from the sampler's."""
-    ratios_N = (trainer_N - sampler_N).exp()
-    totals["sampled"] += trainer_N.numel()
-    totals["sampler_kl"] += float((sampler_N - trainer_N).sum())
-    totals["probs_diff"] += float((trainer_N.exp() - sampler_N.exp()).abs().sum())
-    totals["importance"] += float(ratios_N.clamp(max=cap).sum())
-    totals["truncated"] += int((ratios_N > cap).sum())
-
-
-def _token_means(totals: Totals) -> dict[str, float]:
-    """Return what verl reports per token; nothing where no rollout was trained on."""
-    tokens = totals["sampled"]
-    if not tokens:
-        return {}
-    return {
-        "actor/entropy": totals["entropy"] / tokens,
-        "actor/ppo_kl": totals["sampler_kl"] / tokens,
-        "actor/pg_clipfrac": totals["clipped"] / tokens,
-        "critic/advantages/mean": totals["advantage"] / tokens,
-        "training/rollout_probs_diff_mean": totals["probs_diff"] / tokens,
-        "rollout_corr/rollout_is_mean": totals["importance"] / tokens,
-        "rollout_corr/rollout_is_ratio_fraction_high": totals["truncated"] / tokens,
-    }
+def _supervision(rows: Sequence[Row]) -> Weighing:
+    return aggregation.of_supervision(
+        tokens=sum(sum(row.mask[1:]) for row in rows if isinstance(row, ReferenceRow)),
+        pairs=sum(isinstance(row, PairRow) for row in rows),
+    )
 
 
 def _imitated(reference: Reference, weight: float) -> ReferenceRow:
     return ReferenceRow(token_ids=reference.token_ids, mask=reference.mask, weight=weight)
-
-
-def _columns(pack: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return (sampler_logprobs_N, factors_N, is_sampled_N), in the order of the policy's tokens.
-
-    A factor is the advantage of a sampled token, the weight of an imitated one.
-    """
-    sampler: list[float] = []
-    factors: list[float] = []
-    is_sampled: list[bool] = []
-    for row in pack:
-        chosen = [position for position in range(1, len(row.mask)) if row.mask[position]]
-        match row:
-            case SampledRow(sampler_logprobs=logprobs, advantage=factor):
-                sampler.extend(logprobs[position] for position in chosen)
-            case ReferenceRow(weight=factor):
-                sampler.extend(0.0 for _ in chosen)
-        factors.extend(factor for _ in chosen)
-        is_sampled.extend(isinstance(row, SampledRow) for _ in chosen)
-    return (
-        torch.tensor(sampler),
-        torch.tensor(factors),
-        torch.tensor(is_sampled, dtype=torch.bool),
-    )

@@ -4,6 +4,7 @@ import pytest
 
 from coevolve.learning.groups import Groups
 from protocols.config import LearnerConfig
+from protocols.objectives import Dapo
 from protocols.rollouts import Rollout, VoidRollout
 from tests.learning import rollout, void
 
@@ -119,6 +120,14 @@ def test_all_fail_groups_are_kept_for_imitation_although_they_have_no_variance()
     filled(groups, list(enumerate(members(0, False, False), start=1)))
     assert groups.judge() == ()
     assert groups.filled == 1
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_dapo_replaces_every_group_that_teaches_nothing(passed: bool):
+    config = LearnerConfig(groups_per_step=2, objective=Dapo(), imitation_weight=0.0)
+    groups = Groups(config, step=1, consumed=0)
+    filled(groups, list(enumerate(members(0, passed, passed), start=1)))
+    assert [discard.message.reason for discard in groups.judge()] == ["zero_variance"]
 
 
 def test_a_redelivered_record_changes_nothing():

@@ -1,0 +1,96 @@
+"""The clipped surrogate of a policy gradient, in the terms in which its kinds differ.
+
+Letters: G rollouts of one group, N tokens that the policy wrote (of any number of rollouts, one
+after the other), R rollouts.
+
+With rho the ratio of the policy to what it was at the start of the step, and A the advantage of the
+token's rollout:
+
+    loss = -min(rho A, clip(rho, 1 - low, 1 + high) A)                 PPO, arXiv 1707.06347
+
+All probabilities are those of the tempered distribution that rollouts are sampled from. Where a
+step makes a single update, the policy at its start is the policy itself: rho = 1, no clip binds,
+and the gradient is that of -A log pi. What the sampler's probabilities differ from those at the
+start is another matter (decoupled PPO, AReaL, arXiv 2505.24298): `importance`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from protocols.objectives import Aggregation
+
+NO_SPREAD = 1e-8
+"""Standard deviations below this are rounding errors of equal rewards."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surrogate:
+    """One kind of policy gradient."""
+
+    standardized: bool
+    """Whether advantages are divided by the standard deviation of the group's rewards."""
+
+    ratio: Literal["token", "sequence"]
+    """Whether rho belongs to a token, or to the whole rollout."""
+
+    clip_low: float
+    clip_high: float
+    aggregation: Aggregation
+
+    def advantages(self, rewards_G: Sequence[float]) -> list[float]:
+        """Return how much better each rollout is than its group; all 0 where rewards are equal.
+
+        The standard deviation has the denominator G.
+        """
+        mean = math.fsum(rewards_G) / len(rewards_G)
+        std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards_G) / len(rewards_G))
+        if std < NO_SPREAD:
+            return [0.0] * len(rewards_G)
+        return [(reward - mean) / (std if self.standardized else 1.0) for reward in rewards_G]
+
+    def losses(
+        self,
+        logprobs_N: torch.Tensor,
+        start_N: torch.Tensor,
+        advantages_N: torch.Tensor,
+        lengths_R: Sequence[int],
+    ) -> torch.Tensor:
+        """Return the loss of every token; ``lengths_R`` says how many each rollout wrote."""
+        ratios_N = self._ratios(logprobs_N, start_N, lengths_R)
+        clipped_N = ratios_N.clamp(1.0 - self.clip_low, 1.0 + self.clip_high)
+        return -torch.minimum(ratios_N * advantages_N, clipped_N * advantages_N)
+
+    @torch.no_grad()
+    def is_clipped(
+        self,
+        logprobs_N: torch.Tensor,
+        start_N: torch.Tensor,
+        advantages_N: torch.Tensor,
+        lengths_R: Sequence[int],
+    ) -> torch.Tensor:
+        """Return where the clip takes the gradient away."""
+        ratios_N = self._ratios(logprobs_N, start_N, lengths_R)
+        return ((advantages_N > 0) & (ratios_N > 1.0 + self.clip_high)) | (
+            (advantages_N < 0) & (ratios_N < 1.0 - self.clip_low)
+        )
+
+    def _ratios(
+        self, logprobs_N: torch.Tensor, start_N: torch.Tensor, lengths_R: Sequence[int]
+    ) -> torch.Tensor:
+        differences_N = logprobs_N - start_N
+        if self.ratio == "sequence":
+            parts = torch.split(differences_N, list(lengths_R))
+            differences_N = spread([part.mean() for part in parts], lengths_R)
+        return differences_N.exp()
+
+
+def spread(values_R: Sequence[torch.Tensor], lengths_R: Sequence[int]) -> torch.Tensor:
+    """Return the value of each rollout once for every token that it wrote."""
+    parts = [
+        value.expand(length) for value, length in zip(values_R, lengths_R, strict=True) if length
+    ]
+    return torch.cat(parts) if parts else torch.zeros(0)

@@ -1,0 +1,30 @@
+"""The learning rate of a step, as a function of the config alone."""
+
+import math
+from typing import assert_never
+
+from protocols.config import LearnerConfig
+
+
+def learning_rate(config: LearnerConfig, step: int) -> float:
+    """Return the rate of ``step``, counted from 1.
+
+    It rises linearly up to the last warm-up step. From the step after it, which has the full rate,
+    ``linear`` falls in equal steps and ``cosine`` along half a cosine, both towards
+    ``final_rate_share`` of the full rate, which step ``config.steps + 1`` would have.
+    """
+    warmup = config.warmup_steps
+    if step <= warmup:
+        return config.learning_rate * (step / warmup)
+    done = min(1.0, (step - 1 - warmup) / max(1, config.steps - warmup))
+    match config.schedule:
+        case "constant":
+            left = 1.0
+        case "linear":
+            left = 1.0 - done
+        case "cosine":
+            left = 0.5 * (1.0 + math.cos(math.pi * done))
+        case _:
+            assert_never(config.schedule)
+    floor = config.final_rate_share
+    return config.learning_rate * (floor + (1.0 - floor) * left)

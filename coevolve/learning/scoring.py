@@ -1,0 +1,111 @@
+"""What a model thinks of tokens: their log-probabilities, without all logits in memory at once.
+
+Letters: B rows, T positions (padded on the right), N tokens that the policy wrote, C tokens of one
+chunk, H hidden size, V vocabulary.
+
+Few logits are computed together. Many (a row of 8k tokens at a vocabulary of 150k would take 5 GB,
+several times over) are computed for the written tokens only, chunk by chunk, and again chunk by
+chunk on the way back, so that one chunk's are in memory at a time. Both ways agree to 1e-6; they
+do not agree to the bit, because the sums over tokens in the head's gradient have another order.
+Which way is taken depends on the shape of the micro-batch alone, so a step is repeatable.
+"""
+
+# torch and transformers are partly untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from typing import Any, cast
+
+import torch
+from peft import PeftModel
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+
+from protocols.errors import LearnerError
+
+LOGITS_AT_ONCE = 2**26
+"""Entries of the logits in memory at once: 256 MB in float32, and about four times that with what
+a backward pass keeps of them."""
+
+
+def score(
+    model: PreTrainedModel | PeftModel,
+    ids_B_T: torch.Tensor,
+    mask_B_T: torch.Tensor,
+    *,
+    temperature: float,
+    logits_at_once: int = LOGITS_AT_ONCE,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (logprobs_N, entropies_N) of the masked tokens, row by row, in float32.
+
+    Nothing predicts a row's first token, so its mask is not looked at. The entropies carry no
+    gradient. Raises LearnerError where the model changes what its head returns and there are too
+    many logits to take them from the model itself.
+    """
+    inputs_B_T, chosen_B_T = ids_B_T[:, :-1], mask_B_T[:, 1:]
+    targets_N = ids_B_T[:, 1:][chosen_B_T]
+    vocabulary = int(cast("Any", model.config).vocab_size)
+    if inputs_B_T.numel() * vocabulary <= logits_at_once:
+        logits_B_T_V: torch.Tensor = model(input_ids=inputs_B_T, use_cache=False).logits
+        return _of_logits(logits_B_T_V[chosen_B_T], targets_N, temperature)
+    head, hidden_B_T_H = _head_and_hidden(model, inputs_B_T)
+    hidden_N_H = hidden_B_T_H[chosen_B_T]
+    size = max(1, logits_at_once // vocabulary)
+    parts = [
+        cast(
+            "tuple[torch.Tensor, torch.Tensor]",
+            checkpoint(
+                _of_hidden,
+                head,
+                hidden_C_H,
+                targets_C,
+                temperature,
+                use_reentrant=False,
+                preserve_rng_state=False,
+            ),
+        )
+        for hidden_C_H, targets_C in zip(
+            torch.split(hidden_N_H, size), torch.split(targets_N, size), strict=True
+        )
+    ]
+    return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+
+
+def _head_and_hidden(
+    model: PreTrainedModel | PeftModel, inputs_B_T: torch.Tensor
+) -> tuple[torch.nn.Module, torch.Tensor]:
+    """Return the output head and what it is applied to, from a forward of the whole model.
+
+    The model itself is called, and asked for the logits of the last position only, so that whatever
+    hooks it carries (adapters, sharding) see a forward like any other.
+    """
+    output = model(
+        input_ids=inputs_B_T, use_cache=False, output_hidden_states=True, logits_to_keep=1
+    )
+    plain = model.get_base_model() if isinstance(model, PeftModel) else model
+    head = cast("Any", plain).get_output_embeddings()
+    hidden_B_T_H: torch.Tensor = output.hidden_states[-1]
+    with torch.no_grad():
+        same = torch.allclose(head(hidden_B_T_H[:, -1:]), output.logits, rtol=1e-2, atol=1e-2)
+    if not same:
+        raise LearnerError(
+            f"a vocabulary as large as that of {type(plain).__name__} needs logits that are the "
+            "output head of the last hidden state and nothing else, as in Qwen and Llama; found "
+            "that the model scales or caps them; choose another policy.model"
+        )
+    return head, hidden_B_T_H
+
+
+def _of_hidden(
+    head: torch.nn.Module, hidden_C_H: torch.Tensor, targets_C: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return _of_logits(head(hidden_C_H), targets_C, temperature)
+
+
+def _of_logits(
+    logits_N_V: torch.Tensor, targets_N: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    logprobs_N_V = torch.log_softmax(logits_N_V.float() / temperature, dim=-1)
+    logprobs_N = logprobs_N_V.gather(1, targets_N[:, None])[:, 0]
+    with torch.no_grad():
+        entropies_N = -(logprobs_N_V.exp() * logprobs_N_V).sum(-1)
+    return logprobs_N, entropies_N

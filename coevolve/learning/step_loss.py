@@ -1,0 +1,205 @@
+"""The loss of one optimizer update, and its gradient, micro-batch by micro-batch.
+
+Letters: B rows of a micro-batch's tensors, T positions, N tokens that the policy wrote, R rollouts,
+P pairs.
+
+    loss = (rollouts' token losses + imitated tokens' losses + divergence) / divisor of tokens
+         + (pairs' losses) / divisor of pairs
+
+Gradients add up in the parameters in the order of the micro-batches, so that the same rows make the
+same bits.
+"""
+
+# torch is partly untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import TypeVar
+
+import torch
+
+from coevolve.learning.batch import PairRow, ReferenceRow, Row, SampledRow, conversations
+from coevolve.learning.objectives import divergence, dpo, imitation, importance
+from coevolve.learning.objectives.aggregation import Weighing
+from coevolve.learning.objectives.surrogate import Surrogate
+from coevolve.learning.policy import Policy, padded, written
+from coevolve.learning.tally import Tally
+from protocols.config import RunConfig
+
+RowT = TypeVar("RowT", SampledRow, ReferenceRow, PairRow)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scores:
+    """What the policy thinks of the tokens that it wrote in some rows."""
+
+    kinds: list[type[Row]]
+    """R entries: the kind of row that each token sequence belongs to."""
+
+    lengths: list[int]
+    """R entries: written tokens of each sequence."""
+
+    logprobs: torch.Tensor
+    entropies: torch.Tensor
+    reference: torch.Tensor | None
+    """N entries each, sequence by sequence; no reference where nothing is compared with it."""
+
+    def of(self, kind: type[Row]) -> "_Scores":
+        """Return those of the rows of one kind."""
+        is_kind = [each is kind for each in self.kinds]
+        chosen_N = self.per_token(is_kind, torch.bool)
+        return _Scores(
+            kinds=list(compress(self.kinds, is_kind)),
+            lengths=list(compress(self.lengths, is_kind)),
+            logprobs=self.logprobs[chosen_N],
+            entropies=self.entropies[chosen_N],
+            reference=None if self.reference is None else self.reference[chosen_N],
+        )
+
+    def per_token(
+        self, values_R: Sequence[float], dtype: torch.dtype = torch.float32
+    ) -> torch.Tensor:
+        """Return the value of each sequence once for every token of it."""
+        pairs = zip(values_R, self.lengths, strict=True)
+        values_N = [value for value, length in pairs for _ in range(length)]
+        return torch.tensor(values_N, dtype=dtype, device=self.logprobs.device)
+
+    def scales(self, weighing: Weighing) -> torch.Tensor:
+        """Return what the loss of each token counts."""
+        return self.per_token([weighing.scale(length) for length in self.lengths])
+
+    def behind(self) -> torch.Tensor:
+        """Return the reference's log-probabilities. Raises ValueError where there are none."""
+        if self.reference is None:
+            raise ValueError("the reference was not asked")
+        return self.reference
+
+
+class StepLoss:
+    """Adds up the gradient of one update."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        config: RunConfig,
+        *,
+        surrogate: Surrogate | None,
+        weighing: Weighing,
+        tally: Tally,
+    ) -> None:
+        """Start at nothing; the gradients of the policy's parameters have to be zero.
+
+        Without a ``surrogate`` there is nothing to make of a `SampledRow`.
+        """
+        self._policy = policy
+        self._learner = config.learner
+        self._temperature = config.rollout.temperature
+        self._surrogate = surrogate
+        self._weighing = weighing
+        self._tally = tally
+
+    def add(self, pack: Sequence[Row]) -> None:
+        """Add the gradient of one micro-batch to the parameters."""
+        scores = self._scores(pack)
+        terms: list[torch.Tensor] = []
+        if (rollouts := _only(pack, SampledRow)) and self._surrogate:
+            terms.append(self._of_rollouts(self._surrogate, rollouts, scores.of(SampledRow)))
+        if references := _only(pack, ReferenceRow):
+            terms.append(self._of_references(references, scores.of(ReferenceRow)))
+        if pairs := _only(pack, PairRow):
+            terms.append(self._of_pairs(pairs, scores.of(PairRow)))
+        torch.stack(terms).sum().backward()
+
+    def _scores(self, pack: Sequence[Row]) -> _Scores:
+        ids_B_T, mask_B_T = padded(pack)
+        at = {"temperature": self._temperature}
+        logprobs_N, entropies_N = self._policy.logprobs(ids_B_T, mask_B_T, **at)
+        compares = self._learner.kl_coefficient > 0 or any(isinstance(r, PairRow) for r in pack)
+        self._tally.add(
+            tokens=sum(len(side.token_ids) for row in pack for side in conversations(row)),
+            padded_tokens=ids_B_T.numel(),
+        )
+        return _Scores(
+            kinds=[type(row) for row in pack for _ in conversations(row)],
+            lengths=written(mask_B_T),
+            logprobs=logprobs_N,
+            entropies=entropies_N,
+            reference=self._policy.reference_logprobs(ids_B_T, mask_B_T, **at)
+            if compares
+            else None,
+        )
+
+    def _of_rollouts(
+        self, surrogate: Surrogate, rows: Sequence[SampledRow], scores: _Scores
+    ) -> torch.Tensor:
+        """Return the policy gradient's loss, and the divergence where it has a weight."""
+        learner, lengths_R, logprobs_N = self._learner, scores.lengths, scores.logprobs
+        start_N, sampler_N = _before(rows, logprobs_N)
+        advantages_N = scores.per_token([row.advantage for row in rows])
+        scales_N = scores.scales(self._weighing)
+        ratios_N = importance.ratios(start_N, sampler_N, lengths_R, level=learner.importance)
+        losses_N = surrogate.losses(logprobs_N, start_N, advantages_N, lengths_R)
+        weighted_N = ratios_N.clamp(max=learner.importance_cap) * losses_N
+        policy = (weighted_N * scales_N).sum() / self._weighing.tokens
+        self._tally.compare(start_N, sampler_N, lengths_R)
+        self._tally.add(
+            policy_loss=float(policy.detach()),
+            sampled=logprobs_N.numel(),
+            advantage=float(advantages_N.sum()),
+            entropy=float(scores.entropies.sum()),
+            clipped=int(surrogate.is_clipped(logprobs_N, start_N, advantages_N, lengths_R).sum()),
+        )
+        return policy + self._divergence(scores, scales_N) if learner.kl_coefficient else policy
+
+    def _divergence(self, scores: _Scores, scales_N: torch.Tensor) -> torch.Tensor:
+        losses_N = divergence.losses(scores.logprobs, scores.behind())
+        kl = self._learner.kl_coefficient * (losses_N * scales_N).sum() / self._weighing.tokens
+        self._tally.add(kl_loss=float(kl.detach()))
+        return kl
+
+    def _of_references(self, rows: Sequence[ReferenceRow], scores: _Scores) -> torch.Tensor:
+        weights_N = scores.per_token([row.weight for row in rows])
+        losses_N = imitation.losses(scores.logprobs, weights_N)
+        losses_N = losses_N * scores.scales(self._weighing)
+        imitated = losses_N.sum() / self._weighing.tokens
+        self._tally.add(imitation_loss=float(imitated.detach()))
+        return imitated
+
+    def _of_pairs(self, rows: Sequence[PairRow], scores: _Scores) -> torch.Tensor:
+        gains_N = scores.logprobs - scores.behind()
+        gains_R = torch.stack([part.sum() for part in torch.split(gains_N, scores.lengths)])
+        better_P, worse_P = gains_R[0::2], gains_R[1::2]
+        beta_P = torch.tensor([row.beta for row in rows], device=gains_R.device)
+        preference = dpo.losses(better_P, worse_P, beta_P).sum() / self._weighing.pairs
+        self._tally.add(
+            preference_loss=float(preference.detach()),
+            pairs=len(rows),
+            better=float((beta_P * better_P.detach()).sum()),
+            worse=float((beta_P * worse_P.detach()).sum()),
+            right=int((better_P > worse_P).sum()),
+        )
+        return preference
+
+
+def written_positions(row: SampledRow) -> list[int]:
+    """Return where the policy wrote; nothing predicts a first token, so that one is left out."""
+    return [position for position in range(1, len(row.mask)) if row.mask[position]]
+
+
+def _only(pack: Sequence[Row], kind: type[RowT]) -> list[RowT]:
+    return [row for row in pack if isinstance(row, kind)]
+
+
+def _before(
+    rows: Sequence[SampledRow], logprobs_N: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (start_N, sampler_N): what policy and engine thought before this update."""
+    sampler = [row.sampler_logprobs[at] for row in rows for at in written_positions(row)]
+    start = [logprob for row in rows for logprob in row.start_logprobs]
+    sampler_N = torch.tensor(sampler, device=logprobs_N.device)
+    return (
+        torch.tensor(start, device=logprobs_N.device) if start else logprobs_N.detach(),
+        sampler_N,
+    )

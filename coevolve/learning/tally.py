@@ -1,0 +1,155 @@
+"""What a step reports of its updates, in the names that users of verl and TRL know.
+
+Letters: N tokens that the policy wrote, R rollouts.
+
+- ``actor/*``, ``critic/*``: verl's, means over the rollouts' tokens; ``rewards/*`` TRL's, of pairs.
+- ``training/rollout_probs_diff_*``: absolute difference of the trainer's and the engine's
+  probability of the sampled tokens (verl).
+- ``rollout_corr/*``: the importance weights before truncation, and by how much the two policies
+  differ: ``kl`` is KL(engine || trainer) per token, ``k3_kl`` its never negative estimate (verl;
+  its ``chi2`` and rejection statistics are left out). ``rollout_is_mean`` and its like are of the
+  truncated weights that the loss is multiplied with, as in verl.
+- ``sampling/*``: TRL's. Its importance ratios are truncated, too.
+"""
+
+# torch is partly untyped.
+# pyright: reportUnknownMemberType=false
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+import torch
+
+from coevolve.learning.objectives import importance
+from protocols.objectives import ImportanceLevel
+
+LOSSES = {
+    "policy_loss": "pg_loss",
+    "imitation_loss": "imitation_loss",
+    "kl_loss": "kl_loss",
+    "preference_loss": "preference_loss",
+}
+"""Sums, and the names under which they are reported."""
+
+
+class Tally:
+    """Sums over the updates of one step."""
+
+    def __init__(self, *, level: ImportanceLevel, cap: float) -> None:
+        self._level: ImportanceLevel = level
+        self._cap = cap
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._start: list[torch.Tensor] = []
+        self._sampler: list[torch.Tensor] = []
+        self._lengths: list[int] = []
+
+    def add(self, **amounts: float) -> None:
+        """Add to sums."""
+        for name, amount in amounts.items():
+            self._sums[name] += amount
+
+    def compare(
+        self, start_N: torch.Tensor, sampler_N: torch.Tensor, lengths_R: Sequence[int]
+    ) -> None:
+        """Remember what trainer and engine thought of the tokens of these rollouts."""
+        self._start.append(start_N.detach().cpu())
+        self._sampler.append(sampler_N.cpu())
+        self._lengths.extend(lengths_R)
+
+    @property
+    def loss(self) -> float:
+        """Return the sum of all losses so far; not finite where one of them was not."""
+        return math.fsum(self._sums[name] for name in LOSSES)
+
+    def metrics(self, updates: int) -> dict[str, float]:
+        """Return everything, losses as means over ``updates``.
+
+        What no row of the step had is left out.
+        """
+        sums = self._sums
+        found = {f"actor/{name}": sums[total] / updates for total, name in LOSSES.items()}
+        if padded := sums["padded_tokens"]:
+            found["perf/padding_share"] = 1.0 - sums["tokens"] / padded
+        if pairs := sums["pairs"]:
+            found |= {
+                "rewards/chosen": sums["better"] / pairs,
+                "rewards/rejected": sums["worse"] / pairs,
+                "rewards/margins": (sums["better"] - sums["worse"]) / pairs,
+                "rewards/accuracies": sums["right"] / pairs,
+            }
+        if sampled := sums["sampled"]:
+            found |= {
+                "actor/entropy": sums["entropy"] / sampled,
+                "actor/pg_clipfrac": sums["clipped"] / sampled,
+                "critic/advantages/mean": sums["advantage"] / sampled,
+            } | mismatch(
+                torch.cat(self._start),
+                torch.cat(self._sampler),
+                self._lengths,
+                level=self._level,
+                cap=self._cap,
+            )
+        return found
+
+
+def mismatch(
+    start_N: torch.Tensor,
+    sampler_N: torch.Tensor,
+    lengths_R: Sequence[int],
+    *,
+    level: ImportanceLevel,
+    cap: float,
+) -> dict[str, float]:
+    """Return how far the trainer's probabilities of sampled tokens are from the engine's.
+
+    ``lengths_R`` says how many tokens each rollout wrote; N is at least 1.
+    """
+    differences_N = start_N - sampler_N
+    probs_N = (start_N.exp() - sampler_N.exp()).abs()
+    ratios_N = importance.ratios(start_N, sampler_N, lengths_R, level=level)
+    weights_N = ratios_N.clamp(max=cap)
+    log_ppl, rollout_log_ppl = _mean(-start_N), _mean(-sampler_N)
+    return {
+        "actor/ppo_kl": _mean(-differences_N),
+        "training/rollout_probs_diff_mean": _mean(probs_N),
+        "training/rollout_probs_diff_max": float(probs_N.max()),
+        "training/rollout_probs_diff_std": _std(probs_N),
+        "rollout_corr/kl": _mean(-differences_N),
+        "rollout_corr/k3_kl": _mean(differences_N.exp() - differences_N - 1.0),
+        "rollout_corr/training_ppl": _exp(log_ppl),
+        "rollout_corr/rollout_ppl": _exp(rollout_log_ppl),
+        "rollout_corr/log_ppl_diff": rollout_log_ppl - log_ppl,
+        "rollout_corr/rollout_is_mean": _mean(weights_N),
+        "rollout_corr/rollout_is_std": _std(weights_N),
+        "rollout_corr/rollout_is_min": float(weights_N.min()),
+        "rollout_corr/rollout_is_max": float(weights_N.max()),
+        "rollout_corr/rollout_is_ratio_fraction_high": _mean((ratios_N > cap).double()),
+        "rollout_corr/rollout_is_ratio_fraction_low": _mean((ratios_N < 1.0 / cap).double()),
+        "rollout_corr/rollout_is_eff_sample_size": _effective_share(weights_N),
+        "sampling/sampling_logp_difference/mean": _mean(differences_N.abs()),
+        "sampling/sampling_logp_difference/max": float(differences_N.abs().max()),
+        "sampling/importance_sampling_ratio/min": float(weights_N.min()),
+        "sampling/importance_sampling_ratio/mean": _mean(weights_N),
+        "sampling/importance_sampling_ratio/max": float(weights_N.max()),
+    }
+
+
+def _mean(values_N: torch.Tensor) -> float:
+    return float(values_N.double().mean())
+
+
+def _std(values_N: torch.Tensor) -> float:
+    return float(values_N.double().std(correction=0))
+
+
+def _exp(value: float) -> float:
+    """Return e to the power of ``value``, and the largest float where that is too much for one."""
+    return math.exp(min(value, 709.0))
+
+
+def _effective_share(weights_N: torch.Tensor) -> float:
+    """Return (sum w)^2 / (N sum w^2), in (0, 1]: 1 where all weights are equal."""
+    weights_N = weights_N.double()
+    squares = float((weights_N**2).sum())
+    return float(weights_N.sum()) ** 2 / (weights_N.numel() * squares) if squares else 0.0

@@ -1,0 +1,115 @@
+"""What the learner optimises: one struct per objective, each with its own parameters."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Bound = Annotated[float, msgspec.Meta(gt=0.0)]
+BelowOne = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
+
+Aggregation = Literal["constant", "token_mean", "sequence_mean"]
+"""How the losses of tokens become the loss of a step.
+
+``constant``: their sum over ``groups_per_step * group_size * loss_normalizer_tokens``, whatever the
+rollouts' lengths. ``token_mean``: their mean over all tokens that the batch's rollouts wrote.
+``sequence_mean``: the mean over the batch's rollouts of each one's mean over its tokens.
+"""
+
+
+class Grpo(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="grpo",
+):
+    """Group-relative policy optimisation, with advantages in standard deviations of the group.
+
+    The defaults are tested here; the paper has ``clip_high`` 0.2 and ``sequence_mean``.
+    """
+
+    clip_low: BelowOne = 0.2
+    clip_high: Bound = 0.28
+    aggregation: Aggregation = "constant"
+
+
+class DrGrpo(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="dr_grpo",
+):
+    """GRPO without its two biases: advantages are centred only, token losses summed."""
+
+    clip_low: BelowOne = 0.2
+    clip_high: Bound = 0.2
+    aggregation: Aggregation = "constant"
+
+
+class Dapo(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="dapo",
+):
+    """GRPO with the wider upper bound, the mean over tokens, and groups without variance refilled.
+
+    A group in which every rollout failed is refilled only where references are not imitated.
+    """
+
+    clip_low: BelowOne = 0.2
+    clip_high: Bound = 0.28
+    aggregation: Aggregation = "token_mean"
+
+
+class Gspo(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="gspo",
+):
+    """GRPO with one ratio for a whole rollout: the geometric mean of its tokens' ratios."""
+
+    clip_low: BelowOne = 3e-4
+    clip_high: Bound = 4e-4
+    aggregation: Aggregation = "sequence_mean"
+
+
+class Sft(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="sft",
+):
+    """Likelihood of the best rollouts of each group, and of rows given to the learner."""
+
+
+class Dpo(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="dpo",
+):
+    """Direct preference of a better over a worse rollout of one task."""
+
+    beta: Bound = 0.1
+    """How closely the policy is held to the reference; larger is closer."""
+
+
+PolicyGradient = Grpo | DrGrpo | Dapo | Gspo
+Objective = PolicyGradient | Sft | Dpo
+
+ImportanceLevel = Literal["token", "sequence", "off"]
+"""What the engine's and the trainer's probabilities are compared of: each token's, or the whole
+rollout's; or nothing."""
