@@ -112,8 +112,8 @@ class Engine(Generic[Ticket]):
         ids_1_T = torch.tensor([token_ids])
         output = cast("Any", self._model)(input_ids=ids_1_T[:, :-1], use_cache=False)
         logprobs_T_V = torch.log_softmax(output.logits[0].float(), dim=-1)
-        logprobs_T: list[float] = logprobs_T_V.gather(1, ids_1_T[0, 1:, None])[:, 0].tolist()
-        return logprobs_T
+        logprobs_T = logprobs_T_V.gather(1, ids_1_T[0, 1:, None])[:, 0]
+        return cast("list[float]", logprobs_T.tolist())
 
     @torch.inference_mode()
     def tick(self) -> list[tuple[Ticket, Generation]]:
@@ -190,7 +190,7 @@ class Engine(Generic[Ticket]):
         stopped_N = said_N & (table["stops"] == last_N[:, None]).any(axis=1)
         full_N = said_N & (table["known"] >= table["limit"])
         finished: list[tuple[Ticket, Generation]] = []
-        for slot in np.flatnonzero(stopped_N | full_N):
+        for slot in np.flatnonzero(stopped_N | full_N).tolist():
             ticket = self._tickets[slot]
             assert ticket is not None
             self._tickets[slot] = None
