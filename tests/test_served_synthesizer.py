@@ -81,16 +81,17 @@ def server(served: Served) -> Generator[VllmServer]:
         yield server
 
 
-def model_of(server: VllmServer, **changes: object) -> EndpointModel:
-    settings: dict[str, Any] = {
-        "timeout_s": 60.0,
-        "tries": 2,
-        "max_answer_tokens": 32,
-        "usd_per_million_prompt_tokens": 2.0,
-        "usd_per_million_answer_tokens": 10.0,
-        "key_variable": "COEVOLVE_TEST_KEY",
-    }
-    return EndpointModel(base_url=server.base_url, model=server.model, **settings | changes)
+def model_of(server: VllmServer) -> EndpointModel:
+    return EndpointModel(
+        base_url=server.base_url,
+        model=server.model,
+        key_variable="COEVOLVE_TEST_KEY",
+        timeout_s=60.0,
+        tries=2,
+        max_answer_tokens=32,
+        usd_per_million_prompt_tokens=2.0,
+        usd_per_million_answer_tokens=10.0,
+    )
 
 
 def greedy(served: Served, ids: Sequence[int]) -> tuple[list[int], list[float]]:
@@ -147,7 +148,7 @@ async def test_the_client_gets_a_constrained_answer_with_the_servers_own_counts(
 
 def test_the_server_keeps_to_a_json_schema(server: VllmServer):
     client = openai.OpenAI(base_url=server.base_url, api_key="none")
-    schema = {
+    schema: dict[str, object] = {
         "type": "object",
         "properties": {"success": {"type": "boolean"}, "gate": {"enum": ["judge", "no_effect"]}},
         "required": ["success", "gate"],
