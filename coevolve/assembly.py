@@ -19,6 +19,7 @@ from coevolve.chat.folder import has_chat_template
 from coevolve.config import synthesizes
 from coevolve.curriculum import Curriculum
 from coevolve.delivery import Append, ProvenEngine
+from coevolve.engine.vllm import environment
 from coevolve.evaluator import Evaluator
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Mailbox
@@ -67,6 +68,7 @@ SYNTHESES = 128
 """Conversations of the policy in its second role at a time."""
 
 NEEDED = (("bfcl_eval", "bfcl-eval"), ("torch", "torch"), ("transformers", "transformers"))
+VLLM = "vllm"
 
 
 def check(config: RunConfig) -> None:
@@ -82,6 +84,7 @@ def check(config: RunConfig) -> None:
                 f"the run needs the package {distribution}, which is not installed; "
                 f"`make quickstart` installs everything, or: pip install {distribution}"
             )
+    _check_engine(config.rollout.engine)
     check_model(config.policy)
     if not config.policy.shrink:
         _check_chat(config, chats=has_chat_template(model_folder(config.policy.model)))
@@ -183,14 +186,43 @@ def site(config: RunConfig, run_dir: Path, store: Store) -> Site:
 
 
 def generator(site: Site, concurrent: int) -> Generator:
-    """Return an engine that serves ``concurrent`` conversations at a time."""
-    from coevolve.engine.generator import TransformersGenerator
+    """Return an engine that serves ``concurrent`` conversations at a time.
 
-    return TransformersGenerator(
-        model_folder(site.config.policy.model),
+    Raises GeneratorError where the engine cannot serve the run's model.
+    """
+    folder = model_folder(site.config.policy.model)
+    match site.config.rollout.engine:
+        case TransformersEngine():
+            from coevolve.engine.generator import TransformersGenerator
+
+            return TransformersGenerator(
+                folder,
+                site.run_dir,
+                max_concurrent=concurrent,
+                max_length=site.config.rollout.max_tokens,
+            )
+        case VllmEngine() as settings:
+            return _vllm_generator(site, settings, folder, concurrent)
+
+
+def _vllm_generator(site: Site, settings: VllmEngine, folder: Path, concurrent: int) -> Generator:
+    environment.settle(settings)
+    from coevolve.engine.vllm.core import Limits
+    from coevolve.engine.vllm.generator import VllmGenerator
+
+    # One adapter for each version that rollouts may be behind, the newest, and one on its way.
+    adapters = site.config.learner.max_staleness + 2
+    return VllmGenerator(
+        folder,
         site.run_dir,
-        max_concurrent=concurrent,
-        max_length=site.config.rollout.max_tokens,
+        settings,
+        Limits(
+            concurrent=concurrent,
+            length=site.config.rollout.max_tokens,
+            adapters=adapters if settings.deliver == "adapter" else 0,
+            rank=site.config.policy.lora_rank,
+        ),
+        seed=site.config.seed,
     )
 
 

@@ -14,10 +14,12 @@ from typing import Any, Literal, cast, get_args, get_origin
 import msgspec
 import yaml
 
-from protocols.config import RunConfig
+from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
 from protocols.synthesizers import PolicyModel
 
+
+MAX_ADAPTER_RANK = 512
 
 class _Loader(yaml.SafeLoader):
     """YAML as people write it: `1e-3` is a number, and a key stands once in its section."""
@@ -71,6 +73,7 @@ def conflicts(config: RunConfig) -> list[str]:
     rules = (
         *_evolution_rules(config),
         (
+        *_engine_rules(config),
             tasks.in_flight_groups and tasks.in_flight_groups < learner.groups_per_step,
             f"$.tasks.in_flight_groups: {tasks.in_flight_groups} groups in flight can never fill a "
             f"step of learner.groups_per_step = {learner.groups_per_step}; the run would wait for "
@@ -144,6 +147,35 @@ def _evolution_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
 
 def most_groups_in_flight(config: RunConfig) -> int:
     """Return how many groups may be requested and unconsumed without any being too old in the end.
+def _engine_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
+    engine = config.rollout.engine
+    if not isinstance(engine, VllmEngine):
+        return ()
+    adapter = engine.deliver == "adapter"
+    return (
+        (
+            adapter and config.policy.train != "lora",
+            f"$.rollout.engine.deliver: adapter needs policy.train = lora, found "
+            f"{config.policy.train}; choose merged",
+        ),
+        (
+            adapter and config.policy.lora_rank > MAX_ADAPTER_RANK,
+            f"$.policy.lora_rank: {config.policy.lora_rank} is more than {MAX_ADAPTER_RANK}, the "
+            "most that vLLM serves as an adapter; lower it, or choose rollout.engine.deliver = "
+            "merged",
+        ),
+        (
+            not engine.gpus and not engine.kv_cache_mb,
+            "$.rollout.engine.kv_cache_mb: 0 on a CPU would take nearly all of its memory; give "
+            "the megabytes, or rollout.engine.gpus",
+        ),
+        (
+            not engine.gpus and engine.dtype == "float16",
+            "$.rollout.engine.dtype: float16 is for GPUs; choose float32 or bfloat16",
+        ),
+    )
+
+
 
     A group requested at version v is consumed after at most that many others, so at the latest by
     step v + 1 + max_staleness, which trains version v + max_staleness.

@@ -35,6 +35,7 @@ from actors.synthesizer import SynthesizerActor
 from actors.validator import ValidatorActor
 from coevolve import assembly
 from coevolve.config import load_config, synthesizes
+from coevolve.engine.vllm.environment import environment
 from coevolve.journal.fold import fold
 from coevolve.report.writing import report
 from coevolve.run import directory as run_directory
@@ -46,7 +47,7 @@ from coevolve.run.display import Display, open_display, print_summary
 from coevolve.run.drive import Run
 from coevolve.run.guard import guarded
 from coevolve.run.reach import listens
-from protocols.config import RunConfig
+from protocols.config import RunConfig, TransformersEngine, VllmEngine
 from protocols.errors import CoevolveError, RunError
 
 STARTED = time.monotonic()
@@ -196,7 +197,7 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
     sampling = [
         RemotePart(
             name := f"rollout-{n}",
-            RolloutActor.options(name=name).remote(name, config, run_dir, store, workers),
+            RolloutActor.options(name=name, **engine).remote(name, config, run_dir, store, workers),
         )
         for n in range(config.rollout.actors)
     ]
@@ -205,13 +206,14 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
     )
     evaluator = RemotePart(
         "evaluator",
-        EvaluatorActor.options(name="evaluator").remote(
+        EvaluatorActor.options(name="evaluator", **engine).remote(
             "evaluator", config, run_dir, store, workers
         ),
     )
     evolving = _evolving(config, run_dir, store, workers) if synthesizes(config) else []
     signals = RemotePart(
         "signals", SignalsActor.options(name="signals").remote("signals", config, run_dir, store)
+    engine = _engine_options(config)
     )
     curriculum = RemotePart(
         "curriculum",
@@ -245,3 +247,15 @@ def _evolving(
 
 if __name__ == "__main__":
     main()
+def _engine_options(config: RunConfig) -> dict[str, Any]:
+    """Return what a process with a sampling engine needs of Ray beyond the others."""
+    match config.rollout.engine:
+        case TransformersEngine():
+            return {}
+        case VllmEngine() as engine:
+            return {
+                "num_gpus": engine.gpus,
+                "runtime_env": {"env_vars": environment(engine)},
+            }
+
+

@@ -63,7 +63,21 @@ def read_weights(
     return weights
 
 
+def check_weights(version: PolicyVersion, run_dir: Path) -> Path:
+    """Return the folder of ``version``, whose weights are those of its record.
+
+    Raises GeneratorError where they are missing, or differ from the digest.
+    """
+    folder = run_dir / version.path
+    _content(folder / (FULL_FILE if version.format == "full" else ADAPTER_FILE), version)
+    return folder
+
+
 def _read(path: Path, version: PolicyVersion) -> dict[str, torch.Tensor]:
+    return load(_content(path, version))
+
+
+def _content(path: Path, version: PolicyVersion) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -76,7 +90,7 @@ def _read(path: Path, version: PolicyVersion) -> dict[str, torch.Tensor]:
             f"{path}: the weights of version {version.version} differ from its record: SHA-256 "
             f"{found[:12]}, expected {version.digest[:12]}; the weights served before stay"
         )
-    return load(content)
+    return content
 
 
 def _merged(

@@ -1,0 +1,331 @@
+"""One vLLM engine in this process, seen as requests, steps, and weights that change between steps.
+
+Tokens in, tokens out: nothing is rendered, and the only stop tokens are the request's. Logprobs are
+those of the distribution that was sampled from (the plain one at temperature 0). Prefixes are found
+again by their tokens, across conversations too; new weights begin with an empty cache, and requests
+in flight have their keys and values computed again.
+
+An adapter is switched by name: requests that are in flight keep the one they began with, which
+stays until the last of them has ended. A name, an id and a path stand for one adapter for ever,
+because vLLM finds prefixes again by name and path, and loads by path what it has dropped.
+
+Synchronous and single-threaded: `coevolve.engine.vllm.generator` gives it a thread.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from vllm import EngineArgs, SamplingParams
+from vllm.logprobs import FlatLogprobs
+from vllm.lora.request import LoRARequest
+from vllm.outputs import RequestOutput
+from vllm.platforms import current_platform
+from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.llm_engine import LLMEngine
+
+from coevolve.engine.vllm import repairs
+from protocols.config import VllmEngine
+from protocols.errors import GeneratorError
+from protocols.generation import Generation, GenerationRequest
+
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""Ranks that vLLM provides room for."""
+
+SEEDS = 1 << 63
+MEGABYTE = 1 << 20
+
+Logprobs = npt.NDArray[np.float32]
+Ticket = TypeVar("Ticket")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What an engine is made for."""
+
+    concurrent: int
+    """Requests that are advanced at a time; further ones wait."""
+
+    length: int
+    """Tokens of the longest conversation, answers included."""
+
+    adapters: int = 0
+    """Adapters that may be in use at a time, two or more; 0 where all are merged."""
+
+    rank: int = 0
+    """Highest rank of an adapter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Adapter:
+    """An adapter as vLLM knows it."""
+
+    request: LoRARequest
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Flight(Generic[Ticket]):
+    """A request that vLLM works on."""
+
+    ticket: Ticket
+    internal_id: str
+    conversation_id: str | None
+    """None for a measurement."""
+
+    adapter: _Adapter | None
+
+
+class Core(Generic[Ticket]):
+    """The engine and the requests that are being answered; a ticket names a request's owner."""
+
+    def __init__(self, folder: Path, settings: VllmEngine, limits: Limits) -> None:
+        """Load the model of ``folder``, policy version 0. Raises GeneratorError."""
+        repairs.apply()
+        self._limits = limits
+        self._numbers = count(1)
+        self._flights: dict[str, _Flight[Ticket]] = {}
+        self._of_conversation: dict[str, str] = {}
+        self._adapter: _Adapter | None = None
+        """What new requests are answered with; None for the weights as they are."""
+
+        self._resident: dict[int, _Adapter] = {}
+        """Adapters that vLLM holds, by vLLM's number."""
+
+        self._step_s = 0.0
+        self._changed_at: float | None = None
+        self.pause_s = 0.0
+        """How long the last change kept requests in flight from their next token."""
+
+        try:
+            self._llm = LLMEngine.from_engine_args(_arguments(folder, settings, limits))
+        except (ValueError, RuntimeError, ImportError, OSError) as error:
+            raise GeneratorError(
+                f"{folder}: vLLM cannot serve it with {limits.length} tokens to a conversation, "
+                f"rollout.engine.dtype {settings.dtype} and kv_cache_mb {settings.kv_cache_mb}: "
+                f"{error}"
+            ) from error
+        self._llm.set_weight_version("0")
+        self._vocabulary = self._llm.model_config.get_vocab_size()
+
+    @property
+    def busy(self) -> bool:
+        """Whether some request is unfinished."""
+        return bool(self._flights)
+
+    def start(self, ticket: Ticket, request: GenerationRequest) -> None:
+        """Take a request up. Raises GeneratorError where it cannot be served."""
+        if request.conversation_id in self._of_conversation:
+            raise GeneratorError(
+                f"conversation {request.conversation_id!r} already has a request in flight; "
+                "a conversation's requests follow one another"
+            )
+        settings = _sampling(
+            temperature=request.temperature,
+            seed=request.seed % SEEDS,
+            max_tokens=request.max_tokens,
+            stop_token_ids=list(request.stop_ids),
+        )
+        number = self._add(ticket, request.prompt_ids, settings, request.conversation_id)
+        self._of_conversation[request.conversation_id] = number
+
+    def measure(self, ticket: Ticket, token_ids: Sequence[int]) -> None:
+        """Find out the logprobs of all tokens but the first, by a forward of their own."""
+        self._add(ticket, token_ids, _sampling(max_tokens=1, prompt_logprobs=0), None)
+
+    def release(self, conversation_id: str) -> Ticket | None:
+        """End a conversation's request, if there is one, and return its ticket."""
+        number = self._of_conversation.pop(conversation_id, None)
+        if number is None:
+            return None
+        flight = self._flights.pop(number)
+        self._llm.abort_request([flight.internal_id], internal=True)
+        self._retire()
+        return flight.ticket
+
+    def tick(self) -> list[tuple[Ticket, Generation | Logprobs | GeneratorError]]:
+        """Advance what is in flight by one step; return what is finished."""
+        began = time.perf_counter()
+        outputs = cast("list[RequestOutput]", self._llm.step())
+        ended = time.perf_counter()
+        if self._changed_at is not None:
+            self.pause_s = max(0.0, ended - self._changed_at - self._step_s)
+            self._changed_at = None
+        self._step_s = ended - began
+        finished = [self._result(output) for output in outputs if output.finished]
+        if finished:
+            self._retire()
+        return finished
+
+    def serve_weights(self, weights: Iterable[tuple[str, torch.Tensor]], version: int) -> None:
+        """Serve these weights, by Hugging Face's names, from now on.
+
+        What fails on the way leaves the engine between two versions: it must not go on.
+        """
+        began = self._begin_change()
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights)})
+        self._llm.apply_model(repairs.retie)
+        self._llm.set_weight_version(str(version))
+        # Without the requests in flight nothing would be reset while there are any.
+        if not self._llm.reset_prefix_cache(reset_running_requests=True):
+            raise RuntimeError(f"version {version}: vLLM kept what the old weights had cached")
+        self._end_change(began)
+
+    def serve_adapter(self, folder: Path, version: int, digest: str) -> bool:
+        """Answer further requests with this adapter; False where every place is in use.
+
+        Raises GeneratorError where vLLM does not take it; what was served before then stays.
+        """
+        name = f"policy@{version}:{digest}"
+        if self._adapter is not None and self._adapter.request.lora_name == name:
+            return True
+        if len(self._resident) >= self._limits.adapters:
+            return False
+        began = self._begin_change()
+        request = LoRARequest(name, next(self._numbers), str(folder))
+        try:
+            # Of what is first loaded by a request, a failure would end the engine.
+            self._llm.add_lora(request)
+        except (ValueError, RuntimeError, OSError) as error:
+            raise GeneratorError(
+                f"{folder}: vLLM cannot serve the adapter of version {version}: {error}; the "
+                "weights served before stay"
+            ) from error
+        self._adapter = _Adapter(request=request, version=version)
+        self._resident[request.lora_int_id] = self._adapter
+        self._retire()
+        self._end_change(began)
+        return True
+
+    def serve_base(self) -> None:
+        """Answer further requests without an adapter."""
+        self._adapter = None
+        self._retire()
+
+    def _add(
+        self,
+        ticket: Ticket,
+        prompt_ids: Sequence[int],
+        settings: SamplingParams,
+        conversation_id: str | None,
+    ) -> str:
+        # Unchecked, such a token would end the engine.
+        if not 0 <= min(prompt_ids) <= max(prompt_ids) < self._vocabulary:
+            raise GeneratorError(
+                f"a prompt needs tokens from 0 to {self._vocabulary - 1}, found {min(prompt_ids)} "
+                f"to {max(prompt_ids)}"
+            )
+        number = str(next(self._numbers))
+        adapter = self._adapter
+        try:
+            internal_id = self._llm.add_request(
+                number,
+                cast("Any", {"prompt_token_ids": list(prompt_ids)}),
+                settings,
+                lora_request=adapter.request if adapter is not None else None,
+            )
+        except (ValueError, TypeError) as error:
+            raise GeneratorError(f"vLLM refuses a request: {error}") from error
+        self._flights[number] = _Flight(
+            ticket=ticket, internal_id=internal_id, conversation_id=conversation_id, adapter=adapter
+        )
+        return number
+
+    def _result(
+        self, output: RequestOutput
+    ) -> tuple[Ticket, Generation | Logprobs | GeneratorError]:
+        flight = self._flights.pop(output.request_id)
+        said = output.outputs[0]
+        if said.finish_reason not in ("stop", "length"):
+            return flight.ticket, GeneratorError(f"vLLM ended a request: {said.finish_reason}")
+        if flight.conversation_id is None:
+            measured = cast("FlatLogprobs", output.prompt_logprobs).logprobs
+            return flight.ticket, np.asarray(measured, dtype=np.float32)
+        del self._of_conversation[flight.conversation_id]
+        if flight.adapter is not None:
+            versions = (flight.adapter.version,) * len(said.token_ids)
+        else:
+            versions = tuple(
+                int(span.version)
+                for span in said.weight_versions or ()
+                for _ in range(span.start, span.end)
+            )
+        return flight.ticket, Generation(
+            token_ids=tuple(said.token_ids),
+            logprobs=tuple(cast("FlatLogprobs", said.logprobs).logprobs),
+            versions=versions,
+            stopped=said.finish_reason == "stop",
+        )
+
+    def _retire(self) -> None:
+        """Drop the adapters that no request uses any more."""
+        used = {
+            flight.adapter.request.lora_int_id
+            for flight in self._flights.values()
+            if flight.adapter
+        }
+        if self._adapter is not None:
+            used.add(self._adapter.request.lora_int_id)
+        for number in self._resident.keys() - used:
+            self._llm.remove_lora(number)
+            del self._resident[number]
+
+    def _begin_change(self) -> float:
+        self.pause_s = 0.0
+        return time.perf_counter()
+
+    def _end_change(self, began: float) -> None:
+        if self._flights:
+            self.pause_s = time.perf_counter() - began
+            self._changed_at = began
+
+
+def _arguments(folder: Path, settings: VllmEngine, limits: Limits) -> EngineArgs:
+    cpu = current_platform.is_cpu()
+    adapters: dict[str, Any] = {}
+    if limits.adapters:
+        adapters = {
+            "enable_lora": True,
+            "max_loras": limits.adapters,
+            "max_cpu_loras": limits.adapters,
+            "max_lora_rank": next(rank for rank in RANKS if rank >= limits.rank),
+        }
+    return EngineArgs(
+        model=str(folder),
+        skip_tokenizer_init=True,
+        dtype=settings.dtype,
+        max_model_len=limits.length,
+        max_num_seqs=limits.concurrent,
+        max_num_batched_tokens=max(settings.batch_tokens, limits.concurrent),
+        block_size=cast("Any", settings.block_size),
+        # On a CPU, what is not said here is nine tenths of the machine's memory.
+        kv_cache_memory_bytes=settings.kv_cache_mb * MEGABYTE or None,
+        gpu_memory_utilization=settings.gpu_memory_utilization,
+        enable_prefix_caching=True,
+        enforce_eager=cpu,
+        # One process, and no step under way while weights change.
+        distributed_executor_backend="uni",
+        async_scheduling=False,
+        logprobs_mode="processed_logprobs",
+        generation_config="vllm",
+        disable_log_stats=True,
+        **adapters,
+    )
+
+
+def _sampling(**settings: Any) -> SamplingParams:
+    plain: dict[str, Any] = {
+        "temperature": 0.0,
+        "logprobs": 0,
+        "flat_logprobs": True,
+        "ignore_eos": True,
+        "detokenize": False,
+        "output_kind": RequestOutputKind.FINAL_ONLY,
+    }
+    return SamplingParams(**(plain | settings))

@@ -1,0 +1,34 @@
+"""Opens vLLM engines for tests; vLLM is imported when the first one is opened."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import torch
+
+from coevolve.engine.vllm.environment import settle
+from protocols.config import VllmEngine
+from tests.serving import MAX_LENGTH
+
+if TYPE_CHECKING:
+    from coevolve.engine.vllm.generator import VllmGenerator
+
+CONCURRENT = 16
+KEPT: list[object] = []
+"""Every engine of this process: when vLLM drops one, the others have nothing to compute with."""
+
+
+def open_engine(
+    folder: Path, run_dir: Path, *, adapters: int = 0, **settings: Any
+) -> "VllmGenerator":
+    """Return an engine with little memory, for 16 conversations."""
+    chosen = msgspec.convert({"kv_cache_mb": 16, "batch_tokens": 256} | settings, VllmEngine)
+    settle(chosen)
+    torch.set_num_threads(1)
+    from coevolve.engine.vllm.core import Limits
+    from coevolve.engine.vllm.generator import VllmGenerator
+
+    limits = Limits(concurrent=CONCURRENT, length=MAX_LENGTH, adapters=adapters, rank=4)
+    generator = VllmGenerator(folder, run_dir, chosen, limits)
+    KEPT.append(generator)
+    return generator
