@@ -18,8 +18,8 @@ from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
 from protocols.synthesizers import PolicyModel
 
-
 MAX_ADAPTER_RANK = 512
+
 
 class _Loader(yaml.SafeLoader):
     """YAML as people write it: `1e-3` is a number, and a key stands once in its section."""
@@ -72,8 +72,8 @@ def conflicts(config: RunConfig) -> list[str]:
     most = most_groups_in_flight(config)
     rules = (
         *_evolution_rules(config),
-        (
         *_engine_rules(config),
+        (
             tasks.in_flight_groups and tasks.in_flight_groups < learner.groups_per_step,
             f"$.tasks.in_flight_groups: {tasks.in_flight_groups} groups in flight can never fill a "
             f"step of learner.groups_per_step = {learner.groups_per_step}; the run would wait for "
@@ -145,8 +145,6 @@ def _evolution_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
     )
 
 
-def most_groups_in_flight(config: RunConfig) -> int:
-    """Return how many groups may be requested and unconsumed without any being too old in the end.
 def _engine_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
     engine = config.rollout.engine
     if not isinstance(engine, VllmEngine):
@@ -176,6 +174,8 @@ def _engine_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
     )
 
 
+def most_groups_in_flight(config: RunConfig) -> int:
+    """Return how many groups may be requested and unconsumed without any being too old in the end.
 
     A group requested at version v is consumed after at most that many others, so at the latest by
     step v + 1 + max_staleness, which trains version v + max_staleness.

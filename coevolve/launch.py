@@ -193,6 +193,7 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
     }
     workers = [RemoteSimulatorWorker(actor) for actor in simulators.values()]
     await store.statistics()
+    engine = _engine_options(config)
     # What loads a model takes longest to start, so it starts first.
     sampling = [
         RemotePart(
@@ -213,7 +214,6 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
     evolving = _evolving(config, run_dir, store, workers) if synthesizes(config) else []
     signals = RemotePart(
         "signals", SignalsActor.options(name="signals").remote("signals", config, run_dir, store)
-    engine = _engine_options(config)
     )
     curriculum = RemotePart(
         "curriculum",
@@ -234,6 +234,18 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
     )
 
 
+def _engine_options(config: RunConfig) -> dict[str, Any]:
+    """Return what a process with a sampling engine needs of Ray beyond the others."""
+    match config.rollout.engine:
+        case TransformersEngine():
+            return {}
+        case VllmEngine() as engine:
+            return {
+                "num_gpus": engine.gpus,
+                "runtime_env": {"env_vars": environment(engine)},
+            }
+
+
 def _evolving(
     config: RunConfig, run_dir: str, store: RemoteStore, workers: list[RemoteSimulatorWorker]
 ) -> list[RemotePart]:
@@ -247,15 +259,3 @@ def _evolving(
 
 if __name__ == "__main__":
     main()
-def _engine_options(config: RunConfig) -> dict[str, Any]:
-    """Return what a process with a sampling engine needs of Ray beyond the others."""
-    match config.rollout.engine:
-        case TransformersEngine():
-            return {}
-        case VllmEngine() as engine:
-            return {
-                "num_gpus": engine.gpus,
-                "runtime_env": {"env_vars": environment(engine)},
-            }
-
-
