@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.delivery import ProvenEngine
+from coevolve.delivery import Append, ProvenEngine
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.learning.learner import Learner
 from protocols.config import DeliveryConfig, LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.generation import Generation, GenerationRequest
-from protocols.interfaces import Generator
+from protocols.interfaces import Generator, Reader
 from protocols.journal import Message
 from protocols.learning import DeliveryAlarm, PolicyVersion, Served, WeightsFormat
 from tests.learning import MemoryJournal, ReferenceRenderer, add_groups, small_model
@@ -85,33 +85,40 @@ class Published:
             Path(self.config.policy.model), self.run_dir, max_concurrent=8, max_length=MAX_LENGTH
         )
 
-    def engine(self, generator: Generator) -> ProvenEngine:
-        """``generator`` as the engine of rollout-0."""
+    def engine(
+        self,
+        generator: Generator,
+        *,
+        reader: Reader | None = None,
+        append: Append | None = None,
+    ) -> ProvenEngine:
+        """``generator`` as the engine of rollout-0, on the run's journal unless told otherwise."""
 
-        async def append(messages: Sequence[Message]) -> None:
+        async def add(messages: Sequence[Message]) -> None:
             self.journal.add(*messages)
 
         return ProvenEngine(
             "rollout-0",
             generator,
-            reader=self.journal,
-            append=append,
+            reader=reader or self.journal,
+            append=append or add,
             run_dir=self.run_dir,
             config=self.config,
         )
 
 
-class DeafGenerator:
-    """Says that it serves what it was given, and goes on with what it had."""
+class TamperedGenerator:
+    """An engine whose loading of weights is interfered with."""
 
     def __init__(self, generator: Generator) -> None:
         self._generator = generator
-        self._served: PolicyVersion | None = None
+
+    async def before(self, version: PolicyVersion) -> None:
+        """Called before each load."""
 
     async def load(self, version: PolicyVersion) -> Served:
-        self._served = self._served or version
-        served = await self._generator.load(self._served)
-        return msgspec.structs.replace(served, version=version.version, digest=version.digest)
+        await self.before(version)
+        return await self._generator.load(version)
 
     async def generate(self, request: GenerationRequest) -> Generation:
         return await self._generator.generate(request)
@@ -124,3 +131,16 @@ class DeafGenerator:
 
     async def close(self) -> None:
         await self._generator.close()
+
+
+class DeafGenerator(TamperedGenerator):
+    """Says that it serves what it was given, and goes on with what it had."""
+
+    def __init__(self, generator: Generator) -> None:
+        super().__init__(generator)
+        self._served: PolicyVersion | None = None
+
+    async def load(self, version: PolicyVersion) -> Served:
+        self._served = self._served or version
+        served = await super().load(self._served)
+        return msgspec.structs.replace(served, version=version.version, digest=version.digest)

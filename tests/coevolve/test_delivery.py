@@ -14,7 +14,7 @@ from coevolve.delivery import PROBE_TOKENS, ProvenEngine, probe_tokens, sentence
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.learning.policy import Policy
 from protocols import columns
-from protocols.config import DeliveryConfig, RunConfig
+from protocols.config import DeliveryConfig, PolicyConfig, RolloutConfig, RunConfig, VllmEngine
 from protocols.errors import DeliveryError, GeneratorError
 from protocols.generation import GenerationRequest
 from protocols.learning import (
@@ -231,6 +231,10 @@ async def test_a_step_that_changed_nothing_makes_no_alarm(
 
 def test_the_tolerance_is_the_configured_one_or_that_of_the_precision() -> None:
     assert tolerance_of(RunConfig(name="test")) == 1e-3
+    exact, half = VllmEngine(), VllmEngine(dtype="bfloat16")
+    assert tolerance_of(RunConfig(name="test", rollout=RolloutConfig(engine=exact))) == 1e-3
+    assert tolerance_of(RunConfig(name="test", rollout=RolloutConfig(engine=half))) == 0.05
+    assert tolerance_of(RunConfig(name="test", policy=PolicyConfig(precision="bf16"))) == 0.05
     assert tolerance_of(RunConfig(name="test", delivery=DeliveryConfig(tolerance=0.2))) == 0.2
 
 

@@ -1,0 +1,130 @@
+import asyncio
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.journal.codec import decode, encode, topic_of
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.rollout_worker import RolloutWorker
+from protocols.errors import DeliveryError
+from protocols.interfaces import Generator
+from protocols.journal import Append, Message, Receipt
+from protocols.learning import Delivered, DeliveryAlarm, PolicyVersion
+from tests.delivering import Published, TamperedGenerator
+from tests.fakes import ScriptRenderer, ScriptSimulator
+
+WAIT_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    return Published.by_a_learner(tmp_path_factory.mktemp("run"))
+
+
+class Loop:
+    """A rollout part with a real engine on a real journal, beside somebody who publishes."""
+
+    def __init__(self, run: Published, folder: Path) -> None:
+        self.run = run
+        self.store = LocalStore(Journal.open(folder, map_size_bytes=1 << 28))
+        self._counter = 0
+
+    async def append(self, *messages: Message) -> None:
+        self._counter += 1
+        receipt = Receipt(producer="test", counter=self._counter)
+        await self.store.append(Append(records=tuple(map(encode, messages)), receipt=receipt))
+
+    def worker(self, generator: Generator) -> RolloutWorker:
+        async def append(messages: Sequence[Message]) -> None:
+            await self.append(*messages)
+
+        return RolloutWorker(
+            "rollout-0",
+            self.run.config.rollout,
+            store=self.store,
+            reader=self.store,
+            engine=self.run.engine(generator, reader=self.store, append=append),
+            simulator=ScriptSimulator([]),
+            renderer=ScriptRenderer(),
+            lease_s=30.0,
+        )
+
+    async def proofs(self, count: int) -> list[int]:
+        """The versions that were proven, once there are ``count``."""
+        async with asyncio.timeout(WAIT_S):
+            seen = 0
+            while True:
+                records = await self.store.scan(topic_of(Delivered))
+                if len(records) >= count:
+                    found = [decode(record) for record in records]
+                    return [each.version for each in found if isinstance(each, Delivered)]
+                seen = await self.store.wait((topic_of(Delivered),), seen, WAIT_S)
+
+
+async def test_an_engine_that_was_killed_and_came_back_is_proven_again(
+    published: Published, tmp_path: Path
+) -> None:
+    loop = Loop(published, tmp_path)
+    versions = published.versions()
+    await loop.append(*versions[:2])
+    generators = [published.generator(), published.generator()]
+    killed = asyncio.create_task(loop.worker(generators[0]).run())
+    assert await loop.proofs(1) == [1]
+    killed.cancel()
+    await asyncio.gather(killed, return_exceptions=True)
+    again = loop.worker(generators[1])
+    running = asyncio.create_task(again.run())
+    assert await loop.proofs(2) == [1, 1]
+    await loop.append(versions[2])
+    assert await loop.proofs(3) == [1, 1, 2]
+    await again.stop()
+    await running
+    for generator in generators:
+        await generator.close()
+    assert not await loop.store.scan(topic_of(DeliveryAlarm))
+
+
+async def test_versions_that_were_missed_are_passed_over_even_where_their_weights_are_gone(
+    published: Published, tmp_path: Path
+) -> None:
+    run = published.copy(tmp_path / "run")
+    loop = Loop(run, tmp_path / "store")
+    versions = run.versions()
+    await loop.append(*versions[:2])
+    generator = run.generator()
+
+    class Slow(TamperedGenerator):
+        async def before(self, version: PolicyVersion) -> None:
+            if version.version == 1:  # so slow that the learner has removed it meanwhile
+                shutil.rmtree(run.weights(1).parent)
+                await loop.append(versions[2], versions[3])
+
+    worker = loop.worker(Slow(generator))
+    running = asyncio.create_task(worker.run())
+    assert await loop.proofs(1) == [3]
+    assert worker.status().policy_version == 3
+    await worker.stop()
+    await running
+    await generator.close()
+    assert not await loop.store.scan(topic_of(DeliveryAlarm))
+
+
+async def test_a_part_whose_engine_serves_something_else_ends_with_the_alarm_on_record(
+    published: Published, tmp_path: Path
+) -> None:
+    loop = Loop(published, tmp_path)
+    wrong = msgspec.structs.replace(
+        published.versions()[2], probe=published.versions()[3].probe, version=4
+    )
+    await loop.append(wrong)
+    generator = published.generator()
+    with pytest.raises(BaseExceptionGroup) as failure:
+        await asyncio.wait_for(loop.worker(generator).run(), WAIT_S)
+    assert failure.group_contains(DeliveryError, match="version 4 has to be served by rollout-0")
+    assert len(await loop.store.scan(topic_of(DeliveryAlarm))) == 1
+    assert not await loop.store.scan(topic_of(Delivered))
+    await generator.close()

@@ -1,0 +1,41 @@
+"""A real run whose engine does not agree with its learner."""
+
+from pathlib import Path
+
+import pytest
+
+from coevolve.delivery import sentence
+from coevolve.journal.codec import TOPICS, decode
+from protocols.learning import Delivered, DeliveryAlarm, StepReport, WeightsDiffer
+from tests.launched import launched
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+
+SETTINGS = (
+    "arm=static",
+    "tasks.held_out=24",
+    "tasks.in_flight_groups=8",
+    "learner.groups_per_step=4",
+    "learner.steps=60",
+    "learner.replay_per_step=4",
+    "rollout.group_size=4",
+    "policy.train=lora",
+    "delivery.tolerance=1e-9",
+)
+"""No engine that merges an adapter agrees with the learner to so many digits."""
+
+
+def test_an_engine_that_disagrees_ends_the_run_with_the_reason(tmp_path: Path):
+    with launched(tmp_path, "alarm", *SETTINGS) as run:
+        assert run.wait() == 1, run.said()
+        with run.reader().snapshot() as state:
+            newest = max(state.newest(topic) for topic in TOPICS)
+            messages = [decode(record) for record in state.read(range(1, newest + 1))]
+        alarm = next(message for message in messages if isinstance(message, DeliveryAlarm))
+        assert isinstance(alarm.reason, WeightsDiffer)
+        assert 1e-9 < alarm.reason.max_abs_difference < 1e-4
+        assert sentence(alarm) in run.said()
+        assert f"ALARM: version {alarm.version}" in run.attach("status").stdout
+        assert any(isinstance(message, Delivered) for message in messages)
+        since = messages[messages.index(alarm) :]
+        assert sum(isinstance(message, StepReport) for message in since) <= 1
