@@ -45,8 +45,11 @@ from coevolve.run.costs import Costs
 from coevolve.run.directory import RunDirectory
 from coevolve.run.display import Display, open_display, print_summary
 from coevolve.run.drive import Run
+from coevolve.run.estimate import estimate
+from coevolve.run.estimate_lines import estimate_lines
 from coevolve.run.guard import guarded
 from coevolve.run.reach import listens
+from coevolve.shrunk.running import MODEL, running
 from protocols.config import RunConfig, TransformersEngine, VllmEngine
 from protocols.errors import CoevolveError, RunError
 
@@ -65,7 +68,7 @@ def main() -> None:
     parser.add_argument("run_file", type=Path, help="a YAML file, see configs/")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="learner.steps=20 ...")
     parser.add_argument("--resume", action="store_true", help="go on with a run that exists")
-    parser.add_argument("--dry-run", action="store_true", help="print the resolved config and stop")
+    parser.add_argument("--dry-run", action="store_true", help="print config and estimate, stop")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
     arguments = parser.parse_intermixed_args()
     console = Console()
@@ -78,11 +81,12 @@ def main() -> None:
         assembly.check(config)
         _check_cluster(config.cluster.address)
         if arguments.dry_run:
-            sys.stdout.write(msgspec.yaml.encode(config).decode())
+            sys.stdout.write(_foreseen(config))
             return
         path = (arguments.runs / config.name).resolve()
         opened = run_directory.reopen if arguments.resume else run_directory.create
         directory = opened(path, config)
+        _shrink(config, directory)
         asyncio.run(_interruptible(config, directory, console))
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
@@ -105,6 +109,20 @@ def _check_cluster(address: str) -> None:
         )
 
 
+def _foreseen(config: RunConfig) -> str:
+    """Return the resolved config as YAML, with what the run will take in comments behind it."""
+    told = "".join(f"# {line}\n" for line in estimate_lines(estimate(config), config))
+    return msgspec.yaml.encode(config).decode() + told
+
+
+def _shrink(config: RunConfig, directory: RunDirectory) -> None:
+    """Make the model that the run starts from, where it is a shrunk one."""
+    if config.policy.shrink:
+        from coevolve.shrunk.model import write_model
+
+        write_model(config, directory.path / MODEL)
+
+
 async def _interruptible(config: RunConfig, directory: RunDirectory, console: Console) -> None:
     """Run; the first interrupt stops cleanly, the second at once."""
     stop = asyncio.Event()
@@ -121,7 +139,7 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, interrupt)
-            run = await compose(config, directory, display)
+            run = await compose(running(config, directory.path), directory, display)
             identity = msgspec.structs.replace(
                 directory.identity(), address=address, pid=os.getpid()
             )

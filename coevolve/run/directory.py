@@ -1,4 +1,7 @@
-"""A run's folder: `config.yaml store/ checkpoints/ versions/ logs/ metrics.jsonl run.json`."""
+"""A run's folder: `config.yaml store/ checkpoints/ versions/ logs/ metrics.jsonl run.json`.
+
+With ``policy.shrink`` also `model/`, which the run starts from.
+"""
 
 import json
 import os
@@ -13,6 +16,7 @@ from coevolve.journal.codec import decode_as
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import lock_folder
 from coevolve.journal.reader import JournalReader
+from coevolve.shrunk.running import running
 from protocols.config import RunConfig
 from protocols.control import RunStarted
 from protocols.errors import RunError
@@ -95,7 +99,11 @@ class RunDirectory:
         fresh.replace(self.path / "run.json")
 
     def config(self) -> RunConfig:
-        """Return the config that the run was started or last resumed with."""
+        """Return the settings that the run's parts were last started with."""
+        return running(self.written_config(), self.path)
+
+    def written_config(self) -> RunConfig:
+        """Return the config that the run was started or last resumed with, as a user gave it."""
         path = self.path / "config.yaml"
         try:
             return msgspec.yaml.decode(path.read_bytes(), type=RunConfig)
@@ -162,7 +170,7 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
         raise RunError(f"{path}: there is no run to resume; leave --resume out to start it")
     directory = RunDirectory(path)
     identity = directory.identity()
-    before, now = _flat(directory.config()), _flat(config)
+    before, now = _flat(directory.written_config()), _flat(config)
     differing = [
         f"  {key}: was {before.get(key)!r}, is {now.get(key)!r}"
         for key in sorted(before | now)
