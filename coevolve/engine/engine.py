@@ -190,7 +190,7 @@ class Engine(Generic[Ticket]):
         stopped_N = said_N & (table["stops"] == last_N[:, None]).any(axis=1)
         full_N = said_N & (table["known"] >= table["limit"])
         finished: list[tuple[Ticket, Generation]] = []
-        for slot in np.flatnonzero(stopped_N | full_N).tolist():
+        for slot in map(int, np.flatnonzero(stopped_N | full_N)):
             ticket = self._tickets[slot]
             assert ticket is not None
             self._tickets[slot] = None
