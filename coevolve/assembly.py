@@ -100,7 +100,10 @@ def _check_engine(engine: Engine) -> None:
 
 
 def _check_chat(config: RunConfig, *, chats: bool) -> None:
-    """Refuse what a policy with or without a chat template cannot do. Raises ConfigError."""
+    """Refuse what a policy with or without a chat template cannot do, and unusable templates.
+
+    Raises ConfigError.
+    """
     if config.tasks.source == "bfcl" and not chats:
         raise ConfigError(
             "tasks.source: bfcl needs a policy.model with a chat template, found "
@@ -111,6 +114,8 @@ def _check_chat(config: RunConfig, *, chats: bool) -> None:
             "synthesizer.model: kind policy is the tiny policy's second role, found policy.model "
             f"{config.policy.model!r}; use kind endpoint, or arm: static"
         )
+    if chats:
+        renderer(config)
 
 
 def labels(config: RunConfig) -> dict[str, tuple[str, ...]]:

@@ -276,7 +276,7 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Whole conversation, tokens."""
 
     max_call_tokens: Count = 40
-    """One call, tokens."""
+    """One message of the policy, with all its calls, tokens."""
 
     max_calls_per_turn: Count = 4
     tries: Count = 3

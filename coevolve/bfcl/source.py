@@ -86,7 +86,7 @@ def _checked(settings: TasksConfig) -> tuple[list[Task], dict[str, str]]:
     passed: list[Task] = []
     left_out: dict[str, str] = {}
     for task in load_tasks(
-        settings.categories,
+        tuple(dict.fromkeys(settings.categories)),
         split_seed=settings.split_seed,
         held_out_share=settings.held_out_share,
     ):
