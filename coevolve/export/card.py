@@ -32,8 +32,11 @@ model = PeftModel.from_pretrained(base, "{folder}")
 tokenizer = AutoTokenizer.from_pretrained("{folder}")
 ```
 
-    vllm serve BASE --enable-lora --lora-modules policy={folder}
+    vllm serve BASE --enable-lora --max-lora-rank {rank} --lora-modules policy={folder}
 """
+
+SERVED_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""What vLLM's ``--max-lora-rank`` may be."""
 
 ROWS = """\
 ```python
@@ -50,7 +53,9 @@ def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, fold
     """Return the card of a policy version's weights."""
     base = _base(source)
     library = "peft" if is_adapter else "transformers"
-    commands = (ADAPTER if is_adapter else MERGED).format(base=base, folder=folder)
+    rank = source.config.policy.lora_rank
+    most = next((each for each in SERVED_RANKS if each >= rank), rank)
+    commands = (ADAPTER if is_adapter else MERGED).format(base=base, folder=folder, rank=most)
     number = version.version
     success = source.material.progress.evaluations.get(number, {})
     scores = [[group, f"{100 * share:.1f} %"] for group, share in success.items()]

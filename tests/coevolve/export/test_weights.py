@@ -145,6 +145,7 @@ def test_the_card_of_an_adapter_names_the_base(lora: RunDirectory, export: Expor
     assert "With the base model, base-model, in the folder BASE" in card
     assert "This version was not scored" in card
     assert "PeftModel.from_pretrained" in card
+    assert "--max-lora-rank 16 --lora-modules policy=adapter" in card
 
 
 @pytest.mark.parametrize(
