@@ -20,13 +20,15 @@ from coevolve.journal.reader import JournalReader
 from protocols.errors import JournalError
 
 ROOT = Path(__file__).parents[1]
+QUICKSTART = "configs/quickstart.yaml"
 
 
 class LaunchedRun:
-    """`python -m coevolve.launch` on the quickstart's config, small, as a user would start it."""
+    """`python -m coevolve.launch`, by default on the quickstart's config, as a user starts it."""
 
-    def __init__(self, runs: Path, name: str, *overrides: str) -> None:
+    def __init__(self, runs: Path, name: str, *overrides: str, run_file: str = QUICKSTART) -> None:
         self._runs = runs
+        self._run_file = run_file
         self._name = name
         self._overrides = overrides
         self.directory = runs / name
@@ -41,7 +43,7 @@ class LaunchedRun:
                 sys.executable,
                 "-m",
                 "coevolve.launch",
-                "configs/quickstart.yaml",
+                self._run_file,
                 f"name={self._name}",
                 *self._overrides,
                 "--runs",
@@ -146,9 +148,11 @@ class LaunchedRun:
 
 
 @contextlib.contextmanager
-def launched(runs: Path, name: str, *overrides: str) -> Generator[LaunchedRun]:
+def launched(
+    runs: Path, name: str, *overrides: str, run_file: str = QUICKSTART
+) -> Generator[LaunchedRun]:
     """Start a run and leave nothing of it behind."""
-    run = LaunchedRun(runs, name, *overrides)
+    run = LaunchedRun(runs, name, *overrides, run_file=run_file)
     run.start()
     try:
         yield run

@@ -1,0 +1,126 @@
+"""Every run file of `configs/`: it is read, it fits its model, and it runs with a shrunk one."""
+
+from pathlib import Path
+
+import pytest
+
+from coevolve import assembly
+from coevolve.config import load_config
+from coevolve.journal.codec import decode_as
+from coevolve.learning.architecture import KNOWN
+from coevolve.learning.checkpoint import file_digest
+from coevolve.learning.policy import WEIGHTS_FILES
+from coevolve.run.estimate import estimate
+from protocols.config import RunConfig, VllmEngine
+from protocols.evolution import SignalSettled
+from protocols.learning import Delivered, Evaluation, PolicyVersion, StepReport
+from protocols.synthesizers import EndpointModel
+from tests.chat_server import serving
+from tests.launched import LaunchedRun, launched
+
+FOLDER = Path(__file__).parents[1] / "configs"
+FILES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+CHAT = [name for name in FILES if name.startswith("bfcl_")]
+
+TRIED = (
+    "policy.shrink=true",
+    "learner.steps=2",
+    "learner.groups_per_step=2",
+    "learner.mini_batches=1",
+    # Random weights solve nothing: references are what there is to learn from.
+    "learner.imitation_weight=1",
+    "learner.threads=1",
+    "rollout.actors=1",
+    "rollout.group_size=2",
+    "rollout.concurrent=8",
+    "rollout.max_call_tokens=16",
+    "rollout.engine.threads=1",
+    "rollout.engine.self_test=false",
+    "evaluator.concurrent=4",
+    "simulator.workers=1",
+    "tasks.seeds=4",
+    "tasks.held_out=1",
+)
+"""Small counts and lengths; engine, renderer, tasks, objective and precision stay as they are."""
+
+LIGHT = ("arm=static", "evolve_every=0")
+FULL = ("evolve_every=1", "evolve_wait_s=20", "signals.rules=posterior", "synthesizer.rounds=1")
+"""The posterior rules call tools rare that were never used, which a random policy provides."""
+
+
+def read(name: str, *overrides: str) -> RunConfig:
+    return load_config(FOLDER / f"{name}.yaml", overrides)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_run_file_is_read_and_can_be_estimated(name: str):
+    config = read(name)
+    assert config.name.replace("-", "_") == name
+    assert estimate(config).parameters
+
+
+@pytest.mark.parametrize("name", CHAT)
+def test_a_run_file_of_a_large_model_follows_the_paper(name: str):
+    config = read(name)
+    learner, signals = config.learner, config.signals
+    assert (config.rollout.group_size, learner.groups_per_step, learner.steps) == (8, 32, 120)
+    assert (config.evolve_every, signals.rules, signals.window) == (10, "paper", 10)
+    assert (signals.rare_share, config.tasks.seeds) == (0.05, 100)
+    assert (config.tasks.source, config.tasks.categories) == ("bfcl", ("base",))
+    assert learner.learning_rate == (1e-6 if config.policy.train == "full" else 1e-5)
+    assert isinstance(config.rollout.engine, VllmEngine)
+    assert isinstance(config.synthesizer.model, EndpointModel)
+
+
+@pytest.mark.parametrize("name", CHAT)
+def test_conversations_fit_into_the_model(name: str):
+    config = read(name)
+    assert config.rollout.max_tokens <= KNOWN[config.policy.model]["max_position_embeddings"]
+
+
+@pytest.mark.parametrize("name", CHAT)
+def test_a_run_file_can_be_tried_without_its_model(name: str):
+    assembly.check(read(name, "policy.shrink=true"))
+
+
+@pytest.mark.ray
+@pytest.mark.vllm
+@pytest.mark.timeout(600)
+def test_a_run_file_runs_with_all_its_parts_on_a_shrunk_model(tmp_path: Path):
+    with serving() as server:
+        endpoint = f"{{kind: endpoint, base_url: '{server.base_url}', model: scripted}}"
+        model = f"synthesizer.model={endpoint}"
+        run_file = "configs/bfcl_qwen3_4b.yaml"
+        with launched(tmp_path, "tried", *TRIED, *FULL, model, run_file=run_file) as run:
+            assert run.wait(500) == 0, run.said()
+        assert server.requests
+    check_run(run)
+    assert run.holds(SignalSettled)
+
+
+@pytest.mark.ray
+@pytest.mark.vllm
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", [name for name in CHAT if name != "bfcl_qwen3_4b"])
+def test_a_run_file_trains_a_shrunk_model(tmp_path: Path, name: str):
+    with launched(tmp_path, "tried", *TRIED, *LIGHT, run_file=f"configs/{name}.yaml") as run:
+        assert run.wait(500) == 0, run.said()
+    check_run(run)
+
+
+def check_run(run: LaunchedRun) -> None:
+    """Check two steps on references, versions that the engines have proven, and a score."""
+    with run.reader().snapshot() as state:
+        steps = [decode_as(each, StepReport) for each in state.scan("step_report")]
+        versions = [decode_as(each, PolicyVersion) for each in state.scan("policy_version")]
+        delivered = [decode_as(each, Delivered) for each in state.scan("delivered")]
+        scores = [decode_as(each, Evaluation) for each in state.scan("evaluation")]
+    assert [each.step for each in steps] == [1, 2]
+    assert all(group.use == "imitation" for each in steps for group in each.groups)
+    assert [each.version for each in versions] == [0, 1, 2]
+    assert len({each.digest for each in versions}) == 3
+    proven = {(each.engine, each.version) for each in delivered}
+    assert {("rollout-0", 0), ("evaluator", 2)} <= proven
+    assert scores[-1].version == 2
+    last = versions[-1]
+    assert last.digest == file_digest(run.directory / last.path / WEIGHTS_FILES[last.format])
