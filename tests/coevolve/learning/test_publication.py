@@ -174,7 +174,7 @@ async def test_a_learner_whose_versions_reach_nobody_takes_no_further_step(
     assert not journal.all(StepReport)
     assert not journal.finished
     journal.add(RunResumed(run_id="r", config=""))
-    await learner(config, tmp_path, journal).run()
+    await learner(settings(model), tmp_path, journal).run()
     assert len(journal.all(StepReport)) == config.learner.steps
 
 
