@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 
 BENCHES = {
+    "engine": "coevolve.bench.engine",
     "journal": "coevolve.bench.journal",
     "simulator": "coevolve.bench.simulator",
 }

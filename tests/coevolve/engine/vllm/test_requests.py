@@ -1,8 +1,6 @@
 """How requests are served by a vLLM engine, whatever its weights."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,14 +136,6 @@ def test_a_cache_that_cannot_hold_one_conversation_is_refused(tmp_path: Path):
 
     with pytest.raises(GeneratorError, match="cannot serve it with 90000 tokens"):
         Core(tmp_path, VllmEngine(kv_cache_mb=1), Limits(concurrent=1, length=90_000))
-
-
-def test_an_engines_process_has_no_learner():
-    code = "import sys, coevolve.engine.vllm.generator; print(*sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    loaded = set(found.stdout.split())
-    assert "coevolve.learning.reading" in loaded
-    assert not {"coevolve.learning.learner", "coevolve.learning.trainer"} & loaded
 
 
 async def test_closing_ends_requests_in_flight(tmp_path: Path):

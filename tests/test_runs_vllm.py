@@ -1,0 +1,42 @@
+"""A real run with vLLM as the rollout engine: it trains, and outlives its engine."""
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from protocols.learning import PolicyVersion
+from protocols.rollouts import Rollout
+from tests.launched import launched
+from tests.test_runs import PLAIN, check_books, journal
+
+pytestmark = [pytest.mark.ray, pytest.mark.vllm, pytest.mark.timeout(900)]
+
+STEPS = 12
+ENGINE = "rollout.engine={kind: vllm, kv_cache_mb: 32}"
+
+
+def test_a_run_on_vllm_goes_on_when_its_engine_is_killed(tmp_path: Path):
+    small = (*PLAIN, ENGINE, "tasks.held_out=8", f"learner.steps={STEPS}")
+    with launched(tmp_path, "vllm", *small) as run:
+        run.until("three steps", lambda: run.step() >= 3, 300)
+        os.kill(run.pids()["rollout-0"], signal.SIGKILL)
+        assert run.wait(600) == 0, run.said()
+    assert {event["part"] for event in run.events("part_restarted")} == {"rollout-0"}
+    records = journal(run)
+    check_books(records, STEPS)
+    messages = [message for _, message in records]
+    published = [each.version for each in messages if isinstance(each, PolicyVersion)]
+    assert published == list(range(STEPS + 1))
+    rollouts = [each for each in messages if isinstance(each, Rollout)]
+    assert max(each.version_max for each in rollouts) >= STEPS - 3
+    for tokens in (each.tokens for each in rollouts):
+        mask = np.frombuffer(tokens.mask, np.uint8) == 1
+        logprobs = np.frombuffer(tokens.logprobs, np.float32)
+        versions = np.frombuffer(tokens.versions, np.int32)
+        assert mask.any()
+        assert (logprobs[mask] <= 0).all()
+        assert (versions[mask] >= 0).all()
+        assert (versions[~mask] == -1).all()
