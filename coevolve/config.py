@@ -16,6 +16,7 @@ import yaml
 
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
+from protocols.objectives import Dpo, Sft
 from protocols.synthesizers import PolicyModel
 
 MAX_ADAPTER_RANK = 512
@@ -72,6 +73,7 @@ def conflicts(config: RunConfig) -> list[str]:
     most = most_groups_in_flight(config)
     rules = (
         *_evolution_rules(config),
+        *_learner_rules(config),
         *_engine_rules(config),
         (
             tasks.in_flight_groups and tasks.in_flight_groups < learner.groups_per_step,
@@ -170,6 +172,17 @@ def _engine_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
         (
             not engine.gpus and engine.dtype == "float16",
             "$.rollout.engine.dtype: float16 is for GPUs; choose float32 or bfloat16",
+        ),
+    )
+
+
+def _learner_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
+    learner = config.learner
+    return (
+        (
+            learner.kl_coefficient > 0 and isinstance(learner.objective, Sft | Dpo),
+            f"$.learner.kl_coefficient: {learner.kl_coefficient} needs a policy gradient, found "
+            "learner.objective sft or dpo, which have no such term; set it to 0",
         ),
     )
 

@@ -35,6 +35,7 @@ from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
 from coevolve.learning.batch import Row, conversations, row_length
+from coevolve.learning.model_folder import HUB_ID
 from coevolve.learning.reading import read_model
 from coevolve.learning.scoring import score
 from protocols.config import PolicyConfig
@@ -153,7 +154,7 @@ class Policy:
                 metadata={"format": "pt"},
             )
             settings = self._model.peft_config["default"]
-            settings.base_model_name_or_path = str(self._base.resolve())
+            settings.base_model_name_or_path = _base_name(self._config, self._base)
             settings.save_pretrained(str(folder))
         else:
             self._model.save_pretrained(folder, max_shard_size="1000GB")
@@ -208,6 +209,12 @@ def padded(rows: Iterable[Row]) -> tuple[torch.Tensor, torch.Tensor]:
         ids_B_T[number, : len(side.token_ids)] = side.token_ids
         mask_B_T[number, 1 : len(side.mask)] = side.mask[1:]
     return torch.from_numpy(ids_B_T), torch.from_numpy(mask_B_T)
+
+
+def _base_name(config: PolicyConfig, base: Path) -> str:
+    """Return what finds the base again: its name on the hub, or where it lies on this machine."""
+    on_hub = HUB_ID.fullmatch(config.model) and not Path(config.model).is_dir()
+    return config.model if on_hub and not config.shrink else str(base.resolve())
 
 
 def written(mask_B_T: torch.Tensor) -> list[int]:

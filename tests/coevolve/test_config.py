@@ -5,6 +5,7 @@ import pytest
 from coevolve.config import load_config, most_groups_in_flight
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
+from protocols.objectives import Gspo
 from protocols.synthesizers import EndpointModel
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -161,6 +162,22 @@ def test_an_impossible_override_is_refused_with_a_remedy(override: str, words: s
 def test_fresh_tasks_for_every_group_need_the_grammar():
     text = refusal(CONFIGS / "quickstart.yaml", "arm=uniform", "tasks.source=bfcl")
     assert "$.arm: uniform draws fresh tasks of the grammar, found tasks.source bfcl" in text
+
+
+def test_a_divergence_that_the_objective_does_not_have_is_refused():
+    text = refusal(
+        CONFIGS / "quickstart.yaml", "learner.objective={kind: dpo}", "learner.kl_coefficient=0.1"
+    )
+    assert "$.learner.kl_coefficient: 0.1 needs a policy gradient" in text
+
+
+def test_an_objective_is_read_with_its_own_settings(tmp_path: Path):
+    path = written(tmp_path, "name: a\n")
+    config = load_config(path, ["learner.objective={kind: gspo, clip_high: 1e-3}"])
+    assert config.learner.objective == Gspo(clip_high=1e-3)
+    assert "$.learner.objective.kind: needs one of grpo, dr_grpo, dapo, gspo, sft, dpo" in refusal(
+        path, "learner.objective={kind: ppo}"
+    )
 
 
 def test_a_schedule_of_synthesis_needs_an_arm_that_synthesizes(tmp_path: Path):

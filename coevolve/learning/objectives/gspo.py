@@ -4,7 +4,8 @@
     loss = mean_i -min(s_i A_i, clip(s_i, 1 - low, 1 + high) A_i)
 
 with GRPO's advantages. A rollout is clipped as a whole; the bounds are some 1e-4 wide, because the
-mean over a rollout's tokens moves far less than one token's ratio.
+mean over a rollout's tokens moves far less than one token's ratio. Importance weights by token
+count with their mean over the rollout; ``importance: sequence`` goes with the idea.
 """
 
 from coevolve.learning.objectives.surrogate import Surrogate

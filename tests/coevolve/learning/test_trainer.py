@@ -1,18 +1,30 @@
+import json
 import math
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from coevolve.learning.batch import Batch, BatchGroup, Reference, ReferenceRow, Row, row_length
+from coevolve.learning.batch import (
+    Batch,
+    BatchGroup,
+    Conversation,
+    PairRow,
+    Reference,
+    ReferenceRow,
+    Row,
+    row_length,
+)
 from coevolve.learning.policy import Policy, micro_batches, padded
 from coevolve.learning.trainer import BETAS, Trainer
 from protocols import columns
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import LearnerError
 from protocols.learning import TrainedGroup, WeightsFormat
+from protocols.objectives import Dapo, Dpo, DrGrpo, Grpo, Gspo, Sft
 from tests.learning import rollout, small_model
 
 REFERENCE = Reference(token_ids=(1, 2, 9, 10, 11), mask=(0, 0, 1, 1, 1))
@@ -75,29 +87,56 @@ def slow_logprob(model: torch.nn.Module, ids: list[int], position: int, t: float
     return logits_V[ids[position]] - logits_V.exp().sum().log()
 
 
+def slow_importance(config: RunConfig, logprobs: list[float], sampler: list[float]) -> list[float]:
+    """The weight of every token of one rollout, with nothing but floats."""
+    differences = [own - other for own, other in zip(logprobs, sampler, strict=True)]
+    if config.learner.importance == "sequence":
+        differences = [sum(differences)] * len(differences)
+    if config.learner.importance == "off":
+        differences = [0.0] * len(differences)
+    return [min(math.exp(each), config.learner.importance_cap) for each in differences]
+
+
+def slow_scale(config: RunConfig, written: int) -> float:
+    """What one token's loss counts in a sequence of so many written ones of ``batch()``."""
+    assert isinstance(config.learner.objective, Grpo | DrGrpo | Dapo | Gspo)
+    tokens = [sum(one.tokens.mask) for group in batch().groups for one in group.rollouts]
+    match config.learner.objective.aggregation:
+        case "constant":
+            rollouts = config.learner.groups_per_step * 4
+            return 1 / (rollouts * config.learner.loss_normalizer_tokens)
+        case "token_mean":
+            return 1 / sum(tokens)
+        case "sequence_mean":
+            return 1 / len(tokens) / written
+
+
 def slow_gradients(folder: Path, config: RunConfig) -> list[torch.Tensor]:
     """The gradients of a step on ``batch()``, token by token, before they are clipped."""
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     base = AutoModelForCausalLM.from_pretrained(folder).eval()
     learner, t = config.learner, config.rollout.temperature
+    centred_only = isinstance(learner.objective, DrGrpo)
     loss = torch.zeros(())
     for one in batch().groups[0].rollouts:
-        advantage = math.sqrt(3) if one.succeeded else -1 / math.sqrt(3)
+        advantage = (3.0 if one.succeeded else -1.0) * (0.25 if centred_only else 1 / math.sqrt(3))
         ids = columns.from_int32(one.tokens.token_ids)
-        sampler = columns.from_float32(one.tokens.logprobs)
-        for position in (p for p in range(len(ids)) if one.tokens.mask[p]):
-            logprob = slow_logprob(model, ids, position, t)
-            ratio = math.exp(logprob.item() - sampler[position])
-            loss = loss - min(ratio, learner.importance_cap) * advantage * logprob
+        written = [p for p in range(len(ids)) if one.tokens.mask[p]]
+        sampler = [columns.from_float32(one.tokens.logprobs)[p] for p in written]
+        logprobs = [slow_logprob(model, ids, p, t) for p in written]
+        weights = slow_importance(config, [each.item() for each in logprobs], sampler)
+        scale = slow_scale(config, len(written))
+        for position, logprob, weight in zip(written, logprobs, weights, strict=True):
+            loss = loss - scale * weight * advantage * logprob
             with torch.no_grad():
                 reference = slow_logprob(base, ids, position, t)
             difference = reference - logprob
-            loss = loss + learner.kl_coefficient * (difference.exp() - difference - 1)
+            loss = loss + scale * learner.kl_coefficient * (difference.exp() - difference - 1)
     for position in (2, 3, 4):
         logprob = slow_logprob(model, list(REFERENCE.token_ids), position, t)
         weight = learner.imitation_weight + learner.replay_weight * (learner.replay_per_step > 0)
-        loss = loss - weight * logprob
-    (loss / (learner.groups_per_step * 4 * learner.loss_normalizer_tokens)).backward()
+        loss = loss - slow_scale(config, 3) * weight * logprob
+    loss.backward()
     return [p.grad for p in model.parameters() if p.grad is not None]
 
 
@@ -108,8 +147,11 @@ def slow_gradients(folder: Path, config: RunConfig) -> list[torch.Tensor]:
         settings(LearnerConfig(groups_per_step=3, replay_per_step=0), temperature=0.7),
         settings(LearnerConfig(groups_per_step=1, kl_coefficient=0.1, importance_cap=0.9)),
         settings(LearnerConfig(groups_per_step=1, max_grad_norm=1e-3, warmup_steps=1)),
+        settings(LearnerConfig(objective=DrGrpo(), importance="sequence", importance_cap=1.5)),
+        settings(LearnerConfig(objective=Dapo(), importance="off")),
+        settings(LearnerConfig(objective=Gspo(), importance="sequence", kl_coefficient=0.1)),
     ],
-    ids=["default", "tempered", "kl", "clipped"],
+    ids=["default", "tempered", "kl", "clipped", "dr_grpo", "dapo", "gspo"],
 )
 def test_the_gradient_is_the_one_of_a_slow_independent_implementation(
     model: Path, tmp_path: Path, config: RunConfig
@@ -172,6 +214,19 @@ def test_micro_batches_hold_every_row_once_and_rows_of_like_length_together():
     assert used < 1.2 * sum(lengths)
 
 
+def test_little_is_padded_on_the_lengths_of_the_quickstart():
+    text = (Path(__file__).parent / "quickstart_lengths.json").read_text()
+    rows: list[list[Row]] = [
+        [ReferenceRow(token_ids=[0] * n, mask=[1] * n, weight=1.0) for n in lengths]
+        for lengths in json.loads(text)
+    ]
+    packs = [
+        pack for step in rows for pack in micro_batches(step, LearnerConfig().micro_batch_tokens)
+    ]
+    used = sum(len(pack) * max(map(row_length, pack)) for pack in packs)
+    assert 1 - sum(row_length(row) for pack in packs for row in pack) / used <= 0.15
+
+
 def test_the_same_batches_make_the_same_bits(model: Path, tmp_path: Path):
     config = settings(LearnerConfig(groups_per_step=3, replay_per_step=2))
     written: list[bytes] = []
@@ -201,6 +256,104 @@ def test_the_learning_rate_rises_over_the_warm_up(model: Path):
     trainer = Trainer(settings(LearnerConfig(learning_rate=1e-3, warmup_steps=4)), model)
     rates = [trainer.take_step(batch(step))["actor/lr"] for step in range(1, 7)]
     assert rates == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3, 1e-3, 1e-3])
+
+
+def test_several_updates_a_step_clip_and_are_repeated_to_the_bit(model: Path):
+    config = settings(
+        LearnerConfig(ppo_epochs=4, mini_batches=2, learning_rate=1e-2, replay_per_step=0)
+    )
+    first, second = Trainer(config, model), Trainer(config, model)
+    found = first.take_step(batch())
+    assert found == second.take_step(batch())
+    assert found["actor/pg_clipfrac"] > 0
+    assert first.probe() == second.probe()
+
+
+def test_one_update_is_as_large_as_a_pass_of_mini_batches(model: Path):
+    learner = LearnerConfig(learning_rate=1e-9, replay_per_step=0)
+    whole = Trainer(settings(learner), model).take_step(batch())
+    learner = msgspec.structs.replace(learner, mini_batches=5)
+    parts = Trainer(settings(learner), model).take_step(batch())
+    for name in ("actor/pg_loss", "actor/imitation_loss"):
+        assert parts[name] == pytest.approx(whole[name], rel=1e-4)
+
+
+def test_given_rows_become_more_likely(model: Path):
+    trainer = Trainer(settings(LearnerConfig(learning_rate=1e-2)), model)
+    rows = [ReferenceRow(token_ids=(1, 2, 9, 10), mask=(0, 0, 1, 1), weight=1.0)]
+    losses = [trainer.take_supervised_step(n, rows)["actor/imitation_loss"] for n in (1, 2, 3)]
+    assert losses[0] == pytest.approx(math.log(64), abs=0.3)
+    assert losses == sorted(losses, reverse=True)
+
+
+@pytest.mark.parametrize("train", ["full", "lora"])
+def test_the_better_of_given_pairs_is_preferred(model: Path, train: WeightsFormat):
+    learner = LearnerConfig(objective=Dpo(), learning_rate=1e-2)
+    trainer = Trainer(settings(learner, train=train), model)
+    rows = [
+        PairRow(
+            better=Conversation(token_ids=(1, 2, n, 5), mask=(0, 0, 1, 1)),
+            worse=Conversation(token_ids=(1, 2, n), mask=(0, 0, 1)),
+            beta=0.5,
+        )
+        for n in (9, 11)
+    ]
+    first, second, third = (trainer.take_supervised_step(step, rows) for step in (1, 2, 3))
+    assert first["actor/preference_loss"] == pytest.approx(math.log(2))
+    assert second["actor/preference_loss"] < math.log(2)
+    assert first["rewards/margins"] == pytest.approx(0, abs=1e-6)
+    assert second["rewards/margins"] > 0
+    assert third["rewards/margins"] > second["rewards/margins"]
+
+
+def test_a_pair_without_a_reference_is_refused_with_a_remedy(model: Path):
+    side = Conversation(token_ids=(1, 2), mask=(0, 1))
+    rows = [PairRow(better=side, worse=side, beta=0.5)]
+    with pytest.raises(LearnerError, match=r"learner.objective.kind dpo or policy.train lora"):
+        Trainer(settings(LearnerConfig()), model).take_supervised_step(1, rows)
+
+
+@pytest.mark.parametrize(
+    ("objective", "loss"),
+    [(Sft(), "actor/imitation_loss"), (Dpo(beta=0.5), "actor/preference_loss")],
+    ids=["sft", "dpo"],
+)
+def test_rollouts_can_be_imitated_or_preferred(model: Path, objective: Sft | Dpo, loss: str):
+    learner = LearnerConfig(objective=objective, imitation_weight=0.0, replay_per_step=0)
+    trainer = Trainer(settings(learner), model)
+    mixed = batch().groups[:2]
+    losses = [trainer.take_step(Batch(step=n, groups=mixed))[loss] for n in (1, 2, 3)]
+    assert losses == sorted(losses, reverse=True)
+    assert len(set(losses)) == 3
+
+
+def test_bfloat16_and_recomputed_layers_give_nearly_the_same_step(model: Path):
+    exact = Trainer(settings(LearnerConfig()), model).take_step(batch())
+    for policy, tolerance in (
+        (PolicyConfig(gradient_checkpointing=True), 1e-6),
+        (PolicyConfig(precision="bf16", gradient_checkpointing=True), 0.05),
+    ):
+        config = msgspec.structs.replace(settings(LearnerConfig()), policy=policy)
+        found = Trainer(config, model).take_step(batch())
+        for name in ("actor/grad_norm", "actor/imitation_loss", "actor/entropy"):
+            assert found[name] == pytest.approx(exact[name], rel=tolerance)
+
+
+def test_a_checkpoint_in_bfloat16_goes_on_bit_by_bit(model: Path, tmp_path: Path):
+    policy = PolicyConfig(train="lora", lora_rank=2, precision="bf16", gradient_checkpointing=True)
+    config = msgspec.structs.replace(settings(LearnerConfig()), policy=policy)
+    straight = Trainer(config, model)
+    straight.take_step(batch())
+    straight.save(tmp_path)
+    resumed = Trainer(config, model, checkpoint=tmp_path)
+    assert straight.take_step(batch(2)) == resumed.take_step(batch(2))
+
+
+def test_the_share_of_padding_is_told(model: Path):
+    metrics = Trainer(settings(LearnerConfig(replay_per_step=0)), model).take_step(batch())
+    lengths = [*(len(one.tokens.mask) for one in batch().groups[0].rollouts), 5]
+    used = len(lengths) * max(lengths)
+    assert metrics["perf/padding_share"] == pytest.approx(1 - sum(lengths) / used)
 
 
 def test_a_batch_out_of_turn_is_refused(model: Path):
