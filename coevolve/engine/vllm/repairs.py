@@ -10,6 +10,8 @@
    generators on the CPU cannot do. Here such rows sample without it.
 3. A model whose output shares the embedding's weights keeps a packed copy of them for the output,
    which loading weights does not replace: `retie`.
+4. A layer of experts packs its weights when it is first loaded, and never again: after new weights
+   it reads plain ones as packed. Here it is set up afresh every time.
 """
 
 from collections.abc import Callable
@@ -18,6 +20,9 @@ from typing import Any, cast
 import torch
 import vllm
 from vllm.lora.punica_wrapper import punica_cpu
+from vllm.model_executor.layers.fused_moe.unquantized_fused_moe_method import (
+    UnquantizedFusedMoEMethod,
+)
 from vllm.platforms import current_platform
 from vllm.v1.worker.cpu_model_runner import CPUModelRunner
 
@@ -40,6 +45,8 @@ def apply() -> None:
     module.sgmv_expand = _by_sequence(expand)
     module.sgmv_expand_slice = _by_sequence(expand_slice)
     runner.sample_tokens = _sample_tokens
+    experts = cast("Any", UnquantizedFusedMoEMethod)
+    experts._setup_kernel = _set_up_afresh(experts._setup_kernel)
 
 
 def needed() -> bool:
@@ -160,3 +167,13 @@ def _plain(owner: Any, name: str) -> Any:
     """Return a layer, without the one that LoRA put around it; None where there is none."""
     layer = getattr(owner, name, None)
     return getattr(layer, "base_layer", layer)
+
+
+def _set_up_afresh(set_up: Callable[..., None]) -> Callable[..., None]:
+    """Return ``set_up`` for a layer of experts, as if it had never been set up before."""
+
+    def afresh(method: Any, layer: torch.nn.Module, w13: torch.Tensor, w2: torch.Tensor) -> None:
+        method.moe_kernel = None
+        set_up(method, layer, w13, w2)
+
+    return afresh
