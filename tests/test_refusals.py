@@ -91,7 +91,8 @@ def test_all_faults_of_a_run_file_come_in_one_message(tmp_path: Path):
 
 def test_a_model_that_is_not_there_leaves_no_run_behind(tmp_path: Path):
     said = refusal("launch", RUN_FILE, "policy.model=/none", "--runs", str(tmp_path / "runs"))
-    assert "needs 'tiny' or a folder in Hugging Face layout, found '/none'" in said
+    assert "needs 'tiny', a folder in Hugging Face layout, or the name of a model" in said
+    assert "found '/none'" in said
     assert not (tmp_path / "runs").exists()
 
 
