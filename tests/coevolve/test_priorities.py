@@ -47,7 +47,7 @@ def test_updated_weights_count_from_the_next_draw_on() -> None:
 
 
 def test_equal_seeds_draw_equal_indices() -> None:
-    sampler = PrioritySampler(np.arange(1.0, 100.0))
+    sampler = PrioritySampler(np.arange(1.0, 100.0, dtype=np.float64))
     first, second = (sampler.draw(64, np.random.default_rng(3)) for _ in range(2))
     assert np.array_equal(first, second)
     assert len(first) == 64
