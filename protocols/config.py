@@ -354,6 +354,11 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Steps between checkpoints."""
 
     threads: Count = 1
+    devices: Count = 1
+    """Processes, or GPUs of one node, over which weights, gradients and optimizer are split."""
+
+    device_timeout_s: Positive = 600.0
+    """With several ``devices``: how long one waits for another before the step is given up."""
 
 
 class DeliveryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

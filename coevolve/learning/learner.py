@@ -25,9 +25,9 @@ from coevolve.journal.mailbox import Delivery, Mailbox
 from coevolve.learning.batch import Batch, batch_metrics, trained_group
 from coevolve.learning.groups import Group, Groups
 from coevolve.learning.history import History
+from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.publication import DeliveryWatch
 from coevolve.learning.recovery import recover
-from coevolve.learning.trainer import Trainer
 from coevolve.learning.versions import (
     is_whole,
     remove_old_versions,
@@ -89,6 +89,7 @@ class Learner:
             self._standing.last_error = str(error)
             raise
         finally:
+            close_trainers()
             self._idle.set()
 
     async def stop(self) -> None:
@@ -149,7 +150,7 @@ class _Session:
         *,
         history: History,
         mailbox: Mailbox,
-        trainer: Trainer,
+        trainer: AnyTrainer,
         groups: Groups,
         deliveries: DeliveryWatch,
         standing: Standing,

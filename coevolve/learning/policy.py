@@ -34,16 +34,20 @@ from peft import (
 from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
-from coevolve.learning.batch import Row, conversations, row_length
+from coevolve.learning.batch import Conversation, Row, conversations, row_length
 from coevolve.learning.model_folder import HUB_ID
 from coevolve.learning.reading import read_model
 from coevolve.learning.scoring import score
+from coevolve.learning.sharded.ranks import ALONE, Ranks, whole_weights
 from protocols.config import PolicyConfig
 from protocols.errors import LearnerError
 from protocols.learning import WeightsFormat
 
 PAD = 0
 """Any token will do: causal attention never looks to the right, and the mask is 0 there."""
+
+EMPTY = Conversation(token_ids=(PAD, PAD), mask=(0, 0))
+"""Stands where there is no row, but a forward is needed."""
 
 BF16 = torch.bfloat16
 
@@ -66,6 +70,7 @@ class Policy:
         seed: int = 0,
         threads: int = 1,
         with_reference: bool = False,
+        ranks: Ranks = ALONE,
     ) -> None:
         """Load the model.
 
@@ -76,6 +81,7 @@ class Policy:
             seed: Decides how a new adapter starts.
             threads: CPU threads of a step.
             with_reference: Whether ``reference_logprobs`` will be asked for.
+            ranks: Who holds the weights together with this process.
         """
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(True)
@@ -83,6 +89,7 @@ class Policy:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         self._config = config
         self._base = base
+        self._ranks = ranks
         self._device = torch.device(config.device)
         self._reference: PreTrainedModel | None = None
         frozen = torch.float32 if config.precision == "fp32" else BF16
@@ -91,11 +98,13 @@ class Policy:
             if with_reference:
                 self._reference = read_model(base, frozen).requires_grad_(False).eval()
                 cast("torch.nn.Module", self._reference).to(self._device)
+                ranks.shard(self._reference)
         else:
             plain = self._ready(read_model(base, frozen))
             self._model = _with_adapter(plain, config, weights, seed)
         self._model.train(config.gradient_checkpointing)
         cast("torch.nn.Module", self._model).to(self._device)
+        ranks.shard(self._model)
         self._vocabulary = int(cast("Any", self._model.config).vocab_size)
 
     @property
@@ -145,9 +154,12 @@ class Policy:
             return score(model, ids_B_T, mask_B_T, temperature=temperature)
 
     def save(self, folder: Path) -> None:
-        """Write weights and config into ``folder``, which exists."""
+        """Write weights and config into ``folder``, which exists; one rank does it for all."""
+        weights = whole_weights(self._model, self._ranks)
+        if not self._ranks.writes:
+            return
         if isinstance(self._model, PeftModel):
-            state = get_peft_model_state_dict(self._model)
+            state = get_peft_model_state_dict(self._model, state_dict=weights)
             save_file(
                 {name: tensor.contiguous() for name, tensor in state.items()},
                 folder / WEIGHTS_FILES["lora"],
@@ -157,7 +169,7 @@ class Policy:
             settings.base_model_name_or_path = _base_name(self._config, self._base)
             settings.save_pretrained(str(folder))
         else:
-            self._model.save_pretrained(folder, max_shard_size="1000GB")
+            self._model.save_pretrained(folder, state_dict=weights, max_shard_size="1000GB")
 
     def _ready(self, model: PreTrainedModel) -> PreTrainedModel:
         if self._config.gradient_checkpointing:
@@ -199,9 +211,9 @@ def micro_batches(rows: Sequence[Row], budget_tokens: int) -> Iterator[list[Row]
 def padded(rows: Iterable[Row]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (ids_B_T, mask_B_T) of ``rows``; nothing predicts a row's first token: mask 0.
 
-    A pair takes two rows of the tensors, its better side first.
+    A pair takes two rows of the tensors, its better side first. No row at all is padded to one.
     """
-    sides = [side for row in rows for side in conversations(row)]
+    sides = [side for row in rows for side in conversations(row)] or [EMPTY]
     longest = max(len(side.token_ids) for side in sides)
     ids_B_T = np.full((len(sides), longest), PAD, dtype=np.int64)
     mask_B_T = np.zeros((len(sides), longest), dtype=np.bool_)

@@ -13,8 +13,8 @@ import structlog
 from coevolve.learning.checkpoint import file_digest, newest_valid
 from coevolve.learning.history import History
 from coevolve.learning.model_folder import model_folder
+from coevolve.learning.opening import AnyTrainer, open_trainer
 from coevolve.learning.policy import WEIGHTS_FILES
-from coevolve.learning.trainer import Trainer
 from coevolve.learning.versions import weights_digest
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, LearnerError
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 async def recover(
     config: RunConfig, run_dir: Path, history: History
-) -> tuple[Trainer, Checkpoint | None]:
+) -> tuple[AnyTrainer, Checkpoint | None]:
     """Return the trainer as it was after the last recorded step, and where it went on from.
 
     Raises:
@@ -49,19 +49,21 @@ async def recover(
 
 async def trainer_at(
     checkpoint: Checkpoint | None, config: RunConfig, run_dir: Path, history: History
-) -> Trainer:
+) -> AnyTrainer:
     """Return a trainer at ``checkpoint``, or at version 0."""
     base = model_folder(config.policy.model)
     if checkpoint is not None:
-        return await asyncio.to_thread(Trainer, config, base, checkpoint=run_dir / checkpoint.path)
+        return await asyncio.to_thread(
+            open_trainer, config, base, checkpoint=run_dir / checkpoint.path
+        )
     first = await history.first_version()
     if first is None:
-        return await asyncio.to_thread(Trainer, config, base)
+        return await asyncio.to_thread(open_trainer, config, base)
     return await asyncio.to_thread(_at_version_0, first, config, base, run_dir)
 
 
 async def take_again(
-    trainer: Trainer, report: StepReport, config: RunConfig, history: History
+    trainer: AnyTrainer, report: StepReport, config: RunConfig, history: History
 ) -> str:
     """Take a recorded step again and return the digest of the weights that it reaches."""
     batch = await history.batch(report)
@@ -69,13 +71,13 @@ async def take_again(
     return await asyncio.to_thread(weights_digest, trainer, config)
 
 
-def _at_version_0(first: PolicyVersion, config: RunConfig, base: Path, run_dir: Path) -> Trainer:
+def _at_version_0(first: PolicyVersion, config: RunConfig, base: Path, run_dir: Path) -> AnyTrainer:
     """Load version 0 from its own folder, or where that is damaged from the model's."""
     weights = run_dir / first.path / WEIGHTS_FILES[first.format]
     if weights.is_file() and file_digest(weights) == first.digest:
-        return Trainer(config, base, weights=run_dir / first.path)
+        return open_trainer(config, base, weights=run_dir / first.path)
     log.warning("version_0_damaged", path=str(weights))
-    trainer = Trainer(config, base)
+    trainer = open_trainer(config, base)
     found = weights_digest(trainer, config)
     if found != first.digest:
         raise CheckpointError(

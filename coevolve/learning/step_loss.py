@@ -88,10 +88,17 @@ class StepLoss:
         surrogate: Surrogate | None,
         weighing: Weighing,
         tally: Tally,
+        compares: bool,
     ) -> None:
         """Start at nothing; the gradients of the policy's parameters have to be zero.
 
-        Without a ``surrogate`` there is nothing to make of a `SampledRow`.
+        Args:
+            policy: What learns.
+            config: How.
+            surrogate: Without one there is nothing to make of a `SampledRow`.
+            weighing: What the losses count.
+            tally: What is added to beside the gradient.
+            compares: Whether the reference is asked, the same on every rank.
         """
         self._policy = policy
         self._learner = config.learner
@@ -99,9 +106,10 @@ class StepLoss:
         self._surrogate = surrogate
         self._weighing = weighing
         self._tally = tally
+        self._compares = compares
 
     def add(self, pack: Sequence[Row]) -> None:
-        """Add the gradient of one micro-batch to the parameters."""
+        """Add the gradient of one micro-batch to the parameters; without rows there is none."""
         scores = self._scores(pack)
         terms: list[torch.Tensor] = []
         if (rollouts := _only(pack, SampledRow)) and self._surrogate:
@@ -110,16 +118,15 @@ class StepLoss:
             terms.append(self._of_references(references, scores.of(ReferenceRow)))
         if pairs := _only(pack, PairRow):
             terms.append(self._of_pairs(pairs, scores.of(PairRow)))
-        torch.stack(terms).sum().backward()
+        torch.stack(terms or [scores.logprobs.sum()]).sum().backward()
 
     def _scores(self, pack: Sequence[Row]) -> _Scores:
         ids_B_T, mask_B_T = padded(pack)
         at = {"temperature": self._temperature}
         logprobs_N, entropies_N = self._policy.logprobs(ids_B_T, mask_B_T, **at)
-        compares = self._learner.kl_coefficient > 0 or any(isinstance(r, PairRow) for r in pack)
         self._tally.add(
             tokens=sum(len(side.token_ids) for row in pack for side in conversations(row)),
-            padded_tokens=ids_B_T.numel(),
+            padded_tokens=ids_B_T.numel() if pack else 0,
         )
         return _Scores(
             kinds=[type(row) for row in pack for _ in conversations(row)],
@@ -127,7 +134,7 @@ class StepLoss:
             logprobs=logprobs_N,
             entropies=entropies_N,
             reference=self._policy.reference_logprobs(ids_B_T, mask_B_T, **at)
-            if compares
+            if self._compares
             else None,
         )
 

@@ -57,6 +57,17 @@ class Tally:
         self._sampler.append(sampler_N.cpu())
         self._lengths.extend(lengths_R)
 
+    @staticmethod
+    def merged(parts: "Sequence[Tally]") -> "Tally":
+        """Return all that ``parts`` of one step have, at least one, together."""
+        total = Tally(level=parts[0]._level, cap=parts[0]._cap)
+        for part in parts:
+            total.add(**part._sums)
+            total._start.extend(part._start)
+            total._sampler.extend(part._sampler)
+            total._lengths.extend(part._lengths)
+        return total
+
     @property
     def loss(self) -> float:
         """Return the sum of all losses so far; not finite where one of them was not."""

@@ -36,6 +36,14 @@ from coevolve.learning.objectives import aggregation, policy_gradient
 from coevolve.learning.objectives.aggregation import Weighing
 from coevolve.learning.policy import Policy, micro_batches, padded, written
 from coevolve.learning.rates import learning_rate
+from coevolve.learning.sharded.ranks import (
+    ALONE,
+    Ranks,
+    split_optimizer,
+    whole,
+    whole_optimizer,
+)
+from coevolve.learning.sharded.share import share
 from coevolve.learning.step_loss import StepLoss
 from coevolve.learning.tally import Tally
 from protocols import columns
@@ -76,10 +84,16 @@ class Trainer:
         *,
         weights: Path | None = None,
         checkpoint: Path | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
-        """Load version 0 from ``weights`` or ``base``, or go on from ``checkpoint``."""
+        """Load version 0 from ``weights`` or ``base``, or go on from ``checkpoint``.
+
+        With several ``ranks`` each of them has a trainer, and all call the same methods with the
+        same arguments; one of them writes files.
+        """
         learner = config.learner
         self._config = config
+        self._ranks = ranks
         self._policy = Policy(
             config.policy,
             base,
@@ -87,6 +101,7 @@ class Trainer:
             seed=config.seed,
             threads=learner.threads,
             with_reference=learner.kl_coefficient > 0 or isinstance(learner.objective, Dpo),
+            ranks=ranks,
         )
         self._surrogate = (
             None
@@ -154,6 +169,7 @@ class Trainer:
         updates = list(self._updates(step, rows))
         share = weighing.of_mini_batch(len(updates) // learner.ppo_epochs)
         norms = [self._update(each, share, tally, rate, f"{step} on {what}") for each in updates]
+        tally = Tally.merged(self._ranks.gathered(tally))
         self._step = step
         self._cpu_s += self._clock_s() - started_s
         return tally.metrics(len(updates)) | {
@@ -200,12 +216,18 @@ class Trainer:
         """Move the weights once, unless there are no rows, and return the gradient's norm."""
         self._optimizer.zero_grad()
         loss = StepLoss(
-            self._policy, self._config, surrogate=self._surrogate, weighing=weighing, tally=tally
+            self._policy,
+            self._config,
+            surrogate=self._surrogate,
+            weighing=weighing,
+            tally=tally,
+            compares=self._config.learner.kl_coefficient > 0
+            or any(isinstance(row, PairRow) for row in rows),
         )
-        for pack in micro_batches(rows, self._config.learner.micro_batch_tokens):
+        for pack in share(rows, self._config.learner.micro_batch_tokens, self._ranks):
             loss.add(pack)
         limit = self._config.learner.max_grad_norm
-        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, limit))
+        norm = float(whole(torch.nn.utils.clip_grad_norm_(self._parameters, limit)))
         if not (math.isfinite(norm) and math.isfinite(tally.loss)):
             raise LearnerError(
                 f"step {what}: loss {tally.loss} and gradient norm {norm} need to be finite; "
@@ -237,7 +259,10 @@ class Trainer:
     def save(self, folder: Path) -> None:
         """Write all that ``checkpoint`` needs into ``folder``."""
         self._policy.save(folder)
-        torch.save(self._optimizer.state_dict(), folder / OPTIMIZER_FILE)
+        optimizer = whole_optimizer(self._optimizer.state_dict())
+        if not self._ranks.writes:
+            return
+        torch.save(optimizer, folder / OPTIMIZER_FILE)
         state = TrainerState(
             step=self._step,
             seed=self._config.seed,
@@ -248,9 +273,8 @@ class Trainer:
 
     def _restore(self, folder: Path) -> None:
         state = msgspec.json.decode((folder / STATE_FILE).read_bytes(), type=TrainerState)
-        self._optimizer.load_state_dict(
-            torch.load(folder / OPTIMIZER_FILE, weights_only=True, map_location="cpu")
-        )
+        optimizer = torch.load(folder / OPTIMIZER_FILE, weights_only=True, map_location="cpu")
+        self._optimizer.load_state_dict(split_optimizer(optimizer, self._parameters))
         self._step = state.step
         self._replay.extend(Reference(token_ids=ids, mask=mask) for ids, mask in state.replay)
 

@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 from coevolve.learning.checkpoint import file_digest, folder_digest, folder_size, write_folder
+from coevolve.learning.opening import AnyTrainer
 from coevolve.learning.policy import WEIGHTS_FILES
-from coevolve.learning.trainer import Trainer
 from protocols.config import RunConfig
 from protocols.learning import Checkpoint, PolicyVersion
 
@@ -23,7 +23,7 @@ def version_path(version: int) -> str:
     return f"versions/v_{version}"
 
 
-def write_version(run_dir: Path, trainer: Trainer, config: RunConfig) -> PolicyVersion:
+def write_version(run_dir: Path, trainer: AnyTrainer, config: RunConfig) -> PolicyVersion:
     """Write the trainer's weights to disk and return the record that makes them a version."""
     path = version_path(trainer.step)
     write_folder(run_dir / path, trainer.save_weights)
@@ -45,7 +45,7 @@ def is_whole(run_dir: Path, version: PolicyVersion) -> bool:
     return weights.is_file() and file_digest(weights) == version.digest
 
 
-def write_checkpoint(run_dir: Path, trainer: Trainer) -> Checkpoint:
+def write_checkpoint(run_dir: Path, trainer: AnyTrainer) -> Checkpoint:
     """Write all that a trainer needs to go on, and return the record that registers it."""
     path = f"checkpoints/step_{trainer.step}"
     write_folder(run_dir / path, trainer.save)
@@ -57,7 +57,7 @@ def write_checkpoint(run_dir: Path, trainer: Trainer) -> Checkpoint:
     )
 
 
-def weights_digest(trainer: Trainer, config: RunConfig) -> str:
+def weights_digest(trainer: AnyTrainer, config: RunConfig) -> str:
     """Return the digest that a version of the trainer's weights would have."""
     with tempfile.TemporaryDirectory() as folder:
         trainer.save_weights(Path(folder))

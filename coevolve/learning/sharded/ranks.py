@@ -1,0 +1,128 @@
+"""The processes that take an optimizer step together, as each of them sees it.
+
+Every rank holds a part of every weight, of its gradient and of its optimizer state (FSDP2:
+`torch.distributed.fsdp.fully_shard`, one unit for each layer and one for the rest), sees the whole
+batch and computes some of its rows. What is added up over the ranks is what one process would have
+added up, in another order: losses agree to rounding, weights are not equal to the bit. With one
+rank nothing is split, and every function here gives back what it was given.
+
+All ranks have to call `whole`, `gathered` and the model itself equally often and in the same order.
+
+Not covered: several machines, and reading a checkpoint in parts (each rank reads all of it).
+"""
+
+# torch is partly untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import distributed
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+T = TypeVar("T")
+
+OptimizerState = dict[str, Any]
+"""What an optimizer's ``state_dict`` returns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """One of ``count`` processes; by default the only one."""
+
+    rank: int = 0
+    count: int = 1
+    mesh: DeviceMesh | None = None
+    """What the weights are split over; None where there is one rank."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is this rank that writes files."""
+        return self.rank == 0
+
+    def shard(self, model: torch.nn.Module) -> None:
+        """Replace the model's weights by this rank's part of them."""
+        if self.mesh is None:
+            return
+        for layer in _layers(model):
+            fully_shard(layer, mesh=self.mesh)
+        fully_shard(model, mesh=self.mesh)
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                # Gradients are added up, not averaged: losses have their divisors already.
+                module.set_gradient_divide_factor(1.0)
+                module.set_force_sum_reduction_for_comms(enable=True)
+
+    def gathered(self, value: T) -> list[T]:
+        """Return what every rank gave, in the order of the ranks."""
+        if self.count == 1:
+            return [value]
+        found: list[Any] = [None] * self.count
+        distributed.all_gather_object(found, value)
+        return cast("list[T]", found)
+
+
+ALONE = Ranks()
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """Return all of a tensor of which each rank holds a part, and any other as it is."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def whole_weights(model: torch.nn.Module, ranks: Ranks) -> dict[str, torch.Tensor]:
+    """Return the model's state dict where ``ranks`` writes, and an empty one elsewhere.
+
+    Weights under two names are one tensor here, too.
+    """
+    found: dict[int, torch.Tensor] = {}
+    state: dict[str, torch.Tensor] = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        if id(value) not in found:
+            tensor = whole(value.detach())
+            found[id(value)] = tensor if ranks.writes else tensor[:0]
+        state[name] = found[id(value)]
+    return state if ranks.writes else {}
+
+
+def whole_optimizer(state: Mapping[str, Any]) -> OptimizerState:
+    """Return ``state`` with all of every tensor."""
+    return dict(state) | {
+        "state": {
+            number: {
+                name: whole(value) if isinstance(value, torch.Tensor) else value
+                for name, value in each.items()
+            }
+            for number, each in state["state"].items()
+        }
+    }
+
+
+def split_optimizer(
+    state: Mapping[str, Any], parameters: Sequence[torch.nn.Parameter]
+) -> OptimizerState:
+    """Return ``state`` with the parts of its tensors that fit ``parameters``."""
+    parts: dict[int, dict[str, Any]] = {
+        number: {name: _like(value, parameters[int(number)]) for name, value in each.items()}
+        for number, each in state["state"].items()
+    }
+    return dict(state) | {"state": parts}
+
+
+def _like(value: Any, parameter: torch.nn.Parameter) -> Any:
+    is_split = isinstance(value, torch.Tensor) and value.shape == parameter.shape
+    if not (is_split and isinstance(parameter, DTensor)):
+        return value
+    return distribute_tensor(
+        value.to(parameter.device), parameter.device_mesh, parameter.placements
+    )
+
+
+def _layers(model: torch.nn.Module) -> Iterable[torch.nn.Module]:
+    """Return the modules that transformers calls the model's own layers, in order."""
+    names = set(cast("Any", model)._no_split_modules)
+    return [module for module in model.modules() if type(module).__name__ in names]

@@ -1,0 +1,22 @@
+"""Deals the rows of an update to the ranks that take it together."""
+
+from collections.abc import Sequence
+
+from coevolve.learning.batch import Row, row_length
+from coevolve.learning.policy import micro_batches
+from coevolve.learning.sharded.ranks import Ranks
+
+
+def share(rows: Sequence[Row], budget_tokens: int, ranks: Ranks) -> list[list[Row]]:
+    """Return the micro-batches of this rank, as many as every other rank has.
+
+    Rows of like length go to different ranks, so that all have about as much to do. Where there are
+    too few rows, the last micro-batches of a rank are empty.
+    """
+    ordered = sorted(rows, key=row_length)
+    shares = [
+        list(micro_batches(ordered[rank :: ranks.count], budget_tokens))
+        for rank in range(ranks.count)
+    ]
+    mine = shares[ranks.rank]
+    return mine + [[] for _ in range(max(map(len, shares)) - len(mine))]

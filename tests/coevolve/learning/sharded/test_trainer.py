@@ -1,0 +1,154 @@
+"""Two CPU processes beside one, and what becomes of them when one of them fails."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from coevolve.learning.sharded.joining import open_meeting
+from coevolve.learning.sharded.trainer import ShardedTrainer
+from coevolve.learning.trainer import Trainer
+from protocols import columns
+from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
+from protocols.errors import LearnerError
+from tests.coevolve.learning.test_trainer import batch
+from tests.learning import small_model
+
+PATIENCE_S = 10.0
+STEPS = 3
+
+
+def configured(devices: int, policy: PolicyConfig) -> RunConfig:
+    """Everything that a step can have: rollouts, references, replay and a divergence."""
+    return RunConfig(
+        name="sharded",
+        seed=5,
+        policy=policy,
+        rollout=RolloutConfig(group_size=4),
+        learner=LearnerConfig(
+            groups_per_step=3,
+            kl_coefficient=0.1,
+            replay_per_step=2,
+            micro_batch_tokens=30,
+            devices=devices,
+            device_timeout_s=PATIENCE_S,
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def pair(model: Path) -> Generator[tuple[Trainer, ShardedTrainer]]:
+    """A trainer of one process and one of two, some steps from the same weights."""
+    one = Trainer(configured(1, PolicyConfig()), model)
+    two = ShardedTrainer(configured(2, PolicyConfig()), model)
+    yield one, two
+    two.close()
+
+
+def others() -> list[psutil.Process]:
+    return [
+        child
+        for child in psutil.Process().children()
+        if any("sharded.worker" in part for part in child.cmdline())
+    ]
+
+
+def comparable(metrics: dict[str, float]) -> dict[str, float]:
+    """All but padding, which depends on who computes what."""
+    return {name: value for name, value in metrics.items() if name != "perf/padding_share"}
+
+
+def test_two_processes_report_what_one_does(pair: tuple[Trainer, ShardedTrainer]):
+    one, two = pair
+    for step in range(1, STEPS + 1):
+        expected, found = one.take_step(batch(step)), two.take_step(batch(step))
+        assert comparable(found) == pytest.approx(comparable(expected), rel=1e-5, abs=1e-5)
+    assert two.step == STEPS
+    assert two.cpu_s() > 0
+
+
+def test_the_whole_weights_are_written(pair: tuple[Trainer, ShardedTrainer], tmp_path: Path):
+    written: list[dict[str, torch.Tensor]] = []
+    for number, trainer in enumerate(pair):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        trainer.save_weights(folder)
+        written.append(load_file(folder / "model.safetensors"))
+    expected, found = written
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert torch.allclose(found[name], tensor, atol=1e-5), name
+
+
+def test_the_probe_is_that_of_one_process(pair: tuple[Trainer, ShardedTrainer]):
+    expected, found = (trainer.probe() for trainer in pair)
+    assert found.token_ids == expected.token_ids
+    logprobs = list(columns.from_float32(expected.logprobs))
+    assert list(columns.from_float32(found.logprobs)) == pytest.approx(logprobs, abs=1e-4)
+
+
+def test_one_process_goes_on_from_a_checkpoint_of_two(
+    pair: tuple[Trainer, ShardedTrainer], model: Path, tmp_path: Path
+):
+    one, two = pair
+    two.save(tmp_path)
+    resumed = Trainer(configured(1, PolicyConfig()), model, checkpoint=tmp_path)
+    assert resumed.step == two.step
+    expected, found = (each.take_step(batch(STEPS + 1)) for each in (one, resumed))
+    assert comparable(found) == pytest.approx(comparable(expected), rel=1e-4, abs=1e-4)
+
+
+def test_a_process_that_is_killed_ends_the_step_and_nothing_is_left(
+    pair: tuple[Trainer, ShardedTrainer],
+):
+    _, two = pair
+    (other,) = others()
+    other.suspend()
+    threading.Timer(0.3, lambda: os.kill(other.pid, signal.SIGKILL)).start()
+    started_s = time.monotonic()
+    with pytest.raises(LearnerError, match="rank 1 ended with status -9"):
+        two.take_step(batch(two.step + 1))
+    assert time.monotonic() - started_s < PATIENCE_S
+    assert not others()
+    assert not torch.distributed.is_initialized()
+
+
+def test_two_processes_go_on_with_an_adapter_of_one_and_wait_for_nobody_for_ever(
+    model: Path, tmp_path: Path
+):
+    adapter = PolicyConfig(train="lora", lora_rank=2, precision="bf16")
+    one = Trainer(configured(1, adapter), model)
+    one.take_step(batch(1))
+    one.save(tmp_path)
+    two = ShardedTrainer(configured(2, adapter), model, checkpoint=tmp_path)
+    expected, found = one.take_step(batch(2)), two.take_step(batch(2))
+    assert comparable(found) == pytest.approx(comparable(expected), rel=1e-2, abs=1e-2)
+
+    (other,) = others()
+    other.suspend()
+    started_s = time.monotonic()
+    with pytest.raises(LearnerError, match="take_step over several devices"):
+        two.take_step(batch(3))
+    assert time.monotonic() - started_s < 4 * PATIENCE_S
+    assert not others()
+
+
+def test_a_second_group_in_one_process_is_refused(model: Path):
+    torch.distributed.init_process_group("gloo", store=open_meeting(1), rank=0, world_size=1)
+    try:
+        with pytest.raises(LearnerError, match="a process of its own"):
+            ShardedTrainer(configured(2, PolicyConfig()), model)
+    finally:
+        torch.distributed.destroy_process_group()
