@@ -190,7 +190,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
                 logging_level=logging.ERROR,
                 runtime_env={"env_vars": WORKER_ENVIRONMENT} if address else None,
             )
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except Exception as error:  # Ray raises bare ones where a node does not start in time
             place = f"the cluster at {address!r}" if address else "a local cluster"
             raise RunError(f"Ray cannot reach or start {place}: {error}") from error
         stack.callback(cast("Callable[[], None]", ray.shutdown))
@@ -221,7 +221,10 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
         for n in range(config.rollout.actors)
     ]
     learner = RemotePart(
-        "learner", LearnerActor.options(name="learner").remote("learner", config, run_dir, store)
+        "learner",
+        LearnerActor.options(name="learner", num_gpus=_learner_gpus(config)).remote(
+            "learner", config, run_dir, store
+        ),
     )
     evaluator = RemotePart(
         "evaluator",
@@ -250,6 +253,11 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
         display=display,
         started=STARTED,
     )
+
+
+def _learner_gpus(config: RunConfig) -> int:
+    """Return what the learner's process needs to see, or Ray hides every GPU from it."""
+    return config.learner.devices if config.policy.device == "cuda" else 0
 
 
 def _engine_options(config: RunConfig) -> dict[str, Any]:

@@ -9,7 +9,7 @@ def test_an_unknown_bench_is_refused_with_the_known_ones(
     for arguments in ([], ["jornal"]):
         assert main(arguments) == 2
         found = arguments[0] if arguments else "nothing"
-        assert capsys.readouterr().err == f"bench: needs one of journal, simulator, got {found}\n"
+        assert capsys.readouterr().err == f"bench: needs one of engine, journal, learner, simulator, got {found}\n"
 
 
 @pytest.mark.parametrize("name", BENCHES)
