@@ -6,6 +6,7 @@ from importlib import import_module
 BENCHES = {
     "engine": "coevolve.bench.engine",
     "journal": "coevolve.bench.journal",
+    "learner": "coevolve.bench.learner",
     "simulator": "coevolve.bench.simulator",
 }
 """Module of each bench; its ``main`` gets the remaining arguments."""

@@ -21,6 +21,9 @@ from protocols.errors import LearnerError
 from tests.coevolve.learning.test_trainer import batch
 from tests.learning import small_model
 
+pytestmark = pytest.mark.timeout(300)
+"""Another process has to import torch and transformers, which takes long on a busy machine."""
+
 PATIENCE_S = 10.0
 STEPS = 3
 
