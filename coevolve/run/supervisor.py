@@ -27,7 +27,9 @@ from protocols.interfaces import SupervisedPart
 
 FAILURES = 8
 WITHIN_S = 120.0
-REVIVAL_S = 60.0
+REVIVAL_S = 180.0
+"""A process that loads vLLM beside others on two busy cores was seen to take 50 s."""
+
 PAUSE_S = 0.2
 
 HOPELESS = (
@@ -91,6 +93,8 @@ class Supervisor:
                 self.restarts[part.name] += 1
                 log.warning("part_failed", part=part.name, reason=str(error))
                 await self._revive(part, error)
+                if self._stopping:
+                    return
             else:
                 return
 

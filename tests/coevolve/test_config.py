@@ -189,3 +189,20 @@ def test_an_endpoint_is_read_with_its_defaults():
     model = "synthesizer.model={kind: endpoint, base_url: 'http://127.0.0.1:8000/v1', model: m}"
     config = load_config(CONFIGS / "quickstart.yaml", [model])
     assert config.synthesizer.model == EndpointModel(base_url="http://127.0.0.1:8000/v1", model="m")
+
+
+def test_an_engine_that_could_not_serve_the_run_is_refused():
+    run_file = CONFIGS / "quickstart_vllm.yaml"
+    adapter = "rollout.engine={kind: vllm, deliver: adapter}"
+    assert "$.rollout.engine.deliver: adapter needs policy.train = lora" in refusal(
+        run_file, adapter
+    )
+    assert "512, the most that vLLM serves" in refusal(
+        run_file, adapter, "policy.train=lora", "policy.lora_rank=600"
+    )
+    text = refusal(run_file, "rollout.engine.kv_cache_mb=0", "rollout.engine.dtype=float16")
+    assert "$.rollout.engine.kv_cache_mb: 0 on a CPU would take nearly all of its memory" in text
+    assert "$.rollout.engine.dtype: float16 is for GPUs" in text
+    text = refusal(run_file, "rollout.engine.block_size=16", "rollout.engine.wokers=1")
+    assert "$.rollout.engine.block_size:" in text
+    assert "unknown field 'wokers'" in text

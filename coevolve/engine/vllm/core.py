@@ -99,9 +99,12 @@ class Core(Generic[Ticket]):
         """Adapters that vLLM holds, by vLLM's number."""
 
         self._step_s = 0.0
-        self._changed_at: float | None = None
+        self._changed_at = 0.0
+        self._stalled: dict[str, int] = {}
+        """Output tokens of the requests that wait for their first token since the last change."""
+
         self.pause_s = 0.0
-        """How long the last change kept requests in flight from their next token."""
+        """How long the last change kept a request in flight from its next token, at most."""
 
         try:
             self._llm = LLMEngine.from_engine_args(_arguments(folder, settings, limits))
@@ -154,10 +157,10 @@ class Core(Generic[Ticket]):
         began = time.perf_counter()
         outputs = cast("list[RequestOutput]", self._llm.step())
         ended = time.perf_counter()
-        if self._changed_at is not None:
-            self.pause_s = max(0.0, ended - self._changed_at - self._step_s)
-            self._changed_at = None
-        self._step_s = ended - began
+        if self._stalled:
+            self._note_pause(ended)
+        else:
+            self._step_s = ended - began
         finished = [self._result(output) for output in outputs if output.finished]
         if finished:
             self._retire()
@@ -281,9 +284,32 @@ class Core(Generic[Ticket]):
         return time.perf_counter()
 
     def _end_change(self, began: float) -> None:
-        if self._flights:
+        self._changed_at = began
+        self._stalled = self._output_tokens()
+        if self._stalled:
             self.pause_s = time.perf_counter() - began
-            self._changed_at = began
+
+    def _note_pause(self, now: float) -> None:
+        """Go on waiting for those that have not had a token since the change."""
+        self.pause_s = max(0.0, now - self._changed_at - self._step_s)
+        tokens = self._output_tokens()
+        self._stalled = {
+            number: before
+            for number, before in self._stalled.items()
+            if tokens.get(number) == before
+        }
+
+    def _output_tokens(self) -> dict[str, int]:
+        """Return how many tokens each request in flight has sampled."""
+        states = self._llm.output_processor.request_states
+        found = {
+            flight.internal_id: states.get(flight.internal_id) for flight in self._flights.values()
+        }
+        return {
+            number: state.detokenizer.num_output_tokens()
+            for number, state in found.items()
+            if state is not None and state.detokenizer is not None
+        }
 
 
 def _arguments(folder: Path, settings: VllmEngine, limits: Limits) -> EngineArgs:
@@ -301,8 +327,9 @@ def _arguments(folder: Path, settings: VllmEngine, limits: Limits) -> EngineArgs
         skip_tokenizer_init=True,
         dtype=settings.dtype,
         max_model_len=limits.length,
-        max_num_seqs=limits.concurrent,
-        max_num_batched_tokens=max(settings.batch_tokens, limits.concurrent),
+        # One more, so that a measurement never waits for a conversation to end.
+        max_num_seqs=limits.concurrent + 1,
+        max_num_batched_tokens=max(settings.batch_tokens, limits.concurrent + 1),
         block_size=cast("Any", settings.block_size),
         # On a CPU, what is not said here is nine tenths of the machine's memory.
         kv_cache_memory_bytes=settings.kv_cache_mb * MEGABYTE or None,

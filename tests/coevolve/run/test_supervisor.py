@@ -44,3 +44,14 @@ async def test_what_a_restart_cannot_mend_ends_the_run_at_once(kind: type[Coevol
     with pytest.raises(RunError, match="learner: the loss of step 7 is not finite"):
         await supervised(part)
     assert part.runs == 1
+
+
+async def test_a_part_that_comes_back_when_the_run_was_stopped_does_not_run_again():
+    part = ScriptPart("rollout-0", [PartDiedError("killed"), None])
+
+    async def stop(_: PartFailed) -> None:
+        await supervisor.stop()
+
+    supervisor = Supervisor([part], stop)
+    await supervisor.run()
+    assert part.runs == 1
