@@ -9,7 +9,8 @@ def test_an_unknown_bench_is_refused_with_the_known_ones(
     for arguments in ([], ["jornal"]):
         assert main(arguments) == 2
         found = arguments[0] if arguments else "nothing"
-        assert capsys.readouterr().err == f"bench: needs one of engine, journal, learner, simulator, got {found}\n"
+        known = "engine, journal, learner, simulator"
+        assert capsys.readouterr().err == f"bench: needs one of {known}, got {found}\n"
 
 
 @pytest.mark.parametrize("name", BENCHES)
