@@ -13,8 +13,14 @@ VLLM = "coevolve.engine.vllm"
 """vLLM itself loads Ray where it is installed."""
 
 MODEL_USERS = (
+    "coevolve.chat.renderer",
+    "coevolve.chat.template",
     "coevolve.engine",
+    "coevolve.export.versions",
+    "coevolve.export.weights",
     "coevolve.learning",
+    "coevolve.shrunk.model",
+    "coevolve.shrunk.tokenizer",
     "coevolve.tiny.build",
     "coevolve.tiny.scores",
 )
