@@ -20,10 +20,11 @@ from typing import Any, cast
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from coevolve.engine.fitting import check_fits
 from coevolve.engine.served_weights import check_weights, read_weights
+from coevolve.engine.stepping import Order, Stepper, Waiter
 from coevolve.engine.vllm import self_test
 from coevolve.engine.vllm.core import Core, Limits, Logprobs
-from coevolve.engine.vllm.stepping import Order, Stepper, Waiter
 from coevolve.learning.reading import read_model
 from protocols import columns
 from protocols.config import VllmEngine
@@ -63,7 +64,7 @@ class VllmGenerator:
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """Continue the request's tokens. Raises GeneratorError where the engine broke."""
-        self._check(request)
+        check_fits(request, self._limits.length)
 
         def start(waiter: Waiter) -> bool:
             self._core.start(waiter, request)
@@ -114,15 +115,6 @@ class VllmGenerator:
         other engine of the process; so does dropping one.
         """
         await self._stepper.close("the generator was closed")
-
-    def _check(self, request: GenerationRequest) -> None:
-        length = len(request.prompt_ids) + request.max_tokens
-        if not request.prompt_ids or length > self._limits.length:
-            raise GeneratorError(
-                f"conversation {request.conversation_id!r} needs a prompt and room for its answer: "
-                f"{len(request.prompt_ids)} + {request.max_tokens} tokens asked for, "
-                f"{self._limits.length} served"
-            )
 
     def _forget(self, conversation_id: str) -> None:
         error = GeneratorError(f"conversation {conversation_id!r} was released")

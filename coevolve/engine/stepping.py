@@ -1,8 +1,8 @@
 """A thread that steps an engine for many event loops, and notices when a step does not end.
 
 Orders reach the engine between two steps. The answers of a step travel back in one wake-up per
-event loop. An engine that raises, or whose step or order takes longer than its limit, is broken for
-good: everyone who waits, and everyone who comes, is told why.
+event loop. An engine that raises, or whose step or order takes longer than its limit where it has
+one, is broken for good: everyone who waits, and everyone who comes, is told why.
 """
 
 import asyncio
@@ -54,9 +54,8 @@ class Steps(Protocol):
 class Stepper:
     """Owns the thread of an engine."""
 
-    def __init__(self, engine: Steps, step_timeout_s: float) -> None:
+    def __init__(self, engine: Steps, step_timeout_s: float | None = None) -> None:
         self._engine = engine
-        self._limit_s = step_timeout_s
         self._cpu_s = 0.0
         self._wake = threading.Condition()
         self._orders: deque[tuple[Waiter | None, Callable[[], bool]]] = deque()
@@ -72,7 +71,11 @@ class Stepper:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
         self._thread.start()
-        threading.Thread(target=self._look_after, name="engine-watch", daemon=True).start()
+        if step_timeout_s is not None:
+            watch = threading.Thread(
+                target=self._look_after, args=(step_timeout_s,), name="engine-watch", daemon=True
+            )
+            watch.start()
 
     async def ask(self, order: Order) -> Any:
         """Return what the waiter that ``order`` is given is settled with.
@@ -160,12 +163,12 @@ class Stepper:
         with self._wake:
             self._orders.extendleft(reversed(later))
 
-    def _look_after(self) -> None:
-        while not self._ended.wait(self._limit_s / LOOKS):
+    def _look_after(self, limit_s: float) -> None:
+        while not self._ended.wait(limit_s / LOOKS):
             began = self._began
-            if began is not None and time.monotonic() - began > self._limit_s:
+            if began is not None and time.monotonic() - began > limit_s:
                 self._break(
-                    f"the rollout engine is stuck: a step has taken more than {self._limit_s:g} s "
+                    f"the rollout engine is stuck: a step has taken more than {limit_s:g} s "
                     "(rollout.engine.step_timeout_s)"
                 )
                 return

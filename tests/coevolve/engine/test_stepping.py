@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from coevolve.engine.vllm.stepping import Settled, Stepper, Waiter
+from coevolve.engine.stepping import Settled, Stepper, Waiter
 from protocols.errors import GeneratorError
 
 
