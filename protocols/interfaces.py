@@ -7,6 +7,7 @@ from typing import Protocol
 from protocols.control import PartStatus
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest
+from protocols.hardware import Evaluate, Evaluated, Point, Unit
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
 from protocols.learning import PolicyVersion, Served
 from protocols.simulation import Command, Observed, Reply, Tried, Verdict
@@ -105,6 +106,27 @@ class Simulator(Protocol):
 
     async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
         """Play calls turn by turn in a world of their own and judge every turn."""
+        ...
+
+
+class TestbenchSimulator(Protocol):
+    """Grades testbenches by the coverage that they reach."""
+
+    __test__ = False
+
+    async def evaluate(self, request: Evaluate) -> Evaluated:
+        """Grade one submission; a function of the request and the toolchain.
+
+        Raises SimulatorError where the machine failed, and ConfigError where the unit itself does
+        not compile.
+        """
+        ...
+
+    async def points(self, unit: Unit) -> tuple[Point, ...]:
+        """Return the unit's points, sorted, as `protocols.hardware.Coverage.hits` counts them.
+
+        Raises SimulatorError and ConfigError, as ``evaluate``.
+        """
         ...
 
 
