@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocols.hardware import Port, Unit
+from protocols.hardware import Name, Port, Reset, Unit
 from protocols.tasks import Split
 
 GOOD_AT_LEAST = 0.90
@@ -24,15 +24,6 @@ POOR_AT_MOST = 0.65
 
 Quality = Literal["poor", "mid", "good"]
 QUALITIES: tuple[Quality, ...] = ("poor", "mid", "good")
-
-Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
-
-
-class Reset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The port that resets the design."""
-
-    port: Name
-    active: Literal["low", "high"]
 
 
 class PointsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

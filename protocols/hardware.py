@@ -35,6 +35,16 @@ class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
+
+
+class Reset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The port that resets a design."""
+
+    port: Name
+    active: Literal["low", "high"]
+
+
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """A design as the simulator needs it: RTL, and which of its modules is verified (the DUT)."""
 
@@ -46,6 +56,18 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     top: str
     """Name of the module under verification."""
+
+    clock: str = ""
+    """Input that a stimulus program toggles each cycle; empty for a combinational design."""
+
+    reset: Reset | None = None
+    """What a stimulus program resets it by."""
+
+    unreachable: tuple[str, ...] = ()
+    """Points that do not count, as ``metric file:line:column instance name``."""
+
+    points_sha256: str = ""
+    """The frozen point set; empty where there is none and that of the RTL as it is counts."""
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True):
