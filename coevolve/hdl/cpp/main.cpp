@@ -1,0 +1,46 @@
+// Runs the model once: main SEED SLOTS LOG_BYTES. Time slots are counted, not seconds, so that where
+// a testbench without `$finish` is cut off does not depend on the machine; its coverage is kept.
+// Writes coverage.dat, and ended.txt: how it ended, slots, time. Included after the model.
+
+namespace {
+
+int simulate(int seed, unsigned long most_slots) {
+  const auto context = std::make_unique<VerilatedContext>();
+  context->threads(1);
+  context->randReset(0);
+  // 0 would seed from the clock.
+  context->randSeed(seed == 0 ? -1 : seed);
+  context->coveragep()->forcePerInstance(true);
+  const auto model = std::make_unique<Vtb>(context.get(), "");
+  const char* ended = "slot_limit";
+  unsigned long slots = 0;
+  while (slots < most_slots) {
+    model->eval();
+    ++slots;
+    if (context->gotFinish()) {
+      ended = "finish";
+      break;
+    }
+    if (!model->eventsPending()) {
+      ended = "quiet";
+      break;
+    }
+    context->time(model->nextTimeSlot());
+  }
+  model->final();
+  fflush(stdout);
+  if (coevolve::fatal()) return 2;
+  context->coveragep()->write("coverage.dat");
+  FILE* const file = fopen("ended.txt", "w");
+  if (file == nullptr) return 3;
+  fprintf(file, "%s %lu %llu\n", ended, slots, static_cast<unsigned long long>(context->time()));
+  return fclose(file) == 0 ? 0 : 3;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 3;
+  coevolve::print_at_most(strtoul(argv[3], nullptr, 10));
+  return simulate(static_cast<int>(strtol(argv[1], nullptr, 10)), strtoul(argv[2], nullptr, 10));
+}

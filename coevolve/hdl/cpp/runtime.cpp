@@ -1,0 +1,64 @@
+// Verilator's runtime with three differences: output is bounded; `$error` and failed assertions are
+// counted and do not end the simulation; `$stop` ends it as `$finish` does.
+#include "report.h"
+
+void vl_stop_maybe(const char* file, int line, const char* hier, bool maybe);
+
+#define VL_PRINTF ::coevolve::print
+#define VL_USER_STOP
+#define VL_USER_STOP_MAYBE
+#include "verilated.cpp"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+
+namespace coevolve {
+namespace {
+
+unsigned long left = ~0UL;
+bool ended_by_fatal = false;
+std::string last;
+
+// Verilator prints an error's place right before it reports it, and nothing before a `$stop`.
+bool told_of_error(const char* file, int line) {
+  const std::string place = std::string{"%Error: "} + file + ":" + std::to_string(line) + ":";
+  return last.find(place) != std::string::npos;
+}
+
+}  // namespace
+
+int print(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  char* text = nullptr;
+  const int size = vasprintf(&text, format, arguments);
+  va_end(arguments);
+  if (size < 0) return size;
+  const size_t kept = std::min<unsigned long>(left, size);
+  left -= kept;
+  fwrite(text, 1, kept, stdout);
+  last.assign(text, std::min<size_t>(size, 4096));
+  free(text);
+  return size;
+}
+
+void print_at_most(unsigned long bytes) { left = bytes; }
+
+bool fatal() { return ended_by_fatal; }
+
+}  // namespace coevolve
+
+void vl_stop(const char*, int, const char*) { Verilated::threadContextp()->gotFinish(true); }
+
+void vl_stop_maybe(const char* file, int line, const char* hier, bool maybe) {
+  if (!maybe) {
+    coevolve::ended_by_fatal = true;
+  } else if (coevolve::told_of_error(file, line)) {
+    Verilated::threadContextp()->errorCountInc();
+    return;
+  }
+  coevolve::last.clear();
+  vl_stop(file, line, hier);
+}
