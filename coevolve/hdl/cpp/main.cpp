@@ -2,6 +2,11 @@
 // a testbench without `$finish` is cut off does not depend on the machine; its coverage is kept.
 // Writes coverage.dat, and ended.txt: how it ended, slots, time. Included after the model.
 
+// Another class runs in place of the model where a file included before says so.
+#ifndef COEVOLVE_MODEL
+#define COEVOLVE_MODEL Vtb
+#endif
+
 namespace {
 
 int simulate(int seed, unsigned long most_slots) {
@@ -11,7 +16,7 @@ int simulate(int seed, unsigned long most_slots) {
   // 0 would seed from the clock.
   context->randSeed(seed == 0 ? -1 : seed);
   context->coveragep()->forcePerInstance(true);
-  const auto model = std::make_unique<Vtb>(context.get(), "");
+  const auto model = std::make_unique<COEVOLVE_MODEL>(context.get(), "");
   const char* ended = "slot_limit";
   unsigned long slots = 0;
   while (slots < most_slots) {
