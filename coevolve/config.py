@@ -47,6 +47,11 @@ NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
 """The last two come of impossible dates, endless numbers and bottomless nesting."""
 
 
+def parse_yaml(text: str) -> Any:
+    """Return what ``text`` says. Raises one of `NOT_YAML`."""
+    return yaml.load(text, _Loader)  # noqa: S506, it is a safe loader
+
+
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read the run file at ``path`` with ``key.path=value`` overrides applied in order.
 
@@ -57,7 +62,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     for override in overrides:
         _apply(tree, override)
     faults: list[str] = []
-    _check(RunConfig, tree, "$", faults)
+    check_section(RunConfig, tree, "$", faults)
     if not faults:
         config = msgspec.convert(tree, RunConfig)
         faults = conflicts(config)
@@ -204,7 +209,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read as UTF-8 text: {error}") from error
     try:
-        tree = yaml.load(text, _Loader)  # noqa: S506, it is a safe loader
+        tree = parse_yaml(text)
     except NOT_YAML as error:
         raise ConfigError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(tree, dict):
@@ -230,7 +235,7 @@ def _apply(tree: dict[str, Any], override: str) -> None:
             f"override {override!r}: needs the form key.path=value, for example learner.steps=20"
         )
     try:
-        value = yaml.load(text, _Loader)  # noqa: S506, it is a safe loader
+        value = parse_yaml(text)
     except NOT_YAML as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"override {override!r}: the value is not YAML: {reason}") from error
@@ -242,7 +247,7 @@ def _apply(tree: dict[str, Any], override: str) -> None:
     tree[names[-1]] = value
 
 
-def _check(kind: type[msgspec.Struct], tree: Any, path: str, faults: list[str]) -> None:
+def check_section(kind: type[msgspec.Struct], tree: Any, path: str, faults: list[str]) -> None:
     """Append to ``faults`` all that keeps ``tree`` from being a ``kind``."""
     if not isinstance(tree, Mapping):
         found = "nothing" if tree is None else f"{tree!r}"
@@ -264,7 +269,7 @@ def _check(kind: type[msgspec.Struct], tree: Any, path: str, faults: list[str]) 
 
 def _check_value(kind: Any, value: Any, path: str, faults: list[str]) -> None:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        _check(kind, value, path, faults)
+        check_section(kind, value, path, faults)
     elif alternatives := _alternatives(kind):
         _check_alternative(alternatives, value, path, faults)
     elif isinstance(value, float) and not math.isfinite(value):
@@ -302,4 +307,4 @@ def _check_alternative(
         found = "nothing" if chosen is None else repr(chosen)
         faults.append(f"{path}.kind: needs one of {', '.join(alternatives)}, found {found}")
         return
-    _check(alternatives[chosen], section, path, faults)
+    check_section(alternatives[chosen], section, path, faults)
