@@ -7,6 +7,7 @@ Records of the journal (`protocols.journal.Message`):
 | `RunStarted`         | launch                 | curriculum, whoever attaches                  |
 | `RunResumed`         | launch                 | whoever attaches                              |
 | `Task`               | curriculum, validator  | rollout, learner, synthesizer                 |
+| `CoverageTask`       | curriculum             | rollout                                       |
 | `RolloutRequest`     | curriculum             | rollout                                       |
 | `Rollout`            | rollout                | learner, signal extractor                     |
 | `VoidRollout`        | rollout                | learner, signal extractor                     |
@@ -36,9 +37,9 @@ Records of the journal (`protocols.journal.Message`):
 | `PartFailed`         | launch                 | whoever attaches                              |
 | `RunFinished`        | launch                 | whoever attaches                              |
 
-Calls that leave no record: `protocols.simulation` (rollout <-> simulator),
-`protocols.generation` (rollout <-> engine), `protocols.synthesis` (synthesizer <-> its model),
-`protocols.journal` (anybody <-> store),
-`PartStatus` (any part -> attach, watchdog). Settings: `protocols.config`. Failures of machines:
-`protocols.errors`. What each part offers: `protocols.interfaces`.
+Calls that leave no record: `protocols.simulation` and `protocols.hardware` (rollout <->
+simulator), `protocols.generation` (rollout <-> engine), `protocols.synthesis` (synthesizer <-> its
+model), `protocols.journal` (anybody <-> store), `PartStatus` (any part -> attach, watchdog).
+Settings: `protocols.config`, `protocols.designs`. Failures of machines: `protocols.errors`. What
+each part offers: `protocols.interfaces`.
 """

@@ -101,6 +101,8 @@ class Stimulus(msgspec.Struct, frozen=True, kw_only=True, tag="stimulus"):
     program: str
 
 
+SubmissionForm = Literal["testbench", "patch", "stimulus"]
+
 Submission = Testbench | Patch | Stimulus
 """What a policy hands in. A stimulus has the same coverage as the testbench that it prints as."""
 
@@ -294,6 +296,11 @@ Outcome = (
 """What a policy can cause, so all of it is graded. A broken machine is not in this list."""
 
 
+def reward_of(outcome: Outcome) -> float:
+    """Return 0 where the simulation failed, else 1 + the overall average, 1..2 (LLM4Cov)."""
+    return 1.0 + outcome.coverage.overall_average if isinstance(outcome, Covered) else 0.0
+
+
 class StageCost(msgspec.Struct, frozen=True, kw_only=True):
     """What one stage of an evaluation took."""
 
@@ -320,9 +327,5 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated"):
 
     @property
     def reward(self) -> float:
-        """0 where the simulation failed, else 1 + the overall average: 0, or 1..2 (LLM4Cov)."""
-        match self.outcome:
-            case Covered(coverage=coverage):
-                return 1.0 + coverage.overall_average
-            case _:
-                return 0.0
+        """What the outcome is worth, 0 or 1..2."""
+        return reward_of(self.outcome)

@@ -42,7 +42,7 @@ from protocols.learning import (
     StepReport,
 )
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
-from protocols.tasks import Task
+from protocols.tasks import CoverageTask, Task
 
 Message = (
     RunStarted
@@ -54,6 +54,7 @@ Message = (
     | Stalled
     | PartFailed
     | Task
+    | CoverageTask
     | RolloutRequest
     | Rollout
     | VoidRollout

@@ -203,6 +203,8 @@ class TaskScore(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     turns_passed: int
     turns_total: int
+    coverage: float | None = None
+    """Overall average, 0..1, of the best testbench; 0 where all failed. None with tools."""
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from protocols.columns import FLOAT32_BYTES, INT32_BYTES
+from protocols.transitions import Graded
 
 Ending = Literal["finished", "wrong", "malformed", "too_long", "too_many_calls"]
 """Why a conversation stopped; everything but ``finished`` is the policy's failure."""
@@ -103,7 +104,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     turns_passed: int
     turns_total: int
 
-    reward: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+    reward: Annotated[float, msgspec.Meta(ge=0.0, le=2.0)]
+    """With tools 1 for success, else 0. For a testbench 0 where it failed, else 1 + the overall
+    average of its coverage."""
 
     version_min: int
     """Oldest policy version among the sampled tokens: what the staleness bound looks at."""
@@ -114,6 +117,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
 
     wall_s: float
     """Seconds from the first token to the verdict."""
+
+    graded: Graded | None = None
+    """The testbench that it wrote, where coverage is the task."""
 
     def __post_init__(self) -> None:
         """Refuse counts that no conversation can have."""

@@ -4,6 +4,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from protocols.hardware import SubmissionForm
+from protocols.transitions import DesignState
+
 Split = Literal["train", "held_out"]
 """Held-out tasks are for the evaluator alone: never trained on, never in a synthesizer's prompt."""
 
@@ -63,7 +66,7 @@ class ToolTask(msgspec.Struct, frozen=True, kw_only=True, tag="tools"):
 
 
 TaskBody = ToolTask
-"""Every kind of task; other domains add their struct here."""
+"""What an agent does with tools; grading by coverage has a task of its own, `CoverageTask`."""
 
 
 class Seeded(msgspec.Struct, frozen=True, kw_only=True, tag="seeded"):
@@ -91,3 +94,35 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
     """What the task exercises, one entry per turn where the source knows it."""
 
     body: TaskBody
+
+
+class CoverageTask(msgspec.Struct, frozen=True, kw_only=True, tag="coverage_task"):
+    """Write a better testbench for a design than the one there is.
+
+    LLM4Cov's memoryless transition (arXiv 2602.16953): what is written depends on nothing but this.
+    """
+
+    task_id: str
+    split: Split
+
+    design: str
+    """Folder in ``designs/``."""
+
+    form: SubmissionForm
+    instance: str
+    """Name that the testbench gives the design's instance."""
+
+    state: DesignState
+    """What to improve on."""
+
+    round: Annotated[int, msgspec.Meta(ge=0)]
+    """Steps before this one; 0 is direct inference."""
+
+    threshold: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
+    """Overall average from which the step counts as a success."""
+
+    parent: str = ""
+    """The rollout that made ``state``, as ``group_id/index``; empty where none did."""
+
+
+AnyTask = Task | CoverageTask
