@@ -1,0 +1,97 @@
+import dataclasses
+from fractions import Fraction
+
+import pytest
+
+from coevolve.hdl.curation.rejection import (
+    PAPER,
+    RELEASED,
+    UNFILTERED,
+    WARM_UP,
+    Reason,
+    RejectionRule,
+    judge,
+    kept,
+    reasons,
+    reject,
+)
+from protocols.hardware import NotCovered
+from protocols.transitions import Blank, DesignState, Graded
+from tests.hdl_transitions import FAILED, covered, transition
+
+HALF = covered((50, 100), (5, 10))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rule", "reason"),
+    [
+        # (50/100 + 5/10) / 2 = 0.5; (52/100 + 5/10) / 2 = 0.51: a gain of exactly 0.01.
+        (HALF, covered((52, 100), (5, 10)), PAPER, "kept"),
+        (HALF, covered((52, 100), (5, 10)), RELEASED, "too_little_gain"),
+        (HALF, covered((53, 100), (5, 10)), RELEASED, "kept"),
+        (HALF, covered((51, 100), (5, 10)), PAPER, "too_little_gain"),
+        (HALF, HALF, UNFILTERED, "kept"),
+        # The average rises to 0.645, one kind falls.
+        (HALF, covered((49, 100), (8, 10)), PAPER, "kind_fell"),
+        (HALF, covered((49, 100), (8, 10)), RejectionRule(no_kind_falls=False), "kept"),
+        (HALF, covered((90, 100)), PAPER, "kind_fell"),
+        (HALF, FAILED, PAPER, "no_coverage"),
+        (HALF, FAILED, UNFILTERED, "no_coverage"),
+        # A repaired simulation counts whatever it covers, but for the floor.
+        (FAILED, covered((0, 100), (0, 10)), PAPER, "kept"),
+        (FAILED, covered((0, 100), (0, 10)), RELEASED, "kept"),
+        (FAILED, covered((49, 100)), WARM_UP, "below_floor"),
+        (FAILED, covered((50, 100)), WARM_UP, "kept"),
+        (HALF, covered((80, 100), (8, 10)), WARM_UP, "kept"),
+        (Blank(), covered((1, 100)), PAPER, "kept"),
+        (Blank(), covered((0, 100)), PAPER, "too_little_gain"),
+        (Blank(), covered((49, 100)), WARM_UP, "below_floor"),
+        (Blank(), covered((90, 100)), RELEASED, "blank_state"),
+    ],
+)
+def test_a_step_is_judged_by_what_it_gained(
+    before: DesignState, after: Graded, rule: RejectionRule, reason: Reason
+) -> None:
+    assert judge(transition("a", before, after), rule) == reason
+
+
+def test_a_run_that_never_saw_the_design_counts_as_failed() -> None:
+    nowhere = Graded(testbench="t", outcome=NotCovered(message="no instance"), key="k")
+    assert judge(transition("a", nowhere, covered((1, 100)))) == "kept"
+    assert judge(transition("a", HALF, nowhere)) == "no_coverage"
+
+
+def test_a_threshold_is_met_exactly_whatever_the_rounding() -> None:
+    # As binary floating point numbers 0.94 - 0.93 is less than 0.01.
+    step = transition("a", covered((93, 100)), covered((94, 100)))
+    assert judge(step, PAPER) == "kept"
+    assert judge(step, RELEASED) == "too_little_gain"
+
+
+def test_of_the_steps_from_one_state_the_greatest_gain_stays_the_first_of_equals() -> None:
+    other = covered((10, 100), (1, 10))
+    steps = (
+        transition("small", HALF, covered((60, 100), (6, 10))),
+        transition("first", HALF, covered((70, 100), (7, 10))),
+        transition("equal", HALF, covered((70, 100), (7, 10), testbench="another")),
+        transition("elsewhere", other, covered((20, 100), (2, 10))),
+        transition("failed", HALF, FAILED),
+    )
+    judged = reject(steps)
+    assert [each.reason for each in judged] == [
+        "outdone", "kept", "outdone", "kept", "no_coverage",
+    ]  # fmt: skip
+    assert [each.transition_id for each in kept(judged)] == ["first", "elsewhere"]
+    assert judged[1].gain == Fraction(1, 5)
+    assert reasons(judged) == {"outdone": 2, "kept": 2, "no_coverage": 1}
+
+
+def test_the_released_rule_keeps_one_step_a_design() -> None:
+    other = covered((10, 100), (1, 10))
+    steps = (
+        transition("a", HALF, covered((70, 100), (7, 10))),
+        transition("b", other, covered((40, 100), (4, 10))),
+        transition("c", HALF, covered((60, 100), (6, 10)), design="uart"),
+    )
+    assert [each.transition_id for each in kept(reject(steps, RELEASED))] == ["b", "c"]
+    assert len(kept(reject(steps, dataclasses.replace(RELEASED, one_per="step")))) == 3
