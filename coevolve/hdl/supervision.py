@@ -1,0 +1,164 @@
+"""Waits for one child process, within bounds of wall clock and output, and leaves none behind.
+
+The child leads a session of its own. It is over when it ends, whoever else still holds its output
+open; whatever is left of its process group is then killed. Linux 5.3 or later (pidfd).
+"""
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, Protocol
+
+from protocols.errors import DependencyError
+
+LAST_WORDS_S = 5.0
+"""What a killed child gets to be gone, and its output to be closed."""
+
+CHUNK_BYTES = 65536
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a child ended."""
+
+    code: int
+    """Exit status; negative for a signal."""
+
+    output: bytes
+    stopped: Literal["", "wall", "output"]
+    """Which bound it was killed for; empty if it ended by itself."""
+
+    cpu_s: float
+    """Of the child and of all descendants that were waited for."""
+
+    wall_s: float
+
+
+class Supervised(Protocol):
+    """`supervise` with the bounds and the environment filled in."""
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        pass_fds: Sequence[int],
+        kill: Callable[[int], None],
+    ) -> Ended:
+        """Run ``argv`` to its end."""
+        ...
+
+
+@cache
+def found(program: str, package: str) -> str:
+    """Return the path of a program. Raises DependencyError."""
+    path = shutil.which(program)
+    if not path:
+        raise DependencyError(f"the sandbox needs the program {program}; install {package}")
+    return path
+
+
+def supervise(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    pass_fds: Sequence[int],
+    wall_s: float,
+    output_bytes: int,
+    kill: Callable[[int], None],
+) -> Ended:
+    """Run ``argv`` to its end; ``kill`` gets its process id when a bound is met. Blocks.
+
+    Raises OSError where it cannot be started.
+    """
+    started = time.monotonic()
+    child = subprocess.Popen(  # noqa: S603, what the sandbox is for
+        argv,
+        cwd=cwd,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        pass_fds=tuple(pass_fds),
+    )
+    output = bytearray()
+    stopped: Literal["", "wall", "output"] = "wall"
+    try:
+        stopped = _watch(child, output, started + wall_s, output_bytes)
+    finally:
+        if stopped:
+            kill(child.pid)
+        code, cpu_s = _reap(child)
+    _drain(child, output, output_bytes)
+    return Ended(
+        code=code,
+        output=bytes(output),
+        stopped=stopped,
+        cpu_s=cpu_s,
+        wall_s=time.monotonic() - started,
+    )
+
+
+def _watch(
+    child: subprocess.Popen[bytes], output: bytearray, deadline: float, output_bytes: int
+) -> Literal["", "wall", "output"]:
+    assert child.stdout is not None
+    ended = os.pidfd_open(child.pid)
+    with contextlib.closing(selectors.DefaultSelector()) as waiting:
+        waiting.register(ended, selectors.EVENT_READ)
+        waiting.register(child.stdout, selectors.EVENT_READ)
+        try:
+            while (left := deadline - time.monotonic()) > 0:
+                ready = {key.fd for key, _ in waiting.select(left)}
+                if child.stdout.fileno() in ready:
+                    chunk = os.read(child.stdout.fileno(), CHUNK_BYTES)
+                    output += chunk
+                    if len(output) > output_bytes:
+                        return "output"
+                    if not chunk:
+                        waiting.unregister(child.stdout)
+                elif ended in ready:
+                    return ""
+            return "wall"
+        finally:
+            os.close(ended)
+
+
+def _reap(child: subprocess.Popen[bytes]) -> tuple[int, float]:
+    """Wait for a child that ended or was killed; its group is killed while its id is still its."""
+    ended = os.pidfd_open(child.pid)
+    try:
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(ended, selectors.EVENT_READ)
+            waiting.select(LAST_WORDS_S)
+    finally:
+        os.close(ended)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return child.returncode, usage.ru_utime + usage.ru_stime
+
+
+def _drain(child: subprocess.Popen[bytes], output: bytearray, output_bytes: int) -> None:
+    """Read what is still in the pipe; nobody who could write more is left, or not for long."""
+    assert child.stdout is not None
+    deadline = time.monotonic() + LAST_WORDS_S
+    with child.stdout as source, selectors.DefaultSelector() as waiting:
+        waiting.register(source, selectors.EVENT_READ)
+        while (left := deadline - time.monotonic()) > 0 and waiting.select(left):
+            chunk = os.read(source.fileno(), CHUNK_BYTES)
+            if not chunk:
+                break
+            output += chunk[: max(0, output_bytes - len(output))]
+    del output[output_bytes:]
