@@ -82,16 +82,17 @@ def unit(unreachable: Sequence[Point] = ()) -> Unit:
 def covering(hit: Sequence[Point], *, unreachable: Sequence[Point] = ()) -> Coverage:
     """Return the coverage of a run that hit these."""
     hits = sum(1 << POINTS.index(each) for each in hit)
-    kinds = [
-        ([each for each in POINTS if each.metric == metric and each not in unreachable], metric)
-        for metric in METRICS
-    ]
+    counted = [each for each in POINTS if each not in unreachable]
     return Coverage(
         points_hash="5e7",
         hits=hits.to_bytes((len(POINTS) + 7) // 8, "little"),
         kinds=tuple(
-            KindCount(metric=metric, covered=sum(each in hit for each in of), total=len(of))
-            for of, metric in kinds
+            KindCount(
+                metric=metric,
+                covered=sum(each.metric == metric and each in hit for each in counted),
+                total=sum(each.metric == metric for each in counted),
+            )
+            for metric in METRICS
         ),
     )
 

@@ -1,16 +1,16 @@
 """Says what a testbench did not cover, as text within a budget or as data.
 
 The text is what an agent reads beside its testbench: kinds of coverage in the order of
-`coevolve.hdl.gaps.ORDER`, each with its counts and its gaps, each gap with its place and the source
-line there. The budget is in characters, so the text is a function of its arguments; it is shared
-fairly: no kind gets more than its even share while another one has gaps left to tell. What did not
-fit is counted.
+`coevolve.hdl.gaps.ORDER`, each with its counts and its gaps, each gap with its place and, the first
+time that a place is told, its source line. The budget is in characters, so the text is a function
+of its arguments; it is shared fairly: no kind gets more than its even share while another one has
+gaps left to tell. What did not fit is counted.
 
 The data has the fields of LLM4Cov's later ``cov_info.uncovered``; what it calls a block is a line
 or a branch here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from coevolve.hdl.gaps import Gap, gaps, reachable
 from protocols.hardware import Coverage, Metric, Point, Unit
@@ -40,7 +40,7 @@ def uncovered(points: Sequence[Point], coverage: Coverage, unit: Unit, limit: in
     for metric, missed in found.items():
         kind = totals[metric]
         header = f"{metric}: {kind.total - kind.covered} of {kind.total} uncovered\n"
-        sections.append((header, [(_line(gap, unit), len(gap.points)) for gap in missed], metric))
+        sections.append((header, list(_lines(missed, unit)), metric))
     needs = [len(header) + sum(len(line) for line, _ in lines) for header, lines, _ in sections]
     shares = _shares(needs, limit)
     return "".join(
@@ -78,15 +78,18 @@ def source_line(unit: Unit, file: str, line: int) -> str:
     return ""
 
 
-def _line(gap: Gap, unit: Unit) -> str:
-    where = f"{gap.file}:{gap.line}"
-    inside = f" in {gap.instance}" if gap.instance else ""
-    source = source_line(unit, gap.file, gap.line)
-    if len(source) > _SOURCE_CHARACTERS:
-        source = source[: _SOURCE_CHARACTERS - 3] + "..."
-    # States and arcs are found on the module's last line where they have no better place.
-    quoted = "" if not source or source.startswith("endmodule") else f" | {source}"
-    return f"  {where}{inside} {gap.text}{quoted}\n"
+def _lines(missed: Sequence[Gap], unit: Unit) -> Iterator[tuple[str, int]]:
+    """Yield a line for each gap and how many points it tells; each source line is quoted once."""
+    quoted = set[tuple[str, int]]()
+    for gap in missed:
+        place = gap.file, gap.line
+        source = "" if place in quoted else source_line(unit, *place)
+        quoted.add(place)
+        if len(source) > _SOURCE_CHARACTERS:
+            source = source[: _SOURCE_CHARACTERS - 3] + "..."
+        inside = f" in {gap.instance}" if gap.instance else ""
+        quote = f" | {source}" if source else ""
+        yield f"  {gap.file}:{gap.line}{inside} {gap.text}{quote}\n", len(gap.points)
 
 
 def _shares(needs: Sequence[int], limit: int) -> list[int]:

@@ -48,7 +48,7 @@ def instance_name(design_id: str, top: str) -> str:
 
     LLM4Cov's: a policy is not to learn one name by heart.
     """
-    third = hashlib.sha256(design_id.encode()).digest()[0] % 3
+    third = int.from_bytes(hashlib.sha256(design_id.encode()).digest()) % 3
     return ("dut", "uut", f"inst_{top}")[third]
 
 
