@@ -17,7 +17,8 @@ module width_fifo (
 );
   // Bytes after the escape pair 0x7D 0x5E are commands, not data.
   localparam logic [7:0] ESCAPE_1 = 8'h7D, ESCAPE_2 = 8'h5E;
-  localparam logic [7:0] SET_BIG = 8'hB1, SET_LITTLE = 8'h4C, SET_FRAMED = 8'hF2, CLEAR_FRAMED = 8'h0D;
+  localparam logic [7:0] SET_BIG = 8'hB1, SET_LITTLE = 8'h4C;
+  localparam logic [7:0] SET_FRAMED = 8'hF2, CLEAR_FRAMED = 8'h0D;
 
   typedef enum logic [1:0] {DATA, ARMED, COMMAND, BLOCK} scan_t;
 

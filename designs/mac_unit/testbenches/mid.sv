@@ -1,0 +1,47 @@
+`timescale 1ns/1ps
+// Random products, added and subtracted, and one failed attempt to configure.
+module tb;
+  logic clk, rst_n, cfg_valid, in_valid, in_clear, in_subtract;
+  logic [7:0] cfg_byte;
+  logic [11:0] x, k;
+  logic [27:0] acc;
+  logic [15:0] scaled;
+
+  mac_unit dut (
+      .clk(clk), .rst_n(rst_n), .cfg_valid(cfg_valid), .cfg_byte(cfg_byte),
+      .in_valid(in_valid), .in_clear(in_clear), .in_subtract(in_subtract), .x(x), .k(k),
+      .acc(acc), .acc_valid(), .saturated(), .negative(), .scale(), .rule(), .unlocked(),
+      .cfg_error(), .scaled(scaled)
+  );
+
+  initial for (clk = 0; ; clk = !clk) #5;
+
+  initial begin
+    rst_n <= 0;
+    cfg_valid <= 0;
+    cfg_byte <= 0;
+    in_valid <= 0;
+    in_clear <= 0;
+    in_subtract <= 0;
+    x <= 0;
+    k <= 0;
+    repeat (2) @(posedge clk);
+    rst_n <= 1;
+    repeat (40) begin
+      in_valid <= 1;
+      in_subtract <= 1'($urandom);
+      x <= 12'($urandom);
+      k <= 12'($urandom);
+      @(posedge clk);
+    end
+    in_valid <= 0;
+    cfg_valid <= 1;
+    cfg_byte <= 8'h5A;
+    @(posedge clk);
+    cfg_byte <= 8'h96;
+    @(posedge clk);
+    cfg_valid <= 0;
+    repeat (3) @(posedge clk);
+    $finish;
+  end
+endmodule
