@@ -1,0 +1,262 @@
+"""What the processes of an elaborated module assign, at which clock, and in which states.
+
+The present value of a variable is known inside ``case (variable)`` and ``if (variable == A)``,
+where the other side is an enum's member or a parameter.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from pyslang import SourceRange
+from pyslang.ast import (
+    AssignmentExpression,
+    BinaryExpression,
+    BinaryOperator,
+    BlockStatement,
+    CaseStatement,
+    ConditionalStatement,
+    ConversionExpression,
+    EdgeKind,
+    EnumValueSymbol,
+    EventListControl,
+    Expression,
+    ExpressionStatement,
+    ForLoopStatement,
+    NamedValueExpression,
+    ParameterSymbol,
+    ProceduralBlockSymbol,
+    SignalEventControl,
+    Statement,
+    StatementList,
+    TimedStatement,
+    TimingControl,
+    VisitAction,
+)
+
+State = EnumValueSymbol | ParameterSymbol
+
+EDGES = {EdgeKind.PosEdge: "posedge", EdgeKind.NegEdge: "negedge"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """When a register takes its next value."""
+
+    edge: str
+    signal: SourceRange
+    reset: SourceRange | None
+    """Condition under which it is reset, where there is one."""
+
+    resets: SourceRange | None
+    """The statement that then runs."""
+
+    asynchronous: bool
+    """Reset does not wait for the clock."""
+
+
+@dataclass(frozen=True)
+class Present:
+    """What is known of a register's present state: one of ``names``, or none of them."""
+
+    names: frozenset[str]
+    other: bool = False
+
+    def __and__(self, more: "Present") -> "Present":
+        if self.other and more.other:
+            return Present(self.names | more.names, other=True)
+        if self.other:
+            return Present(more.names - self.names)
+        return Present(self.names - more.names if more.other else self.names & more.names)
+
+    def __invert__(self) -> "Present":
+        return Present(self.names, other=not self.other)
+
+    def among(self, states: Iterable[str]) -> list[str]:
+        """Return those of all ``states`` that it may be."""
+        return [state for state in states if (state in self.names) != self.other]
+
+
+Context = Mapping[str, Present]
+"""By the register's path."""
+
+
+@dataclass(kw_only=True)
+class Process:
+    """The assignments of one process."""
+
+    clock: Clock | None
+    assigned: list[tuple[str, Expression, Context]] = field(
+        default_factory=list[tuple[str, Expression, Context]]
+    )
+    tested: dict[str, dict[str, State]] = field(default_factory=dict[str, dict[str, State]])
+    """Constants that variables are compared with, by path and name."""
+
+    def clocked(self, path: str) -> list[Expression]:
+        """Return what the variable takes over at the clock."""
+        if self.clock is None:
+            return []
+        return [value for target, value, _ in self.assigned if target == path]
+
+
+def process_of(block: ProceduralBlockSymbol) -> Process:
+    """Return the assignments of ``block``."""
+    body = block.body
+    clock = None
+    if isinstance(body, TimedStatement):
+        clock = _clock(body.timing, body.stmt)
+        body = body.stmt
+    process = Process(clock=clock)
+    _walk(body, {}, process)
+    return process
+
+
+def _clock(timing: TimingControl, body: Statement) -> Clock | None:
+    """Return the clock of a process; of several edges, the one that its first ``if`` leaves."""
+    several = isinstance(timing, EventListControl)
+    events = cast("Sequence[TimingControl]", timing.events) if several else [timing]
+    signals = [each for each in events if isinstance(each, SignalEventControl)]
+    edges = [each for each in signals if each.edge in EDGES]
+    if not edges:
+        return None
+    first = _first_if(body)
+    named = _named(_conditions(first)[0]) if first is not None else set[str]()
+    resets = [each for each in edges if _named(each.expr) & named]
+    ticks = [each for each in edges if each not in resets] or edges
+    return Clock(
+        edge=EDGES[ticks[0].edge],
+        signal=ticks[0].expr.sourceRange,
+        reset=_conditions(first)[0].sourceRange if first is not None else None,
+        resets=first.ifTrue.sourceRange if first is not None else None,
+        asynchronous=bool(resets),
+    )
+
+
+def _first_if(body: Statement) -> ConditionalStatement | None:
+    while isinstance(body, BlockStatement):
+        body = body.body
+    if isinstance(body, StatementList):
+        body = cast("Sequence[Statement]", body.list)[0]
+    return body if isinstance(body, ConditionalStatement) else None
+
+
+def _conditions(statement: ConditionalStatement) -> list[Expression]:
+    return [
+        each.expr for each in cast("Sequence[ConditionalStatement.Condition]", statement.conditions)
+    ]
+
+
+def _walk(statement: Statement | None, context: Context, process: Process) -> None:
+    """Collect the assignments in ``statement``, which runs where ``context`` holds."""
+    match statement:
+        case StatementList():
+            for each in cast("Sequence[Statement]", statement.list):
+                _walk(each, context, process)
+        case BlockStatement() | ForLoopStatement():
+            _walk(statement.body, context, process)
+        case TimedStatement():
+            _walk(statement.stmt, context, process)
+        case ConditionalStatement():
+            _walk_if(statement, context, process)
+        case CaseStatement():
+            _walk_case(statement, context, process)
+        case ExpressionStatement(expr=AssignmentExpression() as assignment):
+            target = strip(assignment.left)
+            if isinstance(target, NamedValueExpression):
+                path = target.symbol.hierarchicalPath
+                process.assigned.append((path, assignment.right, context))
+        case _:
+            pass
+
+
+def _walk_if(statement: ConditionalStatement, context: Context, process: Process) -> None:
+    conditions = _conditions(statement)
+    known = [each for condition in conditions for each in _compared(condition, process)]
+    inside = dict(context)
+    for path, present in known:
+        inside[path] = inside[path] & present if path in inside else present
+    _walk(statement.ifTrue, inside, process)
+    whole = len(known) == 1 and isinstance(strip(conditions[0]), BinaryExpression)
+    outside = dict(context)
+    if whole and not _is_and(conditions[0]):
+        path, present = known[0]
+        outside[path] = outside[path] & ~present if path in outside else ~present
+    _walk(statement.ifFalse, outside, process)
+
+
+def _compared(condition: Expression, process: Process) -> list[tuple[str, Present]]:
+    """Return the states that ``condition`` asks for, of each register that it compares."""
+    inner = strip(condition)
+    if not isinstance(inner, BinaryExpression):
+        return []
+    if _is_and(inner):
+        return [*_compared(inner.left, process), *_compared(inner.right, process)]
+    if inner.op not in (BinaryOperator.Equality, BinaryOperator.Inequality):
+        return []
+    variable, state = strip(inner.left), constant(inner.right)
+    if not isinstance(variable, NamedValueExpression) or state is None:
+        return []
+    path = variable.symbol.hierarchicalPath
+    process.tested.setdefault(path, {})[state.name] = state
+    other = inner.op is BinaryOperator.Inequality
+    return [(path, Present(frozenset([state.name]), other=other))]
+
+
+def _walk_case(statement: CaseStatement, context: Context, process: Process) -> None:
+    selector = strip(statement.expr)
+    path = selector.symbol.hierarchicalPath if isinstance(selector, NamedValueExpression) else ""
+    labelled: set[str] = set()
+    whole = True
+    for item in cast("Sequence[CaseStatement.ItemGroup]", statement.items):
+        labels = [constant(each) for each in cast("Sequence[Expression]", item.expressions)]
+        states = {label.name: label for label in labels if label is not None}
+        if path and len(states) == len(labels):
+            process.tested.setdefault(path, {}).update(states)
+            present = Present(frozenset(states))
+            _walk(item.stmt, _within(context, path, present), process)
+        else:
+            whole = False
+            _walk(item.stmt, context, process)
+        labelled |= states.keys()
+    rest = Present(frozenset(labelled), other=True)
+    known = _within(context, path, rest) if path and whole else context
+    _walk(statement.defaultCase, known, process)
+
+
+def _within(context: Context, path: str, present: Present) -> Context:
+    return {**context, path: context[path] & present if path in context else present}
+
+
+def _is_and(condition: Expression) -> bool:
+    inner = strip(condition)
+    return isinstance(inner, BinaryExpression) and inner.op is BinaryOperator.LogicalAnd
+
+
+def strip(expression: Expression) -> Expression:
+    """Return what is inside conversions of type."""
+    while isinstance(expression, ConversionExpression):
+        expression = expression.operand
+    return expression
+
+
+def constant(expression: Expression) -> State | None:
+    """Return the enum's member or the parameter that ``expression`` is."""
+    inner = strip(expression)
+    if isinstance(inner, NamedValueExpression):
+        symbol = inner.symbol
+        if isinstance(symbol, EnumValueSymbol | ParameterSymbol):
+            return symbol
+    return None
+
+
+def _named(expression: Expression) -> set[str]:
+    """Return the paths of all values in ``expression``."""
+    found: set[str] = set()
+
+    def visit(node: object) -> VisitAction:
+        if isinstance(node, NamedValueExpression):
+            found.add(node.symbol.hierarchicalPath)
+        return VisitAction.Advance
+
+    expression.visit(visit)
+    return found
