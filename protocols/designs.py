@@ -58,7 +58,7 @@ class DesignFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """What only the specification tells, and random stimulus does not find, in one sentence; empty
     where there is nothing of the kind."""
 
-    literals: tuple[Annotated[int, msgspec.Meta(ge=0, le=2**64 - 1)], ...] = ()
+    literals: tuple[Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)], ...] = ()
     """Constants of the specification that a stimulus may want to drive."""
 
     points: PointsFile | None = None
