@@ -24,6 +24,9 @@ from coevolve.hdl.toolchain import Toolchain
 from protocols.errors import SimulatorError
 
 SOURCES = Path(__file__).parent / "cpp"
+SHARED = ("precompiled.h", "report.h", "runtime.cpp")
+"""Those of the sources that are compiled here; the others belong to each simulation."""
+
 RUNTIME_PARTS = (
     "verilated_cov",
     "verilated_covergroup",
@@ -70,11 +73,6 @@ class Runtime:
     def library(self) -> Path:
         """Verilator's runtime and ours."""
         return self.folder / "libruntime.so"
-
-    @property
-    def main(self) -> Path:
-        """Source of the loop that runs a model."""
-        return self.folder / "cpp" / "main.cpp"
 
     @property
     def header(self) -> Path:
@@ -130,8 +128,8 @@ def _digest(toolchain: Toolchain) -> str:
     told = hashlib.sha256()
     for word in (toolchain.identity, str(toolchain.clang), *LANGUAGE, *DEFINITIONS, *RUNTIME_PARTS):
         told.update(word.encode() + b"\0")
-    for source in sorted(SOURCES.iterdir()):
-        told.update(source.read_bytes() + b"\0")
+    for name in SHARED:
+        told.update((SOURCES / name).read_bytes() + b"\0")
     return told.hexdigest()[:24]
 
 
@@ -153,7 +151,9 @@ def _build(toolchain: Toolchain, runtime: Runtime) -> None:
     (runtime.root / "bin").mkdir(parents=True)
     shutil.copy(toolchain.verilator, runtime.verilator)
     shutil.copytree(toolchain.include, runtime.root / "include")
-    shutil.copytree(SOURCES, runtime.folder / "cpp")
+    (runtime.folder / "cpp").mkdir()
+    for name in SHARED:
+        shutil.copy(SOURCES / name, runtime.folder / "cpp")
     try:
         _compile(toolchain, runtime)
     except SimulatorError:
