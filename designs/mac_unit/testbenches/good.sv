@@ -75,7 +75,9 @@ module tb;
       both_limits();
     end
     unlock();
-    for (int i = 0; i < 10; i++) configure(8'h25 + 8'(i));
+    for (int i = 0; i < 8; i++) configure(8'h28 + 8'(i));
+    configure(8'h21);
+    both_limits();
     // The unlocking bytes in three successive cycles.
     cfg_valid <= 1;
     cfg_byte <= 8'h5A;
@@ -96,6 +98,8 @@ module tb;
     // Wrong second byte, wrong third byte with its lockout, wrong first byte.
     configure(8'h5A);
     configure(8'h5A);
+    configure(8'hC3);
+    configure(8'h96);
     unlock();
     configure(8'h20);
     configure(8'hF0);
@@ -103,8 +107,8 @@ module tb;
     configure(8'hC3);
     configure(8'h69);
     unlock();
-    repeat (20) @(posedge clk);
-    configure(8'h5A);
+    repeat (14) @(posedge clk);
+    unlock();
     repeat (50) @(posedge clk);
     configure(8'h96);
     unlock();
