@@ -1,0 +1,52 @@
+"""Files of a folder that others can write to: opened, written and removed without following links.
+
+Each name is one file's or folder's, without a path, and is looked up in a folder that is held open,
+so nothing that is planted meanwhile leads outside.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Generator
+from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextlib.contextmanager
+def folder(path: Path | str, *, inside: int | None = None) -> Generator[int]:
+    """Hold a folder open. Raises OSError, also where it is a link."""
+    descriptor = os.open(path, _FOLDER, dir_fd=inside)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read(inside: int, name: str, most: int) -> bytes:
+    """Return at most ``most`` bytes of a regular file. Raises OSError."""
+    # Non-blocking, or a planted FIFO would hold the reader for ever.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(_single(name), flags, dir_fd=inside), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(0, "it is no regular file")
+        return file.read(most)
+
+
+def write(inside: int, name: str, data: bytes) -> None:
+    """Put a file there as a whole, over whatever had the name. Raises OSError."""
+    partial = f".{_single(name)}.{os.getpid()}.partial"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(partial, dir_fd=inside)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(partial, flags, 0o644, dir_fd=inside), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(partial, name, src_dir_fd=inside, dst_dir_fd=inside)
+
+
+def _single(name: str) -> str:
+    if name in {"", ".", ".."} or "/" in name or "\0" in name:
+        raise OSError(0, f"a name without a path is required, found {name!r}")
+    return name
