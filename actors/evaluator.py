@@ -1,6 +1,5 @@
 """The evaluator as a Ray actor, with an engine of its own."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import ray
@@ -9,7 +8,7 @@ from coevolve import assembly
 from coevolve.run import logs
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.interfaces import SimulatorWorker, Store
+from protocols.interfaces import Store
 
 
 class EvaluatorShell:
@@ -21,7 +20,7 @@ class EvaluatorShell:
         config: RunConfig,
         run_dir: str,
         store: Store,
-        simulators: Sequence[SimulatorWorker],
+        simulators: assembly.Simulators,
     ) -> None:
         folder = Path(run_dir)
         logs.to_file(folder, name)

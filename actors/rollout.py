@@ -1,6 +1,5 @@
 """The policy's rollouts as a Ray actor: one engine and its conversations in a process."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import ray
@@ -9,7 +8,7 @@ from coevolve import assembly
 from coevolve.run import logs
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.interfaces import SimulatorWorker, Store
+from protocols.interfaces import Store
 
 
 class RolloutShell:
@@ -21,7 +20,7 @@ class RolloutShell:
         config: RunConfig,
         run_dir: str,
         store: Store,
-        simulators: Sequence[SimulatorWorker],
+        simulators: assembly.Simulators,
     ) -> None:
         folder = Path(run_dir)
         logs.to_file(folder, name)

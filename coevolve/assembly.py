@@ -20,14 +20,17 @@ from coevolve.config import synthesizes
 from coevolve.curriculum import Curriculum
 from coevolve.delivery import Append, ProvenEngine
 from coevolve.engine.vllm import environment
-from coevolve.evaluator import Evaluator
+from coevolve.evaluator import Evaluator, Examiner, ToolExaminer
+from coevolve.hdl import assembly as hardware
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.reader import JournalReader
 from coevolve.learning.model_folder import check_model, model_folder
+from coevolve.rollout import Arena, Player
 from coevolve.rollout_worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
 from coevolve.simulator_pool import SimulatorPool
+from coevolve.supply import Supply, of_source
 from coevolve.synthesis.calls import JournalCallLog, Ledger
 from coevolve.synthesis.worker import SynthesizerWorker
 from coevolve.tiny.grammar import group_of
@@ -48,7 +51,7 @@ from protocols.interfaces import (
     TaskSource,
 )
 from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
-from protocols.tasks import Task
+from protocols.tasks import AnyTask, Task
 
 if TYPE_CHECKING:
     from coevolve.learning.learner import Learner
@@ -85,6 +88,8 @@ def check(config: RunConfig) -> None:
                 f"`make quickstart` installs everything, or: pip install {distribution}"
             )
     _check_engine(config.rollout.engine)
+    if config.domain == "hdl":
+        hardware.check(config)
     check_model(config.policy)
     if not config.policy.shrink:
         _check_chat(config, chats=has_chat_template(model_folder(config.policy.model)))
@@ -104,6 +109,11 @@ def _check_chat(config: RunConfig, *, chats: bool) -> None:
 
     Raises ConfigError.
     """
+    if config.domain == "hdl" and not chats:
+        raise ConfigError(
+            "domain: hdl needs a policy.model with a chat template, found "
+            f"{config.policy.model!r}, which has none; give another"
+        )
     if config.tasks.source == "bfcl" and not chats:
         raise ConfigError(
             "tasks.source: bfcl needs a policy.model with a chat template, found "
@@ -114,12 +124,14 @@ def _check_chat(config: RunConfig, *, chats: bool) -> None:
             "synthesizer.model: kind policy is the tiny policy's second role, found policy.model "
             f"{config.policy.model!r}; use kind endpoint, or arm: static"
         )
-    if chats:
+    if chats and config.domain == "bfcl":
         renderer(config)
 
 
 def labels(config: RunConfig) -> dict[str, tuple[str, ...]]:
-    """Return the groups that each held-out task's success is reported under, by task id."""
+    """Return the groups that each scored task's success is reported under, by task id."""
+    if config.domain == "hdl":
+        return hardware.labels(config)
     return {
         task.task_id: (
             "one turn" if len(task.body.turns) == 1 else "several turns",
@@ -127,6 +139,12 @@ def labels(config: RunConfig) -> dict[str, tuple[str, ...]]:
         )
         for task in task_source(config).held_out()
     }
+
+
+def skills(config: RunConfig) -> dict[str, tuple[str, ...]]:
+    """Return what each scored task exercises, by task id; empty where that is not known."""
+    tasks = _examined(config)
+    return {task.task_id: task.skills for task in tasks if isinstance(task, Task)}
 
 
 def _kinds(config: RunConfig, task: Task) -> tuple[str, ...]:
@@ -173,6 +191,10 @@ def tools(config: RunConfig) -> tuple[str, ...]:
 def simulator_worker(config: RunConfig) -> BfclWorker:
     """Return one member of the simulator pool."""
     return BfclWorker(config.simulator)
+
+
+Simulators = Sequence[SimulatorWorker] | hardware.HardwareSimulators
+"""The simulators that rollouts use, by the run's domain."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +277,7 @@ def _append_at_once(site: Site, name: str) -> Append:
 
 
 def rollout_worker(
-    site: Site, name: str, engine: Generator, workers: Sequence[SimulatorWorker]
+    site: Site, name: str, engine: Generator, simulators: Simulators
 ) -> RolloutWorker:
     """Return the part that answers rollout requests."""
     return RolloutWorker(
@@ -264,29 +286,74 @@ def rollout_worker(
         store=site.store,
         reader=site.reader,
         engine=proven_engine(site, name, engine),
-        simulator=SimulatorPool(workers, gather_s=ROLLOUT_GATHER_S),
-        renderer=renderer(site.config),
+        player=_player(
+            site.config,
+            engine,
+            simulators,
+            temperature=site.config.rollout.temperature,
+            gather_s=ROLLOUT_GATHER_S,
+        ),
         lease_s=site.config.store.lease_s,
     )
 
 
-def evaluator(site: Site, engine: Generator, workers: Sequence[SimulatorWorker]) -> Evaluator:
+def evaluator(site: Site, engine: Generator, simulators: Simulators) -> Evaluator:
     """Return the part that scores policy versions."""
+    config = site.config
+    player = _player(config, engine, simulators, temperature=0.0, gather_s=0.0)
     return Evaluator(
-        site.config,
+        config,
         store=site.store,
         engine=proven_engine(site, "evaluator", engine),
-        simulator=SimulatorPool(workers),
-        renderer=renderer(site.config),
-        held_out=task_source(site.config).held_out(),
+        examiner=_examiner(config, player),
+        tasks=_examined(config),
     )
+
+
+def _player(
+    config: RunConfig,
+    engine: Generator,
+    simulators: Simulators,
+    *,
+    temperature: float,
+    gather_s: float,
+) -> Player:
+    """Return what lets the policy attempt the tasks of the run's domain."""
+    if isinstance(simulators, hardware.HardwareSimulators):
+        return hardware.workbench(config, engine, simulators.workers, temperature=temperature)
+    return Arena(
+        generator=engine,
+        simulator=SimulatorPool(simulators, gather_s=gather_s),
+        renderer=renderer(config),
+        limits=config.rollout,
+        temperature=temperature,
+    )
+
+
+def _examiner(config: RunConfig, player: Player) -> Examiner:
+    return hardware.examiner(config, player) if config.domain == "hdl" else ToolExaminer(player)
+
+
+def _examined(config: RunConfig) -> Sequence[AnyTask]:
+    """Return the tasks that versions are scored on: the held-out ones, or every design."""
+    return hardware.examined(config) if config.domain == "hdl" else task_source(config).held_out()
 
 
 def curriculum(site: Site) -> Curriculum:
     """Return the part that asks for rollouts."""
     return Curriculum(
-        site.config, store=site.store, reader=site.reader, source=task_source(site.config)
+        site.config,
+        store=site.store,
+        reader=site.reader,
+        open_supply=lambda: supply(site.config),
     )
+
+
+def supply(config: RunConfig) -> Supply:
+    """Return where the run's groups take their tasks from; nothing is folded into it yet."""
+    if config.domain == "hdl":
+        return hardware.frontier(config)
+    return of_source(config, task_source(config))
 
 
 def signals(site: Site) -> SignalExtractor:
@@ -407,5 +474,5 @@ def learner(site: Site) -> "Learner":
         site.run_dir,
         store=site.store,
         reader=site.reader,
-        renderer=renderer(site.config),
+        renderer=renderer(site.config) if site.config.domain == "bfcl" else None,
     )

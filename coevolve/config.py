@@ -78,6 +78,7 @@ def conflicts(config: RunConfig) -> list[str]:
     most = most_groups_in_flight(config)
     rules = (
         *_evolution_rules(config),
+        *_hdl_rules(config),
         *_learner_rules(config),
         *_engine_rules(config),
         (
@@ -148,6 +149,30 @@ def _evolution_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
             config.validator.judge and isinstance(config.synthesizer.model, PolicyModel),
             "$.validator.judge: needs a synthesizer.model of kind endpoint, found kind policy, "
             "which cannot judge; leave it false",
+        ),
+    )
+
+
+def _hdl_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
+    if config.domain != "hdl":
+        return ()
+    learner = config.learner
+    return (
+        (
+            config.arm != "static",
+            f"$.arm: domain hdl needs static, found {config.arm}; its designs are given, and the "
+            "states of each evolve by themselves",
+        ),
+        (
+            learner.imitation_weight > 0 or learner.replay_per_step > 0,
+            f"$.learner.imitation_weight: {learner.imitation_weight}, with learner.replay_per_step "
+            f"{learner.replay_per_step}, needs tasks with references, and domain hdl has none; set "
+            "both to 0",
+        ),
+        (
+            config.hdl.form == "patch",
+            "$.hdl.form: patch needs a testbench to begin with, and a design is begun from "
+            "nothing; choose testbench or stimulus",
         ),
     )
 

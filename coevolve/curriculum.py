@@ -5,9 +5,10 @@ Promises:
 - Every group is asked for once, and its number follows on the last one's. What may be asked for is
   `coevolve.schedule.Schedule`'s to say: never more than staleness allows, nothing while the run is
   paused.
-- The tasks: a fresh one for every group in the arm ``uniform``, one of the seed tasks in
-  ``static``, else a draw from `coevolve.pool.Pool`. The n-th group's seeds are a function of the
-  run's seed and n alone.
+- The tasks come from a `coevolve.supply.Supply`: a fresh one for every group in the arm
+  ``uniform``, one of the seed tasks in ``static``, a draw from `coevolve.pool.Pool` in the other
+  arms; with hardware designs the next state of `coevolve.hdl.frontier.Frontier`. The n-th group's
+  seeds are a function of the run's seed and n alone.
 - All state is a fold of the journal up to a sequence, made by the same code after a start and after
   each delivery. A curriculum that is killed goes on with the group that it would have asked for.
 
@@ -17,22 +18,21 @@ are read when a group is to be chosen. They wake the curriculum only where a cyc
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import structlog
 
-from coevolve import pool, schedule
-from coevolve.config import synthesizes
+from coevolve import schedule
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import Delivery, Mailbox
-from coevolve.pool import Pool
 from coevolve.run.standing import Standing
 from coevolve.run.stopping import unless_stopped
 from coevolve.schedule import Schedule
+from coevolve.supply import Supply
 from protocols.config import RunConfig
 from protocols.control import PartStatus, RunStarted
-from protocols.interfaces import Reader, Store, TaskSource
+from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.rollouts import RolloutRequest
 
@@ -48,8 +48,6 @@ CALLS_FOR_GROUPS = (
     "run_continued",
 )
 
-_DRAW_STREAM = 101
-
 log = structlog.get_logger()
 
 
@@ -57,12 +55,18 @@ class Curriculum:
     """A `protocols.interfaces.Part`: answers progress of the learner with rollout requests."""
 
     def __init__(
-        self, config: RunConfig, *, store: Store, reader: Reader, source: TaskSource
+        self,
+        config: RunConfig,
+        *,
+        store: Store,
+        reader: Reader,
+        open_supply: Callable[[], Supply],
     ) -> None:
+        """Work for one run. ``open_supply`` returns a supply that nothing was folded into."""
         self._config = config
         self._store = store
         self._reader = reader
-        self._source = source
+        self._open_supply = open_supply
         self._standing = Standing("curriculum")
         self._stopping = asyncio.Event()
         self._schedule = Schedule(config)
@@ -76,7 +80,7 @@ class Curriculum:
             self._config,
             store=self._store,
             reader=self._reader,
-            source=self._source,
+            supply=self._open_supply(),
             standing=self._standing,
         )
         self._schedule = session.schedule
@@ -100,15 +104,14 @@ class _Session:
         *,
         store: Store,
         reader: Reader,
-        source: TaskSource,
+        supply: Supply,
         standing: Standing,
     ) -> None:
         self.schedule = Schedule(config)
-        self._pool = Pool(config) if synthesizes(config) else None
+        self._supply = supply
         self._config = config
         self._store = store
         self._reader = reader
-        self._source = source
         self._standing = standing
         self._mailbox = Mailbox(
             store,
@@ -117,9 +120,7 @@ class _Session:
             member="curriculum",
             lease_s=config.store.lease_s,
         )
-        topics = {*schedule.TOPICS}
-        if self._pool is not None:
-            topics.update(pool.TOPICS)
+        topics = {*schedule.TOPICS, *supply.topics}
         if config.evolve_every:
             topics.update(schedule.CYCLE_TOPICS)
         self._topics = tuple(sorted(topics))
@@ -145,12 +146,12 @@ class _Session:
         )
         outputs: list[Message] = []
         if any(isinstance(delivery.message, RunStarted) for delivery in deliveries):
-            outputs.extend(self._source.pool())
+            outputs.extend(self._supply.opening())
             for task in outputs:
                 self._note(task)
         go_on = self._may_go_on()
-        if go_on and self._pool is not None:
-            self._pool.join()
+        if go_on:
+            self._supply.join()
         while self.schedule.issued < self.schedule.may_be_issued(go_on=go_on):
             group = self._group(self.schedule.issued)
             for message in group:
@@ -162,8 +163,7 @@ class _Session:
 
     def _note(self, message: Message) -> None:
         self.schedule.fold(message)
-        if self._pool is not None:
-            self._pool.fold(message)
+        self._supply.fold(message)
 
     def _may_go_on(self) -> bool:
         """Return whether the next cycle may begin; where there are none, it makes no difference."""
@@ -212,7 +212,7 @@ class _Session:
     def _group(self, number: int) -> Sequence[Message]:
         """Return the requests of a group, behind its task where that is new to the journal."""
         rng = np.random.default_rng([self._config.seed, number])
-        task_id, news = self._task(number)
+        task_id, news = self._supply.task(number)
         size = self._config.rollout.group_size
         requests = [
             RolloutRequest(
@@ -227,11 +227,3 @@ class _Session:
             for index, seed in enumerate(rng.integers(0, 2**31, size))
         ]
         return [*news, *requests]
-
-    def _task(self, number: int) -> tuple[str, Sequence[Message]]:
-        """Return the id of a group's task, and the task itself where it is new to the journal."""
-        if self._pool is not None:
-            rng = np.random.default_rng((self._config.seed, _DRAW_STREAM, number))
-            return self._pool.draw(rng), ()
-        task, is_new = self._source.draw(number)
-        return task.task_id, (task,) if is_new else ()

@@ -7,24 +7,51 @@ before the engine has proven what it serves. It never writes anything that the l
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from coevolve.delivery import ProvenEngine
 from coevolve.journal.mailbox import Mailbox
-from coevolve.rollout import Arena
+from coevolve.rollout import Player
 from coevolve.run.standing import Standing
 from coevolve.run.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError
-from protocols.interfaces import Renderer, Simulator, Store
+from protocols.interfaces import Store
 from protocols.learning import Evaluation, PolicyVersion, TaskScore
-from protocols.tasks import Task
+from protocols.tasks import AnyTask, Task
 
 TAKE_WAIT_S = 30.0
 TAKE_LIMIT = 64
 
 REST_S = 1.0
 """Between takes: most versions are not scored, so several are passed over with one call."""
+
+
+class Examiner(Protocol):
+    """Has the policy sit a held-out task."""
+
+    async def examine(self, task: AnyTask, session: str) -> TaskScore:
+        """Return how it went. Raises SimulatorError and GeneratorError, as `Player.play`."""
+        ...
+
+
+@dataclass(frozen=True)
+class ToolExaminer:
+    """One greedy attempt at a task with tools."""
+
+    player: Player
+
+    async def examine(self, task: AnyTask, session: str) -> TaskScore:
+        """Return which turns passed."""
+        assert isinstance(task, Task)
+        played = await self.player.play(task.body, session, seed=0)
+        return TaskScore(
+            task_id=task.task_id,
+            turns_passed=played.turns_passed,
+            turns_total=played.turns_total,
+        )
 
 
 class Evaluator:
@@ -36,20 +63,13 @@ class Evaluator:
         *,
         store: Store,
         engine: ProvenEngine,
-        simulator: Simulator,
-        renderer: Renderer,
-        held_out: Sequence[Task],
+        examiner: Examiner,
+        tasks: Sequence[AnyTask],
     ) -> None:
         self._config = config
         self._engine = engine
-        self._arena = Arena(
-            generator=engine.generator,
-            simulator=simulator,
-            renderer=renderer,
-            limits=config.rollout,
-            temperature=0.0,
-        )
-        self._held_out = held_out
+        self._examiner = examiner
+        self._tasks = tasks
         self._mailbox = Mailbox(
             store,
             consumer="evaluator",
@@ -103,15 +123,12 @@ class Evaluator:
         return self._standing.report(len(self._mailbox.held))
 
     async def _score_version(self, version: PolicyVersion) -> Evaluation:
-        """Return the greedy score of ``version``, which is served, on every held-out task."""
+        """Return the greedy score of ``version``, which is served, on every task."""
         started = time.monotonic()
-        self._standing.waits_for(f"version {version.version} on {len(self._held_out)} tasks")
+        self._standing.waits_for(f"version {version.version} on {len(self._tasks)} tasks")
         gate = asyncio.Semaphore(self._config.evaluator.concurrent)
         scores = await asyncio.gather(
-            *(
-                self._score(number, task, version, gate)
-                for number, task in enumerate(self._held_out)
-            )
+            *(self._score(number, task, version, gate) for number, task in enumerate(self._tasks))
         )
         return Evaluation(
             version=version.version,
@@ -121,19 +138,13 @@ class Evaluator:
         )
 
     async def _score(
-        self, number: int, task: Task, version: PolicyVersion, gate: asyncio.Semaphore
+        self, number: int, task: AnyTask, version: PolicyVersion, gate: asyncio.Semaphore
     ) -> TaskScore | None:
         async with gate:
             for attempt in range(self._config.rollout.tries):
                 session = f"evaluation-{version.version}-{number}/{attempt}"
                 try:
-                    played = await self._arena.play(task.body, session, seed=0)
+                    return await self._examiner.examine(task, session)
                 except SimulatorError as error:
                     self._standing.last_error = str(error)
-                    continue
-                return TaskScore(
-                    task_id=task.task_id,
-                    turns_passed=played.turns_passed,
-                    turns_total=played.turns_total,
-                )
         return None

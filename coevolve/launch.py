@@ -25,6 +25,7 @@ from rich.console import Console
 
 from actors.curriculum import CurriculumActor
 from actors.evaluator import EvaluatorActor
+from actors.hardware import HardwareActor, RemoteTestbenchSimulator
 from actors.learner import LearnerActor
 from actors.part import RemotePart
 from actors.rollout import RolloutActor
@@ -34,8 +35,10 @@ from actors.store import STORE_NAME, RemoteStore, StoreActor
 from actors.synthesizer import SynthesizerActor
 from actors.validator import ValidatorActor
 from coevolve import assembly
+from coevolve.assembly import Simulators
 from coevolve.config import load_config, synthesizes
 from coevolve.engine.vllm.environment import environment
+from coevolve.hdl.assembly import HardwareSimulators
 from coevolve.journal.fold import fold
 from coevolve.report.writing import report
 from coevolve.run import directory as run_directory
@@ -203,13 +206,7 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
     run_dir = str(directory.path)
     store_actor = StoreActor.options(name=STORE_NAME).remote(directory.store, config.store)
     store = RemoteStore(store_actor)
-    simulators = {
-        f"simulator-{n}": SimulatorActor.options(name=f"simulator-{n}").remote(
-            f"simulator-{n}", config.simulator, run_dir
-        )
-        for n in range(config.simulator.workers)
-    }
-    workers = [RemoteSimulatorWorker(actor) for actor in simulators.values()]
+    workers, simulators = _simulators(config, run_dir)
     await store.statistics()
     engine = _engine_options(config)
     # What loads a model takes longest to start, so it starts first.
@@ -232,10 +229,7 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
             "evaluator", config, run_dir, store, workers
         ),
     )
-    evolving = _evolving(config, run_dir, store, workers) if synthesizes(config) else []
-    signals = RemotePart(
-        "signals", SignalsActor.options(name="signals").remote("signals", config, run_dir, store)
-    )
+    evolving, synthesizing = _evolving(config, run_dir, store, workers)
     curriculum = RemotePart(
         "curriculum",
         CurriculumActor.options(name="curriculum").remote("curriculum", config, run_dir, store),
@@ -245,9 +239,9 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
         directory,
         store=store,
         reader=assembly.reader(directory.path),
-        parts=[curriculum, signals, *evolving, *sampling, learner, evaluator],
-        models=[*evolving[:1], *sampling, learner, evaluator],
-        simulators=[RemotePart(name, actor) for name, actor in simulators.items()],
+        parts=[curriculum, *evolving, *sampling, learner, evaluator],
+        models=[*synthesizing, *sampling, learner, evaluator],
+        simulators=simulators,
         store_part=RemotePart(STORE_NAME, store_actor),
         labels=assembly.labels(config),
         display=display,
@@ -272,15 +266,43 @@ def _engine_options(config: RunConfig) -> dict[str, Any]:
             }
 
 
+def _simulators(config: RunConfig, run_dir: str) -> tuple[Simulators, list[RemotePart]]:
+    """Start the pool of simulators of the run's domain."""
+    names = [f"simulator-{n}" for n in range(config.simulator.workers)]
+    if config.domain == "hdl":
+        hardware = [
+            HardwareActor.options(name=name).remote(name, config, run_dir) for name in names
+        ]
+        parts = [RemotePart(name, actor) for name, actor in zip(names, hardware, strict=True)]
+        workers = [RemoteTestbenchSimulator(actor) for actor in hardware]
+        return HardwareSimulators(workers), parts
+    actors = [
+        SimulatorActor.options(name=name).remote(name, config.simulator, run_dir) for name in names
+    ]
+    parts = [RemotePart(name, actor) for name, actor in zip(names, actors, strict=True)]
+    return [RemoteSimulatorWorker(actor) for actor in actors], parts
+
+
 def _evolving(
-    config: RunConfig, run_dir: str, store: RemoteStore, workers: list[RemoteSimulatorWorker]
-) -> list[RemotePart]:
-    """Start what makes and judges tasks; the synthesizer comes first."""
+    config: RunConfig, run_dir: str, store: RemoteStore, workers: Simulators
+) -> tuple[list[RemotePart], list[RemotePart]]:
+    """Start what watches the policy, and what makes and judges tasks.
+
+    Returns all of it, and what of it has a model.
+    """
+    if isinstance(workers, HardwareSimulators):
+        return [], []
+    signals = RemotePart(
+        "signals", SignalsActor.options(name="signals").remote("signals", config, run_dir, store)
+    )
+    if not synthesizes(config):
+        return [signals], []
     kinds = {"synthesizer": SynthesizerActor, "validator": ValidatorActor}
-    return [
+    synthesizer, validator = (
         RemotePart(name, kind.options(name=name).remote(name, config, run_dir, store, workers))
         for name, kind in kinds.items()
-    ]
+    )
+    return [signals, synthesizer, validator], [synthesizer]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One conversation of the policy with a task's simulator, from first instruction to verdict.
+"""One attempt of the policy at a task; with tools a conversation, from instruction to verdict.
 
 Token-in token-out: what the engine sampled is what the next request extends and what the learner
 trains on; text is only ever read from it. The environment's tokens are masked. A conversation ends
@@ -8,14 +8,17 @@ at the first turn that fails, since it cannot succeed any more.
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from protocols import columns
 from protocols.config import RolloutConfig
 from protocols.generation import Generation, GenerationRequest
+from protocols.hardware import reward_of
 from protocols.interfaces import Generator, Renderer, Simulator
 from protocols.rollouts import Action, Ending, Rollout, RolloutRequest, Tokens
 from protocols.simulation import Failed
-from protocols.tasks import TaskBody
+from protocols.tasks import CoverageTask, TaskBody
+from protocols.transitions import Graded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +34,31 @@ class Played:
     """The policy version of each sampled token, at least one."""
 
     wall_s: float
+    graded: Graded | None = None
+    """The testbench, where coverage is the task."""
 
     @property
     def succeeded(self) -> bool:
         """Whether every turn passed."""
         return self.turns_passed == self.turns_total
+
+    @property
+    def reward(self) -> float:
+        """1 for success, else 0; where coverage is the task, what the simulator gave."""
+        return float(self.succeeded) if self.graded is None else reward_of(self.graded.outcome)
+
+
+class Player(Protocol):
+    """Lets the policy attempt tasks."""
+
+    async def play(self, task: TaskBody | CoverageTask, session: str, *, seed: int) -> Played:
+        """Attempt a task once. ``session`` names it in the simulator and in the engine's cache.
+
+        Raises:
+            SimulatorError: A simulator broke; nothing is known about the policy.
+            GeneratorError: The engine broke; likewise.
+        """
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,21 +72,18 @@ class Arena:
     temperature: float
     """0 is greedy."""
 
-    async def play(self, body: TaskBody, session: str, *, seed: int) -> Played:
-        """Attempt a task once. ``session`` names it in the simulator and in the engine's cache.
-
-        Raises:
-            SimulatorError: A simulator broke; nothing is known about the policy.
-            GeneratorError: The engine broke; likewise.
-        """
+    async def play(self, task: TaskBody | CoverageTask, session: str, *, seed: int) -> Played:
+        """Attempt a task with tools once; see `Player`."""
+        if isinstance(task, CoverageTask):
+            raise TypeError(f"an arena needs a task with tools, found {task.task_id}")
         started = time.monotonic()
-        conversation = _Conversation(self, body, session, seed)
+        conversation = _Conversation(self, task, session, seed)
         ended = await conversation.hold()
         return Played(
             tokens=conversation.transcript.tokens(),
             actions=tuple(conversation.actions),
             turns_passed=conversation.turns_passed,
-            turns_total=len(body.turns),
+            turns_total=len(task.turns),
             ended=ended,
             versions=tuple(conversation.transcript.sampled_versions()),
             wall_s=time.monotonic() - started,
@@ -71,7 +91,7 @@ class Arena:
 
 
 def rollout_of(request: RolloutRequest, played: Played) -> Rollout:
-    """Return what is recorded of a conversation: reward 1 for success, else 0."""
+    """Return what is recorded of an attempt."""
     return Rollout(
         group_id=request.group_id,
         group=request.group,
@@ -83,11 +103,12 @@ def rollout_of(request: RolloutRequest, played: Played) -> Rollout:
         actions=played.actions,
         turns_passed=played.turns_passed,
         turns_total=played.turns_total,
-        reward=float(played.succeeded),
+        reward=played.reward,
         version_min=min(played.versions),
         version_max=max(played.versions),
         ended=played.ended,
         wall_s=played.wall_s,
+        graded=played.graded,
     )
 
 

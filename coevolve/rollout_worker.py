@@ -17,7 +17,7 @@ import structlog
 from coevolve.delivery import ProvenEngine
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.mailbox import Delivery, Mailbox
-from coevolve.rollout import Arena, Played, rollout_of
+from coevolve.rollout import Played, Player, rollout_of
 from coevolve.run.standing import Standing
 from coevolve.run.stopping import unless_stopped
 from coevolve.tasks import TaskShelf
@@ -25,10 +25,10 @@ from protocols.config import RolloutConfig
 from protocols.control import PartStatus
 from protocols.errors import GeneratorError, LeaseLostError, SimulatorError
 from protocols.evolution import ProbeReport, ProbeRequest
-from protocols.interfaces import Reader, Renderer, Simulator, Store
+from protocols.interfaces import Reader, Store
 from protocols.learning import Delivered, PolicyVersion
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
-from protocols.tasks import TaskBody
+from protocols.tasks import CoverageTask, Task, TaskBody
 
 VERSION_WAIT_S = 30.0
 TAKE_WAIT_S = 30.0
@@ -54,22 +54,15 @@ class RolloutWorker:
         store: Store,
         reader: Reader,
         engine: ProvenEngine,
-        simulator: Simulator,
-        renderer: Renderer,
+        player: Player,
         lease_s: float,
     ) -> None:
         self._config = config
         self._store = store
         self._reader = reader
         self._engine = engine
-        self._arena = Arena(
-            generator=engine.generator,
-            simulator=simulator,
-            renderer=renderer,
-            limits=config,
-            temperature=config.temperature,
-        )
-        self._tasks = TaskShelf(reader)
+        self._player = player
+        self._tasks = TaskShelf(reader, Task, CoverageTask)
         self._mailbox = Mailbox(
             store,
             consumer="rollout",
@@ -182,7 +175,8 @@ class RolloutWorker:
         await self._version_at_least(request.policy_version_at_least)
         try:
             session = f"{request.group_id}/{request.index}"
-            played = await self._played(task.body, session, request.seed)
+            attempted = task.body if isinstance(task, Task) else task
+            played = await self._played(attempted, session, request.seed)
         except SimulatorError as error:
             return VoidRollout(
                 group_id=request.group_id,
@@ -221,12 +215,12 @@ class RolloutWorker:
         except SimulatorError:
             return None
 
-    async def _played(self, body: TaskBody, session: str, seed: int) -> Played:
-        """Hold a conversation; raises SimulatorError after the last of several tries."""
+    async def _played(self, task: TaskBody | CoverageTask, session: str, seed: int) -> Played:
+        """Attempt a task; raises SimulatorError after the last of several tries."""
         attempt = 0
         while True:
             try:
-                return await self._arena.play(body, f"{session}/{attempt}", seed=seed)
+                return await self._player.play(task, f"{session}/{attempt}", seed=seed)
             except SimulatorError as error:
                 self._note(session, error)
                 if attempt + 1 >= self._config.tries:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from protocols.evolution import PatternKind, SignalKind
+from protocols.hardware import SimulationLimits, SubmissionForm
 from protocols.journal import Durability
 from protocols.learning import WeightsFormat
 from protocols.objectives import Grpo, ImportanceLevel, Objective
@@ -258,6 +259,19 @@ class VllmEngine(
 Engine = TransformersEngine | VllmEngine
 
 
+class RejectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which testbenches fine-tuning learns from: LLM4Cov's coverage-guided rejection."""
+
+    least_gain: Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)] = 0.01
+    """Overall average that a step has to gain."""
+
+    floor: Share = 0.0
+    """Overall average that it has to reach. (LLM4Cov's stage 0: 0.5.)"""
+
+    no_kind_falls: bool = True
+    """Whether a step is rejected where any kind of coverage fell."""
+
+
 class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rollout actors and how they sample."""
 
@@ -373,6 +387,38 @@ class DeliveryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     newer one. An engine that is started again needs to be back within them."""
 
 
+class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Testbenches for hardware designs, graded by coverage (domain ``hdl``)."""
+
+    designs: str = ""
+    """Folder with one folder a design; empty for the project's own ``designs/``."""
+
+    form: SubmissionForm = "testbench"
+    """What the policy writes."""
+
+    rounds: Count = 2
+    """Steps on a design, each from a testbench of the one before, until it is begun anew. The first
+    is direct inference. (LLM4Cov's online runs: K = 2.)"""
+
+    next_state: Literal["worst", "median", "best", "uniform"] = "worst"
+    """Which testbench of a group the next step starts from: of those with coverage below 100 % the
+    one with the least, the (lower) median, the most, or any; where there is none, a failed one."""
+
+    rejection: RejectionConfig = RejectionConfig()
+    evaluation_rounds: Count = 4
+    """Steps on each held-out design, the first one included. (LLM4Cov: 1 direct + 3 agentic.)"""
+
+    memory: Literal["best", "last"] = "best"
+    """Which testbench the next of these starts from. ``best``: a worse one is thrown away."""
+
+    feedback_characters: Count = 3000
+    """Of what a prompt tells of uncovered points."""
+
+    limits: SimulationLimits = SimulationLimits()
+    concurrent: Count = 2
+    """Evaluations that one simulator worker runs at a time."""
+
+
 class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Scoring on held-out tasks."""
 
@@ -415,7 +461,10 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
     seed: NonNegative = 0
-    domain: Literal["bfcl"] = "bfcl"
+    domain: Literal["bfcl", "hdl"] = "bfcl"
+    """``bfcl``: tools, on the Berkeley Function-Calling Leaderboard's simulators. ``hdl``:
+    testbenches, on Verilator."""
+
     arm: Literal["full", "random", "placebo", "uniform", "static"] = "full"
     """Where training tasks come from.
 
@@ -434,6 +483,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     policy: PolicyConfig = PolicyConfig()
     tasks: TasksConfig = TasksConfig()
+    hdl: HdlConfig = HdlConfig()
     rollout: RolloutConfig = RolloutConfig()
     simulator: SimulatorConfig = SimulatorConfig()
     signals: SignalsConfig = SignalsConfig()

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Protocol
 
 from protocols.control import PartStatus
+from protocols.designs import Design
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest
-from protocols.hardware import Evaluate, Evaluated, Point, Unit
+from protocols.hardware import Evaluate, Evaluated, Point, Submission, Unit
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
 from protocols.learning import PolicyVersion, Served
 from protocols.simulation import Command, Observed, Reply, Tried, Verdict
 from protocols.synthesis import Brief, Start, Synthesis
-from protocols.tasks import Task, TaskBody
+from protocols.tasks import CoverageTask, Task, TaskBody
 
 
 class Store(Protocol):
@@ -190,6 +191,28 @@ class Renderer(Protocol):
 
         Both have the same length; the mask is 1 on what the policy is to write.
         """
+        ...
+
+
+class StepRenderer(Protocol):
+    """Turns a step on a design into tokens, and sampled tokens into a submission."""
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Tokens that end a generation."""
+        ...
+
+    def prompt(
+        self, task: CoverageTask, design: Design, points: Sequence[Point]
+    ) -> tuple[int, ...]:
+        """Return the tokens of everything up to the policy's first word.
+
+        ``points`` are the design's, as `TestbenchSimulator.points` returns them.
+        """
+        ...
+
+    def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Submission:
+        """Return what the policy hands in. Raises ValueError where its words come to nothing."""
         ...
 
 

@@ -7,7 +7,7 @@ What `Reader.find` finds under each index:
 
 | index                  | messages               | key                                      |
 |------------------------|------------------------|------------------------------------------|
-| `TASKS_BY_ID`          | Task                   | `task_id`                                |
+| `TASKS_BY_ID`          | Task, CoverageTask     | `task_id`                                |
 | `TASKS_BY_SIGNAL`      | Task, synthesized      | `signal_id` that it descends from        |
 | `REQUESTS_BY_GROUP`    | RolloutRequest         | `group_id`                               |
 | `ROLLOUTS_BY_TASK`     | Rollout, VoidRollout   | `task_id`                                |
@@ -56,7 +56,7 @@ from protocols.evolution import (
 from protocols.journal import Message, Record, StoredRecord
 from protocols.learning import Checkpoint, Evaluation, GroupDiscarded, PolicyVersion, StepReport
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
-from protocols.tasks import Seeded, Synthesized, Task
+from protocols.tasks import CoverageTask, Synthesized, Task
 
 TASKS_BY_ID = "tasks_by_id"
 TASKS_BY_SIGNAL = "tasks_by_signal"
@@ -138,7 +138,7 @@ def _keys(message: Message) -> tuple[tuple[str, str], ...]:
             return _rollout_keys(message)
         case StepReport() | PolicyVersion() | Checkpoint() | Evaluation():
             return _learning_keys(message)
-        case Task():
+        case Task() | CoverageTask():
             return _task_keys(message)
         case Visit() | Signal() | SignalSettled() | Exploration() | ModelCall():
             return _signal_keys(message)
@@ -182,12 +182,13 @@ def _learning_keys(
             return ((EVALUATIONS_BY_VERSION, str(message.version)),)
 
 
-def _task_keys(message: Task) -> tuple[tuple[str, str], ...]:
-    match message.origin:
-        case Synthesized(signal_id=signal_id):
-            return (TASKS_BY_ID, message.task_id), (TASKS_BY_SIGNAL, signal_id)
-        case Seeded():
-            return ((TASKS_BY_ID, message.task_id),)
+def _task_keys(message: Task | CoverageTask) -> tuple[tuple[str, str], ...]:
+    by_id = (TASKS_BY_ID, message.task_id)
+    match message:
+        case Task(origin=Synthesized(signal_id=signal_id)):
+            return by_id, (TASKS_BY_SIGNAL, signal_id)
+        case Task() | CoverageTask():
+            return (by_id,)
 
 
 def _signal_keys(

@@ -21,6 +21,7 @@ from protocols.learning import (
     TrainedGroup,
 )
 from protocols.rollouts import Rollout
+from protocols.tasks import Task
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -28,10 +29,10 @@ MessageT = TypeVar("MessageT", bound=Message)
 class History:
     """The learner's own records, and those of other parts that its steps rest on."""
 
-    def __init__(self, reader: Reader, renderer: Renderer) -> None:
+    def __init__(self, reader: Reader, renderer: Renderer | None) -> None:
         self._reader = reader
         self._renderer = renderer
-        self._tasks = TaskShelf(reader)
+        self._tasks = TaskShelf(reader, Task)
 
     async def first_version(self) -> PolicyVersion | None:
         """Return version 0, or None where the run has not begun."""
@@ -86,6 +87,7 @@ class History:
         reference = None
         if record.use == "imitation":
             task = await self._tasks.get(record.task_id)
+            assert self._renderer is not None, "tasks without references are not imitated"
             token_ids, mask = self._renderer.demonstration(task)
             reference = Reference(token_ids=tuple(token_ids), mask=tuple(mask))
         return BatchGroup(record=record, rollouts=tuple(rollouts), reference=reference)

@@ -54,8 +54,15 @@ class Learner:
     """A `protocols.interfaces.Part` that trains the policy until its steps are done."""
 
     def __init__(
-        self, config: RunConfig, run_dir: Path, *, store: Store, reader: Reader, renderer: Renderer
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        *,
+        store: Store,
+        reader: Reader,
+        renderer: Renderer | None,
     ) -> None:
+        """Train for one run. ``renderer`` writes references; None where tasks have none."""
         self._config = config
         self._run_dir = run_dir
         self._store = store

@@ -11,11 +11,10 @@ from coevolve.run.directory import RunDirectory
 async def report(directory: RunDirectory, path: Path) -> None:
     """Write the report of the run in ``directory``, as far as its journal goes, to ``path``."""
     config = directory.config()
-    held_out = assembly.task_source(config).held_out()
     material = await gather(
         assembly.reader(directory.path),
         config,
         labels=assembly.labels(config),
-        skills={task.task_id: task.skills for task in held_out},
+        skills=assembly.skills(config),
     )
     write_report(path, material)

@@ -43,7 +43,7 @@ class BriefWriter:
         self._config = config
         self._reader = reader
         self._source = source
-        self._tasks = TaskShelf(reader)
+        self._tasks = TaskShelf(reader, Task)
         self._precedents = Precedents(reader)
 
     async def brief(self, signal: Signal, sequence: int, subject: Subject) -> Brief:

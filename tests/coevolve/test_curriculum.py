@@ -12,6 +12,7 @@ from coevolve.curriculum import Curriculum
 from coevolve.journal.codec import decode, decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.supply import of_source
 from coevolve.tiny.sources import StaticSource, UniformSource
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted
@@ -65,7 +66,10 @@ class Desk:
 
     def start(self) -> None:
         self.curriculum = Curriculum(
-            self._config, store=self.store, reader=self.store, source=self._source
+            self._config,
+            store=self.store,
+            reader=self.store,
+            open_supply=lambda: of_source(self._config, self._source),
         )
         self.running = asyncio.create_task(self.curriculum.run())
 

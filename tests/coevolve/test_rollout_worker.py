@@ -9,6 +9,7 @@ import pytest
 from coevolve.journal.codec import decode, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.rollout import Arena
 from coevolve.rollout_worker import RolloutWorker
 from protocols.errors import DeliveryError
 from protocols.interfaces import Generator
@@ -42,14 +43,20 @@ class Loop:
         async def append(messages: Sequence[Message]) -> None:
             await self.append(*messages)
 
+        limits = self.run.config.rollout
         return RolloutWorker(
             "rollout-0",
-            self.run.config.rollout,
+            limits,
             store=self.store,
             reader=self.store,
             engine=self.run.engine(generator, reader=self.store, append=append),
-            simulator=ScriptSimulator([]),
-            renderer=ScriptRenderer(),
+            player=Arena(
+                generator=generator,
+                simulator=ScriptSimulator([]),
+                renderer=ScriptRenderer(),
+                limits=limits,
+                temperature=limits.temperature,
+            ),
             lease_s=30.0,
         )
 

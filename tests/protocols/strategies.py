@@ -9,6 +9,7 @@ from msgspec import inspect
 
 from protocols import columns
 from protocols.evolution import Visit
+from protocols.hardware import KindCount
 from protocols.learning import Probe
 from protocols.rollouts import Rollout, RolloutRequest, Tokens
 from protocols.tasks import ToolTurn
@@ -63,12 +64,17 @@ def _probe(fields: dict[str, Any]) -> Probe:
     )
 
 
+def _kind_count(fields: dict[str, Any]) -> KindCount:
+    return KindCount(**fields | {"covered": min(abs(fields["covered"]), fields["total"])})
+
+
 LAWFUL: dict[type[msgspec.Struct], Callable[[dict[str, Any]], Any]] = {
     ToolTurn: _turn,
     Rollout: _rollout,
     RolloutRequest: _request,
     Visit: _visit,
     Probe: _probe,
+    KindCount: _kind_count,
 }
 """Structs whose fields depend on one another."""
 
@@ -114,6 +120,8 @@ def _of(info: Any) -> st.SearchStrategy[Any]:  # noqa: C901  one case a kind of 
             return st.from_regex(pattern)
         case inspect.StrType(min_length=least):
             return st.text(min_size=least or 0, max_size=12)
+        case inspect.NoneType():
+            return st.none()
         case inspect.BytesType():
             return st.binary(max_size=12)
         case _:

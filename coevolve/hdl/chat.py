@@ -1,0 +1,64 @@
+"""A `StepRenderer` for any model folder with a chat template.
+
+The prompt is rendered once by the model's own template; what the policy samples is never tokenised
+again.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from coevolve.chat.calls import spoken
+from coevolve.chat.template import ChatTemplate
+from coevolve.hdl import prompts
+from protocols.config import ChatConfig, HdlConfig
+from protocols.designs import Design
+from protocols.hardware import Point, Submission
+from protocols.tasks import CoverageTask
+from protocols.transitions import Graded
+
+
+class ChatStepRenderer:
+    """A step on a design as a chat of two or four messages, answered by one."""
+
+    def __init__(self, template: ChatTemplate, chat: ChatConfig, hdl: HdlConfig) -> None:
+        self._template = template
+        self._chat = chat
+        self._hdl = hdl
+
+    @classmethod
+    def load(cls, folder: Path, chat: ChatConfig, hdl: HdlConfig) -> "ChatStepRenderer":
+        """Return the renderer for a model folder. Raises ConfigError."""
+        variables = {"enable_thinking": chat.thinking}
+        return cls(ChatTemplate.load(folder, variables=variables), chat, hdl)
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """The end of an assistant message, and the model's ends of text."""
+        return self._template.stop_ids
+
+    def prompt(
+        self, task: CoverageTask, design: Design, points: Sequence[Point]
+    ) -> tuple[int, ...]:
+        """Return the prompt of the step, up to the policy's first word."""
+        messages = prompts.prompt(
+            design.unit,
+            design.specification,
+            task.state,
+            points,
+            form=task.form,
+            instance=task.instance,
+            limit=self._hdl.feedback_characters,
+        )
+        chat = [{"role": m.role, "content": self._template.plain(m.text)} for m in messages]
+        return self._template.encode(self._template.render(chat, prompts=True))
+
+    def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Submission:
+        """Return what the message submits. Raises ValueError where it submits nothing."""
+        said, stop = tuple(token_ids[:-1]), tuple(token_ids[-1:])
+        if not set(stop).intersection(self.stop_ids):
+            raise ValueError("a message needs an end")
+        if self._template.border_ids.intersection(said):
+            raise ValueError("a message may not write the tokens that stand between messages")
+        text = spoken(self._template.decode(said), thinking=self._chat.thinking)
+        base = task.state.testbench if isinstance(task.state, Graded) else ""
+        return prompts.extract(text, task.form, base)
