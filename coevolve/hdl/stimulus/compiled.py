@@ -23,6 +23,7 @@ from coevolve.hdl.points import PointSet, check_points, counts, point_set, recor
 from coevolve.hdl.rtl import HEADERS, elaborate
 from coevolve.hdl.runtime import Runtime, open_runtime
 from coevolve.hdl.sandbox import Finished, Sandbox, StageLimits
+from coevolve.hdl.simulation import MODEL, SETTINGS, TESTBENCH, TRANSLATE
 from coevolve.hdl.stimulus import pinout
 from coevolve.hdl.stimulus.program import Pins
 from coevolve.hdl.toolchain import Toolchain
@@ -39,17 +40,8 @@ Optimise = Literal["-O0", "-O2"]
 LIMITS = StageLimits(
     cpu_s=120.0, wall_s=300.0, memory_mb=4000, file_mb=64, processes=32, output_bytes=65_536
 )
-VERILATE = (
-    *("--cc", "--exe", "--timing", "--assert", "-O0", "--output-split", "0", "--quiet"),
-    *("--coverage-line", "--coverage-toggle", "--coverage-expr", "--coverage-user"),
-    *("--top-module", "tb", "--prefix", "Vtb", "--Mdir", "model", "--timescale", "1ns/1ps"),
-    *("--x-initial", "0", "--x-assign", "fast", "-Wno-fatal"),
-)
-COMPILE = ("-g0", "-I.", "-Imodel", "-c", "all.cpp", "-o", "all.o")
-OPTIONS = """`verilator_config
-coverage_off -file "*tb.sv"
-lint_off -file "*"
-"""
+TOP = ("--top-module", "tb", "settings.vlt")
+COMPILE = ("-g0", "-I.", "-c", "all.cpp", "-o", "all.o")
 EVERYTHING = """#include "counters.h"
 {model}
 #include "pins.h"
@@ -107,7 +99,7 @@ def compiled(
 
 def _digest(unit: Unit, ports: Sequence[Port], optimise: Optimise) -> str:
     told = hashlib.sha256(msgspec.msgpack.encode((unit.files, unit.top, ports, optimise)))
-    told.update(msgspec.msgpack.encode((unit.clock, unit.reset, OPTIONS, EVERYTHING)))
+    told.update(msgspec.msgpack.encode((unit.clock, unit.reset, SETTINGS, TRANSLATE, EVERYTHING)))
     for source in sorted(SOURCES.iterdir()):
         told.update(source.read_bytes() + b"\0")
     return told.hexdigest()[:24]
@@ -126,20 +118,20 @@ class _Build:
     def write(self, ports: Sequence[Port], pins: Pins) -> None:
         for file in self.instrumented.files:
             (self.work / file.name).write_text(file.text)
-        (self.work / "tb.sv").write_text(pinout.module(self.unit, ports, pins))
+        (self.work / TESTBENCH).write_text(pinout.module(self.unit, ports, pins))
         (self.work / "pins.h").write_text(pinout.header(self.unit, pins))
-        (self.work / "options.vlt").write_text(OPTIONS)
+        (self.work / "settings.vlt").write_text(SETTINGS)
         for source in SOURCES.iterdir():
             shutil.copy(source, self.work)
-        (self.work / "model").mkdir()
+        (self.work / MODEL).mkdir()
 
     def compile(self, optimise: Optimise) -> None:
         files = [file.name for file in self.unit.files if not file.name.endswith(HEADERS)]
-        done = self._run([str(self.runtime.verilator), *VERILATE, "options.vlt", *files, "tb.sv"])
+        done = self._run([str(self.runtime.verilator), *TRANSLATE, *TOP, *files, TESTBENCH])
         if done.status:
             raise ConfigError(f"design {self.unit.name} does not compile:\n{done.output[:2000]}")
-        parts = sorted(path.name for path in (self.work / "model").glob("*.cpp"))
-        model = "\n".join(f'#include "model/{part}"' for part in parts)
+        parts = sorted(path.name for path in (self.work / MODEL).glob("*.cpp"))
+        model = "\n".join(f'#include "{MODEL}/{part}"' for part in parts)
         (self.work / "all.cpp").write_text(EVERYTHING.format(model=model))
         self.sandbox.own(self.work)
         prepared = ("-include-pch", str(self.runtime.header))
