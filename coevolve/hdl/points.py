@@ -76,22 +76,27 @@ def point_set(points: Iterable[Point]) -> PointSet:
 
 
 def records(text: str) -> Iterator[Record]:
-    """Yield what a coverage file holds."""
-    for line in text.splitlines():
+    """Yield what a coverage file holds.
+
+    Verilator writes ``___05F`` for ``__`` in a name, and the label of a cover property as if it
+    were one more instance; here neither is so.
+    """
+    for line in text.replace("___05F", "__").splitlines():
         if not line.startswith("C '"):
             continue
         told, _, count = line[3:].rpartition("' ")
         fields = dict(field.split("\2", 1) for field in told.split("\1") if "\2" in field)
         page, _, module = fields.get("page", "").partition("/")
+        comment, hierarchy = fields.get("o", ""), fields.get("h", "")
         yield Record(
             page=page,
             module=module,
             file=fields.get("f", "").rpartition("/")[2],
             line=int(fields.get("l", 0)),
             column=int(fields.get("n", 0)),
-            comment=fields.get("o", ""),
+            comment=comment,
             lines=fields.get("S", ""),
-            hierarchy=fields.get("h", ""),
+            hierarchy=hierarchy.removesuffix(f".{comment}") if page == "v_user" else hierarchy,
             count=int(count),
         )
 

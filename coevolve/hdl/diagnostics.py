@@ -1,0 +1,90 @@
+"""Says why a testbench does not compile, as ``tb.sv:line:column: error: text``.
+
+Verilator decides whether it compiles. pyslang is asked afterwards, for its messages are closer to
+what one has to change; what it complains about on a line that Verilator accepts in a testbench that
+fails elsewhere is told too. Lines about files other than the testbench's and the design's are left
+out, for they may hold what these files say.
+"""
+
+import re
+from collections.abc import Iterator
+
+from pyslang import Bag, DiagnosticEngine, Diagnostics, SourceManager, TimeScale
+from pyslang.ast import Compilation, CompilationFlags, CompilationOptions
+
+from coevolve.hdl.rtl import LENIENT, TIMESCALE, parse
+from protocols.hardware import SourceFile, Unit
+
+MOST_MESSAGES = 8
+MOST_STEPS = 10_000
+"""Of evaluating constants: what a testbench makes pyslang do is bounded."""
+
+MOST_GENERATED = 256
+MOST_DEPTH = 16
+TESTBENCH = "tb.sv"
+
+_PLACED = re.compile(
+    r"%Error(?:-[A-Z0-9]+)?: (?P<crash>Internal Error: )?"
+    r"(?P<file>[^\s:]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<text>.*)"
+)
+_NOISE = re.compile(r"Exiting due|Cannot continue|Command failed|Internal Error|Aborted|.*/")
+"""What says nothing about the testbench, or names a file of the machine."""
+
+_UNPLACED = re.compile(r"%Error(?:-[A-Z0-9]+)?: (?P<text>.*)")
+
+
+def explain(output: str, testbench: str, unit: Unit) -> str:
+    """Return why Verilator, which said ``output``, does not compile the testbench."""
+    asked = list(_pyslang(testbench, unit))
+    lines = {message.split(": ")[0].rsplit(":", 1)[0] for message in asked}
+    told = [each for each in _verilator(output, unit) if each.rsplit(":", 4)[0] not in lines]
+    messages = list(dict.fromkeys([*asked, *told]))
+    if not messages:
+        return f"{TESTBENCH}: error: the simulator cannot compile this testbench"
+    more = len(messages) - MOST_MESSAGES
+    tail = [f"and {more} more"] if more > 0 else []
+    return "\n".join([*messages[:MOST_MESSAGES], *tail])
+
+
+def syntax_errors(testbench: str) -> tuple[str, ...]:
+    """Return what keeps the text from being SystemVerilog at all."""
+    sources = SourceManager()
+    tree = parse([SourceFile(name=TESTBENCH, text=testbench)], sources)
+    engine = DiagnosticEngine(sources)
+    return tuple(_placed(tree.diagnostics, sources, engine))
+
+
+def _pyslang(testbench: str, unit: Unit) -> Iterator[str]:
+    sources = SourceManager()
+    files = (*unit.files, SourceFile(name=TESTBENCH, text=testbench))
+    options = CompilationOptions()
+    options.flags = LENIENT | CompilationFlags.LintMode
+    options.defaultTimeScale = TimeScale.fromString(TIMESCALE)
+    options.maxConstexprSteps = MOST_STEPS
+    options.maxGenerateSteps = MOST_GENERATED
+    options.maxInstanceDepth = MOST_DEPTH
+    options.maxInstanceArray = MOST_GENERATED
+    compilation = Compilation(Bag([options]))
+    compilation.addSyntaxTree(parse(files, sources))
+    found = compilation.getAllDiagnostics()
+    yield from _placed(found, sources, DiagnosticEngine(sources))
+
+
+def _placed(found: Diagnostics, sources: SourceManager, engine: DiagnosticEngine) -> Iterator[str]:
+    """Yield those errors that stand in the testbench."""
+    for each in found:
+        place = sources.getFullyExpandedLoc(each.location)
+        if each.isError() and sources.getFileName(place) == TESTBENCH:
+            line, column = sources.getLineNumber(place), sources.getColumnNumber(place)
+            yield f"{TESTBENCH}:{line}:{column}: error: {engine.formatMessage(each)}"
+
+
+def _verilator(output: str, unit: Unit) -> Iterator[str]:
+    known = {TESTBENCH, *(file.name for file in unit.files)}
+    for line in output.splitlines():
+        placed, told = _PLACED.match(line), _UNPLACED.match(line)
+        if placed and placed["file"] in known:
+            text = "the simulator does not support this" if placed["crash"] else placed["text"]
+            yield f"{placed['file']}:{placed['line']}:{placed['column'] or 1}: error: {text}"
+        elif told and not placed and not _NOISE.match(told["text"]):
+            yield f"{TESTBENCH}: error: {told['text']}"

@@ -1,0 +1,295 @@
+"""Takes one testbench through the tools: translate, compile, link, simulate; each in the sandbox.
+
+Every testbench gets a folder of its own, in memory where the machine has /dev/shm, that is removed
+whatever happens. What the tools leave there is read without following links and within bounds.
+What a testbench is to blame for is raised as `Stopped`, with the outcome; what the machine is to
+blame for as SimulatorError.
+"""
+
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+from coevolve.hdl.diagnostics import explain
+from coevolve.hdl.rtl import HEADERS, TIMESCALE
+from coevolve.hdl.runtime import SOURCES, Runtime
+from coevolve.hdl.sandbox import Finished, Sandbox, StageLimits
+from coevolve.hdl.toolchain import Toolchain
+from protocols.errors import SimulatorError
+from protocols.hardware import (
+    CompileFailed,
+    Outcome,
+    SimulationFailed,
+    SimulationLimits,
+    SourceFile,
+    StageCost,
+    TimedOut,
+    Unit,
+)
+
+TESTBENCH = "tb.sv"
+MODEL = "model"
+"""Folder of the translated design, inside the work folder."""
+
+TRANSLATE = (
+    *("--cc", "--exe", "--timing", "--assert", "-O0", "--quiet", "-Wno-fatal"),
+    *("--coverage-line", "--coverage-toggle", "--coverage-expr", "--coverage-user"),
+    *("--output-split", "0", "--x-initial", "0", "--x-assign", "fast"),
+    *("--timescale", TIMESCALE, "--prefix", "Vtb", "--Mdir", MODEL),
+)
+"""Unoptimised, so that no point vanishes; initial values are zeros, for random ones would hit
+toggles that no testbench caused."""
+
+SETTINGS = f"""`verilator_config
+coverage_off -file "{TESTBENCH}"
+lint_off -file "*"
+"""
+
+COMPILE_MEMORY_MB = 4000
+COMPILE_OUTPUT_BYTES = 65_536
+SIMULATION_FILE_MB = 16
+MODEL_FILE_MB = 256
+PROCESSES = 96
+MOST_COVERAGE_BYTES = 16 << 20
+LOG_CHARACTERS = 2000
+SPARE_OUTPUT_BYTES = 4096
+"""What the harness itself does not count: writes to file descriptors and the runtime's aborts."""
+
+
+class Stopped(Exception):  # noqa: N818, it is an outcome and no error
+    """The testbench came no further; carries what became of it."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """All that a simulation is made with."""
+
+    toolchain: Toolchain
+    runtime: Runtime
+    sandbox: Sandbox
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """A simulation that came to its end."""
+
+    ended: Literal["finish", "quiet", "slot_limit"]
+    slots: int
+    time: int
+    log: str
+
+
+@dataclass(kw_only=True)
+class Simulation:
+    """One testbench under way."""
+
+    tools: Tools
+    unit: Unit
+    folder: Path
+    limits: SimulationLimits
+    started: float = field(default_factory=time.monotonic)
+    costs: list[StageCost] = field(default_factory=list[StageCost])
+
+    def translate(
+        self, files: Sequence[SourceFile], testbench: str, top: str, *, settings: str = ""
+    ) -> None:
+        """Make C++ of the design's ``files`` and the testbench; ``settings`` are added to ours.
+
+        Raises Stopped with CompileFailed or TimedOut.
+        """
+        for file in files:
+            self._write(file.name, file.text)
+        self._write(TESTBENCH, testbench)
+        self._write("settings.vlt", SETTINGS + settings)
+        self.tools.sandbox.own(self.folder)
+        names = [file.name for file in files if not file.name.endswith(HEADERS)]
+        verilator = str(self.tools.runtime.verilator)
+        command = [verilator, *TRANSLATE, "--top-module", top, "settings.vlt", *names, TESTBENCH]
+        done = self._stage("verilate", command, self.folder)
+        if done.status:
+            _blame_machine_for_kill(done, "verilator")
+            raise Stopped(CompileFailed(message=explain(done.output, testbench, self.unit)))
+
+    def compile(self, before_main: str = "") -> None:
+        """Make a program of the C++; ``before_main`` is C++ between the model and its loop.
+
+        Raises Stopped with CompileFailed or TimedOut.
+        """
+        model, runtime = self.folder / MODEL, self.tools.runtime
+        sources = sorted(path.name for path in model.iterdir() if path.suffix == ".cpp")
+        main = (SOURCES / "main.cpp").read_text()
+        includes = "".join(f'#include "{name}"\n' for name in sources)
+        self._write(f"{MODEL}/all.cc", includes + before_main + main)
+        clang = str(self.tools.toolchain.clang)
+        flags = [*runtime.flags("-O0"), "-I.", "-include-pch", str(runtime.header)]
+        self._built("compile", [clang, *flags, "-c", "all.cc", "-o", "all.o"], model)
+        linker = self.tools.toolchain.linker
+        use = [f"-fuse-ld={linker}"] if linker else []
+        library = [str(runtime.library), f"-Wl,-rpath,{runtime.folder}", "-lpthread"]
+        self._built("link", [clang, *use, "all.o", *library, "-o", "../simulation"], model)
+
+    def run(self, seed: int) -> Ran:
+        """Run the program. Raises Stopped with SimulationFailed or TimedOut."""
+        limits = self.limits
+        command = [
+            str(self.folder / "simulation"),
+            *(str(seed), str(limits.slots), str(limits.log_bytes)),
+        ]
+        done = self._stage("simulate", command, self.folder)
+        if done.status:
+            raise Stopped(SimulationFailed(message=self._last_words(done)))
+        told = self.read("ended.txt", 1000).split()
+        if len(told) != 3:
+            raise Stopped(SimulationFailed(message=self._last_words(done)))
+        return Ran(
+            ended=cast("Literal['finish', 'quiet', 'slot_limit']", told[0]),
+            slots=int(told[1]),
+            time=int(told[2]),
+            log=self._clean(done.output)[-LOG_CHARACTERS:],
+        )
+
+    def read(self, name: str, most_bytes: int = MOST_COVERAGE_BYTES) -> str:
+        """Return what the simulation wrote into the file; empty where it is not there or not one.
+
+        Raises Stopped with SimulationFailed where it is longer than ``most_bytes``.
+        """
+        try:
+            handle = os.open(self.folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return ""
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return ""
+            found = file.read(most_bytes + 1)
+        if len(found) > most_bytes:
+            raise Stopped(SimulationFailed(message=f"{name} is larger than {most_bytes} bytes"))
+        return found.decode("utf-8", "replace")
+
+    def _built(self, stage: Literal["compile", "link"], command: list[str], cwd: Path) -> None:
+        done = self._stage(stage, command, cwd)
+        if done.status == 0:
+            return
+        _blame_machine_for_kill(done, stage)
+        if stage == "compile" and re.search(r"^Vtb\w*\.(cpp|h):\d+:\d+: ", done.output, re.M):
+            reason = "the simulator cannot make a program of this testbench; write it more simply"
+            raise Stopped(CompileFailed(message=f"{TESTBENCH}: error: {reason}"))
+        raise SimulatorError(
+            f"the {stage} stage of {self.unit.name} failed: {done.output[:2000].strip()}"
+        )
+
+    def _stage(
+        self,
+        stage: Literal["verilate", "compile", "link", "simulate"],
+        command: Sequence[str],
+        cwd: Path,
+    ) -> Finished:
+        """Run one tool. Raises Stopped with TimedOut where it met a limit."""
+        done = self.tools.sandbox.run(
+            command,
+            work=self.folder,
+            cwd=cwd,
+            limits=self._stage_limits(stage),
+            environment={
+                "PATH": "/usr/bin:/bin",
+                "LC_ALL": "C",
+                "HOME": str(self.folder),
+                "TMPDIR": str(self.folder),
+                "VERILATOR_ROOT": str(self.tools.runtime.root),
+            },
+        )
+        self.costs.append(StageCost(stage=stage, cpu_s=done.cpu_s, wall_s=done.wall_s))
+        if done.limit == "output" and stage == "simulate":
+            raise Stopped(SimulationFailed(message="it printed more than the log may hold"))
+        if done.limit and done.limit != "output":
+            raise Stopped(self._timed_out(stage, done))
+        return done
+
+    def _stage_limits(self, stage: str) -> StageLimits:
+        simulating = stage == "simulate"
+        left_s = self.limits.wall_s - (time.monotonic() - self.started)
+        return StageLimits(
+            cpu_s=self.limits.cpu_s if simulating else self.limits.compile_cpu_s,
+            wall_s=max(left_s, 0.1),
+            memory_mb=self.limits.memory_mb if simulating else COMPILE_MEMORY_MB,
+            file_mb=SIMULATION_FILE_MB if simulating else MODEL_FILE_MB,
+            processes=PROCESSES,
+            output_bytes=(
+                self.limits.log_bytes + SPARE_OUTPUT_BYTES if simulating else COMPILE_OUTPUT_BYTES
+            ),
+        )
+
+    def _timed_out(self, stage: str, done: Finished) -> TimedOut:
+        simulating = stage == "simulate"
+        limits = self.limits
+        amount = {
+            "cpu": f"{limits.cpu_s if simulating else limits.compile_cpu_s:g} s of CPU time",
+            "wall": f"{limits.wall_s:g} s",
+            "memory": f"{limits.memory_mb if simulating else COMPILE_MEMORY_MB} MB of memory",
+        }[done.limit]
+        if simulating:
+            hint = "it may loop without advancing time"
+            said = self._clean(done.output)[-LOG_CHARACTERS:].strip()
+            message = f"the simulation took more than {amount}; {hint}" + (
+                f"\n{said}" if said else ""
+            )
+            return TimedOut(stage="simulate", message=message)
+        return TimedOut(
+            stage="compile",
+            message=f"compiling took more than {amount}; make the testbench smaller",
+        )
+
+    def _last_words(self, done: Finished) -> str:
+        said = self._clean(done.output)[-LOG_CHARACTERS:].strip()
+        how = f"signal {-done.status}" if done.status < 0 else f"exit status {done.status}"
+        return said or f"the simulation ended with {how}"
+
+    def _clean(self, text: str) -> str:
+        """Return ``text`` without where on this machine it was written."""
+        for place in (self.folder, self.tools.runtime.folder):
+            text = text.replace(f"{place}/", "")
+        return text
+
+    def _write(self, name: str, text: str) -> None:
+        handle = os.open(
+            self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644
+        )
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+@contextmanager
+def simulation(tools: Tools, unit: Unit, limits: SimulationLimits) -> Generator[Simulation]:
+    """Yield a testbench's way through the tools, with a folder that is removed afterwards.
+
+    Raises SimulatorError where the machine has no room for it.
+    """
+    shared = Path("/dev/shm")  # noqa: S108, mkdtemp makes the folder ours alone
+    base = shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="coevolve-hdl-", dir=base))
+    except OSError as error:
+        raise SimulatorError(f"no folder could be made in {base}: {error}") from error
+    try:
+        yield Simulation(tools=tools, unit=unit, folder=folder, limits=limits)
+    except OSError as error:
+        raise SimulatorError(f"the work folder of {unit.name} failed: {error}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _blame_machine_for_kill(done: Finished, tool: str) -> None:
+    """Raise SimulatorError where a tool was killed from outside; no limit of ours says SIGKILL."""
+    if done.status == -9 or done.status == 137:
+        raise SimulatorError(f"{tool} was killed; the machine may be out of memory")
