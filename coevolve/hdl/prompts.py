@@ -69,16 +69,16 @@ def prompt(
     Args:
         unit: The design.
         specification: Its specification, in words.
-        state: What to improve on. A patch needs one with a testbench.
+        state: What to improve on.
         points: The design's coverage points.
-        form: In which the policy is to answer.
+        form: In which the policy is to answer; the first testbench is written as a whole, so
+            where there is none to change a patch is not asked for.
         instance: Name that the testbench has to give the design's instance.
         limit: Characters of feedback, at most.
         rules: Whether to add rules of syntax, for a teacher.
         unread: Why the last answer from this state could not be read, where that is so.
     """
-    if form == "patch" and not (isinstance(state, Graded) and state.testbench):
-        raise ValueError("a patch needs a testbench that it changes, found a state without one")
+    form = _possible(form, state.testbench if isinstance(state, Graded) else "")
     system = ChatText(role="system", text=system_message(form, rules=rules))
     task = _task(unit, specification, form, instance)
     match state:
@@ -101,7 +101,9 @@ def prompt(
 
 
 def extract(answer: str, form: SubmissionForm, base: str = "") -> Submission:
-    """Return what an answer submits; ``base`` is the testbench that a patch changes.
+    """Return what an answer submits.
+
+    ``base`` is the testbench that a patch changes; where there is none a whole one is read.
 
     Raises UnreadableAnswerError where there is no fence, are several, or one is cut off.
     """
@@ -109,7 +111,7 @@ def extract(answer: str, form: SubmissionForm, base: str = "") -> Submission:
         said = spoken(answer, thinking=False)
     except ValueError as error:
         raise UnreadableAnswerError("the answer was cut off while it was still thinking") from error
-    match form:
+    match _possible(form, base):
         case "testbench":
             return Testbench(text=_fenced(said))
         case "patch":
@@ -117,6 +119,10 @@ def extract(answer: str, form: SubmissionForm, base: str = "") -> Submission:
             return Patch(text=said if bare else _fenced(said), base=base)
         case "stimulus":
             return Stimulus(program=_fenced(said))
+
+
+def _possible(form: SubmissionForm, base: str) -> SubmissionForm:
+    return "testbench" if form == "patch" and not base else form
 
 
 def _fenced(said: str) -> str:

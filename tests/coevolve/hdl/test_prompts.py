@@ -83,8 +83,9 @@ def test_a_patch_is_asked_for_where_there_is_something_to_change() -> None:
     said = messages(graded(), form="patch")
     assert "hunks in one fence" in said[0].text
     assert "module tb;" in said[2].text
-    with pytest.raises(ValueError, match="a patch needs a testbench"):
-        messages(Blank(), form="patch")
+    for state in (Blank(), graded(CompileFailed(message="m"), testbench="")):
+        assert messages(state, form="patch") == messages(state)
+    assert extract(TB, "patch") == Testbench(text="module tb;\nendmodule\n")
 
 
 def test_a_stimulus_program_is_shown_as_it_was_written() -> None:
