@@ -1,0 +1,132 @@
+"""A testbench as a row of pyslang's tokens, before any macro is expanded."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from pyslang import BumpAllocator, Diagnostics, SourceManager
+from pyslang.parsing import Lexer, LexerOptions, Token, TokenKind, TriviaKind
+
+Kind = Literal["word", "task", "directive", "string", "quote", "paste", "continuation", "other"]
+"""``word``: identifier or keyword. ``task``: ``$name``, or the sign alone. ``directive``: a name
+after a backquote, of a macro too. ``quote``: a macro's quote. ``paste``: two backquotes.
+``continuation``: a backslash that ends a line. ``other``: numbers and operators."""
+
+_KINDS: dict[TokenKind, Kind] = {
+    TokenKind.Identifier: "word",
+    TokenKind.SystemIdentifier: "task",
+    TokenKind.RootSystemName: "task",
+    TokenKind.Dollar: "task",
+    TokenKind.Directive: "directive",
+    TokenKind.MacroUsage: "directive",
+    TokenKind.StringLiteral: "string",
+    TokenKind.MacroQuote: "quote",
+    TokenKind.MacroTripleQuote: "quote",
+    TokenKind.MacroEscapedQuote: "string",
+    TokenKind.MacroPaste: "paste",
+    TokenKind.LineContinuation: "continuation",
+}
+
+_COMMENTS = (TriviaKind.LineComment, TriviaKind.BlockComment)
+_NEWLINE = ord("\n")
+_ENDLESS = 2**31 - 1
+"""pyslang otherwise stops reading after a number of faults."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Word:
+    """One token."""
+
+    kind: Kind
+    name: str
+    """Its text; of an escaped identifier without the backslash, of a directive the mere name."""
+
+    offset: int
+    """Bytes before it."""
+
+    keyword: bool
+    begins_line: bool
+    touches: bool
+    """Whether nothing, or nothing but comments, stands between it and the one before."""
+
+    after_comment: bool
+
+    def name_like(self) -> bool:
+        """Return whether it could be a piece of a name."""
+        return self.kind in ("word", "task", "directive")
+
+    def goes_on(self) -> bool:
+        """Return whether it could be the end of a name."""
+        return self.name_like() or self.name[:1].isalnum()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comment:
+    """What a token has before it."""
+
+    text: str
+    offset: int
+
+
+class Positions:
+    """Lines and columns of a text, both from 1; columns count bytes."""
+
+    def __init__(self, text: bytes) -> None:
+        self._starts = [0, *(index + 1 for index, byte in enumerate(text) if byte == _NEWLINE)]
+
+    def of(self, offset: int) -> tuple[int, int]:
+        """Return line and column of an offset."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+
+def read(text: str) -> tuple[list[Word], list[Comment]]:
+    """Return the tokens of any text, and its comments. Neither can hide in the other."""
+    sources = SourceManager()
+    options = LexerOptions()
+    options.maxErrors = _ENDLESS
+    buffer = sources.assignText("tb.sv", text)
+    lexer = Lexer(buffer, BumpAllocator(), Diagnostics(), sources, options)
+    words: list[Word] = []
+    comments: list[Comment] = []
+    while True:
+        token = lexer.lex()
+        offset = token.location.offset
+        before = [(each.kind, each.getRawText()) for each in token.trivia]
+        comments += _comments(before, offset)
+        if token.kind == TokenKind.EndOfFile:
+            return words, comments
+        words.append(_word(token, offset, before))
+
+
+def _word(token: Token, offset: int, before: list[tuple[TriviaKind, str]]) -> Word:
+    raw = token.rawText
+    kind = _KINDS.get(token.kind, "other")
+    keyword = kind == "other" and (raw[:1].isalpha() or raw[:1] == "_")
+    return Word(
+        kind="word" if keyword else kind,
+        name=_name(kind, raw),
+        offset=offset,
+        keyword=keyword,
+        begins_line=any(each == TriviaKind.EndOfLine for each, _ in before),
+        touches=all(each == TriviaKind.BlockComment for each, _ in before),
+        after_comment=any(each == TriviaKind.BlockComment for each, _ in before),
+    )
+
+
+def _name(kind: Kind, raw: str) -> str:
+    match kind:
+        case "directive":
+            return raw[1:]
+        case "word":
+            return raw.removeprefix("\\")
+        case _:
+            return raw
+
+
+def _comments(before: list[tuple[TriviaKind, str]], offset: int) -> Iterator[Comment]:
+    for kind, text in reversed(before):
+        offset -= len(text.encode())
+        if kind in _COMMENTS:
+            yield Comment(text=text, offset=offset)
