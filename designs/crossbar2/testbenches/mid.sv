@@ -1,0 +1,31 @@
+`timescale 1ns/1ps
+// Random traffic with willing readers, all destinations but 3.
+module tb;
+  bit clk, rst, a_valid, b_valid;
+  bit [1:0] a_dest, b_dest, out_ready;
+  bit [7:0] a_data, b_data;
+  wire a_ready, b_ready, crossed;
+  wire [1:0] out_valid, stuck;
+  wire [8:0] out0, out1;
+  wire [5:0] spilled;
+
+  crossbar2 dut (.*);
+
+  always #8 clk++;
+
+  initial begin
+    rst <= 1;
+    #40 rst <= 0;
+    out_ready <= 2'b11;
+    repeat (40) begin
+      a_valid <= 1'($urandom);
+      b_valid <= 1'($urandom);
+      a_dest <= 2'($urandom_range(1));
+      b_dest <= 2'($urandom_range(1));
+      a_data <= 8'($urandom_range(63));
+      b_data <= 8'($urandom_range(63));
+      #16;
+    end
+    $finish;
+  end
+endmodule
