@@ -55,6 +55,9 @@ module tb;
     // Swap words, right and wrong.
     control(8'h18, 1, 0);
     control(8'hE7, 1, 0);
+    control(8'h19, 1, 0);
+    traffic(20, 2'b00, 2'b00);
+    control(8'hE7, 1, 0);
     control(8'hE7, 0, 1);
     control(8'hE7, 0, 1);
     control(8'h18, 1, 1);
