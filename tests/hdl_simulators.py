@@ -1,6 +1,7 @@
-"""Simulators of testbenches that run nothing."""
+"""Simulators of testbenches that run nothing, and waiting for what they do."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,3 +67,11 @@ def _by_its_words(testbench: str) -> Outcome:
         return CompileFailed(message="tb.sv:1:1: error: it is broken")
     coverage = covering(all_but("DONE", "if"))
     return Covered(coverage=coverage, ended="finish", slots=1, time=1, log="")
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Block until it is true, for 30 s at most."""
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

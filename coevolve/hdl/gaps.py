@@ -20,7 +20,8 @@ ORDER: tuple[Metric, ...] = ("fsm", "line", "branch", "expr", "toggle")
 
 _TOGGLE = re.compile(r"(?P<signal>.*?)(?:\[(?P<bit>\d+)\])?:(?P<edge>0->1|1->0)\Z")
 _WORD = re.compile(r"(?P<array>.*)\[(?P<index>\d+)\]\Z")
-_BRANCHES: Mapping[str, str] = {
+_NUMBER = re.compile(r"\d+")
+_ARMS: Mapping[str, str] = {
     "if": "condition never true",
     "else": "condition never false",
     "cond_then": "condition of ?: never true",
@@ -71,29 +72,53 @@ def _of_kind(metric: Metric, points: Sequence[Point], missed: Sequence[int]) -> 
         case "expr":
             return _conditions(points, missed)
         case "branch":
-            return [
-                _gap(points, (i,), _BRANCHES.get(points[i].name, f"{points[i].name} never taken"))
-                for i in missed
-            ]
+            return _branches(points, missed)
         case "line":
-            return [_gap(points, (i,), _unexecuted(points[i])) for i in missed]
+            return [_unexecuted(points, i) for i in missed]
 
 
-def _gap(points: Sequence[Point], indices: tuple[int, ...], text: str) -> Gap:
+def _gap(
+    points: Sequence[Point], indices: tuple[int, ...], text: str, line: int | None = None
+) -> Gap:
     first = points[indices[0]]
     return Gap(
         metric=first.metric,
         file=first.file,
-        line=first.line,
+        line=first.line if line is None else line,
         instance=first.instance,
         text=text,
         points=indices,
     )
 
 
-def _unexecuted(point: Point) -> str:
-    several = "-" in point.lines or "," in point.lines
-    return f"never executed (lines {point.lines})" if several else "never executed"
+def _unexecuted(points: Sequence[Point], index: int) -> Gap:
+    """Return the gap at the first line that would be executed, which need not be the point's."""
+    point = points[index]
+    first = _NUMBER.match(point.lines)
+    several = point.lines[first.end() :] if first else ""
+    text = f"never executed (lines {point.lines})" if several else "never executed"
+    return _gap(points, (index,), text, int(first[0]) if first else None)
+
+
+def _branches(points: Sequence[Point], missed: Sequence[int]) -> list[Gap]:
+    """Put both arms of a condition that was never decided into one gap."""
+    made: list[Gap] = []
+    for index in missed:
+        name = points[index].name
+        before = made[-1].points if made else ()
+        if len(before) == 1 and _arms(points[before[0]], points[index]):
+            made[-1] = _gap(points, (*before, index), "condition never reached")
+        else:
+            made.append(_gap(points, (index,), _ARMS.get(name, f"{name} never taken")))
+    return made
+
+
+def _arms(one: Point, other: Point) -> bool:
+    """Return whether these are the two arms of one condition, which stand side by side."""
+    places = {(each.file, each.line, each.instance) for each in (one, other)}
+    names = (one.name, other.name)
+    together = names in {("if", "else"), ("cond_then", "cond_else")}
+    return together and len(places) == 1 and other.column == one.column + 1
 
 
 def _states(points: Sequence[Point], missed: Sequence[int]) -> list[Gap]:

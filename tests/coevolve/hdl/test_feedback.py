@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.hdl.feedback import ALL_COVERED, structured, uncovered
+from protocols.hardware import Coverage, KindCount
 from tests.hdl_points import POINTS, all_but, covering, point, toggles, unit
 
 ENOUGH = 100_000
@@ -17,10 +18,29 @@ def lines(*missing: str) -> list[str]:
 
 
 def test_a_gap_has_its_place_and_the_source_line_once() -> None:
-    assert lines("if", "else") == [
+    assert lines("if", "(d==0) => 0", "cond_then") == [
         "top.sv:5 condition never true | if (d == 4'd3 && count[0]) count <= count + 1;",
-        "top.sv:5 condition never false",
+        "top.sv:6 condition of ?: never true | else count <= d ? 8'd1 : 8'd2;",
+        "top.sv:5 never (d==0) => 0 | if (d == 4'd3 && count[0]) count <= count + 1;",
     ]
+    assert lines("DONE", "RUN")[1] == "top.sv:2 state RUN never entered"
+
+
+def test_both_arms_of_a_condition_are_one_gap() -> None:
+    (line,) = lines("if", "else")
+    assert line.startswith("top.sv:5 condition never reached | if (d")
+
+
+def test_a_block_is_told_at_the_lines_that_it_executes() -> None:
+    far = point("line", 4, "block", lines="6")
+    wide = point("line", 4, "else", column=9, lines="5-6")
+    points = tuple(sorted([far, wide]))
+    coverage = Coverage(
+        points_hash="", hits=b"\0", kinds=(KindCount(metric="line", covered=0, total=2),)
+    )
+    text = uncovered(points, coverage, unit(), ENOUGH)
+    assert "top.sv:6 never executed | else count <= d" in text
+    assert "top.sv:5 never executed (lines 5-6) | if (d" in text
 
 
 def test_points_in_a_submodule_name_its_instance() -> None:

@@ -4,8 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from protocols.errors import ConfigError
 from protocols.hardware import Evaluate, Evaluated
 from tests.conftest import ROOT
 from tests.hdl_points import LEAF, TOP
-from tests.hdl_simulators import ScriptedSimulator
+from tests.hdl_simulators import ScriptedSimulator, until
 
 RTL = {"leaf.sv": LEAF, "top.sv": TOP}
 
@@ -50,13 +48,6 @@ def stage(root: Path, job_id: str, testbench: str, changes: dict[str, Any]) -> P
 def drop(root: Path, job_id: str, testbench: str = "module tb;", **changes: Any) -> None:
     """Submit a job."""
     stage(root, job_id, testbench, changes).rename(root / "incoming" / job_id)
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def result(root: Path, job_id: str) -> dict[str, Any]:
