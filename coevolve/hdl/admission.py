@@ -32,6 +32,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from coevolve.hdl.mutants import Bugs
 from coevolve.hdl.similarity import ALIKE_FROM, copies
 from protocols.designs import GOOD_AT_LEAST, POOR_AT_MOST, QUALITIES, Design, Quality
 from protocols.hardware import Coverage
@@ -43,6 +44,12 @@ FEWEST_MUTANTS = 5
 
 FEWEST_WORDS = 150
 """Of a specification."""
+
+FREEZABLE = frozenset({"points_not_frozen", "points_changed"})
+"""Rules that freezing the points satisfies."""
+
+RANDOM_CYCLES = 1000
+"""Of a short random run."""
 
 SECRET_MARGIN = 0.10
 """How far below the threshold all long random runs together stay where a design has a secret."""
@@ -67,15 +74,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Of each repetition; empty where one of them failed."""
 
     failure: str = ""
-
-
-class Bugs(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a design's mutants under one testbench, by name."""
-
-    killed: tuple[str, ...] = ()
-    survived: tuple[str, ...] = ()
-    broken: tuple[str, ...] = ()
-    """Mutants that do not compile."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,9 +167,9 @@ def _ladder(design: Design, measured: Measured) -> Broken:
     poor, mid, good = (measured.average(quality) for quality in QUALITIES)
     threshold = design.file.threshold
     if good < GOOD_AT_LEAST:
-        yield "good_covers_little", f"good.sv {good:.4f}", f"at least {GOOD_AT_LEAST}"
+        yield "good_covers_little", f"{good:.4f}", f"at least {GOOD_AT_LEAST}"
     if poor > POOR_AT_MOST:
-        yield "poor_covers_much", f"poor.sv {poor:.4f}", f"at most {POOR_AT_MOST}"
+        yield "poor_covers_much", f"{poor:.4f}", f"at most {POOR_AT_MOST}"
     if not poor < mid < good:
         yield "mid_not_between", f"{poor:.4f}, {mid:.4f}, {good:.4f}", "poor < mid < good"
     if good < threshold:
@@ -196,18 +194,18 @@ def _points(design: Design, measured: Measured) -> Broken:
             "python -m coevolve.hdl.admit --freeze",
         )
     for point in measured.covered_unreachable:
-        yield "unreachable_covered", f"{point!r} covered", "no run covers what does not count"
+        yield "unreachable_covered", point, "points that no run covers"
 
 
 def _random(design: Design, measured: Measured) -> Broken:
     threshold = design.file.threshold
     best = max(measured.random, default=0.0)
     if best >= threshold:
-        yield "random_passes", f"{best:.4f} by random stimulus", f"below the threshold {threshold}"
+        yield "random_passes", f"{best:.4f} of {RANDOM_CYCLES} random cycles", f"below {threshold}"
     most = threshold - SECRET_MARGIN
     if design.file.secret and measured.long_random > most:
-        found = f"{measured.long_random:.4f} by long random stimulus"
-        yield "secret_found", found, f"at most {most:.4f}, {SECRET_MARGIN} below the threshold"
+        found = f"{measured.long_random:.4f} of long random stimulus"
+        yield "secret_found", found, f"at most {most:.4f}"
 
 
 def _mutants(design: Design, measured: Measured) -> Broken:
@@ -215,11 +213,11 @@ def _mutants(design: Design, measured: Measured) -> Broken:
         yield "few_mutants", str(len(design.mutants)), f"at least {FEWEST_MUTANTS}"
     poor, good = measured.bugs.get("poor", Bugs()), measured.bugs.get("good", Bugs())
     for name in good.broken:
-        yield "mutant_broken", f"mutant {name} does not compile", "RTL that compiles"
+        yield "mutant_broken", f"{name} does not compile", "RTL that compiles"
     for name in good.survived:
-        yield "mutant_survives", f"mutant {name} survives good.sv", "different outputs"
+        yield "mutant_survives", f"{name} with good.sv", "different outputs"
     for name in poor.killed:
-        yield "mutant_too_easy", f"mutant {name} killed by poor.sv", "the same outputs"
+        yield "mutant_too_easy", f"{name} with poor.sv", "the same outputs"
 
 
 def _specification(design: Design) -> Broken:
