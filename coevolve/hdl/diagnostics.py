@@ -36,14 +36,18 @@ _UNPLACED = re.compile(r"%Error(?:-[A-Z0-9]+)?: (?P<text>.*)")
 def explain(output: str, testbench: str, unit: Unit) -> str:
     """Return why Verilator, which said ``output``, does not compile the testbench."""
     asked = list(_pyslang(testbench, unit))
-    lines = {message.split(": ")[0].rsplit(":", 1)[0] for message in asked}
-    told = [each for each in _verilator(output, unit) if each.rsplit(":", 4)[0] not in lines]
+    lines = {_line(message) for message in asked}
+    told = [each for each in _verilator(output, unit) if _line(each) not in lines]
     messages = list(dict.fromkeys([*asked, *told]))
     if not messages:
         return f"{TESTBENCH}: error: the simulator cannot compile this testbench"
     more = len(messages) - MOST_MESSAGES
     tail = [f"and {more} more"] if more > 0 else []
     return "\n".join([*messages[:MOST_MESSAGES], *tail])
+
+
+def _line(message: str) -> str:
+    return ":".join(message.split(":")[:2])
 
 
 def syntax_errors(testbench: str) -> tuple[str, ...]:

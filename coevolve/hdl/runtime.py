@@ -126,7 +126,8 @@ def cache_folder() -> Path:
 
 def _digest(toolchain: Toolchain) -> str:
     told = hashlib.sha256()
-    for word in (toolchain.identity, str(toolchain.clang), *LANGUAGE, *DEFINITIONS, *RUNTIME_PARTS):
+    tools = (toolchain.verilator_version, toolchain.clang_version, str(toolchain.clang))
+    for word in (*tools, *LANGUAGE, *DEFINITIONS, *RUNTIME_PARTS):
         told.update(word.encode() + b"\0")
     for name in SHARED:
         told.update((SOURCES / name).read_bytes() + b"\0")

@@ -40,7 +40,9 @@ class Toolchain:
     include: Path
     """Sources and headers of Verilator's runtime."""
 
+    verilator_version: str
     clang: Path
+    clang_version: str
     linker: str
     """What ``-fuse-ld`` takes; empty for the compiler's default."""
 
@@ -63,7 +65,9 @@ def find_toolchain() -> Toolchain:
     return Toolchain(
         verilator=verilator,
         include=include,
+        verilator_version=version,
         clang=clang,
+        clang_version=clang_version,
         linker=next((name for name, program in LINKERS if shutil.which(program)), ""),
         identity=f"verilator {version}, clang {clang_version}, {_solver()}, revision {REVISION}",
     )
