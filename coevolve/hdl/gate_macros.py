@@ -21,7 +21,7 @@ from coevolve.hdl.gate_rules import (
 from coevolve.hdl.gate_tokens import Word
 
 MOST_NESTED = 50
-"""Macros in macros."""
+"""Macros in macros, and in their arguments."""
 
 _WHOLE_LINE = frozenset({"timescale", "default_nettype", "unconnected_drive"})
 
@@ -163,6 +163,7 @@ class Expansion:
     macros: Mapping[str, Macro]
     left: int = MOST_TOKENS
     _active: list[str] = field(default_factory=list[str])
+    _depth: int = 0
 
     def of(
         self, words: Sequence[Word], bound: Mapping[str, Sequence[Word]] | None = None
@@ -170,6 +171,7 @@ class Expansion:
         """Return the words, expanded; ``bound`` are a macro's arguments. Raises RefusedError."""
         made: list[Word] = []
         at = 0
+        self._depth += 1
         while at < len(words):
             word = words[at]
             at += 1
@@ -183,6 +185,7 @@ class Expansion:
             if self.left < 0:
                 raise RefusedError(word, f"macros expand to more than {MOST_TOKENS} tokens")
             made += added
+        self._depth -= 1
         return made
 
     def _use(
@@ -192,7 +195,7 @@ class Expansion:
         macro = self.macros.get(word.name)
         if macro is None:
             return (), at
-        if word.name in self._active or len(self._active) >= MOST_NESTED:
+        if word.name in self._active or self._depth > MOST_NESTED:
             raise RefusedError(word, f"`{word.name} refers to itself, or is nested too deep")
         arguments: Mapping[str, Sequence[Word]] | None = None
         if macro.formals is not None:
