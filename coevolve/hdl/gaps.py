@@ -107,7 +107,8 @@ def _branches(points: Sequence[Point], missed: Sequence[int]) -> list[Gap]:
         name = points[index].name
         before = made[-1].points if made else ()
         if len(before) == 1 and _arms(points[before[0]], points[index]):
-            made[-1] = _gap(points, (*before, index), "condition never reached")
+            never = _ARMS[name].replace("never false", "never reached")
+            made[-1] = _gap(points, (*before, index), never)
         else:
             made.append(_gap(points, (index,), _ARMS.get(name, f"{name} never taken")))
     return made

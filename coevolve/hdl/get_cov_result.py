@@ -5,6 +5,9 @@ JSON that they read to ``--outfile`` in the working directory. ``--metrics`` is 
 every metric is in the answer; ``--timeout`` lowers the limits of this simulator and never raises
 them. Files are named relative to the working directory and lie in it, not in a folder below.
 
+Their client runs ``uv run -m llm4cov_eda.get_cov_result`` in a folder that its user names: a module
+of that name there, which imports ``main`` from here and calls it, is all that it takes.
+
 Exits 0 where the answer was written, whatever the testbench did; 1 where the simulator or the
 design failed (the answer, an ``exception``, is written all the same); 2 where the arguments do.
 """
