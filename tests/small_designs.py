@@ -52,7 +52,8 @@ endmodule
 
 GOOD = POOR.replace(
     "repeat (4) @(posedge clk);",
-    "up <= 1; step <= 5; repeat (60) @(posedge clk); up <= 0; step <= 9;",
+    "up <= 1; step <= 5; repeat (60) @(posedge clk);\n"
+    "    up <= 0; step <= 9; repeat (2) @(posedge clk);",
 )
 
 MUTANTS = (
