@@ -2,14 +2,18 @@ from typing import Any
 
 import pytest
 
-from coevolve.hdl.instructions import SYNTAX_RULES
+from coevolve.hdl.instructions import SYNTAX_RULES, system_message
+from coevolve.hdl.patch import apply
 from coevolve.hdl.prompts import UnreadableAnswerError, extract, instance_name, prompt
+from coevolve.hdl.stimulus.language import WORDS, parse
 from protocols.hardware import (
     CompileFailed,
     Covered,
     NotCovered,
     Outcome,
     Patch,
+    Port,
+    Reset,
     Stimulus,
     SubmissionForm,
     Testbench,
@@ -143,3 +147,22 @@ def test_an_answer_holds_one_submission(
 def test_an_answer_without_one_whole_fence_is_refused_in_words(answer: str, words: str) -> None:
     with pytest.raises(UnreadableAnswerError, match=words):
         extract(answer, "testbench")
+
+
+def test_the_examples_in_the_instructions_are_answers() -> None:
+    ports = (
+        Port(name="clk", direction="in", width=1),
+        Port(name="rst", direction="in", width=1),
+        Port(name="enable", direction="in", width=1),
+        Port(name="data", direction="in", width=8),
+    )
+    said = system_message("stimulus")
+    stimulus = extract(said, "stimulus")
+    assert isinstance(stimulus, Stimulus)
+    parse(stimulus.program, ports, "clk", Reset(port="rst", active="high"))
+    assert all(word in said for word in WORDS)
+    patch = extract(system_message("patch"), "patch", base="x")
+    assert isinstance(patch, Patch)
+    changed = apply("module tb;\n  rst_n = 1;\n  #100;\n  $finish;\nendmodule\n", patch.text)
+    assert "repeat (20) @(posedge clk);\n  $finish;" in changed
+    assert isinstance(extract(system_message("testbench"), "testbench"), Testbench)
