@@ -10,29 +10,33 @@ import hashlib
 import shutil
 import tempfile
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from coevolve.hdl import points as reading
 from coevolve.hdl.instrument import Instrumented, instrument
 from coevolve.hdl.points import PointSet, check_points, counts, point_set, records
-from coevolve.hdl.rtl import HEADERS, elaborate
-from coevolve.hdl.runtime import Runtime, open_runtime
-from coevolve.hdl.sandbox import Finished, Sandbox, StageLimits
-from coevolve.hdl.simulation import MODEL, SETTINGS, TESTBENCH, TRANSLATE
+from coevolve.hdl.rtl import elaborate
+from coevolve.hdl.runtime import open_runtime
+from coevolve.hdl.sandbox import Sandbox, StageLimits
+from coevolve.hdl.simulation import MODEL, TRANSLATE, Simulation, Stopped, Tools, simulation
 from coevolve.hdl.stimulus import pinout
 from coevolve.hdl.stimulus.program import Pins
 from coevolve.hdl.toolchain import Toolchain
 from protocols.errors import ConfigError, SimulatorError
-from protocols.hardware import Point, Port, Unit
+from protocols.hardware import CompileFailed, Point, Port, SimulationLimits, Unit
 
 SOURCES = Path(__file__).parent / "cpp"
 COUNTERS_OF_PASS = 32
 """As in ``server.cpp``."""
+
+SERVER = "server"
+DUT = "tb.dut"
 
 Optimise = Literal["-O0", "-O2"]
 """``-O0`` takes 0.3 CPU seconds to compile, ``-O2`` 2.5 and runs about 4 times as fast."""
@@ -40,8 +44,6 @@ Optimise = Literal["-O0", "-O2"]
 LIMITS = StageLimits(
     cpu_s=120.0, wall_s=300.0, memory_mb=4000, file_mb=64, processes=32, output_bytes=65_536
 )
-TOP = ("--top-module", "tb", "settings.vlt")
-COMPILE = ("-g0", "-I.", "-c", "all.cpp", "-o", "all.o")
 EVERYTHING = """#include "counters.h"
 {model}
 #include "pins.h"
@@ -59,7 +61,7 @@ class Compiled:
     @property
     def program(self) -> Path:
         """What runs."""
-        return self.folder / "server"
+        return self.folder / SERVER
 
     @property
     def owners(self) -> Path:
@@ -81,108 +83,100 @@ def compiled(
     Raises ConfigError where the design does not compile or its points are not the frozen ones, and
     SimulatorError where the machine fails.
     """
-    runtime = open_runtime(toolchain)
-    folder = runtime.folder / "harnesses" / _digest(unit, ports, optimise)
+    tools = Tools(toolchain=toolchain, runtime=open_runtime(toolchain), sandbox=sandbox)
+    instrumented = instrument(elaborate(unit))
+    around = pinout.module(unit, ports, pins)
+    header = pinout.header(unit, pins)
+    told = (instrumented.files, around, header, optimise, TRANSLATE, EVERYTHING)
+    folder = tools.runtime.folder / "harnesses" / _digest(told)
     if not folder.is_dir():
-        with tempfile.TemporaryDirectory(prefix="harness_") as work:
-            build = _Build(
-                unit=unit, toolchain=toolchain, runtime=runtime, sandbox=sandbox, work=Path(work)
-            )
-            build.write(ports, pins)
-            build.compile(optimise)
-            _keep(build.mapped(), Path(work), folder)
+        with simulation(tools, unit, SimulationLimits()) as under_way:
+            _write_sources(under_way.folder, header)
+            try:
+                under_way.translate(instrumented.files, around, "tb")
+            except Stopped as stopped:
+                raise _refused(unit, stopped) from stopped
+            program = _compile(under_way, optimise)
+            owned = _counters(under_way, instrumented)
+        _keep(folder, program, owned)
     points = msgspec.msgpack.decode((folder / "points").read_bytes(), type=tuple[Point, ...])
     found = Compiled(folder=folder, points=point_set(points))
     check_points(found.points, unit)
     return found
 
 
-def _digest(unit: Unit, ports: Sequence[Port], optimise: Optimise) -> str:
-    told = hashlib.sha256(msgspec.msgpack.encode((unit.files, unit.top, ports, optimise)))
-    told.update(msgspec.msgpack.encode((unit.clock, unit.reset, SETTINGS, TRANSLATE, EVERYTHING)))
-    for source in sorted(SOURCES.iterdir()):
-        told.update(source.read_bytes() + b"\0")
-    return told.hexdigest()[:24]
+def _digest(told: object) -> str:
+    """Hash all that a build depends on; the toolchain is the parent folder's."""
+    digest = hashlib.sha256(msgspec.msgpack.encode(told))
+    for source in (Path(reading.__file__), *sorted(SOURCES.iterdir())):
+        digest.update(source.read_bytes() + b"\0")
+    return digest.hexdigest()[:24]
 
 
-@dataclass(kw_only=True)
-class _Build:
-    """One build, in a folder that is removed after."""
+def _refused(unit: Unit, stopped: Stopped) -> ConfigError | SimulatorError:
+    match stopped.outcome:
+        case CompileFailed(message=message):
+            return ConfigError(f"design {unit.name} does not compile by itself: {message}")
+        case outcome:
+            return SimulatorError(f"design {unit.name}: its harness was not built: {outcome}")
 
-    unit: Unit
-    toolchain: Toolchain
-    runtime: Runtime
-    sandbox: Sandbox
-    work: Path
 
-    def write(self, ports: Sequence[Port], pins: Pins) -> None:
-        for file in self.instrumented.files:
-            (self.work / file.name).write_text(file.text)
-        (self.work / TESTBENCH).write_text(pinout.module(self.unit, ports, pins))
-        (self.work / "pins.h").write_text(pinout.header(self.unit, pins))
-        (self.work / "settings.vlt").write_text(SETTINGS)
-        for source in SOURCES.iterdir():
-            shutil.copy(source, self.work)
-        (self.work / MODEL).mkdir()
+def _write_sources(folder: Path, header: str) -> None:
+    for source in SOURCES.iterdir():
+        shutil.copy(source, folder)
+    (folder / "pins.h").write_text(header)
 
-    def compile(self, optimise: Optimise) -> None:
-        files = [file.name for file in self.unit.files if not file.name.endswith(HEADERS)]
-        done = self._run([str(self.runtime.verilator), *TRANSLATE, *TOP, *files, TESTBENCH])
-        if done.status:
-            raise ConfigError(f"design {self.unit.name} does not compile:\n{done.output[:2000]}")
-        parts = sorted(path.name for path in (self.work / MODEL).glob("*.cpp"))
-        model = "\n".join(f'#include "{MODEL}/{part}"' for part in parts)
-        (self.work / "all.cpp").write_text(EVERYTHING.format(model=model))
-        self.sandbox.own(self.work)
-        prepared = ("-include-pch", str(self.runtime.header))
-        if optimise != "-O0":
-            prepared = ("-include", str(self.runtime.folder / "cpp" / "precompiled.h"))
-        clang = str(self.toolchain.clang)
-        self._work([clang, *self.runtime.flags(optimise), *prepared, *COMPILE])
-        library = self.runtime.library
-        linker = [f"-fuse-ld={self.toolchain.linker}"] if self.toolchain.linker else []
-        linked = ["all.o", str(library), f"-Wl,-rpath,{library.parent}", "-lpthread"]
-        self._work([clang, *linker, *linked, "-o", "server"])
-        self._work([str(self.work / "server"), "map", "map"])
 
-    def mapped(self) -> dict[Point, list[int]]:
-        """Return the counters of each point."""
-        owned: dict[Point, list[int]] = {}
-        for path in self.work.glob("map.*"):
-            first = COUNTERS_OF_PASS * int(path.suffix[1:])
-            found = counts(records(path.read_text()), "tb.dut", self.instrumented)
-            for point, marks in found.items():
-                counters = [first + bit for bit in range(COUNTERS_OF_PASS) if marks >> bit & 1]
-                owned.setdefault(point, []).extend(counters)
-        return owned
+def _compile(under_way: Simulation, optimise: Optimise) -> bytes:
+    """Return the program."""
+    folder, runtime = under_way.folder, under_way.tools.runtime
+    parts = sorted(path.name for path in (folder / MODEL).glob("*.cpp"))
+    model = "\n".join(f'#include "{MODEL}/{part}"' for part in parts)
+    (folder / "all.cpp").write_text(EVERYTHING.format(model=model))
+    under_way.tools.sandbox.own(folder)
+    prepared = ("-include-pch", str(runtime.header))
+    if optimise != "-O0":
+        prepared = ("-include", str(runtime.folder / "cpp" / "precompiled.h"))
+    clang, linker = str(under_way.tools.toolchain.clang), under_way.tools.toolchain.linker
+    flags = (*runtime.flags(optimise), "-g0", "-I.", *prepared)
+    _run(under_way, [clang, *flags, "-c", "all.cpp", "-o", "all.o"])
+    use = [f"-fuse-ld={linker}"] if linker else []
+    library = [str(runtime.library), f"-Wl,-rpath,{runtime.folder}", "-lpthread"]
+    _run(under_way, [clang, *use, "all.o", *library, "-o", SERVER])
+    return (folder / SERVER).read_bytes()
 
-    @cached_property
-    def instrumented(self) -> Instrumented:
-        return instrument(elaborate(self.unit))
 
-    def _work(self, argv: Sequence[str]) -> None:
-        done = self._run(argv)
-        if done.status:
-            raise SimulatorError(
-                f"design {self.unit.name}: its harness was not built: {Path(argv[0]).name} ended "
-                f"with status {done.status}: {done.output[:2000].strip()}"
-            )
+def _counters(under_way: Simulation, instrumented: Instrumented) -> dict[Point, list[int]]:
+    """Return the counters of each point."""
+    _run(under_way, [str(under_way.folder / SERVER), "map", "map"])
+    owned: dict[Point, list[int]] = {}
+    for number in count():
+        text = under_way.read(f"map.{number}")
+        if not text:
+            return owned
+        for point, marks in counts(records(text), DUT, instrumented).items():
+            bits = (bit for bit in range(COUNTERS_OF_PASS) if marks >> bit & 1)
+            owned.setdefault(point, []).extend(COUNTERS_OF_PASS * number + bit for bit in bits)
+    raise AssertionError
 
-    def _run(self, argv: Sequence[str]) -> Finished:
-        self.sandbox.own(self.work)
-        environment = {"PATH": "/usr/bin:/bin", "VERILATOR_ROOT": str(self.runtime.root)}
-        done = self.sandbox.run(
-            argv, work=self.work, cwd=self.work, limits=LIMITS, environment=environment
+
+def _run(under_way: Simulation, argv: Sequence[str]) -> None:
+    done = under_way.tools.sandbox.run(
+        argv,
+        work=under_way.folder,
+        cwd=under_way.folder,
+        limits=LIMITS,
+        environment={"PATH": "/usr/bin:/bin", "TMPDIR": str(under_way.folder)},
+    )
+    if done.status or done.limit:
+        how = f"met its limit of {done.limit}" if done.limit else f"ended with {done.status}"
+        raise SimulatorError(
+            f"design {under_way.unit.name}: its harness was not built: {Path(argv[0]).name} {how}: "
+            f"{done.output[:2000].strip()}"
         )
-        if done.limit:
-            raise SimulatorError(
-                f"design {self.unit.name}: its harness was not built: {Path(argv[0]).name} met its "
-                f"limit of {done.limit}"
-            )
-        return done
 
 
-def _keep(owned: dict[Point, list[int]], work: Path, folder: Path) -> None:
+def _keep(folder: Path, program: bytes, owned: Mapping[Point, Sequence[int]]) -> None:
     """Put what is needed in its place; another process may have been faster."""
     points = point_set(owned).points
     owners = array("i", [-1]) * (1 + max((max(each) for each in owned.values()), default=-1))
@@ -191,7 +185,8 @@ def _keep(owned: dict[Point, list[int]], work: Path, folder: Path) -> None:
             owners[counter] = index
     folder.parent.mkdir(mode=0o755, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="new_", dir=folder.parent))
-    shutil.copy(work / "server", made)
+    (made / SERVER).write_bytes(program)
+    (made / SERVER).chmod(0o755)
     (made / "owners.bin").write_bytes(owners.tobytes())
     (made / "points").write_bytes(msgspec.msgpack.encode(points))
     made.chmod(0o755)

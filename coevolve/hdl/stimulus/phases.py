@@ -1,6 +1,6 @@
 """Divides a stimulus program into phases, each with a line that says what it does.
 
-A phase is whatever is set up and the time that then passes; a reset and a repetition are time too.
+A phase is whatever is set up and the time that then passes, which a reset or a repetition ends.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,16 +36,20 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
 def phases(statements: Sequence[Statement]) -> Iterator[Phase]:
     """Divide statements; together the phases have all of them, in order."""
     gathered: list[Statement] = []
-    passed = False
     for statement in statements:
-        passes = isinstance(statement, ApplyReset | Step | Await | Repeat)
-        if passed and not passes:
+        if gathered and _begins(statement, gathered[-1]):
             yield _phase(gathered)
             gathered = []
         gathered.append(statement)
-        passed = passes
     if gathered:
         yield _phase(gathered)
+
+
+def _begins(statement: Statement, before: Statement) -> bool:
+    """Return whether a phase begins between two neighbours."""
+    if isinstance(before, Step | Await):
+        return not isinstance(statement, Step | Await)
+    return isinstance(before, ApplyReset | Repeat)
 
 
 def _phase(statements: Sequence[Statement]) -> Phase:
