@@ -97,19 +97,20 @@ def _design_file(folder: Path) -> DesignFile:
     path = folder / "design.yaml"
     faults: list[str] = []
     tree = _yaml(path, faults)
-    if not faults:
-        check_section(DesignFile, tree, "$", faults)
-    if faults:
-        raise ConfigError(f"{path}: " + "; ".join(faults))
+    _refuse(folder, faults)
+    check_section(DesignFile, tree, "$", faults)
+    _refuse(path, faults)
     return msgspec.convert(tree, DesignFile)
 
 
 def _mutants(folder: Path, sources: Sequence[SourceFile], faults: list[str]) -> tuple[Mutant, ...]:
     path = folder / "mutants.yaml"
-    mine: list[str] = []
-    tree = _yaml(path, mine)
-    if not mine and not isinstance(tree, list):
-        mine.append("needs a list of mutants, [] for none")
+    unread: list[str] = []
+    tree = _yaml(path, unread)
+    if unread:
+        faults += unread
+        return ()
+    mine = [] if isinstance(tree, list) else ["needs a list of mutants, [] for none"]
     entries = cast("list[Any]", tree) if isinstance(tree, list) else []
     for index, entry in enumerate(entries):
         check_section(Mutant, entry, f"$[{index}]", mine)
@@ -192,16 +193,17 @@ def _text(path: Path, faults: list[str]) -> str:
 
 
 def _yaml(path: Path, faults: list[str]) -> Any:
+    before = len(faults)
     text = _text(path, faults)
-    if faults:
+    if len(faults) > before:
         return None
     try:
         return parse_yaml(text)
     except NOT_YAML as error:
-        faults.append(f"is not YAML: {' '.join(str(error).split())}")
+        faults.append(f"{path.name} is not YAML: {' '.join(str(error).split())}")
         return None
 
 
-def _refuse(folder: Path, faults: Sequence[str]) -> None:
+def _refuse(where: Path, faults: Sequence[str]) -> None:
     if faults:
-        raise ConfigError(f"{folder}: " + "; ".join(faults))
+        raise ConfigError(f"{where}: " + "; ".join(faults))
