@@ -98,7 +98,13 @@ def compiled(
                 raise _refused(unit, stopped) from stopped
             program = _compile(under_way, optimise)
             owned = _counters(under_way, instrumented)
-        _keep(folder, program, owned)
+        try:
+            _keep(folder, program, owned)
+        except OSError as error:
+            raise SimulatorError(
+                f"the harness of {unit.name} cannot be written to {folder.parent}: {error}; free "
+                "space there, or set XDG_CACHE_HOME to another folder"
+            ) from error
     points = msgspec.msgpack.decode((folder / "points").read_bytes(), type=tuple[Point, ...])
     found = Compiled(folder=folder, points=point_set(points))
     check_points(found.points, unit)
