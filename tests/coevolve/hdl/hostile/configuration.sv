@@ -1,0 +1,13 @@
+// Switches Verilator to its own configuration.
+`verilator_config
+coverage_off -file "*"
+`verilog
+module tb;
+  logic clk = 0, rst_n = 0, go = 0;
+  logic [7:0] code = 0;
+  logic opened;
+  logic [3:0] tries;
+  vault dut (.clk, .rst_n, .go, .code, .opened, .tries);
+  always #5 clk = ~clk;
+  initial #100 $finish;
+endmodule

@@ -1,0 +1,10 @@
+// Never instantiates the design.
+module tb;
+  logic clk = 0, rst_n = 0, go = 0;
+  logic [7:0] code = 0;
+  logic opened;
+  logic [3:0] tries;
+  
+  always #5 clk = ~clk;
+  initial #100 $finish;
+endmodule

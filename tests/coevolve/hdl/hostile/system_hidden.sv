@@ -1,0 +1,15 @@
+// Hides a program in a branch that only Verilator takes.
+module tb;
+  logic clk = 0, rst_n = 0, go = 0;
+  logic [7:0] code = 0;
+  logic opened;
+  logic [3:0] tries;
+  vault dut (.clk, .rst_n, .go, .code, .opened, .tries);
+  always #5 clk = ~clk;
+  initial begin
+`ifdef VERILATOR
+    $system("cat /etc/passwd");
+`endif
+    $finish;
+  end
+endmodule

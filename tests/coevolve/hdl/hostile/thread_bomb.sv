@@ -1,0 +1,15 @@
+// Forks threads of simulation without end.
+module tb;
+  logic clk = 0, rst_n = 0, go = 0;
+  logic [7:0] code = 0;
+  logic opened;
+  logic [3:0] tries;
+  vault dut (.clk, .rst_n, .go, .code, .opened, .tries);
+  always #5 clk = ~clk;
+  initial
+    forever begin
+      fork
+        forever #1 go = ~go;
+      join_none
+    end
+endmodule

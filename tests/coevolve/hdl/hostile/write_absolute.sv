@@ -1,0 +1,19 @@
+// Writes files outside of its folder.
+module tb;
+  logic clk = 0, rst_n = 0, go = 0;
+  logic [7:0] code = 0;
+  logic opened;
+  logic [3:0] tries;
+  vault dut (.clk, .rst_n, .go, .code, .opened, .tries);
+  always #5 clk = ~clk;
+  initial begin
+    int file;
+    file = $fopen("/tmp/HOSTILE_MARK", "w");
+    $fdisplay(file, "x");
+    file = $fopen("/dev/shm/HOSTILE_MARK", "w");
+    $fdisplay(file, "x");
+    file = $fopen("/var/tmp/HOSTILE_MARK", "w");
+    $fdisplay(file, "x");
+    $finish;
+  end
+endmodule
