@@ -5,6 +5,7 @@ from importlib import import_module
 
 BENCHES = {
     "engine": "coevolve.bench.engine",
+    "hdl": "coevolve.bench.hdl",
     "journal": "coevolve.bench.journal",
     "learner": "coevolve.bench.learner",
     "simulator": "coevolve.bench.simulator",

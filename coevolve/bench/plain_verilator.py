@@ -31,10 +31,10 @@ def plain_cpu_s(toolchain: Toolchain, unit: Unit, testbench: str) -> float:
         for file in unit.files:
             (work / file.name).write_text(file.text)
         (work / "tb.sv").write_text(testbench)
-        before = _children_cpu_s()
+        before = process_cpu_s()
         _run(work, toolchain, [toolchain.verilator, *_flags(unit)])
         _run(work, toolchain, [work / "obj_dir" / "Vtb"])
-        return _children_cpu_s() - before
+        return process_cpu_s() - before
 
 
 def _flags(unit: Unit) -> list[str]:
@@ -57,6 +57,7 @@ def _run(work: Path, toolchain: Toolchain, command: list[str | Path]) -> None:
         raise SimulatorError(f"plain Verilator failed: {(done.stderr or done.stdout)[:1000]}")
 
 
-def _children_cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def process_cpu_s() -> float:
+    """Return the CPU seconds of this process and of all that it started and that ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)

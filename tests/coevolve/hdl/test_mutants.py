@@ -78,5 +78,5 @@ def test_a_mutant_is_the_design_with_one_text_replaced() -> None:
 
 
 def test_a_text_that_stands_twice_is_refused() -> None:
-    with pytest.raises(ConfigError, match="exactly once in .*, found it 3 times"):
+    with pytest.raises(ConfigError, match="found it 3 times"):
         apply(counter(), mutant("any", "step", "up"))
