@@ -58,7 +58,8 @@ module tb;
     start <= 1;
     #200 start <= 0;
     #300;
-    repeat (300) divide(16'($urandom), 16'($urandom) >> $urandom_range(15), 1'($urandom), 1'($urandom));
+    repeat (300)
+      divide(16'($urandom), 16'($urandom) >> $urandom_range(15), 1'($urandom), 1'($urandom));
     rst <= 1;
     #20 $finish;
   end
