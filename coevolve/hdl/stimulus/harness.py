@@ -51,10 +51,19 @@ BATCH = 64
 class Harness:
     """One design, compiled and running; calls from several tasks wait for each other."""
 
-    def __init__(self, design: Compiled, unit: Unit, design_pins: Pins, sandbox: Sandbox) -> None:
+    def __init__(
+        self,
+        design: Compiled,
+        unit: Unit,
+        design_pins: Pins,
+        sandbox: Sandbox,
+        program_s: int = PROGRAM_S,
+    ) -> None:
+        """Use a compiled design; a child is started by the first `run`."""
         self._design = design
         self._pins = design_pins
         self._sandbox = sandbox
+        self._program_s = program_s
         self._kinds = _kinds(design.points, unit)
         self._child: Dialogue | None = None
         self._work: Path | None = None
@@ -68,6 +77,7 @@ class Harness:
         toolchain: Toolchain,
         sandbox: Sandbox,
         optimise: Optimise = "-O0",
+        program_s: int = PROGRAM_S,
     ) -> "Harness":
         """Compile the design, or take it from the cache.
 
@@ -83,7 +93,7 @@ class Harness:
             sandbox=sandbox,
             optimise=optimise,
         )
-        return cls(design, unit, design_pins, sandbox)
+        return cls(design, unit, design_pins, sandbox, program_s)
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -131,7 +141,7 @@ class Harness:
         program = shutil.copy(self._design.program, self._work)
         owners = shutil.copy(self._design.owners, self._work)
         count = str(len(self.points))
-        argv = (program, "serve", owners, count, REQUESTS, ANSWERS, str(PROGRAM_S))
+        argv = (program, "serve", owners, count, REQUESTS, ANSWERS, str(self._program_s))
         self._child = Dialogue(
             self._sandbox, [str(each) for each in argv], work=self._work, limits=LIMITS
         )

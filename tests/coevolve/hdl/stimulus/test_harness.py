@@ -54,13 +54,18 @@ endmodule
 """Both edges, a latch, a gated clock, wide and open ports, and names that a testbench has."""
 
 FRAGILE = """\
-module fragile (input logic poke, input logic [1:0] a, output logic [1:0] y);
+module fragile (input logic poke, spin, input logic [1:0] a, output logic [1:0] y);
   wire ring;
+  logic spun;
+  always_comb begin
+    spun = 0;
+    while (spin) spun = ~spun;
+  end
   assign ring = poke & ~ring;
   assign y = a == 3 ? 2'd1 : a ^ {2{ring}};
 endmodule
 """
-"""Without a clock, and without a stable state where it is poked."""
+"""Without a clock; does not settle where it is poked, and does not return where it spins."""
 
 
 def unit_of(name: str, text: str, clock: str = "", reset: Reset | None = None) -> Unit:
@@ -122,16 +127,27 @@ async def test_programs_do_not_see_each_other_nor_the_order_of_calls(simulator):
     await harness.close()
 
 
-async def test_a_dead_child_is_the_machines_failure_and_is_replaced(simulator):
+@pytest.mark.parametrize("fault", ["poke", "spin"])
+async def test_a_child_that_dies_or_hangs_is_the_machines_failure_and_is_replaced(simulator, fault):
     unit = unit_of("fragile", FRAGILE)
     found = ports(unit)
-    poke, rest = (parse(f"set poke={on}; step 1", found, "", None) for on in (1, 0))
-    harness = await Harness.open(unit, found, simulator.toolchain, simulator.sandbox)
+    faulty, rest = (parse(f"set {fault}={on}; step 1", found, "", None) for on in (1, 0))
+    tools = (simulator.toolchain, simulator.sandbox)
+    harness = await Harness.open(unit, found, *tools, program_s=1)
     before = await harness.run([rest], 1)
     with pytest.raises(SimulatorError, match="ended before it answered"):
-        await harness.run([rest, poke, rest], 1)
+        await harness.run([rest, faulty, rest], 1)
     assert await harness.run([rest], 1) == before
     await harness.close()
+
+
+async def test_a_closed_harness_starts_again(simulator):
+    unit = unit_of("fragile", FRAGILE)
+    found = ports(unit)
+    program = parse("set a=3; step 1", found, "", None)
+    harness = await Harness.open(unit, found, simulator.toolchain, simulator.sandbox)
+    before = await harness.run([program], 1)
     await harness.close()
-    assert await harness.run([rest], 1) == before
+    await harness.close()
+    assert await harness.run([program], 1) == before
     await harness.close()
