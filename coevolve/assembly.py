@@ -173,6 +173,11 @@ def renderer(config: RunConfig) -> Renderer:
     return ChatRenderer.load(folder, config.policy.chat)
 
 
+def reference_renderer(config: RunConfig) -> Renderer | None:
+    """Return what writes the references of tasks; None where the domain's tasks have none."""
+    return None if config.domain == "hdl" else renderer(config)
+
+
 def task_source(config: RunConfig) -> TaskSource:
     """Return where the tasks come from that the run does not make itself."""
     if config.tasks.source == "bfcl":
@@ -474,5 +479,5 @@ def learner(site: Site) -> "Learner":
         site.run_dir,
         store=site.store,
         reader=site.reader,
-        renderer=renderer(site.config) if site.config.domain == "bfcl" else None,
+        renderer=reference_renderer(site.config),
     )

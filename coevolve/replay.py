@@ -73,7 +73,9 @@ async def _report(run_dir: Path, from_checkpoint: int | None, console: Console) 
     directory = RunDirectory(run_dir)
     directory.identity()
     config = directory.config()
-    history = History(assembly.reader(run_dir), assembly.renderer(config))
+    history = History(
+        assembly.reader(run_dir), assembly.reference_renderer(config), config.hdl.rejection
+    )
     steps = 0
     differing: list[int] = []
     async for step in replay(config, run_dir, history, from_checkpoint=from_checkpoint):

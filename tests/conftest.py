@@ -14,6 +14,22 @@ from protocols.config import RunConfig
 ROOT = Path(__file__).parents[1]
 
 
+LIVE = ("ray", "vllm")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let each of two workers begin with half of the tests that start whole runs.
+
+    A worker begins at one end of its half of the list, and takes from the other's when it is done:
+    long tests at the end would leave one of them without work.
+    """
+    live = [item for item in items if any(item.get_closest_marker(name) for name in LIVE)]
+    quick = [item for item in items if item not in set(live)]
+    half = (len(items) + 1) // 2 - (len(live) + 1) // 2
+    items[:] = [*live[::2], *quick[:half], *live[1::2], *quick[half:]]
+
+
 @pytest.fixture
 def quickstart() -> RunConfig:
     return load_config(ROOT / "configs" / "quickstart.yaml")

@@ -18,6 +18,7 @@ MODEL_USERS = (
     "coevolve.engine",
     "coevolve.export.versions",
     "coevolve.export.weights",
+    "coevolve.hdl.chat",
     "coevolve.learning",
     "coevolve.shrunk.model",
     "coevolve.shrunk.tokenizer",

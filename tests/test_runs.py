@@ -138,37 +138,6 @@ def test_every_rollout_asked_for_is_made_while_the_learner_is_dead(tmp_path: Pat
     check_books(journal(run), steps)
 
 
-def test_a_run_that_was_killed_whole_resumes_with_the_same_books(tmp_path: Path):
-    with launched(tmp_path, "resumed", *SMALL, "learner.steps=10") as run:
-        run.until("four steps", lambda: run.step() >= 4)
-        processes = run.processes()
-        run.signal(signal.SIGKILL)
-        assert not gone(processes)
-        before = journal(run)
-        run.start("--resume")
-        assert run.wait() == 0, run.said()
-    after = journal(run)
-    assert after[: len(before)] == before
-    check_books(after, 10)
-    versions = {m.version for _, m in after if isinstance(m, Evaluation)}
-    assert {0, 10} <= versions
-    metrics = [json.loads(line) for line in (run.directory / "metrics.jsonl").open()]
-    steps = [m["step"] for m in metrics if "critic/score/mean" in m]
-    assert steps == list(range(1, 11))
-
-
-def test_an_interrupt_stops_cleanly_with_a_checkpoint_and_leaves_no_process(tmp_path: Path):
-    with launched(tmp_path, "interrupted", *PLAIN, "learner.steps=200") as run:
-        run.until("two steps", lambda: run.step() >= 2)
-        processes = run.processes()
-        run.signal(signal.SIGINT)
-        assert run.wait() == 0, run.said()
-        assert not gone(processes)
-    assert "go on with --resume" in run.said()
-    taken = max(m.step for _, m in journal(run) if isinstance(m, StepReport))
-    assert (run.directory / "checkpoints" / f"step_{taken}").is_dir()
-
-
 def test_a_second_interrupt_stops_at_once(tmp_path: Path):
     with launched(tmp_path, "twice", *PLAIN, "learner.steps=200") as run:
         run.until("the first step", lambda: run.step() >= 1)
@@ -329,7 +298,9 @@ def made_by(run: LaunchedRun, synthesizer: str) -> int:
     return sum(each["admitted"] for each in tallies if each["synthesizer"] == synthesizer)
 
 
-def test_a_run_that_was_killed_whole_keeps_the_synthesizer_that_was_swapped_in(tmp_path: Path):
+def test_a_run_that_was_killed_whole_resumes_with_its_books_and_the_synthesizer_swapped_in(
+    tmp_path: Path,
+):
     small = (*SMALL, "synthesizer.rounds=1", "learner.steps=400")
     with serving() as server, launched(tmp_path, "kept", *small) as run:
         swapped_in(run, server)
@@ -347,6 +318,10 @@ def test_a_run_that_was_killed_whole_keeps_the_synthesizer_that_was_swapped_in(t
     check_books(after, steps)
     assert [m.synthesizer for _, m in after if isinstance(m, SynthesizerSwapped)] == [SCRIPTED]
     assert set(makers(run, before[-1][0])) == {SCRIPTED}
+    assert {0, steps} <= {m.version for _, m in after if isinstance(m, Evaluation)}
+    metrics = [json.loads(line) for line in (run.directory / "metrics.jsonl").open()]
+    taken = [line["step"] for line in metrics if "critic/score/mean" in line]
+    assert taken == list(range(1, steps + 1))
 
 
 def said_since(run: LaunchedRun, events: int) -> list[str]:
@@ -359,13 +334,26 @@ def alarms(run: LaunchedRun, after: int = 0) -> list[str]:
     return [line for event in run.events("stalled")[after:] for line in event["waiting"]]
 
 
-def test_when_nothing_moves_the_run_says_who_waits_for_whom(tmp_path: Path):
+def test_a_stuck_run_says_who_waits_for_whom_and_an_interrupted_one_leaves_a_checkpoint(
+    tmp_path: Path,
+):
     with launched(tmp_path, "stalled", *PLAIN, "learner.steps=200", "watchdog.quiet_s=3") as run:
         run.until("the first step", lambda: run.step() >= 1)
         before = len(run.events("stalled"))
-        os.kill(run.pids()["rollout-0"], signal.SIGSTOP)
+        rollout = run.pids()["rollout-0"]
+        os.kill(rollout, signal.SIGSTOP)
         silent = "rollout-0 does not answer"
         run.until("the alarm", lambda: any(silent in line for line in alarms(run, before)))
         said = alarms(run, before)
+        step = run.step()
+        os.kill(rollout, signal.SIGCONT)
+        run.until("the next step", lambda: run.step() > step)
+        processes = run.processes()
+        run.signal(signal.SIGINT)
+        assert run.wait() == 0, run.said()
+        assert not gone(processes)
     assert any(line.startswith("learner waits for complete groups") for line in said)
     assert any(line.startswith("curriculum waits for the learner") for line in said)
+    assert "go on with --resume" in run.said()
+    taken = max(m.step for _, m in journal(run) if isinstance(m, StepReport))
+    assert (run.directory / "checkpoints" / f"step_{taken}").is_dir()

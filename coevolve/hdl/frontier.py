@@ -54,7 +54,7 @@ def beginning(design: Design, config: RunConfig) -> CoverageTask:
 def continued(task: CoverageTask, state: Graded, parent: str) -> CoverageTask:
     """Return the task of improving on ``state``, which a rollout ``parent`` of ``task`` made."""
     return CoverageTask(
-        task_id=f"{task.design}/{state_key(task.design, state)[:16]}",
+        task_id=f"{task.design}/{task.round + 1}/{state_key(task.design, state)[:16]}",
         split=task.split,
         design=task.design,
         form=task.form,

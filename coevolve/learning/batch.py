@@ -30,6 +30,9 @@ class BatchGroup:
     reference: Reference | None
     """Where ``record.use`` is ``imitation``."""
 
+    worthy: tuple[int, ...] | None = None
+    """Positions of the rollouts that fine-tuning learns from; None where reward alone decides."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
@@ -109,7 +112,8 @@ def learned_rows(group: BatchGroup, config: LearnerConfig) -> Sequence[Row]:
     rewards = [rollout.reward for rollout in group.rollouts]
     match config.objective:
         case Sft():
-            return [_imitated(group.rollouts[index]) for index in sft.best(rewards)]
+            worthy = sft.best(rewards) if group.worthy is None else group.worthy
+            return [_imitated(group.rollouts[index]) for index in worthy]
         case Dpo(beta=beta):
             return [
                 PairRow(

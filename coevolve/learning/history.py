@@ -6,10 +6,12 @@ Promise: the batch of a recorded step, read back, is the batch that the step was
 from collections.abc import Sequence
 from typing import TypeVar
 
+from coevolve.hdl.curation.rejection import RejectionRule, most_gained
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.learning.batch import Batch, BatchGroup, Reference
 from coevolve.tasks import TaskShelf
+from protocols.config import RejectionConfig
 from protocols.errors import JournalError, LearnerError
 from protocols.interfaces import Reader, Renderer
 from protocols.journal import Message
@@ -21,7 +23,7 @@ from protocols.learning import (
     TrainedGroup,
 )
 from protocols.rollouts import Rollout
-from protocols.tasks import Task
+from protocols.tasks import CoverageTask, Task
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -29,7 +31,16 @@ MessageT = TypeVar("MessageT", bound=Message)
 class History:
     """The learner's own records, and those of other parts that its steps rest on."""
 
-    def __init__(self, reader: Reader, renderer: Renderer | None) -> None:
+    def __init__(
+        self, reader: Reader, renderer: Renderer | None, rejection: RejectionConfig
+    ) -> None:
+        """Read one run's records. ``renderer`` writes references; None where tasks have none."""
+        self._rule = RejectionRule(
+            least_gain=rejection.least_gain,
+            floor=rejection.floor,
+            no_kind_falls=rejection.no_kind_falls,
+        )
+        self._states = TaskShelf(reader, CoverageTask)
         self._reader = reader
         self._renderer = renderer
         self._tasks = TaskShelf(reader, Task)
@@ -90,7 +101,23 @@ class History:
             assert self._renderer is not None, "tasks without references are not imitated"
             token_ids, mask = self._renderer.demonstration(task)
             reference = Reference(token_ids=tuple(token_ids), mask=tuple(mask))
-        return BatchGroup(record=record, rollouts=tuple(rollouts), reference=reference)
+        return BatchGroup(
+            record=record,
+            rollouts=tuple(rollouts),
+            reference=reference,
+            worthy=await self._worthy(record, rollouts),
+        )
+
+    async def _worthy(
+        self, record: TrainedGroup, rollouts: Sequence[Rollout]
+    ) -> tuple[int, ...] | None:
+        """Return what coverage-guided rejection leaves of steps on a design."""
+        made = {index: each.graded for index, each in enumerate(rollouts) if each.graded}
+        if not made:
+            return None
+        task = await self._states.get(record.task_id)
+        best = most_gained(task.state, made, self._rule)
+        return () if best is None else (best,)
 
     async def _all(self, topic: str, kind: type[MessageT]) -> list[MessageT]:
         return [decode_as(stored, kind) async for stored in whole_topic(self._reader, topic)]

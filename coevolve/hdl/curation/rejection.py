@@ -16,13 +16,13 @@ one a state. Their rule looks at the rows of their simulator's report; here it l
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
 from coevolve.hdl.curation.states import average, falls, gain
-from protocols.transitions import Blank, Transition, coverage_of
+from protocols.transitions import Blank, DesignState, Graded, Transition, coverage_of
 
 Reason = Literal[
     "kept", "no_coverage", "below_floor", "blank_state", "too_little_gain", "kind_fell", "outdone"
@@ -65,19 +65,19 @@ class Judged:
     gain: Fraction
 
 
-def judge(transition: Transition, rule: RejectionRule = PAPER) -> Reason:
+def judge(state: DesignState, made: Graded, rule: RejectionRule = PAPER) -> Reason:
     """Return ``kept`` where the step by itself is worth training on, or why it is not."""
-    before, after = coverage_of(transition.before), coverage_of(transition.after)
+    before, after = coverage_of(state), coverage_of(made)
     if after is None:
         return "no_coverage"
     if average(after) < _exact(rule.floor):
         return "below_floor"
-    if isinstance(transition.before, Blank):
+    if isinstance(state, Blank):
         if not rule.from_blank:
             return "blank_state"
     elif before is None:
         return "kept"
-    risen, least = gain(transition.before, transition.after), _exact(rule.least_gain)
+    risen, least = gain(state, made), _exact(rule.least_gain)
     if risen < least or (rule.strict and risen == least):
         return "too_little_gain"
     if rule.no_kind_falls and before is not None and falls(before, after):
@@ -85,12 +85,27 @@ def judge(transition: Transition, rule: RejectionRule = PAPER) -> Reason:
     return "kept"
 
 
+def most_gained(
+    state: DesignState, made: Mapping[int, Graded], rule: RejectionRule = PAPER
+) -> int | None:
+    """Return which of several steps from ``state`` is worth training on; None where none is.
+
+    Of those that are kept the one with the greatest gain, of equals the smallest index.
+    """
+    gains = {
+        index: gain(state, each)
+        for index, each in sorted(made.items())
+        if judge(state, each, rule) == "kept"
+    }
+    return max(gains, key=lambda index: gains[index], default=None)
+
+
 def reject(transitions: Sequence[Transition], rule: RejectionRule = PAPER) -> tuple[Judged, ...]:
     """Return every step in the order given, with what became of it."""
     judged = [
         Judged(
             transition=each,
-            reason=judge(each, rule),
+            reason=judge(each.before, each.after, rule),
             gain=gain(each.before, each.after),
         )
         for each in transitions

@@ -52,20 +52,20 @@ HALF = covered((50, 100), (5, 10))
 def test_a_step_is_judged_by_what_it_gained(
     before: DesignState, after: Graded, rule: RejectionRule, reason: Reason
 ) -> None:
-    assert judge(transition("a", before, after), rule) == reason
+    assert judge(before, after, rule) == reason
 
 
 def test_a_run_that_never_saw_the_design_counts_as_failed() -> None:
     nowhere = Graded(testbench="t", outcome=NotCovered(message="no instance"), key="k")
-    assert judge(transition("a", nowhere, covered((1, 100)))) == "kept"
-    assert judge(transition("a", HALF, nowhere)) == "no_coverage"
+    assert judge(nowhere, covered((1, 100))) == "kept"
+    assert judge(HALF, nowhere) == "no_coverage"
 
 
 def test_a_threshold_is_met_exactly_whatever_the_rounding() -> None:
     # As binary floating point numbers 0.94 - 0.93 is less than 0.01.
     step = transition("a", covered((93, 100)), covered((94, 100)))
-    assert judge(step, PAPER) == "kept"
-    assert judge(step, RELEASED) == "too_little_gain"
+    assert judge(step.before, step.after, PAPER) == "kept"
+    assert judge(step.before, step.after, RELEASED) == "too_little_gain"
 
 
 def test_of_the_steps_from_one_state_the_greatest_gain_stays_the_first_of_equals() -> None:
