@@ -19,6 +19,7 @@ import pytest
 
 from coevolve.hdl.gate import violations
 from coevolve.hdl.verilator import VerilatorSimulator, open_simulator
+from protocols.errors import SimulatorError
 from protocols.hardware import (
     Covered,
     Evaluate,
@@ -30,6 +31,8 @@ from protocols.hardware import (
     Unit,
     Violation,
 )
+
+pytestmark = pytest.mark.timeout(300)
 
 FILES = Path(__file__).parent / "hostile"
 MARK = f"hostile_{secrets.token_hex(6)}"
@@ -100,6 +103,15 @@ PAST_THE_PORTS = """
 """
 """Aimed at the reward alone, so only the gate stands against them."""
 
+IN_THIS_PROCESS = "include_endless macro_bomb macro_bomb_arguments"
+"""Aimed at whoever reads the text, pyslang before the sandbox: the gate alone stands against
+them, which opens no file and expands no macro without bound."""
+
+GATE_ALONE = PAST_THE_PORTS.split() + IN_THIS_PROCESS.split()
+
+NO_PROGRAM = frozenset({"dpi_by_macro", "dpi_context"})
+"""Foreign functions that clash with the C library's make no program at all."""
+
 HONEST = frozenset({"crlf", "mentions", "long_line"})
 """With nothing to refuse: they must be graded."""
 
@@ -146,19 +158,24 @@ def poor(simulator: VerilatorSimulator) -> Evaluated:
 def ungated(simulator: VerilatorSimulator) -> Iterator[dict[str, Evaluated]]:
     """Give what becomes of each attack where only the sandbox stands against it."""
     bare = VerilatorSimulator(simulator.toolchain, simulator.sandbox, gate=open_gate)
-    attacks = sorted({*names("refused"), *names("harmless")} - {*PAST_THE_PORTS.split()})
+    attacks = sorted({*names("refused"), *names("harmless")} - {*GATE_ALONE})
     turn = asyncio.Semaphore(2)
 
-    async def one(name: str) -> Evaluated:
+    async def one(name: str) -> Evaluated | None:
         async with turn:
-            return await bare.evaluate(request(hostile(name)))
+            try:
+                return await bare.evaluate(request(hostile(name)))
+            except SimulatorError:
+                assert name in NO_PROGRAM, name
+                return None
 
-    async def every() -> list[Evaluated]:
+    async def every() -> list[Evaluated | None]:
         return list(await asyncio.gather(*map(one, attacks)))
 
     os.environ["HOSTILE_SECRET"] = SECRET
     try:
-        yield dict(zip(attacks, asyncio.run(every()), strict=True))
+        ended = dict(zip(attacks, asyncio.run(every()), strict=True))
+        yield {name: evaluated for name, evaluated in ended.items() if evaluated}
     finally:
         del os.environ["HOSTILE_SECRET"]
 
@@ -184,7 +201,7 @@ def test_the_gate_lets_through_what_does_no_harm(name: str) -> None:
 
 @pytest.mark.hdl
 def test_nothing_leaks_out_of_the_sandbox(ungated: dict[str, Evaluated]) -> None:
-    folders = (str(Path(__file__).parents[3]), sys.prefix, str(Path.home() / ".cache"), "/dev/shm")
+    folders = (str(Path(__file__).parents[3]), sys.prefix, str(Path.home() / ".cache"))
     for name, evaluated in ungated.items():
         told = msgspec.json.encode(evaluated.outcome).decode()
         assert "root:x:0:0" not in told, name
@@ -217,8 +234,8 @@ def test_no_attack_earns_more_than_a_poor_testbench(
 
 
 @pytest.mark.hdl
-def test_what_reaches_past_the_ports_earns_nothing(simulator: VerilatorSimulator) -> None:
-    for name in PAST_THE_PORTS.split():
+def test_what_the_gate_alone_stands_against_earns_nothing(simulator: VerilatorSimulator) -> None:
+    for name in GATE_ALONE:
         evaluated = asyncio.run(simulator.evaluate(request(hostile(name))))
         assert isinstance(evaluated.outcome, Rejected), name
         assert evaluated.reward == 0.0
