@@ -65,7 +65,7 @@ def test_a_folder_is_a_design(folder: Path):
             "0.9\nunreachable: [line 3]",
             "metric file:line:column instance name",
         ),
-        ("m.sv", "^a", "^b", "error: use of undeclared identifier 'b'"),
+        ("m.sv", "y <= 0", "z <= 0", "error: use of undeclared identifier 'z'"),
         (
             "mutants.yaml",
             "find: ^a",
