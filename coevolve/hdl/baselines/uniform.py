@@ -1,6 +1,7 @@
 """Random stimulus: inputs at random, with and without a grammar around them."""
 
 from collections.abc import Iterator
+from itertools import count
 
 import numpy as np
 
@@ -33,6 +34,19 @@ def every_input(target: Target, cycles: int) -> Program:
 def longest(target: Target) -> Program:
     """Return `every_input` for as many cycles as a program may have."""
     return every_input(target, MAX_CYCLES - RESET_CYCLES)
+
+
+def long_runs(target: Target) -> Iterator[Program]:
+    """Yield long random runs without end, each with other words, all with the same seed.
+
+    Inputs are random from the start, and each run is one cycle longer in reset than the one before.
+    Runs of a design without a reset are all the same.
+    """
+    inputs = tuple(Randomize(port=port.name) for port in target.pins.inputs)
+    for skipped in count(RESET_CYCLES):
+        first = ApplyReset(cycles=skipped) if target.reset else Step(cycles=skipped)
+        left = max(1, MAX_CYCLES - skipped)
+        yield Program(statements=(*inputs, first, Step(cycles=left)))
 
 
 def random_programs(target: Target, rng: np.random.Generator) -> Iterator[Program]:
