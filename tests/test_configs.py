@@ -6,6 +6,7 @@ import pytest
 
 from coevolve import assembly
 from coevolve.config import load_config
+from coevolve.hdl import assembly as hardware
 from coevolve.journal.codec import decode_as
 from coevolve.learning.architecture import KNOWN
 from coevolve.learning.checkpoint import file_digest
@@ -14,13 +15,16 @@ from coevolve.run.estimate import estimate
 from protocols.config import RunConfig, VllmEngine
 from protocols.evolution import Signal
 from protocols.learning import Delivered, Evaluation, PolicyVersion, StepReport
+from protocols.rollouts import Rollout
 from protocols.synthesizers import EndpointModel
+from protocols.tasks import CoverageTask
 from tests.chat_server import serving
 from tests.launched import LaunchedRun, launched
 
 FOLDER = Path(__file__).parents[1] / "configs"
 FILES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-CHAT = [name for name in FILES if name.startswith("bfcl_")]
+BFCL = [name for name in FILES if name.startswith("bfcl_")]
+CHAT = [*BFCL, "hdl_qwen3_4b"]
 
 TRIED = (
     "policy.shrink=true",
@@ -58,8 +62,8 @@ def test_a_run_file_is_read_and_can_be_estimated(name: str):
     assert estimate(config).parameters
 
 
-@pytest.mark.parametrize("name", CHAT)
-def test_a_run_file_of_a_large_model_follows_the_paper(name: str):
+@pytest.mark.parametrize("name", BFCL)
+def test_a_run_file_for_bfcl_follows_the_paper(name: str):
     config = read(name)
     learner, signals = config.learner, config.signals
     assert (config.rollout.group_size, learner.groups_per_step, learner.steps) == (8, 32, 120)
@@ -69,6 +73,15 @@ def test_a_run_file_of_a_large_model_follows_the_paper(name: str):
     assert learner.learning_rate == (1e-6 if config.policy.train == "full" else 1e-5)
     assert isinstance(config.rollout.engine, VllmEngine)
     assert isinstance(config.synthesizer.model, EndpointModel)
+
+
+def test_the_run_file_on_designs_follows_the_papers_continuation():
+    config = read("hdl_qwen3_4b")
+    learner, hdl = config.learner, config.hdl
+    assert (config.rollout.group_size, learner.groups_per_step, learner.steps) == (4, 4, 300)
+    assert (hdl.rounds, hdl.next_state, hdl.memory) == (2, "worst", "best")
+    assert (hdl.evaluation_rounds, hdl.rejection.least_gain) == (4, 0.01)
+    assert (learner.learning_rate, config.rollout.temperature) == (1e-6, 1.0)
 
 
 @pytest.mark.parametrize("name", CHAT)
@@ -115,6 +128,31 @@ def test_a_run_file_trains_a_shrunk_model(tmp_path: Path, name: str, overrides: 
     with launched(tmp_path, "tried", *settings, run_file=f"configs/{name}.yaml") as run:
         assert run.wait(500) == 0, run.said()
     check_run(run)
+
+
+@pytest.mark.ray
+@pytest.mark.vllm
+@pytest.mark.hdl
+@pytest.mark.timeout(600)
+def test_a_run_file_on_designs_takes_steps_with_a_shrunk_model(tmp_path: Path):
+    settings = (*TRIED, "learner.imitation_weight=0", "hdl.evaluation_rounds=1")
+    run_file = "configs/hdl_qwen3_4b.yaml"
+    with launched(tmp_path, "tried", *settings, run_file=run_file) as run:
+        assert run.wait(500) == 0, run.said()
+    with run.reader().snapshot() as state:
+        steps = [decode_as(each, StepReport) for each in state.scan("step_report")]
+        tasks = [decode_as(each, CoverageTask) for each in state.scan("coverage_task")]
+        rollouts = [decode_as(each, Rollout) for each in state.scan("rollout")]
+        scores = [decode_as(each, Evaluation) for each in state.scan("evaluation")]
+    assert [each.step for each in steps] == [1, 2]
+    assert {each.split for each in tasks} == {"train"}
+    assert {each.task_id for each in rollouts} <= {each.task_id for each in tasks}
+    # Random weights write no testbench.
+    assert {each.reward for each in rollouts} == {0.0}
+    assert {each.ended for each in rollouts} <= {"malformed", "too_long"}
+    scored = {each.task_id for each in scores[-1].scores}
+    assert scored == {each.design_id for each in hardware.designs(read("hdl_qwen3_4b"))}
+    assert {each.coverage for each in scores[-1].scores} == {0.0}
 
 
 def check_run(run: LaunchedRun) -> None:
