@@ -124,13 +124,16 @@ class VerilatorSimulator:
             found = self._prepared.get(unit)
             if found is None:
                 found = prepared(self.tools, unit)
+            self._keep(found)
+        return found
+
+    def _keep(self, found: Prepared) -> None:
         with self._guard:
-            self._prepared[unit] = found
-            self._prepared.move_to_end(unit)
-            self._preparing.pop(unit, None)
+            self._prepared[found.unit] = found
+            self._prepared.move_to_end(found.unit)
+            self._preparing.pop(found.unit, None)
             while len(self._prepared) > MOST_UNITS:
                 self._prepared.popitem(last=False)
-        return found
 
     def _evaluate(self, request: Evaluate) -> Evaluated:
         design = self.prepare(request.unit)
@@ -246,7 +249,7 @@ def _text(request: Evaluate, design: Prepared) -> str | Outcome:
             try:
                 return render(program, request.unit, design.ports, request.seed)
             except StimulusError as error:
-                return BadStimulus(line=error.line, reason=str(error))
+                return BadStimulus(line=error.line, reason=error.reason)
 
 
 def _blank(unit: Unit) -> str:
