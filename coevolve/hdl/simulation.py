@@ -148,6 +148,7 @@ class Simulation:
             *(str(seed), str(limits.slots), str(limits.log_bytes)),
         ]
         done = self._stage("simulate", command, self.folder)
+        _blame_machine_for_kill(done, "the simulation")
         if done.status:
             raise Stopped(SimulationFailed(message=self._last_words(done)))
         told = self.read("ended.txt", 1000).split()
@@ -291,5 +292,5 @@ def simulation(tools: Tools, unit: Unit, limits: SimulationLimits) -> Generator[
 
 def _blame_machine_for_kill(done: Finished, tool: str) -> None:
     """Raise SimulatorError where a tool was killed from outside; no limit of ours says SIGKILL."""
-    if done.status == -9 or done.status == 137:
+    if done.status in (-9, 137):
         raise SimulatorError(f"{tool} was killed; the machine may be out of memory")
