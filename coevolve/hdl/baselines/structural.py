@@ -1,13 +1,13 @@
 """Structural stimulus: what an engineer tries who has read the port list and nothing else.
 
-Deterministic and without a model. Each phase is a short stretch of stimulus: idling, all inputs at
-their extremes, walking ones, counting, switching each control, every pair of values of two narrow
-inputs, and the constants of the specification on every wide input, alone, beside addresses, and one
-after another. A program is as many phases as fit, in order; the next program begins with the next
-phase, so that what does not fit into the first comes in a later one.
+Deterministic and without a model. Each phase is a short stretch of stimulus: all inputs at their
+extremes, each strobe switched and held, the constants of the specification on each input beside
+counting addresses, strobe by strobe, every pair of values of two small inputs, walking ones,
+counting, and idling. A program is as many phases as fit, in order; the next program begins with the
+next phase, so that what does not fit into the first comes in a later one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 
 from coevolve.hdl.baselines.target import Target
@@ -25,7 +25,7 @@ from coevolve.hdl.stimulus.program import (
 )
 from protocols.hardware import Port
 
-NARROW_BITS = 3
+SMALL_BITS = 4
 """Inputs up to this width are controls: all their values are tried."""
 
 SMALL_VALUES = 16
@@ -57,19 +57,25 @@ def _packed(target: Target, phases: Sequence[Phase]) -> Program:
 
 def _phases(target: Target) -> Iterator[Phase]:
     inputs = target.pins.inputs
-    narrow = [port for port in inputs if word_bits(port) <= NARROW_BITS]
-    wide = [port for port in inputs if word_bits(port) > NARROW_BITS]
+    strobes = [port for port in inputs if word_bits(port) == 1]
+    small = [port for port in inputs if word_bits(port) <= SMALL_BITS]
+    broad = [port for port in inputs if word_bits(port) > 1]
+    wide = [port for port in inputs if word_bits(port) > SMALL_BITS]
     yield _extremes(inputs)
-    yield from (_held(port) for port in narrow)
-    yield from (_constants(target.literals, wide, control) for control in narrow)
-    yield from _sequences(target.literals, wide, narrow)
-    yield from (_pair(one, other, wide) for one, other in combinations(narrow, 2))
-    yield from (_walking(port, narrow) for port in wide)
-    yield _counting(wide, narrow)
-    yield from (_crossed(target.literals, one, other, narrow) for one, other in _couples(wide))
+    yield from (_held(port) for port in strobes)
+    for on in (strobes, *([strobe] for strobe in strobes)):
+        yield from (_constants(target.literals, port, broad, on) for port in broad)
+    yield from (_corners(port, wide, strobes) for port in small if word_bits(port) > 1)
+    yield from (
+        (*_all(others, word), *_pair(one, other, wide))
+        for one, other in combinations(small, 2)
+        for word, others in ((0, strobes), (1, strobes))
+    )
+    yield from (_walking(port, strobes) for port in wide)
+    yield _counting(broad, strobes)
     yield (Step(cycles=IDLE_CYCLES),)
-    yield (*_all(narrow, None), Step(cycles=IDLE_CYCLES))
-    yield (*_all(narrow, None), *resetting(target))
+    yield (*_all(strobes, 1), Step(cycles=IDLE_CYCLES))
+    yield (*_all(strobes, 1), *resetting(target))
 
 
 def _extremes(inputs: Sequence[Port]) -> Phase:
@@ -81,7 +87,7 @@ def _extremes(inputs: Sequence[Port]) -> Phase:
 
 
 def _held(control: Port) -> Phase:
-    """One control, switched and then held for long, all others at rest."""
+    """One strobe, switched and then held for long, all others at rest."""
     flip = (Change(port=control.name, way="inv"), Step(cycles=1))
     return (
         Repeat(times=8, body=flip),
@@ -91,67 +97,55 @@ def _held(control: Port) -> Phase:
 
 
 def _pair(one: Port, other: Port, wide: Sequence[Port]) -> Phase:
-    """Every pair of values of two controls, with data that changes."""
+    """Every pair of values of two small inputs, with data that changes."""
     inner = (*_more(wide), Step(cycles=2), *_more([other]))
     outer = (Repeat(times=1 << other.width, body=inner), *_more([one]))
     return (Repeat(times=1 << one.width, body=outer),)
 
 
-def _walking(port: Port, narrow: Sequence[Port]) -> Phase:
-    """A single one through all bits of an input, and a single zero, controls off and on."""
+def _walking(port: Port, strobes: Sequence[Port]) -> Phase:
+    """A single one through all bits of an input, and a single zero, strobes off and on."""
     bits = word_bits(port)
     walk = (Repeat(times=bits, body=(Change(port=port.name, way="rol"), Step(cycles=1))),)
     one = (Drive(port=port.name, word=1), *walk)
     zero = (Drive(port=port.name, word=_ones(port) - 1), *walk)
-    return (*one, *zero, *_all(narrow, None), *one, *zero)
+    return (*one, *zero, *_all(strobes, 1), *one, *zero)
 
 
-def _counting(wide: Sequence[Port], narrow: Sequence[Port]) -> Phase:
-    """All wide inputs count, while one control after the other is on."""
+def _counting(wide: Sequence[Port], strobes: Sequence[Port]) -> Phase:
+    """All wide inputs count, while one strobe after the other is on."""
     count = Repeat(times=64, body=(*_more(wide), Step(cycles=1)))
     return tuple(
         statement
-        for control in narrow
+        for control in strobes
         for statement in (*_all([control], None), count, *_all([control], 0))
     )
 
 
-def _constants(literals: Sequence[int], wide: Sequence[Port], control: Port) -> Phase:
-    """Each constant on all wide inputs that it fits, with a pulse of one control."""
-    return tuple(
+def _constants(
+    literals: Sequence[int], data: Port, broad: Sequence[Port], on: Sequence[Port]
+) -> Phase:
+    """The constants in their order on one input, the others counting, while strobes are on."""
+    shown = [literal for literal in literals if literal <= _ones(data)]
+    each = ((Drive(port=data.name, word=literal), Step(cycles=1)) for literal in shown)
+    others = [port for port in broad if port is not data]
+    body = (*(statement for pair in each for statement in pair), *_more(others), Step(cycles=1))
+    return (*_all(on, 1), Repeat(times=SMALL_VALUES, body=body))
+
+
+def _corners(control: Port, wide: Sequence[Port], strobes: Sequence[Port]) -> Phase:
+    """Every value of a small input beside every pair of corners: the first wide input, the rest."""
+    body = tuple(
         statement
-        for literal in literals
+        for first, rest in product(CORNERS, CORNERS)
         for statement in (
-            *(Drive(port=port.name, word=literal) for port in wide if literal <= _ones(port)),
-            *_pulse(control),
+            *(Drive(port=port.name, word=first(port)) for port in wide[:1]),
+            *(Drive(port=port.name, word=rest(port)) for port in wide[1:]),
+            Step(cycles=1),
         )
     )
-
-
-def _sequences(
-    literals: Sequence[int], wide: Sequence[Port], narrow: Sequence[Port]
-) -> Iterator[Phase]:
-    """The constants in their order on one wide input, cycle by cycle, one control held on."""
-    for port, control in product(wide, narrow):
-        shown = [literal for literal in literals if literal <= _ones(port)]
-        each = ((Drive(port=port.name, word=literal), Step(cycles=1)) for literal in shown)
-        yield (*_all([control], None), *(statement for pair in each for statement in pair))
-
-
-def _crossed(literals: Sequence[int], one: Port, other: Port, narrow: Sequence[Port]) -> Phase:
-    """Every small value of one wide input beside every constant on another, all controls on."""
-    shown = [literal for literal in literals if literal <= _ones(other)]
-    each = ((Drive(port=other.name, word=literal), Step(cycles=1)) for literal in shown)
-    body = (*(statement for pair in each for statement in pair), *_more([one]))
-    return (*_all(narrow, None), Repeat(times=SMALL_VALUES, body=body))
-
-
-def _couples(wide: Sequence[Port]) -> Iterator[tuple[Port, Port]]:
-    return ((one, other) for one, other in product(wide, wide) if one is not other)
-
-
-def _pulse(control: Port) -> Phase:
-    return (*_all([control], None), Step(cycles=1), *_all([control], 0), Step(cycles=1))
+    each = Repeat(times=1 << control.width, body=(*body, *_more([control])))
+    return (*_all(strobes, 1), each)
 
 
 def _all(ports: Sequence[Port], word: int | None) -> Phase:
@@ -173,3 +167,17 @@ def _ones(port: Port) -> int:
 def _alternating(port: Port) -> int:
     """Return the word whose bits alternate, the highest of them set."""
     return sum(1 << bit for bit in range(word_bits(port) - 1, -1, -2))
+
+
+def _highest(port: Port) -> int:
+    return 1 << (word_bits(port) - 1)
+
+
+CORNERS: tuple[Callable[[Port], int], ...] = (
+    lambda _: 0,
+    lambda _: 1,
+    _ones,
+    _highest,
+    _alternating,
+)
+"""Words of an input that arithmetic is likely to fail at."""
