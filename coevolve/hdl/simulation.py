@@ -183,7 +183,9 @@ class Simulation:
         if done.status == 0:
             return
         _blame_machine_for_kill(done, stage)
-        if stage == "compile" and re.search(r"^Vtb\w*\.(cpp|h):\d+:\d+: ", done.output, re.M):
+        if stage == "compile" and re.search(
+            r"^(\./)?Vtb\w*\.(cpp|h):\d+:\d+: error:", done.output, re.M
+        ):
             reason = "the simulator cannot make a program of this testbench; write it more simply"
             raise Stopped(CompileFailed(message=f"{TESTBENCH}: error: {reason}"))
         raise SimulatorError(
