@@ -1,31 +1,37 @@
 `timescale 1ns/1ps
-// Fills the queue to the brim and empties it again; levels and flags stay as they are.
+// Fills the queue to the brim and takes five words; levels and flags stay as they are.
 module tb;
-  logic clk = 0, rst_n = 0, flush = 0, push = 0, pop = 0;
-  logic [15:0] wdata = 0, rdata;
-  logic level_we = 0, clear_flags = 0;
-  logic [3:0] level_high = 0, level_low = 0, count, peak;
-  logic full, empty, almost_full, almost_empty, overflow, underflow, stalled;
-  logic [5:0] lost;
+  typedef struct packed {
+    bit        into, out;
+    bit [15:0] word;
+  } move_t;
 
-  sync_fifo dut (.*);
+  move_t now;
+  bit beat, awake;
+  bit [15:0] pattern = 16'h0000;
 
-  always #5 clk = ~clk;
+  sync_fifo dut (
+      .clk(beat), .rst_n(awake), .flush('0), .push(now.into), .pop(now.out), .wdata(now.word),
+      .level_we('0), .level_high('0), .level_low('0), .clear_flags('0), .rdata(), .full(),
+      .empty(), .almost_full(), .almost_empty(), .overflow(), .underflow(), .stalled(), .count(),
+      .peak(), .lost()
+  );
+
+  task automatic cycle(move_t what);
+    now = what;
+    #5 beat = 1;
+    #5 beat = 0;
+  endtask
 
   initial begin
-    repeat (2) @(posedge clk);
-    rst_n <= 1;
-    for (int i = 0; i < 9; i++) begin
-      @(posedge clk);
-      push <= 1;
-      wdata <= 16'h1111 * i[15:0];
-    end
-    @(posedge clk);
-    push <= 0;
-    pop <= 1;
-    repeat (5) @(posedge clk);
-    pop <= 0;
-    @(posedge clk);
+    repeat (2) cycle('0);
+    awake = 1;
+    do begin
+      cycle({2'b10, pattern});
+      pattern += 16'h1111;
+    end while (pattern != 16'h9999);
+    repeat (5) cycle({2'b01, 16'h0000});
+    cycle('0);
     $finish;
   end
 endmodule

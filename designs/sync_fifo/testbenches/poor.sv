@@ -1,31 +1,32 @@
 `timescale 1ns/1ps
-// Two words in, one word out.
+// Plays a table of three cycles: two words in, one word out.
 module tb;
-  logic clk = 0, rst_n = 0, flush = 0, push = 0, pop = 0;
-  logic [15:0] wdata = 0, rdata;
-  logic level_we = 0, clear_flags = 0;
-  logic [3:0] level_high = 0, level_low = 0, count, peak;
-  logic full, empty, almost_full, almost_empty, overflow, underflow, stalled;
-  logic [5:0] lost;
+  typedef struct packed {
+    bit        into, out;
+    bit [15:0] word;
+  } move_t;
 
-  sync_fifo dut (.*);
+  move_t now, table_of_moves[3] = '{{2'b10, 16'h0011}, {2'b10, 16'h0022}, {2'b01, 16'h0000}};
+  bit beat, awake;
 
-  always #5 clk = ~clk;
+  sync_fifo dut (
+      .clk(beat), .rst_n(awake), .flush('0), .push(now.into), .pop(now.out), .wdata(now.word),
+      .level_we('0), .level_high('0), .level_low('0), .clear_flags('0), .rdata(), .full(),
+      .empty(), .almost_full(), .almost_empty(), .overflow(), .underflow(), .stalled(), .count(),
+      .peak(), .lost()
+  );
+
+  task automatic cycle(move_t what);
+    now = what;
+    #5 beat = 1;
+    #5 beat = 0;
+  endtask
 
   initial begin
-    repeat (2) @(posedge clk);
-    rst_n <= 1;
-    @(posedge clk);
-    push <= 1;
-    wdata <= 16'h0011;
-    @(posedge clk);
-    wdata <= 16'h0022;
-    @(posedge clk);
-    push <= 0;
-    pop <= 1;
-    @(posedge clk);
-    pop <= 0;
-    @(posedge clk);
+    repeat (2) cycle('0);
+    awake = 1;
+    foreach (table_of_moves[i]) cycle(table_of_moves[i]);
+    cycle('0);
     $finish;
   end
 endmodule
