@@ -27,7 +27,8 @@ module elevator (
   logic [4:0] cabin;
   logic [3:0] up, down;             // floors 0 to 3, floors 1 to 4
   logic [3:0] clock_left, clock_load;
-  logic reload;
+  logic reload, alarm;
+  logic [1:0] code_step;
 
   wire [4:0] here   = 5'd1 << floor;
   wire [4:0] wanted = cabin | {1'b0, up} | {down, 1'b0};
@@ -48,8 +49,8 @@ module elevator (
     clock_load = TRAVEL;
     case (motion)
       PARKED: begin
-        if (fire && floor == 3'd0) motion_d = HELD;
-        else if (fire) motion_d = SINK;
+        if (alarm && floor == 3'd0) motion_d = HELD;
+        else if (alarm) motion_d = SINK;
         else if ((wanted & here) != 5'd0) motion_d = OPENING;
         else if (any_above && (heading_up || !any_below)) motion_d = CLIMB;
         else if (any_below) motion_d = SINK;
@@ -58,19 +59,19 @@ module elevator (
       end
       CLIMB: if (elapsed) begin
         reload = 1'b1;
-        if (fire) motion_d = SINK;
+        if (alarm) motion_d = SINK;
         else if (stop_up) begin
           motion_d = OPENING;
           clock_load = PANEL;
-        end else if (!any_above) motion_d = PARKED;
+        end
       end
       SINK: if (elapsed) begin
         reload = 1'b1;
-        if (fire) motion_d = floor == 3'd0 ? HELD : SINK;
+        if (alarm) motion_d = floor == 3'd0 ? HELD : SINK;
         else if (stop_down) begin
           motion_d = OPENING;
           clock_load = PANEL;
-        end else if (!any_below) motion_d = PARKED;
+        end
       end
       OPENING: if (elapsed) begin
         motion_d = WAITING;
@@ -81,25 +82,42 @@ module elevator (
         if (obstacle || overload) begin
           reload = 1'b1;
           clock_load = DWELL;
-        end else if (elapsed || fire) begin
+        end else if (elapsed || alarm) begin
           motion_d = CLOSING;
           reload = 1'b1;
           clock_load = PANEL;
         end
       end
       CLOSING: begin
-        if (obstacle && !fire) begin
+        if (obstacle && !alarm) begin
           motion_d = OPENING;
           reload = 1'b1;
           clock_load = PANEL;
         end else if (elapsed) motion_d = PARKED;
       end
-      HELD: if (!fire) begin
+      HELD: if (!alarm) begin
         motion_d = CLOSING;
         reload = 1'b1;
         clock_load = PANEL;
       end
     endcase
+  end
+
+  // An alarm lasts until the firemen press floors 3, 1, 4 in the held cabin, the key turned back.
+  wire code_button = cabin_call == (code_step == 2'd0 ? 5'b01000
+                                    : code_step == 2'd1 ? 5'b00010 : 5'b10000);
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      alarm     <= 1'b0;
+      code_step <= 2'd0;
+    end else if (fire || motion != HELD) begin
+      alarm     <= alarm || fire;
+      code_step <= 2'd0;
+    end else if (cabin_call != 5'd0) begin
+      code_step <= code_button ? code_step + 2'd1 : 2'd0;
+      if (code_button && code_step == 2'd2) alarm <= 1'b0;
+    end
   end
 
   // The cabin reaches the next floor as its travel time ends.
@@ -126,7 +144,7 @@ module elevator (
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) {cabin, up, down} <= 13'd0;
-    else if (fire) {cabin, up, down} <= 13'd0;
+    else if (alarm) {cabin, up, down} <= 13'd0;
     else begin
       cabin <= (cabin | cabin_call) & ~(serve ? here : 5'd0);
       up    <= (up | hall_up[3:0]) & ~(serve ? here[3:0] : 4'd0);

@@ -15,6 +15,12 @@ module tb;
   task automatic idle(input int n);
     repeat (n) @(posedge clk);
   endtask
+  task automatic press(input int button);
+    call(5'd1 << button, 0, 0);
+  endtask
+  task automatic release_alarm();
+    fire <= 0; press(3); press(1); press(4);
+  endtask
   task automatic opened();
     for (int n = 0; n < 80 && !door_open; n++) @(posedge clk);
   endtask
@@ -48,19 +54,21 @@ module tb;
     obstacle <= 1; idle(2); obstacle <= 0; idle(40);
     // fire: climbing, sinking, door open, door closing, parked up and down
     call(5'b10000, 0, 0); idle(12);
-    fire <= 1; call(5'b11111, 5'b11111, 5'b11111); idle(60); fire <= 0; idle(20);
+    fire <= 1; call(5'b11111, 5'b11111, 5'b11111); idle(60); release_alarm(); idle(20);
     call(5'b10000, 0, 0); idle(60);
-    fire <= 1; idle(20); fire <= 0; idle(30);
-    call(5'b00001, 0, 0); idle(10); fire <= 1; idle(50);
-    obstacle <= 1; fire <= 0; idle(5); obstacle <= 0; idle(30);
+    fire <= 1; idle(2); fire <= 0; idle(30); release_alarm(); idle(10);
+    call(5'b10000, 0, 0); idle(60); call(5'b00001, 0, 0); idle(10); fire <= 1; idle(50);
+    // the code: with the key, wrong order, two buttons at once, interrupted
+    press(3); press(1); press(4);
+    fire <= 0; idle(2); press(3); press(1); press(3); press(4); press(3); press(3); press(1);
+    press(4); press(4); call(5'b01010, 0, 0); press(1); press(4);
+    press(3); press(1); fire <= 1; idle(2); fire <= 0; press(4); press(2);
+    press(3); idle(5); obstacle <= 1; press(1); press(4); idle(3); obstacle <= 0; idle(30);
     call(5'b01000, 0, 0); opened(); overload <= 1; fire <= 1; idle(3);
-    overload <= 0; idle(2); obstacle <= 1; idle(2); obstacle <= 0; idle(60); fire <= 0; idle(20);
-    fire <= 1; idle(6); fire <= 0; idle(20);
-    call(5'b00001, 0, 0); idle(5); fire <= 1; idle(40); fire <= 0; idle(20);
-    // a fire alarm that ends while the cabin moves leaves it without calls
-    call(5'b10000, 0, 0); idle(6); fire <= 1; idle(1); fire <= 0; idle(30);
-    call(5'b10000, 0, 0); idle(60); call(5'b00001, 0, 0); idle(6);
-    fire <= 1; idle(1); fire <= 0; idle(30);
+    overload <= 0; idle(2); obstacle <= 1; idle(2); obstacle <= 0; idle(60); release_alarm();
+    idle(20);
+    fire <= 1; idle(6); release_alarm(); idle(20);
+    call(5'b00001, 0, 0); idle(5); fire <= 1; idle(40); release_alarm(); idle(20);
     // many trips: floor 0 opens again and again
     for (int n = 0; n < 250; n++) begin
       call(5'b00001 << (n % 2), 0, 0); idle(36);
