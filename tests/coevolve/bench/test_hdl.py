@@ -9,6 +9,7 @@ DESIGNS = Path(__file__).parents[3] / "designs"
 
 
 @pytest.mark.hdl
+@pytest.mark.timeout(300)
 def test_the_benchmark_prints_what_an_evaluation_costs(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--rounds", "1", "--plain", "0", "--programs", "20"]
     main(["--root", str(DESIGNS), "--designs", "sync_fifo", *few, "--json"])

@@ -85,6 +85,7 @@ async def test_a_design_has_its_frozen_points_and_its_testbenches_reach_what_the
 
 
 @pytest.mark.hdl
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ADMITTED_WHOLE)
 async def test_a_design_is_admitted(name: str, laboratory: Laboratory) -> None:
     admission = await admit(load(ROOT / name), laboratory)
