@@ -13,7 +13,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
@@ -58,6 +58,8 @@ COMPILE_OUTPUT_BYTES = 65_536
 SIMULATION_FILE_MB = 16
 MODEL_FILE_MB = 256
 PROCESSES = 96
+PREFIX = "coevolve-hdl-"
+ABANDONED_S = 24 * 3600.0
 MOST_COVERAGE_BYTES = 16 << 20
 LOG_CHARACTERS = 2000
 SPARE_OUTPUT_BYTES = 4096
@@ -278,10 +280,9 @@ def simulation(tools: Tools, unit: Unit, limits: SimulationLimits) -> Generator[
 
     Raises SimulatorError where the machine has no room for it.
     """
-    shared = Path("/dev/shm")  # noqa: S108, mkdtemp makes the folder ours alone
-    base = shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
+    base = _base()
     try:
-        folder = Path(tempfile.mkdtemp(prefix="coevolve-hdl-", dir=base))
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
     except OSError as error:
         raise SimulatorError(f"no folder could be made in {base}: {error}") from error
     try:
@@ -290,6 +291,19 @@ def simulation(tools: Tools, unit: Unit, limits: SimulationLimits) -> Generator[
         raise SimulatorError(f"the work folder of {unit.name} failed: {error}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Remove folders that killed processes left behind; nothing that runs is as old."""
+    for folder in _base().glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if time.time() - folder.lstat().st_mtime > ABANDONED_S:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _base() -> Path:
+    shared = Path("/dev/shm")  # noqa: S108, mkdtemp makes the folder ours alone
+    return shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
 
 
 def _blame_machine_for_kill(done: Finished, tool: str) -> None:

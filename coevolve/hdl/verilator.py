@@ -38,7 +38,7 @@ from coevolve.hdl.points import (
 from coevolve.hdl.rtl import elaborate, ports_of
 from coevolve.hdl.runtime import open_runtime
 from coevolve.hdl.sandbox import Sandbox
-from coevolve.hdl.simulation import Ran, Simulation, Stopped, Tools, simulation
+from coevolve.hdl.simulation import Ran, Simulation, Stopped, Tools, simulation, sweep
 from coevolve.hdl.stimulus.language import StimulusError
 from coevolve.hdl.stimulus.testbench import render
 from coevolve.hdl.testbench_top import choose_instance, find_top
@@ -182,6 +182,7 @@ def open_simulator() -> VerilatorSimulator:
 
     Raises DependencyError where something is missing.
     """
+    sweep()
     toolchain = find_toolchain()
     runtime = open_runtime(toolchain)
     return VerilatorSimulator(toolchain, Sandbox([runtime.folder]))
