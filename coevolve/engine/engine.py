@@ -24,6 +24,7 @@ import numpy.typing as npt
 import torch
 from transformers import PreTrainedModel
 
+from coevolve.engine.grammars import GrammarTable
 from coevolve.engine.kv_slots import SlotCache
 from coevolve.engine.sampling import sample
 from protocols.errors import GeneratorError
@@ -52,6 +53,7 @@ class Engine(Generic[Ticket]):
         self._tickets: list[Ticket | None] = [None] * slots
         self._slot_of: dict[str, int] = {}
         """Conversations by name, least recently used first."""
+        self._grammars = GrammarTable(model.config.get_text_config().vocab_size)
         self._arange_T = torch.arange(positions)
         self._version = version
         self.positions = positions
@@ -66,7 +68,11 @@ class Engine(Generic[Ticket]):
         return [ticket for ticket in self._tickets if ticket is not None]
 
     def start(self, ticket: Ticket, request: GenerationRequest) -> bool:
-        """Take a request up; False where every slot is busy."""
+        """Take a request up; False where every slot is busy.
+
+        Raises GeneratorError where it cannot be served.
+        """
+        state = self._grammars.enter(request.grammar)
         slot = self._slot_of.get(request.conversation_id)
         if slot is not None and self._tickets[slot] is not None:
             raise GeneratorError(
@@ -82,6 +88,7 @@ class Engine(Generic[Ticket]):
         self._owners[slot] = request.conversation_id
         self._tickets[slot] = ticket
         self._fill(self._table[slot], request)
+        self._table["state"][slot] = state
         return True
 
     def release(self, conversation_id: str) -> Ticket | None:
@@ -141,14 +148,18 @@ class Engine(Generic[Ticket]):
         if not due.size:
             return
         slots, at = rows[due], table["known"][rows[due]]
+        states_R = table["state"][slots]
+        if due.size < rows.size:
+            logits_R_V = logits_R_V[torch.from_numpy(due)]
         tokens_R, logprobs_R = sample(
-            logits_R_V if due.size == rows.size else logits_R_V[torch.from_numpy(due)],
+            self._grammars.masked(logits_R_V, states_R),
             torch.from_numpy(table["temperature"][slots]),
             torch.from_numpy(table["uniforms"][slots, at]),
         )
         table["tokens"][slots, at] = tokens_R.numpy()
         table["logprobs"][slots, at] = logprobs_R.numpy()
         table["versions"][slots, at] = self._version
+        table["state"][slots] = self._grammars.following(states_R, tokens_R.numpy())
         table["known"][slots] += 1
 
     def _forward(
@@ -268,6 +279,7 @@ def _row(positions: int) -> np.dtype[np.void]:
             ("uniforms", np.float64, (positions,)),
             ("stops", np.int64, (MAX_STOPS,)),  # -1 where there are fewer
             ("temperature", np.float32),
+            ("state", np.int64),  # of the request's grammar; 0 without one
             ("begin", np.int64),  # tokens of the prompt
             ("limit", np.int64),  # tokens at which the answer is full
             ("known", np.int64),  # tokens so far

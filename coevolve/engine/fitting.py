@@ -16,3 +16,27 @@ def check_fits(request: GenerationRequest, max_length: int) -> None:
             f"{len(request.prompt_ids)} + {request.max_tokens} tokens asked for, "
             f"{max_length} served"
         )
+
+
+def check_grammar(request: GenerationRequest) -> None:
+    """Check that a generation ends where its grammar does.
+
+    Raises GeneratorError.
+    """
+    if request.grammar is None:
+        return
+    unstopped = request.grammar.last_tokens.difference(request.stop_ids)
+    if unstopped:
+        raise GeneratorError(
+            f"conversation {request.conversation_id!r} needs the last tokens of its grammar among "
+            f"its stop tokens, and lacks {sorted(unstopped)}"
+        )
+
+
+def refuse_grammar(request: GenerationRequest) -> None:
+    """Raise GeneratorError where the request has a grammar."""
+    if request.grammar is not None:
+        raise GeneratorError(
+            f"conversation {request.conversation_id!r} asks for answers within a grammar, which "
+            "vLLM is not used for here; choose rollout.engine.kind: transformers"
+        )

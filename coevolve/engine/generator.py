@@ -14,7 +14,7 @@ import torch
 from transformers import PreTrainedModel
 
 from coevolve.engine.engine import MAX_STOPS, Engine
-from coevolve.engine.fitting import check_fits
+from coevolve.engine.fitting import check_fits, check_grammar
 from coevolve.engine.served_weights import read_weights
 from coevolve.engine.stepping import Settled, Stepper, Waiter
 from coevolve.learning.reading import read_model
@@ -154,6 +154,7 @@ class TransformersGenerator:
 
     def _check(self, request: GenerationRequest) -> None:
         check_fits(request, self._max_length)
+        check_grammar(request)
         if len(request.stop_ids) > MAX_STOPS:
             raise GeneratorError(
                 f"at most {MAX_STOPS} stop tokens are served, got {len(request.stop_ids)}"

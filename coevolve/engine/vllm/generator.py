@@ -20,7 +20,7 @@ from typing import Any, cast
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from coevolve.engine.fitting import check_fits
+from coevolve.engine.fitting import check_fits, refuse_grammar
 from coevolve.engine.served_weights import check_weights, read_weights
 from coevolve.engine.stepping import Order, Stepper, Waiter
 from coevolve.engine.vllm import self_test
@@ -65,6 +65,7 @@ class VllmGenerator:
     async def generate(self, request: GenerationRequest) -> Generation:
         """Continue the request's tokens. Raises GeneratorError where the engine broke."""
         check_fits(request, self._limits.length)
+        refuse_grammar(request)
 
         def start(waiter: Waiter) -> bool:
             self._core.start(waiter, request)

@@ -19,9 +19,10 @@ from transformers import (
 )
 
 from coevolve.engine import engine
+from coevolve.engine.fitting import refuse_grammar
 from coevolve.engine.generator import TransformersGenerator
 from protocols.errors import GeneratorError
-from protocols.generation import Generation, GenerationRequest
+from protocols.generation import END, Generation, GenerationRequest, Grammar
 from protocols.interfaces import Generator
 from protocols.learning import PolicyVersion, WeightsFormat
 
@@ -441,3 +442,84 @@ async def test_a_model_that_cannot_see_a_whole_conversation_is_refused(
 async def test_the_generator_satisfies_the_interface(served: TransformersGenerator) -> None:
     generator: Generator = served
     assert generator.cpu_s() >= 0
+
+
+BRACKETS = Grammar(states=(((5, 1), (6, 2)), ((7, 0), (8, END)), ((9, 1),)))
+"""5 is followed by 7 and the beginning, or by 8 and the end; 6 is followed by 9 first."""
+
+
+def accepts(grammar: Grammar, token_ids: Sequence[int]) -> bool:
+    state = 0
+    for token in token_ids:
+        following = dict(grammar.states[state]) if state != END else {}
+        if token not in following:
+            return False
+        state = following[token]
+    return True
+
+
+async def test_what_is_sampled_stays_within_its_grammar(served: TransformersGenerator):
+    asked = [
+        ask(f"c{n}", [1, 2, 3 + n], seed=n, stop_ids=(8,), grammar=BRACKETS, max_tokens=12)
+        for n in range(24)
+    ]
+    said = await asyncio.gather(*map(served.generate, asked))
+    assert all(accepts(BRACKETS, each.token_ids) for each in said)
+    assert all(each.stopped == (each.token_ids[-1] == 8) for each in said)
+    assert len({each.token_ids for each in said}) > 3
+
+
+async def test_a_token_without_an_alternative_is_certain(served: TransformersGenerator):
+    forced = Grammar(states=(((5, 1),), ((8, END),)))
+    said = await served.generate(ask("c", [1, 2], stop_ids=(8,), grammar=forced))
+    assert (said.token_ids, said.logprobs) == ((5, 8), (0.0, 0.0))
+
+
+async def test_logprobs_are_those_among_the_allowed_tokens(
+    qwen3: Path, served: TransformersGenerator
+):
+    request = ask("c", [1, 2, 3], stop_ids=(8,), grammar=BRACKETS, temperature=0.5, max_tokens=1)
+    said = await served.generate(request)
+    model = AutoModelForCausalLM.from_pretrained(qwen3, dtype=torch.float32)
+    plain = reference_logprobs(model, request, said)[0, [5, 6]]
+    expected = torch.log_softmax(plain, dim=-1)[[5, 6].index(said.token_ids[0])]
+    assert said.logprobs[0] == pytest.approx(expected.item(), abs=1e-4)
+
+
+async def test_requests_without_a_grammar_are_not_touched_by_others(
+    served: TransformersGenerator,
+):
+    free = ask("free", [1, 2, 3], max_tokens=8)
+    alone = await served.generate(free)
+    await served.release("free")
+    beside = ask("held", [1, 2, 4], stop_ids=(8,), grammar=BRACKETS, max_tokens=8)
+    again, _ = await asyncio.gather(served.generate(free), served.generate(beside))
+    assert again.token_ids == alone.token_ids
+    assert again.logprobs == pytest.approx(alone.logprobs, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "stop_ids", "words"),
+    [
+        (BRACKETS, (7,), r"last tokens of its grammar among its stop tokens, and lacks \[8\]"),
+        (Grammar(states=(((VOCABULARY, END),),)), (VOCABULARY,), "below 200"),
+    ],
+)
+async def test_a_grammar_that_cannot_be_served_is_refused(
+    served: TransformersGenerator, grammar: Grammar, stop_ids: tuple[int, ...], words: str
+):
+    with pytest.raises(GeneratorError, match=words):
+        await served.generate(ask("c", [1], stop_ids=stop_ids, grammar=grammar))
+    assert len((await served.generate(ask("c", [1], max_tokens=2))).token_ids) == 2
+
+
+def test_a_grammar_that_gets_stuck_is_refused():
+    with pytest.raises(ValueError, match="state 1 has none"):
+        Grammar(states=(((5, 1),), ()))
+    with pytest.raises(ValueError, match="found token 5 to 2"):
+        Grammar(states=(((5, 2),), ((5, END),)))
+
+
+def test_vllm_refuses_a_grammar_in_words():
+    with pytest.raises(GeneratorError, match=r"choose rollout\.engine\.kind: transformers"):
+        refuse_grammar(ask("c", [1], stop_ids=(8,), grammar=BRACKETS))

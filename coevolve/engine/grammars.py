@@ -1,0 +1,78 @@
+"""The grammars that requests ask for, as one table of states.
+
+Letters: R rows, S states, V vocabulary.
+
+State 0 allows everything and leads to itself: it is that of requests without a grammar. The states
+of each grammar follow, from the first request on that asks for it; equal grammars share theirs.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from protocols.errors import GeneratorError
+from protocols.generation import END, Grammar
+
+FREE = 0
+MOST_ENTRIES = 2**26
+"""Of the table, states times vocabulary, at 5 bytes."""
+
+Indices = npt.NDArray[np.int64]
+
+
+class GrammarTable:
+    """Says what rows in given states may write, and where that leads them."""
+
+    def __init__(self, vocabulary: int) -> None:
+        """Begin without grammars, for a model with so many tokens."""
+        self._vocabulary = vocabulary
+        self._first: dict[Grammar, int] = {}
+        self._allowed_S_V = torch.ones((1, vocabulary), dtype=torch.bool)
+        self._following_S_V = np.full((1, vocabulary), FREE, dtype=np.int32)
+
+    def enter(self, grammar: Grammar | None) -> int:
+        """Return the state in which an answer begins. Raises GeneratorError."""
+        if grammar is None:
+            return FREE
+        if grammar not in self._first:
+            self._add(grammar)
+        return self._first[grammar]
+
+    def masked(self, logits_R_V: torch.Tensor, states_R: Indices) -> torch.Tensor:
+        """Return the logits, minus infinity where the rows' states do not allow a token."""
+        if not states_R.any():
+            return logits_R_V
+        allowed_R_V = self._allowed_S_V[torch.from_numpy(states_R)]
+        return logits_R_V.masked_fill(~allowed_R_V, float("-inf"))
+
+    def following(self, states_R: Indices, tokens_R: Indices) -> npt.NDArray[Any]:
+        """Return the states that the tokens lead to."""
+        return self._following_S_V[states_R, tokens_R]
+
+    def _add(self, grammar: Grammar) -> None:
+        first, size = len(self._following_S_V), len(grammar.states)
+        self._check(grammar, first + size)
+        allowed_S_V = torch.zeros((size, self._vocabulary), dtype=torch.bool)
+        following_S_V = np.full((size, self._vocabulary), FREE, dtype=np.int32)
+        for number, edges in enumerate(grammar.states):
+            for token, following in edges:
+                allowed_S_V[number, token] = True
+                following_S_V[number, token] = FREE if following == END else first + following
+        self._allowed_S_V = torch.cat([self._allowed_S_V, allowed_S_V])
+        self._following_S_V = np.concatenate([self._following_S_V, following_S_V])
+        self._first[grammar] = first
+
+    def _check(self, grammar: Grammar, states: int) -> None:
+        highest = max(token for edges in grammar.states for token, _ in edges)
+        if highest >= self._vocabulary:
+            raise GeneratorError(
+                f"a grammar needs tokens below {self._vocabulary}, the model's vocabulary, found "
+                f"{highest}; it was made for another model"
+            )
+        if states * self._vocabulary > MOST_ENTRIES:
+            raise GeneratorError(
+                f"the grammars of an engine may have {MOST_ENTRIES // self._vocabulary} states "
+                f"together, and {states} were asked for; use fewer or smaller ones"
+            )
