@@ -26,14 +26,19 @@ module crc_stream (
 
   wire feedback = lfsr[15] ^ (mirror_in ? byte_held[0] : byte_held[7]);
   wire complete = set_poly && set_start;
+  wire setting = command == SET_POLY || command == SET_START || command == SET_STYLE;
 
   always_comb begin
     to = at;
     misuse = 1'b0;
     case (at)
-      OFF, SETUP: begin
+      OFF: begin
+        if (setting) to = SETUP;
+        else misuse = command != NOP;
+      end
+      SETUP: begin
         if (command == BEGIN && complete) to = ACTIVE;
-        else if (command == SET_POLY || command == SET_START || command == SET_STYLE) to = SETUP;
+        else if (setting) to = SETUP;
         else misuse = command != NOP;
       end
       ACTIVE: begin
@@ -53,7 +58,7 @@ module crc_stream (
       end
       CLOSED: begin
         if (command == BEGIN) to = ACTIVE;
-        else if (command == SET_POLY || command == SET_START || command == SET_STYLE) to = SETUP;
+        else if (setting) to = SETUP;
         else misuse = command != NOP && command != COMPARE;
       end
       SPOILT: begin

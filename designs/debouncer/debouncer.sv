@@ -4,7 +4,6 @@ module press_detector (
   input  logic       rst,
   input  logic       raw,
   input  logic       slow,
-  input  logic       mute,
   output logic       level,
   output logic       fire,
   output logic [1:0] kind
@@ -53,7 +52,7 @@ module press_detector (
           end else if (age == HOLD) begin
             press <= HELD;
             age   <= 6'd0;
-            {fire, kind} <= {!mute, 2'd2};
+            {fire, kind} <= {1'b1, 2'd2};
           end
         end
         GAP: begin
@@ -62,24 +61,24 @@ module press_detector (
             age   <= 6'd0;
           end else if (age == GAP_TIME) begin
             press <= UP;
-            {fire, kind} <= {!mute, 2'd0};
+            {fire, kind} <= {1'b1, 2'd0};
           end
         end
         SECOND: begin
           if (!level) begin
             press <= UP;
-            {fire, kind} <= {!mute, 2'd1};
+            {fire, kind} <= {1'b1, 2'd1};
           end else if (age == HOLD) begin
             press <= HELD;
             age   <= 6'd0;
-            {fire, kind} <= {!mute, 2'd2};
+            {fire, kind} <= {1'b1, 2'd2};
           end
         end
         HELD: begin
           if (!level) press <= UP;
           else if (age == AGAIN) begin
             age <= 6'd0;
-            {fire, kind} <= {!mute, 2'd3};
+            {fire, kind} <= {1'b1, 2'd3};
           end
         end
       endcase
@@ -108,11 +107,11 @@ module debouncer (
   logic [1:0] kind [0:2];
   logic [3:0] together;
 
-  press_detector left   (.clk, .rst, .raw(raw[0] ^ active_low), .slow, .mute(child_lock),
+  press_detector left   (.clk, .rst, .raw(raw[0] ^ active_low), .slow,
                          .level(pressed[0]), .fire(fire[0]), .kind(kind[0]));
-  press_detector right  (.clk, .rst, .raw(raw[1] ^ active_low), .slow, .mute(child_lock),
+  press_detector right  (.clk, .rst, .raw(raw[1] ^ active_low), .slow,
                          .level(pressed[1]), .fire(fire[1]), .kind(kind[1]));
-  press_detector middle (.clk, .rst, .raw(raw[2] ^ active_low), .slow, .mute(1'b0),
+  press_detector middle (.clk, .rst, .raw(raw[2] ^ active_low), .slow,
                          .level(pressed[2]), .fire(fire[2]), .kind(kind[2]));
 
   // Presses that end together are reported one after another, the lowest button first.
@@ -124,7 +123,7 @@ module debouncer (
       event_kind   <= 2'd0;
     end else begin
       event_valid <= waiting != 3'b000;
-      waiting     <= (waiting & (waiting - 3'd1)) | fire;
+      waiting     <= (waiting & (waiting - 3'd1)) | (fire & {1'b1, {2{!child_lock}}});
       if (waiting[0]) {event_button, event_kind} <= {2'd0, kind[0]};
       else if (waiting[1]) {event_button, event_kind} <= {2'd1, kind[1]};
       else if (waiting[2]) {event_button, event_kind} <= {2'd2, kind[2]};
