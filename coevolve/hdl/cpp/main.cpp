@@ -9,9 +9,11 @@
 
 namespace {
 
-int simulate(int seed, unsigned long most_slots) {
+int simulate(int seed, unsigned long most_slots, const char** program) {
   const auto context = std::make_unique<VerilatedContext>();
   context->threads(1);
+  // The name alone: there are no plusargs, and asking for one finds none.
+  context->commandArgs(1, program);
   context->randReset(0);
   // 0 would seed from the clock.
   context->randSeed(seed == 0 ? -1 : seed);
@@ -47,5 +49,7 @@ int simulate(int seed, unsigned long most_slots) {
 int main(int argc, char** argv) {
   if (argc != 4) return 3;
   coevolve::print_at_most(strtoul(argv[3], nullptr, 10));
-  return simulate(static_cast<int>(strtol(argv[1], nullptr, 10)), strtoul(argv[2], nullptr, 10));
+  const char* program[] = {argv[0]};
+  return simulate(static_cast<int>(strtol(argv[1], nullptr, 10)), strtoul(argv[2], nullptr, 10),
+                  program);
 }
