@@ -23,8 +23,8 @@ you are given, with the design's own parameters;
 - stimulus only: it checks and asserts nothing;
 - every input driven, after a clock edge with `<=` or after a short delay such as `#1`, never at \
 the edge itself with `=`;
-- a clock edge between dropping an input and raising it again: of two `<=` to one signal at one time \
-the simulator may take the first;
+- a clock edge between dropping an input and raising it again: of two `<=` to one signal at one \
+time the simulator may take the first;
 - ended by `$finish` within a few thousand clock cycles.
 
 What the simulator refuses: files and operating system ($fopen, $readmemh, $system, `include`), \
