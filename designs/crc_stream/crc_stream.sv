@@ -26,6 +26,7 @@ module crc_stream (
 
   wire feedback = lfsr[15] ^ (mirror_in ? byte_held[0] : byte_held[7]);
   wire complete = set_poly && set_start;
+  wire begun = amount != 8'd0 || overflow;
   wire setting = command == SET_POLY || command == SET_START || command == SET_STYLE;
 
   always_comb begin
@@ -43,7 +44,7 @@ module crc_stream (
       end
       ACTIVE: begin
         if (command == BYTE) to = SHIFT;
-        else if (command == FINISH) to = mirror_out ? FLIP : CLOSED;
+        else if (command == FINISH && begun) to = mirror_out ? FLIP : CLOSED;
         else misuse = command != NOP;
       end
       SHIFT: begin

@@ -66,11 +66,12 @@ module tb;
     interrupt(6, 6);
     digits(16'h3908);
     // an empty message, then more than 255 bytes
-    give(4, 0); give(6, 0); wait (done);
+    give(4, 0); give(6, 0); give(5, 16'h0000); give(6, 0); wait (done);
     give(7, 16'h0000);
     give(3, 16'h0000);
+    give(2, 16'hFFFF);
     give(4, 0);
-    for (int n = 0; n < 260; n++) give(5, 16'(n));
+    for (int n = 0; n < 256; n++) give(5, 16'(n));
     give(6, 0);
     give(4, 0);
     rst = 1;
