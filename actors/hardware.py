@@ -33,7 +33,7 @@ class HardwareShell:
 
     def __init__(self, name: str, config: RunConfig, run_dir: str) -> None:
         logs.to_file(Path(run_dir), name)
-        self._simulator = assembly.simulator()
+        self._simulator = assembly.simulator(config)
         self._gate = asyncio.Semaphore(config.hdl.concurrent)
         self._standing = Standing(name)
         self._standing.waits_for("testbenches")
@@ -74,7 +74,8 @@ class HardwareShell:
         return self._cpu_s
 
     async def close(self) -> None:
-        """Do nothing: an evaluation leaves no process behind."""
+        """End the processes of compiled designs."""
+        await self._simulator.close()
 
 
 HardwareActor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0)(HardwareShell)

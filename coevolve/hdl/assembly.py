@@ -18,8 +18,8 @@ from protocols.interfaces import Generator, TestbenchSimulator
 if TYPE_CHECKING:
     from coevolve.evaluator import Examiner
     from coevolve.hdl.frontier import Frontier
+    from coevolve.hdl.harnessed import HarnessSimulator
     from coevolve.hdl.steps import Workbench
-    from coevolve.hdl.verilator import VerilatorSimulator
     from coevolve.rollout import Player
     from protocols.config import RunConfig
     from protocols.designs import Design
@@ -43,11 +43,11 @@ def designs(config: "RunConfig") -> "tuple[Design, ...]":
     return load_all(Path(config.hdl.designs) if config.hdl.designs else DESIGNS)
 
 
-def simulator() -> "VerilatorSimulator":
+def simulator(config: "RunConfig") -> "HarnessSimulator":
     """Return one member of the pool of simulators. Raises DependencyError."""
-    from coevolve.hdl.verilator import open_simulator
+    from coevolve.hdl.harnessed import open_harnessed
 
-    return open_simulator()
+    return open_harnessed(config.hdl.form)
 
 
 def check(config: "RunConfig") -> None:

@@ -140,7 +140,7 @@ class VerilatorSimulator:
         with simulation(self.tools, request.unit, request.limits) as under_way:
             text, outcome = self._outcome(request, design, under_way)
             return Evaluated(
-                key=_key(self.toolchain, request, text),
+                key=evaluation_key(self.toolchain, request, text),
                 testbench=text,
                 outcome=outcome,
                 seed=request.seed,
@@ -273,8 +273,8 @@ def _cost(stage: str, started: float, cpu: float) -> StageCost:
     )
 
 
-def _key(toolchain: Toolchain, request: Evaluate, text: str) -> str:
-    """Return the hash of all that the outcome is a function of."""
+def evaluation_key(toolchain: Toolchain, request: Evaluate, text: str) -> str:
+    """Return the hash of all that the outcome is a function of; ``text`` is what is compiled."""
     submitted: Sequence[object] = [text] if text else [request.submission]
     told = (
         toolchain.identity,
