@@ -13,6 +13,7 @@ What `Reader.find` finds under each index:
 | `ROLLOUTS_BY_TASK`     | Rollout, VoidRollout   | `task_id`                                |
 | `ROLLOUTS_BY_GROUP`    | Rollout, VoidRollout   | `group_id`                               |
 | `ROLLOUTS_BY_VERSION`  | Rollout                | `version_min`                            |
+| `ROLLOUTS_BY_EVALUATION` | Rollout with a testbench that met no limit | `graded.key` |
 | `DISCARDS_BY_GROUP`    | GroupDiscarded         | `group_id`                               |
 | `STEPS_BY_NUMBER`      | StepReport             | `step`                                   |
 | `VERSIONS_BY_NUMBER`   | PolicyVersion          | `version`                                |
@@ -53,10 +54,12 @@ from protocols.evolution import (
     SynthesizerSwapped,
     Visit,
 )
+from protocols.hardware import TimedOut
 from protocols.journal import Message, Record, StoredRecord
 from protocols.learning import Checkpoint, Evaluation, GroupDiscarded, PolicyVersion, StepReport
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
 from protocols.tasks import CoverageTask, Synthesized, Task
+from protocols.transitions import Graded
 
 TASKS_BY_ID = "tasks_by_id"
 TASKS_BY_SIGNAL = "tasks_by_signal"
@@ -64,6 +67,7 @@ REQUESTS_BY_GROUP = "requests_by_group"
 ROLLOUTS_BY_TASK = "rollouts_by_task"
 ROLLOUTS_BY_GROUP = "rollouts_by_group"
 ROLLOUTS_BY_VERSION = "rollouts_by_version"
+ROLLOUTS_BY_EVALUATION = "rollouts_by_evaluation"
 DISCARDS_BY_GROUP = "discards_by_group"
 STEPS_BY_NUMBER = "steps_by_number"
 VERSIONS_BY_NUMBER = "versions_by_number"
@@ -159,6 +163,7 @@ def _rollout_keys(
                 (ROLLOUTS_BY_TASK, message.task_id),
                 (ROLLOUTS_BY_GROUP, message.group_id),
                 (ROLLOUTS_BY_VERSION, str(message.version_min)),
+                *_evaluation_keys(message),
             )
         case VoidRollout():
             return (ROLLOUTS_BY_TASK, message.task_id), (ROLLOUTS_BY_GROUP, message.group_id)
@@ -166,6 +171,15 @@ def _rollout_keys(
             return ((REQUESTS_BY_GROUP, message.group_id),)
         case GroupDiscarded():
             return ((DISCARDS_BY_GROUP, message.group_id),)
+
+
+def _evaluation_keys(message: Rollout) -> tuple[tuple[str, str], ...]:
+    """Return the key of what is known by now of a testbench; a limit may not be met again."""
+    match message.graded:
+        case Graded(outcome=outcome, key=key) if not isinstance(outcome, TimedOut):
+            return ((ROLLOUTS_BY_EVALUATION, key),)
+        case _:
+            return ()
 
 
 def _learning_keys(
