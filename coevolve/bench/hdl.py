@@ -195,7 +195,7 @@ def tables(figures: Figures) -> tuple[Table, ...]:
 
 def _by_design(figures: Figures) -> Table:
     title = f"good.sv, CPU seconds, sandbox {figures.level}"
-    headings = ("lines", "points", "evaluation", "plain", "ratio", "sandbox", "programs/CPU-s")
+    headings = ("lines", "points", "graded", "plain", "ratio", "sandbox", "programs/s")
     rows = [
         (
             row.design,

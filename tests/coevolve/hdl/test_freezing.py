@@ -48,6 +48,6 @@ def test_a_layout_that_cannot_be_edited_is_refused_and_left_as_it_was(tmp_path: 
     path = folder / "design.yaml"
     path.write_text(str(yaml.safe_load(path.read_text())))
     before = path.read_text()
-    with pytest.raises(ConfigError, match="write it by hand: points: .count: 123"):
+    with pytest.raises(ConfigError, match="write it by hand: points: "):
         freeze(folder, POINTS)
     assert path.read_text() == before
