@@ -25,7 +25,7 @@ from coevolve.hdl import assembly as hardware
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.reader import JournalReader
-from coevolve.learning.model_folder import check_model, model_folder
+from coevolve.learning.model_folder import TINY_HDL, check_model, model_folder
 from coevolve.rollout import Arena, Player
 from coevolve.rollout_worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
@@ -91,7 +91,9 @@ def check(config: RunConfig) -> None:
     if config.domain == "hdl":
         hardware.check(config)
     check_model(config.policy)
-    if not config.policy.shrink:
+    if config.policy.model == TINY_HDL:
+        hardware.check_tiny(config)
+    elif not config.policy.shrink:
         _check_chat(config, chats=has_chat_template(model_folder(config.policy.model)))
 
 
@@ -292,12 +294,13 @@ def rollout_worker(
         reader=site.reader,
         engine=proven_engine(site, name, engine),
         player=_player(
-            site.config,
+            site,
             engine,
             simulators,
             temperature=site.config.rollout.temperature,
             gather_s=ROLLOUT_GATHER_S,
         ),
+        grammar_player=_grammar_player(site, engine, simulators),
         lease_s=site.config.store.lease_s,
     )
 
@@ -305,7 +308,9 @@ def rollout_worker(
 def evaluator(site: Site, engine: Generator, simulators: Simulators) -> Evaluator:
     """Return the part that scores policy versions."""
     config = site.config
-    player = _player(config, engine, simulators, temperature=0.0, gather_s=0.0)
+    player = _player(
+        site, engine, simulators, temperature=config.hdl.evaluation_temperature, gather_s=0.0
+    )
     return Evaluator(
         config,
         store=site.store,
@@ -315,8 +320,15 @@ def evaluator(site: Site, engine: Generator, simulators: Simulators) -> Evaluato
     )
 
 
+def _grammar_player(site: Site, engine: Generator, simulators: Simulators) -> Player | None:
+    """Return who takes warm-up steps; None where the run has none."""
+    if not site.config.hdl.warm_up_groups:
+        return None
+    return _player(site, engine, simulators, temperature=hardware.UNIFORM, gather_s=0.0)
+
+
 def _player(
-    config: RunConfig,
+    site: Site,
     engine: Generator,
     simulators: Simulators,
     *,
@@ -325,12 +337,14 @@ def _player(
 ) -> Player:
     """Return what lets the policy attempt the tasks of the run's domain."""
     if isinstance(simulators, hardware.HardwareSimulators):
-        return hardware.workbench(config, engine, simulators.workers, temperature=temperature)
+        return hardware.workbench(
+            site.config, engine, simulators.workers, site.reader, temperature=temperature
+        )
     return Arena(
         generator=engine,
         simulator=SimulatorPool(simulators, gather_s=gather_s),
-        renderer=renderer(config),
-        limits=config.rollout,
+        renderer=renderer(site.config),
+        limits=site.config.rollout,
         temperature=temperature,
     )
 

@@ -322,7 +322,9 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated"):
     seed: int
     stages: tuple[StageCost, ...]
     toolchain: str
-    sandbox: SandboxLevel
+    sandbox: SandboxLevel | None
+    """None where nothing was run, because it had been graded before."""
+
     cached: bool = False
 
     @property

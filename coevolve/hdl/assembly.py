@@ -5,15 +5,17 @@ processes of runs without designs start without it.
 """
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import coevolve
+from coevolve.chat.folder import has_chat_template
 from coevolve.learning.model_folder import model_folder
+from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
-from protocols.interfaces import Generator, TestbenchSimulator
+from protocols.interfaces import Generator, Reader, StepRenderer, TestbenchSimulator
 
 if TYPE_CHECKING:
     from coevolve.evaluator import Examiner
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from protocols.tasks import CoverageTask
 
 NEEDED = ("pyslang",)
+UNIFORM = 1e6
+"""Temperature at which a model writes whatever its grammar allows, all alike likely."""
+
 DESIGNS = Path(coevolve.__file__).parents[1] / "designs"
 
 
@@ -72,6 +77,21 @@ def check(config: "RunConfig") -> None:
         )
 
 
+def check_tiny(config: "RunConfig") -> None:
+    """Refuse what the tiny hardware policy is not made for. Raises ConfigError."""
+    hdl, engine = config.hdl, config.rollout.engine
+    for sound, field, needed, found in (
+        (config.domain == "hdl", "domain", "hdl", config.domain),
+        (hdl.form == "stimulus", "hdl.form", "stimulus", hdl.form),
+        (isinstance(engine, TransformersEngine), "rollout.engine.kind", "transformers", "vllm"),
+    ):
+        if not sound:
+            raise ConfigError(
+                f"{field}: policy.model tiny_hdl needs {needed}, found {found}; it writes stimulus "
+                "programs for hardware designs, within a grammar; set it, or give another model"
+            )
+
+
 def labels(config: "RunConfig") -> dict[str, tuple[str, ...]]:
     """Return the groups that each design's score is reported under."""
     return {
@@ -94,24 +114,38 @@ def workbench(
     config: "RunConfig",
     engine: Generator,
     workers: Sequence[TestbenchSimulator],
+    reader: Reader,
     *,
     temperature: float,
 ) -> "Workbench":
     """Return what lets the policy take steps on designs."""
-    from coevolve.hdl.chat import ChatStepRenderer
     from coevolve.hdl.pool import EvaluationPool
+    from coevolve.hdl.recall import RecallingSimulator
     from coevolve.hdl.steps import Workbench
+    from coevolve.hdl.toolchain import find_toolchain
 
-    folder = model_folder(config.policy.model)
+    known = {design.design_id: design for design in designs(config)}
     return Workbench(
         generator=engine,
-        simulator=EvaluationPool(workers),
-        renderer=ChatStepRenderer.load(folder, config.policy.chat, config.hdl),
-        designs={design.design_id: design for design in designs(config)},
+        simulator=RecallingSimulator(EvaluationPool(workers), reader, find_toolchain()),
+        renderer=_renderer(config, known),
+        designs=known,
         limits=config.rollout,
         simulation=config.hdl.limits,
         temperature=temperature,
     )
+
+
+def _renderer(config: "RunConfig", known: "Mapping[str, Design]") -> StepRenderer:
+    """Return what turns steps into the policy's tokens: the tiny policy's words, or a chat."""
+    folder = model_folder(config.policy.model)
+    if not has_chat_template(folder):
+        from coevolve.hdl.tiny.renderer import TinyStepRenderer
+
+        return TinyStepRenderer(known)
+    from coevolve.hdl.chat import ChatStepRenderer
+
+    return ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
 
 
 def examiner(config: "RunConfig", player: "Player") -> "Examiner":

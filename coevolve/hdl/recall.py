@@ -22,7 +22,6 @@ from protocols.hardware import (
     Evaluated,
     Patch,
     Point,
-    SandboxLevel,
     Stimulus,
     Submission,
     Testbench,
@@ -35,19 +34,11 @@ from protocols.rollouts import Rollout
 class RecallingSimulator:
     """A `protocols.interfaces.TestbenchSimulator` that asks the journal first."""
 
-    def __init__(
-        self,
-        simulator: TestbenchSimulator,
-        reader: Reader,
-        *,
-        toolchain: Toolchain,
-        sandbox: SandboxLevel,
-    ) -> None:
-        """Look up what ``simulator`` would answer with ``toolchain`` at the level ``sandbox``."""
+    def __init__(self, simulator: TestbenchSimulator, reader: Reader, toolchain: Toolchain) -> None:
+        """Look up what ``simulator`` would answer, which uses ``toolchain``."""
         self._simulator = simulator
         self._reader = reader
         self._toolchain = toolchain
-        self._sandbox: SandboxLevel = sandbox
         self._under_way: dict[str, asyncio.Task[Evaluated]] = {}
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
@@ -84,7 +75,7 @@ class RecallingSimulator:
             seed=request.seed,
             stages=(),
             toolchain=self._toolchain.identity,
-            sandbox=self._sandbox,
+            sandbox=None,
             cached=True,
         )
 

@@ -4,22 +4,31 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import protocols
 from protocols import columns
 from protocols.config import RunConfig
+from protocols.hardware import Evaluate, Evaluated
 from protocols.journal import Message
 from protocols.rollouts import Rollout, RolloutRequest, Tokens
 from protocols.simulation import Command, Reply
 from protocols.tasks import ToolTurn
 from tests.protocols import strategies
 
-UNIONS = {"message": Message, "command": Command, "reply": Reply}
+UNIONS = {
+    "message": Message,
+    "command": Command,
+    "reply": Reply,
+    "evaluation": Evaluate | Evaluated,
+}
+PATIENT = settings(suppress_health_check=[HealthCheck.too_slow])
+"""Messages are large, and the machine may be busy."""
 
 
 @pytest.mark.parametrize("union", UNIONS.values(), ids=UNIONS)
+@PATIENT
 @given(data=st.data())
 def test_every_message_survives_the_journal_and_a_ray_call(union: Any, data: st.DataObject):
     message = data.draw(strategies.of(union))
@@ -27,6 +36,7 @@ def test_every_message_survives_the_journal_and_a_ray_call(union: Any, data: st.
     assert pickle.loads(pickle.dumps(message)) == message
 
 
+@PATIENT
 @given(message=strategies.of(Message), extra=st.integers(0, 2**63))
 def test_a_journal_with_fields_from_the_future_is_still_read(message: Any, extra: int):
     tree = msgspec.msgpack.decode(msgspec.msgpack.encode(message))
