@@ -112,6 +112,14 @@ def rollout_of(request: RolloutRequest, played: Played) -> Rollout:
     )
 
 
+def sampling_seed(seed: int, position: int) -> int:
+    """Return the seed of what is sampled from ``position`` on of a rollout with ``seed``.
+
+    The draws of different turns differ, and depend on nothing but the request and the position.
+    """
+    return seed * 1_000_003 + position
+
+
 class Transcript:
     """The columns of a conversation while it grows."""
 
@@ -221,8 +229,7 @@ class _Conversation:
                 max_tokens=max_tokens,
                 stop_ids=self._arena.renderer.stop_ids,
                 temperature=self._arena.temperature,
-                # Each turn's draws differ, and depend on nothing but the request and the position.
-                seed=self._seed * 1_000_003 + position,
+                seed=sampling_seed(self._seed, position),
             )
         )
         self.transcript.add(generation)

@@ -8,6 +8,7 @@ BENCHES = {
     "hdl": "coevolve.bench.hdl",
     "journal": "coevolve.bench.journal",
     "learner": "coevolve.bench.learner",
+    "rollouts": "coevolve.bench.rollouts",
     "simulator": "coevolve.bench.simulator",
 }
 """Module of each bench; its ``main`` gets the remaining arguments."""
