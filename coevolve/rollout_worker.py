@@ -26,6 +26,7 @@ from protocols.control import PartStatus
 from protocols.errors import GeneratorError, LeaseLostError, SimulatorError
 from protocols.evolution import ProbeReport, ProbeRequest
 from protocols.interfaces import Reader, Store
+from protocols.journal import Message
 from protocols.learning import Delivered, PolicyVersion
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
 from protocols.tasks import CoverageTask, Task, TaskBody
@@ -38,7 +39,7 @@ RETRY_PAUSE_S = 0.5
 
 GATHER_S = 0.5
 """How long a finished rollout waits for others, so that one write carries several; requests
-likewise where there are conversations to go on with."""
+likewise where there are conversations to go on with, unless more are known to be there."""
 
 log = structlog.get_logger()
 
@@ -129,9 +130,10 @@ class RolloutWorker:
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         ready: deque[Delivery] = deque()
+        more = False
         while True:
             while ready and len(self._live) < self._config.concurrent:
-                task = group.create_task(self._answer(ready.popleft()))
+                task = group.create_task(self._answer(ready.popleft(), group))
                 self._live.add(task)
                 task.add_done_callback(self._ended)
             if ready:
@@ -139,10 +141,11 @@ class RolloutWorker:
                 await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
                 continue
             self._tell()
-            if self._live:
+            if self._live and not more:
                 await asyncio.sleep(GATHER_S)
             # What is taken ahead saves a call of the store for every conversation that ends.
             ready.extend(await self._mailbox.take(self._config.concurrent, TAKE_WAIT_S))
+            more = len(ready) == self._config.concurrent
 
     def _ended(self, conversation: asyncio.Task[None]) -> None:
         self._live.discard(conversation)
@@ -155,7 +158,8 @@ class RolloutWorker:
         else:
             self._standing.waits_for("rollout requests from the curriculum")
 
-    async def _answer(self, delivery: Delivery) -> None:
+    async def _answer(self, delivery: Delivery, group: asyncio.TaskGroup) -> None:
+        """Do what is asked; what came of it is written while others converse."""
         match delivery.message:
             case RolloutRequest() as request:
                 outcome = await self._roll_out(request)
@@ -163,6 +167,9 @@ class RolloutWorker:
                 outcome = await self._probe(request)
             case other:
                 raise TypeError(f"the rollout part does not take {type(other).__name__}")
+        group.create_task(self._hand_in(delivery, outcome))
+
+    async def _hand_in(self, delivery: Delivery, outcome: Message) -> None:
         try:
             await self._mailbox.complete((delivery.sequence,), (outcome,))
             self._standing.done += 1

@@ -1,4 +1,5 @@
 import asyncio
+import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,13 +13,16 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.rollout import Arena
 from coevolve.rollout_worker import RolloutWorker
 from protocols.errors import DeliveryError
+from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator
-from protocols.journal import Append, Message, Receipt
+from protocols.journal import Append, Complete, Message, Receipt
 from protocols.learning import Delivered, DeliveryAlarm, PolicyVersion
+from protocols.rollouts import Rollout, RolloutRequest
 from tests.delivering import Published, TamperedGenerator
-from tests.fakes import ScriptRenderer, ScriptSimulator
+from tests.fakes import ScriptGenerator, ScriptRenderer, ScriptSimulator, tool_task
 
 WAIT_S = 30.0
+TASK = tool_task("a")
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +33,9 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 class Loop:
     """A rollout part with a real engine on a real journal, beside somebody who publishes."""
 
-    def __init__(self, run: Published, folder: Path) -> None:
+    def __init__(self, run: Published, folder: Path, opened: type[LocalStore] = LocalStore) -> None:
         self.run = run
-        self.store = LocalStore(Journal.open(folder, map_size_bytes=1 << 28))
+        self.store = opened(Journal.open(folder, map_size_bytes=1 << 28))
         self._counter = 0
 
     async def append(self, *messages: Message) -> None:
@@ -62,14 +66,18 @@ class Loop:
 
     async def proofs(self, count: int) -> list[int]:
         """The versions that were proven, once there are ``count``."""
+        found = await self.written(Delivered, count)
+        return [each.version for each in found if isinstance(each, Delivered)]
+
+    async def written(self, kind: type[msgspec.Struct], count: int) -> list[Message]:
+        """Every message of a kind, once there are ``count``."""
         async with asyncio.timeout(WAIT_S):
             seen = 0
             while True:
-                records = await self.store.scan(topic_of(Delivered))
+                records = await self.store.scan(topic_of(kind))
                 if len(records) >= count:
-                    found = [decode(record) for record in records]
-                    return [each.version for each in found if isinstance(each, Delivered)]
-                seen = await self.store.wait((topic_of(Delivered),), seen, WAIT_S)
+                    return [decode(record) for record in records]
+                seen = await self.store.wait((topic_of(kind),), seen, WAIT_S)
 
 
 async def test_an_engine_that_was_killed_and_came_back_is_proven_again(
@@ -135,3 +143,64 @@ async def test_a_part_whose_engine_serves_something_else_ends_with_the_alarm_on_
     assert len(await loop.store.scan(topic_of(DeliveryAlarm))) == 1
     assert not await loop.store.scan(topic_of(Delivered))
     await generator.close()
+
+
+class Reluctant(LocalStore):
+    """A store that finishes nothing until it may."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal)
+        self.may = asyncio.Event()
+
+    async def complete(self, request: Complete) -> tuple[int, ...]:
+        await self.may.wait()
+        return await super().complete(request)
+
+
+class Awaited(ScriptGenerator):
+    """Ends every turn at once; ``asked`` is set by the last request of the script."""
+
+    def __init__(self, requests: int) -> None:
+        super().__init__([None] * requests)
+        self.asked = asyncio.Event()
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        said = await super().generate(request)
+        if not self._script:
+            self.asked.set()
+        return said
+
+
+def request(index: int, of: int) -> RolloutRequest:
+    return RolloutRequest(
+        group_id="g0",
+        group=0,
+        index=index,
+        group_size=of,
+        task_id=TASK.task_id,
+        seed=index,
+        policy_version_at_least=0,
+    )
+
+
+async def test_conversations_go_on_while_the_rollouts_of_others_are_written(
+    published: Published, tmp_path: Path
+) -> None:
+    config = msgspec.structs.replace(
+        published.config, rollout=msgspec.structs.replace(published.config.rollout, concurrent=1)
+    )
+    loop = Loop(dataclasses.replace(published, config=config), tmp_path, Reluctant)
+    assert isinstance(loop.store, Reluctant)
+    requests = [request(index, 3) for index in range(3)]
+    await loop.append(published.versions()[0], TASK, *requests)
+    generator = Awaited(len(requests))
+    worker = loop.worker(generator)
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(WAIT_S):
+        await generator.asked.wait()
+    assert not await loop.store.scan(topic_of(Rollout))
+    loop.store.may.set()
+    made = await loop.written(Rollout, len(requests))
+    assert sorted(each.index for each in made if isinstance(each, Rollout)) == [0, 1, 2]
+    await worker.stop()
+    await running
