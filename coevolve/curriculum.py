@@ -223,6 +223,7 @@ class _Session:
                 task_id=task_id,
                 seed=int(seed),
                 policy_version_at_least=self.schedule.steps,
+                author="grammar" if number < self._config.hdl.warm_up_groups else "policy",
             )
             for index, seed in enumerate(rng.integers(0, 2**31, size))
         ]

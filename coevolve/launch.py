@@ -40,6 +40,7 @@ from coevolve.config import load_config, synthesizes
 from coevolve.engine.vllm.environment import environment
 from coevolve.hdl.assembly import HardwareSimulators
 from coevolve.journal.fold import fold
+from coevolve.learning.model_folder import TINY_HDL
 from coevolve.report.writing import report
 from coevolve.run import directory as run_directory
 from coevolve.run import logs
@@ -89,7 +90,7 @@ def main() -> None:
         path = (arguments.runs / config.name).resolve()
         opened = run_directory.reopen if arguments.resume else run_directory.create
         directory = opened(path, config)
-        _shrink(config, directory)
+        _make_model(config, directory)
         asyncio.run(_interruptible(config, directory, console))
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
@@ -118,12 +119,16 @@ def _foreseen(config: RunConfig) -> str:
     return msgspec.yaml.encode(config).decode() + told
 
 
-def _shrink(config: RunConfig, directory: RunDirectory) -> None:
-    """Make the model that the run starts from, where it is a shrunk one."""
+def _make_model(config: RunConfig, directory: RunDirectory) -> None:
+    """Make the model that the run starts from, where it is one of its own."""
     if config.policy.shrink:
         from coevolve.shrunk.model import write_model
 
         write_model(config, directory.path / MODEL)
+    elif config.policy.model == TINY_HDL:
+        from coevolve.hdl.tiny.model import write_model
+
+        write_model(config.seed, directory.path / MODEL)
 
 
 async def _interruptible(config: RunConfig, directory: RunDirectory, console: Console) -> None:

@@ -57,12 +57,14 @@ class RolloutWorker:
         engine: ProvenEngine,
         player: Player,
         lease_s: float,
+        grammar_player: Player | None = None,
     ) -> None:
+        """Serve ``engine`` to ``player``; ``grammar_player`` attempts what the grammar writes."""
         self._config = config
         self._store = store
         self._reader = reader
         self._engine = engine
-        self._player = player
+        self._players = {"policy": player, "grammar": grammar_player or player}
         self._tasks = TaskShelf(reader, Task, CoverageTask)
         self._mailbox = Mailbox(
             store,
@@ -183,7 +185,8 @@ class RolloutWorker:
         try:
             session = f"{request.group_id}/{request.index}"
             attempted = task.body if isinstance(task, Task) else task
-            played = await self._played(attempted, session, request.seed)
+            player = self._players[request.author]
+            played = await self._played(player, attempted, session, request.seed)
         except SimulatorError as error:
             return VoidRollout(
                 group_id=request.group_id,
@@ -218,16 +221,19 @@ class RolloutWorker:
         """Return one probe, None where a machine's failure made it void."""
         try:
             session = f"{request.probe_id}/{index}"
-            return await self._played(request.body, session, request.seed + index)
+            player = self._players["policy"]
+            return await self._played(player, request.body, session, request.seed + index)
         except SimulatorError:
             return None
 
-    async def _played(self, task: TaskBody | CoverageTask, session: str, seed: int) -> Played:
+    async def _played(
+        self, player: Player, task: TaskBody | CoverageTask, session: str, seed: int
+    ) -> Played:
         """Attempt a task; raises SimulatorError after the last of several tries."""
         attempt = 0
         while True:
             try:
-                return await self._player.play(task, f"{session}/{attempt}", seed=seed)
+                return await player.play(task, f"{session}/{attempt}", seed=seed)
             except SimulatorError as error:
                 self._note(session, error)
                 if attempt + 1 >= self._config.tries:

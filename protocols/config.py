@@ -404,9 +404,17 @@ class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Which testbench of a group the next step starts from: of those with coverage below 100 % the
     one with the least, the (lower) median, the most, or any; where there is none, a failed one."""
 
+    warm_up_groups: NonNegative = 0
+    """The first so many groups are drawn from the grammar of ``policy.model: tiny_hdl``, all edits
+    alike likely, and not from the policy: those that gain are what it imitates first."""
+
     rejection: RejectionConfig = RejectionConfig()
     evaluation_rounds: Count = 4
     """Steps on each held-out design, the first one included. (LLM4Cov: 1 direct + 3 agentic.)"""
+
+    evaluation_temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    """At which these are sampled; 0 is greedy. A policy that sees little more than coverage needs
+    chance, or it tries what gained nothing again."""
 
     memory: Literal["best", "last"] = "best"
     """Which testbench the next of these starts from. ``best``: a worse one is thrown away."""

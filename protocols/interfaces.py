@@ -7,7 +7,7 @@ from typing import Protocol
 from protocols.control import PartStatus
 from protocols.designs import Design
 from protocols.evolution import ModelCall
-from protocols.generation import Generation, GenerationRequest
+from protocols.generation import Generation, GenerationRequest, Grammar
 from protocols.hardware import Evaluate, Evaluated, Point, Submission, Unit
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
 from protocols.learning import PolicyVersion, Served
@@ -200,6 +200,10 @@ class StepRenderer(Protocol):
     @property
     def stop_ids(self) -> tuple[int, ...]:
         """Tokens that end a generation."""
+        ...
+
+    def grammar(self, task: CoverageTask) -> Grammar | None:
+        """Return what the policy's words are kept within; None where it writes freely."""
         ...
 
     def prompt(

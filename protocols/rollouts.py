@@ -31,6 +31,9 @@ class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_req
 
     policy_version_at_least: Annotated[int, msgspec.Meta(ge=0)]
 
+    author: Literal["policy", "grammar"] = "policy"
+    """Who writes. ``grammar``: whatever the policy's grammar allows, all alike likely."""
+
     def __post_init__(self) -> None:
         """Refuse a position outside the group."""
         if self.index >= self.group_size:

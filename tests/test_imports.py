@@ -19,6 +19,7 @@ MODEL_USERS = (
     "coevolve.export.versions",
     "coevolve.export.weights",
     "coevolve.hdl.chat",
+    "coevolve.hdl.tiny.model",
     "coevolve.learning",
     "coevolve.shrunk.model",
     "coevolve.shrunk.tokenizer",

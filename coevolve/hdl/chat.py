@@ -36,6 +36,9 @@ class ChatStepRenderer:
         """The end of an assistant message, and the model's ends of text."""
         return self._template.stop_ids
 
+    def grammar(self, task: CoverageTask) -> None:
+        """Return nothing: a chat model writes freely."""
+
     def prompt(
         self, task: CoverageTask, design: Design, points: Sequence[Point]
     ) -> tuple[int, ...]:

@@ -68,7 +68,7 @@ class Workbench:
                 "lower hdl.feedback_characters"
             )
         try:
-            generation = await self._generate(transcript, session, seed, room)
+            generation = await self._generate(task, transcript, session, seed, room)
         finally:
             await self.generator.release(session)
         transcript.add(generation)
@@ -83,7 +83,7 @@ class Workbench:
         return "finished" if passed else "wrong", graded
 
     async def _generate(
-        self, transcript: Transcript, session: str, seed: int, room: int
+        self, task: CoverageTask, transcript: Transcript, session: str, seed: int, room: int
     ) -> Generation:
         return await self.generator.generate(
             GenerationRequest(
@@ -93,6 +93,7 @@ class Workbench:
                 stop_ids=self.renderer.stop_ids,
                 temperature=self.temperature,
                 seed=seed,
+                grammar=self.renderer.grammar(task),
             )
         )
 

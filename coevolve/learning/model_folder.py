@@ -14,6 +14,9 @@ from protocols.config import PolicyConfig
 from protocols.errors import ConfigError
 
 TINY = "tiny"
+TINY_HDL = "tiny_hdl"
+"""The tiny hardware policy: it is made when a run begins, in the run's folder."""
+
 TINY_FOLDER = Path(__file__).parents[1] / "tiny" / "checkpoint"
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -53,6 +56,10 @@ def model_config(policy: PolicyConfig) -> ModelConfig:
     Raises:
         ConfigError: It is in neither place.
     """
+    if policy.model == TINY_HDL:
+        from coevolve.hdl.tiny.vocabulary import MODEL
+
+        return MODEL
     if policy.model in KNOWN and local_folder(policy.model) is None:
         return KNOWN[policy.model]
     return read_config(_folder(policy.model))
@@ -67,13 +74,14 @@ def local_folder(name: str) -> Path | None:
 
 
 def check_model(policy: PolicyConfig) -> None:
-    """Raise ConfigError unless a run can start from the model, or shrink it."""
+    """Raise ConfigError unless a run can start from the model, make it, or shrink it."""
     if not policy.shrink:
-        model_folder(policy.model)
-    elif policy.model == TINY:
+        if policy.model != TINY_HDL:
+            model_folder(policy.model)
+    elif policy.model in (TINY, TINY_HDL):
         raise ConfigError(
-            f"policy.shrink: needs a model to make a small one of, found {TINY!r}, which is small; "
-            "leave it out"
+            f"policy.shrink: needs a model to make a small one of, found {policy.model!r}, "
+            "which is small; leave it out"
         )
     else:
         model_config(policy)

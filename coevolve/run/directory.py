@@ -1,6 +1,6 @@
 """A run's folder: `config.yaml store/ checkpoints/ versions/ logs/ metrics.jsonl run.json`.
 
-With ``policy.shrink`` also `model/`, which the run starts from.
+Also `model/`, which the run starts from, where ``policy`` is one that the run makes itself.
 """
 
 import json

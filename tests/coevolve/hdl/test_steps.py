@@ -73,6 +73,9 @@ class Spelling:
 
     stop_ids = (END,)
 
+    def grammar(self, task: CoverageTask) -> None:
+        pass
+
     def prompt(
         self, task: CoverageTask, design: Design, points: Sequence[Point]
     ) -> tuple[int, ...]:
