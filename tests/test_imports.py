@@ -20,6 +20,7 @@ MODEL_USERS = (
     "coevolve.export.weights",
     "coevolve.hdl.chat",
     "coevolve.hdl.tiny.model",
+    "coevolve.hdl.tiny.model",
     "coevolve.learning",
     "coevolve.shrunk.model",
     "coevolve.shrunk.tokenizer",
