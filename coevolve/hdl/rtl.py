@@ -1,14 +1,17 @@
 """A unit's RTL as pyslang elaborates it: its ports, and what is wrong with it.
 
 All files are one compilation unit, as for Verilator: a macro of one file holds in those after it.
-Files that end in ``.svh`` or ``.vh`` are not compiled by themselves; others include them.
+Files that end in ``.svh`` or ``.vh`` are not compiled by themselves; others include them. Nothing
+but the unit's own files is to be read: an ``include`` of another is refused before pyslang sees it,
+and one that macros paste together before anything is said of what it read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, cast
 
-from pyslang import Bag, DiagnosticEngine, SourceManager, TimeScale
+from pyslang import Bag, Diagnostic, DiagnosticEngine, SourceManager, TimeScale
 from pyslang.ast import (
     ArgumentDirection,
     Compilation,
@@ -21,6 +24,7 @@ from pyslang.ast import (
 )
 from pyslang.syntax import SyntaxTree
 
+from coevolve.hdl.gate_tokens import Positions, read
 from protocols.errors import ConfigError
 from protocols.hardware import Port, SourceFile, Unit
 
@@ -41,6 +45,11 @@ LENIENT = (
     | CompilationFlags.RelaxStringConversions
 )
 """What simulators accept beyond the standard."""
+
+INCLUDES = (
+    "`include needs the plain name, as a string, of one of the design's own files; give what is "
+    "included as one of them"
+)
 
 _DIRECTIONS: dict[ArgumentDirection, Literal["in", "out", "inout"]] = {
     ArgumentDirection.In: "in",
@@ -64,8 +73,12 @@ class Rtl:
 
 def elaborate(unit: Unit) -> Rtl:
     """Return the elaborated design. Raises ConfigError where it does not compile by itself."""
+    if faults := list(_faults(unit)):
+        raise _refused(unit, faults)
     sources = SourceManager()
     tree = parse(unit.files, sources)
+    if _has_read(sources):
+        raise _refused(unit, [INCLUDES])
     options = CompilationOptions()
     options.topModules = {unit.top}
     options.flags = LENIENT
@@ -79,9 +92,9 @@ def elaborate(unit: Unit) -> Rtl:
             f"{', '.join(file.name for file in unit.files)}, found "
             f"{', '.join(names) or 'none'}"
         )
-    errors = _errors(compilation, sources)
+    errors = _errors(compilation, sources, {file.name for file in unit.files})
     if errors:
-        raise ConfigError(f"design {unit.name} does not compile:\n" + "\n".join(errors))
+        raise _refused(unit, errors)
     instance = cast("InstanceSymbol", compilation.getRoot().topInstances[0])
     return Rtl(unit=unit, sources=sources, tree=tree, compilation=compilation, top=instance.body)
 
@@ -116,11 +129,46 @@ def ports_of(rtl: Rtl) -> tuple[Port, ...]:
     return tuple(made)
 
 
-def _errors(compilation: Compilation, sources: SourceManager) -> list[str]:
+def _refused(unit: Unit, reasons: Sequence[str]) -> ConfigError:
+    return ConfigError(f"design {unit.name} does not compile:\n" + "\n".join(reasons))
+
+
+def _faults(unit: Unit) -> Iterator[str]:
+    if all(file.name.endswith(HEADERS) for file in unit.files):
+        yield f"it needs a file that does not end in {' or '.join(HEADERS)}, as headers do"
+    for file in unit.files:
+        yield from _strangers(file, unit)
+
+
+def _strangers(file: SourceFile, unit: Unit) -> Iterator[str]:
+    """Yield where a file includes what is none of the unit's."""
+    words, _ = read(file.text)
+    known = {f'"{each.name}"' for each in unit.files}
+    positions = Positions(file.text.encode())
+    for word, after in pairwise((*words, *words[-1:])):
+        if (word.kind, word.name) == ("directive", "include") and after.name not in known:
+            line, column = positions.of(word.offset)
+            yield f"{file.name}:{line}:{column}: error: {INCLUDES}"
+
+
+def _has_read(sources: SourceManager) -> bool:
+    """Return whether a file of the machine was read, for an ``include`` that macros pasted."""
+    return any(sources.getFullPath(each).is_absolute() for each in sources.getAllBuffers())
+
+
+def _errors(compilation: Compilation, sources: SourceManager, names: set[str]) -> list[str]:
     engine = DiagnosticEngine(sources)
     found = [each for each in compilation.getAllDiagnostics() if each.isError()]
     return [
-        f"{sources.getFileName(each.location)}:{sources.getLineNumber(each.location)}:"
-        f"{sources.getColumnNumber(each.location)}: error: {engine.formatMessage(each)}"
+        f"{_place(each, sources, names)}error: {engine.formatMessage(each)}"
         for each in found[:MOST_ERRORS]
     ]
+
+
+def _place(diagnostic: Diagnostic, sources: SourceManager, names: set[str]) -> str:
+    """Return where in the unit's files it is; empty for what is about no line of them."""
+    at = sources.getFullyExpandedLoc(diagnostic.location)
+    name = sources.getFileName(at)
+    if name not in names:
+        return ""
+    return f"{name}:{sources.getLineNumber(at)}:{sources.getColumnNumber(at)}: "

@@ -75,6 +75,12 @@ def test_instances_are_found_whatever_their_parameters():
     assert instances(records(FILE), "s") == ("tb.dut.u[0].s",)
 
 
+def test_an_instance_inside_another_is_part_of_it():
+    paths = {"tb.dut": "m", "tb.dut.g.left": "m__N2", "tb.dut.c": "m__ctrl", "tb.du": "m"}
+    file = "".join(record(1, f="m.sv", page=f"v_line/{m}", h=h) for h, m in paths.items())
+    assert instances(records(file), "m") == ("tb.du", "tb.dut")
+
+
 def test_a_score_is_over_the_fixed_set():
     found = read()
     missing = Point(
