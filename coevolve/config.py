@@ -14,6 +14,7 @@ from typing import Any, Literal, cast, get_args, get_origin
 import msgspec
 import yaml
 
+from coevolve.learning.model_folder import TINY_HDL
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
 from protocols.objectives import Dpo, Sft
@@ -154,10 +155,16 @@ def _evolution_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
 
 
 def _hdl_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
+    grammarless = (
+        config.hdl.warm_up_groups > 0 and config.policy.model != TINY_HDL,
+        f"$.hdl.warm_up_groups: {config.hdl.warm_up_groups} groups need the grammar of "
+        f"policy.model = {TINY_HDL}, found {config.policy.model}; set it to 0",
+    )
     if config.domain != "hdl":
-        return ()
+        return (grammarless,)
     learner = config.learner
     return (
+        grammarless,
         (
             config.arm != "static",
             f"$.arm: domain hdl needs static, found {config.arm}; its designs are given, and the "
