@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from coevolve.hdl.supervision import found
 from coevolve.hdl.toolchain import Toolchain
 from protocols.errors import SimulatorError
 
@@ -115,15 +116,25 @@ def open_runtime(toolchain: Toolchain) -> Runtime:
 
 
 def cache_folder() -> Path:
-    """Return where runtimes are kept."""
-    told = os.environ.get("XDG_CACHE_HOME", "")
-    if told:
-        base = Path(told)
+    """Return where runtimes are kept. Raises SimulatorError where the user has no home."""
+    told = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if told.is_absolute():  # what is not is to be ignored, by the specification
+        base = told
     elif os.geteuid() == 0:
         base = Path("/var/cache")
     else:
-        base = Path.home() / ".cache"
+        base = _home() / ".cache"
     return base / "coevolve" / "hdl"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise SimulatorError(
+            f"the simulator's runtime is kept in the user's home, and user {os.geteuid()} has "
+            "none; set XDG_CACHE_HOME to a folder"
+        ) from error
 
 
 def _digest(toolchain: Toolchain) -> str:
@@ -188,10 +199,12 @@ def _compile(toolchain: Toolchain, runtime: Runtime) -> None:
 
 
 def _clang(toolchain: Toolchain, arguments: Sequence[str]) -> None:
-    """Run the compiler. Raises SimulatorError with what it says."""
+    """Run the compiler, which dies with this process. Raises SimulatorError with what it says."""
+    # One that went on would write into the folder while the next process fills it.
+    dying = (found("setpriv", "util-linux"), "--pdeathsig", "KILL")
     try:
         done = subprocess.run(  # noqa: S603, our own sources
-            [toolchain.clang, *arguments],
+            [*dying, toolchain.clang, *arguments],
             capture_output=True,
             text=True,
             timeout=BUILD_TIMEOUT_S,
