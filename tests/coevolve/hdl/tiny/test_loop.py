@@ -1,0 +1,105 @@
+"""The loop on hardware designs in one process, with the tiny policy from its first edit on."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from coevolve import assembly
+from coevolve.config import load_config
+from coevolve.hdl import assembly as hardware
+from coevolve.hdl.tiny.model import write_model
+from coevolve.journal.codec import decode_as, encode
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.shrunk.running import MODEL, running
+from protocols.config import RunConfig
+from protocols.control import RunStarted
+from protocols.interfaces import Part
+from protocols.journal import Append, Receipt
+from protocols.learning import Evaluation, StepReport
+from protocols.rollouts import Rollout, RolloutRequest
+from protocols.tasks import CoverageTask
+from protocols.transitions import coverage_of
+
+pytestmark = pytest.mark.hdl
+
+RUN_FILE = Path(__file__).parents[4] / "configs" / "hdl_tiny.yaml"
+STEPS, GROUPS, SIZE, WARM_UP = 3, 2, 4, 3
+DESIGNS = ("vend_fsm", "rr_arbiter")
+"""One of each split."""
+
+
+def small(folder: Path) -> RunConfig:
+    for name in DESIGNS:
+        shutil.copytree(hardware.DESIGNS / name, folder / "designs" / name)
+    settings = {
+        "hdl.designs": folder / "designs",
+        "hdl.warm_up_groups": WARM_UP,
+        "hdl.evaluation_rounds": 2,
+        "learner.steps": STEPS,
+        "learner.groups_per_step": GROUPS,
+        "rollout.group_size": SIZE,
+    }
+    return load_config(RUN_FILE, [f"{name}={value}" for name, value in settings.items()])
+
+
+async def played(folder: Path) -> LocalStore:
+    """Run every part as a task of this loop until the last version is scored."""
+    config = small(folder)
+    assembly.check(config)
+    write_model(config.seed, folder / MODEL)
+    config = running(config, folder)
+    store = LocalStore(Journal.open(folder / "store"))
+    began = encode(RunStarted(run_id="here", config="{}"))
+    receipt = Receipt(producer="test", counter=1)
+    await store.append(Append(records=(began,), receipt=receipt))
+    site = assembly.Site(config=config, run_dir=folder, store=store, reader=store)
+    simulator = hardware.simulator(config)
+    simulators = hardware.HardwareSimulators([simulator])
+    engines = [assembly.generator(site, 8), assembly.generator(site, 8)]
+    parts: list[Part] = [
+        assembly.curriculum(site),
+        assembly.rollout_worker(site, "rollout-0", engines[0], simulators),
+        assembly.learner(site),
+        assembly.evaluator(site, engines[1], simulators),
+    ]
+    at_work = [asyncio.create_task(part.run()) for part in parts]
+    seen, scored = 0, -1
+    while scored < STEPS:
+        seen = await store.wait(("evaluation",), seen, 60)
+        newest = await store.last("evaluation")
+        assert newest is not None
+        scored = decode_as(newest, Evaluation).version
+    for part in parts:
+        await part.stop()
+    await asyncio.gather(*at_work)
+    for engine in engines:
+        await engine.close()
+    await simulator.close()
+    return store
+
+
+async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains(tmp_path: Path):
+    store = await played(tmp_path)
+    requests = [decode_as(each, RolloutRequest) for each in await store.scan("rollout_request")]
+    assert all((each.author == "grammar") == (each.group < WARM_UP) for each in requests)
+
+    rollouts = [decode_as(each, Rollout) for each in await store.scan("rollout")]
+    assert len(rollouts) >= STEPS * GROUPS * SIZE
+    assert {each.ended for each in rollouts} <= {"finished", "wrong"}
+    found = [decode_as(each, CoverageTask) for each in await store.scan("coverage_task")]
+    tasks = {each.task_id: each for each in found}
+    for each in rollouts:
+        assert each.graded is not None
+        before, after = coverage_of(tasks[each.task_id].state), coverage_of(each.graded)
+        assert after is not None
+        assert before is None or before.overall_average <= after.overall_average
+
+    reports = [decode_as(each, StepReport) for each in await store.scan("step_report")]
+    assert [each.step for each in reports] == [1, 2, 3]
+    scores = [decode_as(each, Evaluation) for each in await store.scan("evaluation")]
+    assert {each.version for each in scores} == {0, STEPS}
+    assert all({s.task_id for s in each.scores} == set(DESIGNS) for each in scores)
+    assert all(0 < s.coverage < 1 for each in scores for s in each.scores if s.coverage is not None)
