@@ -2,7 +2,8 @@
 
 DESIGN is a folder of ``designs/``; any other RTL is named by ``--rtl`` and ``--dut`` instead.
 ``--stimulus`` names a stimulus program in place of TB.sv, and ``--patch`` hunks for the testbench
-that ``--base`` names.
+that ``--base`` names. A stimulus program for other RTL needs to know of its clock and reset:
+``--clock clk --reset rst_n=low``.
 
 Exit status: 0 where the testbench ran, 1 where it is to blame that it did not (refused, does not
 compile, fails, covers nothing, takes too long), 2 where the command or the design is, 3 where the
@@ -29,6 +30,7 @@ from protocols.hardware import (
     Evaluated,
     Patch,
     Point,
+    Reset,
     Stimulus,
     Submission,
     Testbench,
@@ -36,6 +38,8 @@ from protocols.hardware import (
 
 RAN, BLAMED, MISUSED, BROKEN = range(4)
 DETAIL_CHARACTERS = 4000
+MOST_BYTES = 16 << 20
+"""Of a submission: a device or a pipe may have no end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +81,8 @@ def _parser() -> argparse.ArgumentParser:
     add("paths", nargs="*", type=Path, metavar="DESIGN TB.sv", help="DESIGN only without --rtl")
     add("--rtl", action="append", type=Path, default=[], help="a file of RTL, in order of use")
     add("--dut", default="", help="module under verification, with --rtl")
+    add("--clock", default="", help="input that a stimulus program toggles, with --rtl")
+    add("--reset", default="", metavar="PORT=low|high", help="input that resets, with --rtl")
     add("--stimulus", type=Path, help="stimulus program in place of TB.sv")
     add("--patch", type=Path, help="hunks in place of TB.sv")
     add("--base", type=Path, help="testbench that the hunks apply to")
@@ -97,9 +103,13 @@ def _asked(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Aske
         parser.error("--rtl and --dut go together")
     if bool(options.patch) != bool(options.base):
         parser.error("--patch and --base go together")
+    if options.patch and options.stimulus:
+        parser.error("--patch and --stimulus are two submissions; give one")
+    if (options.clock or options.reset) and not options.rtl:
+        parser.error("--clock and --reset are for --rtl; a design's folder names its own")
     seed = 1
     if options.rtl:
-        unit = unit_from_files(options.rtl, options.dut)
+        unit = unit_from_files(options.rtl, options.dut, options.clock, _reset(options.reset))
     else:
         design = load(paths[0])
         unit, seed = design.unit, design.file.seed
@@ -117,6 +127,14 @@ def _asked(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Aske
     return Asked(request=made, json=options.json, limit=options.limit)
 
 
+def _reset(told: str) -> Reset | None:
+    port, _, active = told.partition("=")
+    try:
+        return msgspec.convert({"port": port, "active": active}, Reset) if told else None
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"--reset: needs PORT=low or PORT=high, found {told!r}") from error
+
+
 def _submission(options: argparse.Namespace) -> Submission:
     if options.stimulus:
         return Stimulus(program=_read(options.stimulus))
@@ -127,9 +145,13 @@ def _submission(options: argparse.Namespace) -> Submission:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8", "replace")
+        with path.open("rb") as file:
+            found = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(found) > MOST_BYTES:
+        raise ConfigError(f"{path}: needs to have at most {MOST_BYTES} bytes, has more")
+    return found.decode("utf-8", "replace")
 
 
 async def _graded(request: Evaluate) -> tuple[Evaluated, tuple[Point, ...]]:

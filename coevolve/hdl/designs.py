@@ -17,9 +17,11 @@ from coevolve.hdl.points import is_point_text
 from coevolve.hdl.rtl import ports
 from protocols.designs import QUALITIES, Design, DesignFile, Mutant, Quality
 from protocols.errors import ConfigError
-from protocols.hardware import Port, SourceFile, Unit
+from protocols.hardware import Port, Reset, SourceFile, Unit
 
 TESTBENCH_FILE = "tb.sv"
+MOST_CHARACTERS = 4 << 20
+"""Of a file: a device or a pipe may have no end."""
 
 
 def load(folder: Path) -> Design:
@@ -77,20 +79,32 @@ def unit_of(name: str, file: DesignFile, sources: Sequence[SourceFile]) -> Unit:
     )
 
 
-def unit_from_files(paths: Sequence[Path], top: str) -> Unit:
+def unit_from_files(
+    paths: Sequence[Path], top: str, clock: str = "", reset: Reset | None = None
+) -> Unit:
     """Return a unit of RTL files, in the order of compilation, that have no folder in ``designs/``.
 
-    Raises ConfigError where a file cannot be read.
+    Raises ConfigError where a file cannot be read, or a clock or reset is no input of ``top``.
     """
     faults: list[str] = []
-    sources = tuple(_source(path, faults) for path in paths)
+    sources = tuple(_source_at(path, faults) for path in paths)
     names = [source.name for source in sources]
     faults += [f"two files are called {name}" for name in sorted({*names}) if names.count(name) > 1]
     if not paths:
         faults.append("at least one RTL file is needed, found none")
     if faults:
         raise ConfigError(f"{top}: " + "; ".join(faults))
-    return Unit(name=top, files=sources, top=top)
+    unit = Unit(name=top, files=sources, top=top, clock=clock, reset=reset)
+    if clock or reset:
+        _refuse(top, _pin_faults(unit, ports(unit)))
+    return unit
+
+
+def _source_at(path: Path, faults: list[str]) -> SourceFile:
+    mine: list[str] = []
+    source = _source(path, mine)
+    faults += [f"in {path.parent}: {fault}" for fault in mine]
+    return source
 
 
 def _design_file(folder: Path) -> DesignFile:
@@ -142,14 +156,18 @@ def _mutant_faults(
     return faults
 
 
-def _unit_faults(unit: Unit, found: Sequence[Port]) -> list[str]:
+def _pin_faults(unit: Unit, found: Sequence[Port]) -> list[str]:
     told = [("clock", unit.clock), ("reset", unit.reset.port if unit.reset else "")]
-    faults = [
-        f"design.yaml: $.{role}: needs an input of one bit of {unit.top}, found {name!r}"
+    return [
+        f"{role}: needs an input of one bit of {unit.top}, found {name!r}"
         f"{_near(name, [port.name for port in found])}"
         for role, name in told
         if name and Port(name=name, direction="in", width=1) not in found
     ]
+
+
+def _unit_faults(unit: Unit, found: Sequence[Port]) -> list[str]:
+    faults = [f"design.yaml: $.{fault}" for fault in _pin_faults(unit, found)]
     faults += [
         f"design.yaml: $.unreachable: needs the form 'metric file:line:column instance name', "
         f"with - for the instance of the top, found {entry!r}"
@@ -179,7 +197,8 @@ def _source(path: Path, faults: list[str]) -> SourceFile:
 def _text(path: Path, faults: list[str]) -> str:
     name = f"{path.parent.name}/{path.name}" if path.parent.name == "testbenches" else path.name
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MOST_CHARACTERS + 1)
     except FileNotFoundError:
         near = _near(path.name, [each.name for each in path.parent.glob("*")])
         faults.append(f"{name} is missing{near}")
@@ -187,6 +206,8 @@ def _text(path: Path, faults: list[str]) -> str:
     except (OSError, UnicodeDecodeError) as error:
         faults.append(f"{name} cannot be read as UTF-8 text: {error}")
         return ""
+    if len(text) > MOST_CHARACTERS:
+        faults.append(f"{name} needs to have at most {MOST_CHARACTERS} characters, has more")
     if not text.strip():
         faults.append(f"{name} is empty")
     return text
@@ -204,6 +225,6 @@ def _yaml(path: Path, faults: list[str]) -> Any:
         return None
 
 
-def _refuse(where: Path, faults: Sequence[str]) -> None:
+def _refuse(where: Path | str, faults: Sequence[str]) -> None:
     if faults:
         raise ConfigError(f"{where}: " + "; ".join(faults))
