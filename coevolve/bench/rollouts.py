@@ -46,8 +46,8 @@ from protocols.config import RunConfig
 from protocols.rollouts import Rollout
 
 RUN_FILE = Path("configs/quickstart_vllm.yaml")
-WIDTHS = (288, 16384)
-"""Of the layers: the policy's own, and one with which it has 14 million parameters."""
+WIDTHS = (288, 8192)
+"""Of the layers: the policy's own, and one with which it has 7 million parameters."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,8 +88,8 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m coevolve.bench rollouts", description=__doc__)
     parser.add_argument("--run-file", type=Path, default=RUN_FILE)
     parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS, help="of the layers")
-    parser.add_argument("--rollouts", type=int, default=600, help="of a round, in whole groups")
-    parser.add_argument("--rounds", type=int, default=5, help="that are measured")
+    parser.add_argument("--rollouts", type=int, default=1200, help="of a round, in whole groups")
+    parser.add_argument("--rounds", type=int, default=3, help="that are measured")
     parser.add_argument("--set", nargs="*", default=(), metavar="key=value", dest="overrides")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
