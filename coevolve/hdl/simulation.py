@@ -1,19 +1,16 @@
 """Takes one testbench through the tools: translate, compile, link, simulate; each in the sandbox.
 
-Every testbench gets a folder of its own, in memory where the machine has /dev/shm, that is removed
-whatever happens. What the tools leave there is read without following links and within bounds.
-What a testbench is to blame for is raised as `Stopped`, with the outcome; what the machine is to
-blame for as SimulatorError.
+Every testbench gets a folder of its own that is removed whatever happens. What the tools leave
+there is read without following links and within bounds. What a testbench is to blame for is raised
+as `Stopped`, with the outcome; what the machine is to blame for as SimulatorError.
 """
 
 import os
 import re
-import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
@@ -23,6 +20,7 @@ from coevolve.hdl.rtl import HEADERS, TIMESCALE
 from coevolve.hdl.runtime import SOURCES, Runtime
 from coevolve.hdl.sandbox import Finished, Sandbox, StageLimits
 from coevolve.hdl.toolchain import Toolchain
+from coevolve.hdl.work_folders import WorkFolder
 from protocols.errors import SimulatorError
 from protocols.hardware import (
     CompileFailed,
@@ -58,8 +56,6 @@ COMPILE_OUTPUT_BYTES = 65_536
 SIMULATION_FILE_MB = 16
 MODEL_FILE_MB = 256
 PROCESSES = 96
-PREFIX = "coevolve-hdl-"
-ABANDONED_S = 24 * 3600.0
 MOST_COVERAGE_BYTES = 16 << 20
 LOG_CHARACTERS = 2000
 SPARE_OUTPUT_BYTES = 4096
@@ -280,30 +276,13 @@ def simulation(tools: Tools, unit: Unit, limits: SimulationLimits) -> Generator[
 
     Raises SimulatorError where the machine has no room for it.
     """
-    base = _base()
+    work = WorkFolder()
     try:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
-    except OSError as error:
-        raise SimulatorError(f"no folder could be made in {base}: {error}") from error
-    try:
-        yield Simulation(tools=tools, unit=unit, folder=folder, limits=limits)
+        yield Simulation(tools=tools, unit=unit, folder=work.path, limits=limits)
     except OSError as error:
         raise SimulatorError(f"the work folder of {unit.name} failed: {error}") from error
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def sweep() -> None:
-    """Remove folders that killed processes left behind; nothing that runs is as old."""
-    for folder in _base().glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            if time.time() - folder.lstat().st_mtime > ABANDONED_S:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _base() -> Path:
-    shared = Path("/dev/shm")  # noqa: S108, mkdtemp makes the folder ours alone
-    return shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
+        work.remove()
 
 
 def _blame_machine_for_kill(done: Finished, tool: str) -> None:

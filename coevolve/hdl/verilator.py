@@ -38,11 +38,12 @@ from coevolve.hdl.points import (
 from coevolve.hdl.rtl import elaborate, ports_of
 from coevolve.hdl.runtime import open_runtime
 from coevolve.hdl.sandbox import Sandbox
-from coevolve.hdl.simulation import Ran, Simulation, Stopped, Tools, simulation, sweep
+from coevolve.hdl.simulation import Ran, Simulation, Stopped, Tools, simulation
 from coevolve.hdl.stimulus.language import StimulusError
 from coevolve.hdl.stimulus.testbench import render
 from coevolve.hdl.testbench_top import choose_instance, find_top
 from coevolve.hdl.toolchain import Toolchain, find_toolchain
+from coevolve.hdl.work_folders import sweep
 from protocols.errors import ConfigError
 from protocols.hardware import (
     BadStimulus,
@@ -120,18 +121,21 @@ class VerilatorSimulator:
         """Return what evaluations of the unit share, worked out by the first. Blocks."""
         with self._guard:
             lock = self._preparing.setdefault(unit, threading.Lock())
-        with lock:
-            found = self._prepared.get(unit)
-            if found is None:
-                found = prepared(self.tools, unit)
-            self._keep(found)
+        try:
+            with lock:
+                found = self._prepared.get(unit)
+                if found is None:
+                    found = prepared(self.tools, unit)
+                self._keep(found)
+        finally:
+            with self._guard:
+                self._preparing.pop(unit, None)
         return found
 
     def _keep(self, found: Prepared) -> None:
         with self._guard:
             self._prepared[found.unit] = found
             self._prepared.move_to_end(found.unit)
-            self._preparing.pop(found.unit, None)
             while len(self._prepared) > MOST_UNITS:
                 self._prepared.popitem(last=False)
 

@@ -10,12 +10,9 @@ below. Where it dies or hangs, that is a SimulatorError, and the next call start
 """
 
 import asyncio
-import os
 import shutil
-import tempfile
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
 from coevolve.hdl.points import PointSet, point_text
 from coevolve.hdl.sandbox import Sandbox, StageLimits
@@ -24,6 +21,7 @@ from coevolve.hdl.stimulus.dialogue import ANSWERS, REQUESTS, Dialogue
 from coevolve.hdl.stimulus.instructions import request
 from coevolve.hdl.stimulus.program import Pins, Program, pins
 from coevolve.hdl.toolchain import Toolchain
+from coevolve.hdl.work_folders import WorkFolder
 from protocols.errors import SimulatorError
 from protocols.hardware import METRICS, Coverage, KindCount, Metric, Point, Port, Unit
 
@@ -66,7 +64,7 @@ class Harness:
         self._program_s = program_s
         self._kinds = _kinds(design.points, unit)
         self._child: Dialogue | None = None
-        self._work: Path | None = None
+        self._work: WorkFolder | None = None
         self._turn = threading.Lock()
 
     @classmethod
@@ -136,14 +134,14 @@ class Harness:
             raise
 
     def _start(self) -> Dialogue:
-        folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108, a mkdtemp's
-        self._work = Path(tempfile.mkdtemp(prefix="harness_", dir=folder))
-        program = shutil.copy(self._design.program, self._work)
-        owners = shutil.copy(self._design.owners, self._work)
+        self._work = WorkFolder()
+        work = self._work.path
+        program = shutil.copy(self._design.program, work)
+        owners = shutil.copy(self._design.owners, work)
         count = str(len(self.points))
         argv = (program, "serve", owners, count, REQUESTS, ANSWERS, str(self._program_s))
         self._child = Dialogue(
-            self._sandbox, [str(each) for each in argv], work=self._work, limits=LIMITS
+            self._sandbox, [str(each) for each in argv], work=work, limits=LIMITS
         )
         return self._child
 
@@ -155,7 +153,7 @@ class Harness:
         if self._child is not None:
             self._child.close(PATIENCE_S)
         if self._work is not None:
-            shutil.rmtree(self._work, ignore_errors=True)
+            self._work.remove()
         self._child = self._work = None
 
     def _coverage(self, hits: bytes) -> Coverage:

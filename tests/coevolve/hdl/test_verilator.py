@@ -1,14 +1,10 @@
 import asyncio
-import os
-import tempfile
-import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from coevolve.hdl.points import point_text
-from coevolve.hdl.simulation import ABANDONED_S, PREFIX, sweep
 from coevolve.hdl.verilator import VerilatorSimulator, open_simulator
 from coevolve.simulate import BLAMED, MISUSED, RAN, main
 from protocols.errors import ConfigError
@@ -221,12 +217,3 @@ def test_the_command_line_says_what_was_covered(tmp_path: Path, capsys: pytest.C
     assert '"status": "compile_failed"' in capsys.readouterr().out
     assert main([*rtl, "--dut=runner", str(tmp_path / "tb.txt")]) == MISUSED
     assert "'runner'" in capsys.readouterr().err
-
-
-def test_folders_that_killed_processes_left_are_removed_after_a_day():
-    old, young = (Path(tempfile.mkdtemp(prefix=PREFIX, dir="/dev/shm")) for _ in range(2))
-    long_ago = time.time() - ABANDONED_S - 60
-    os.utime(old, (long_ago, long_ago))
-    sweep()
-    assert (old.exists(), young.exists()) == (False, True)
-    young.rmdir()
