@@ -1,9 +1,10 @@
 """What the tiny hardware policy writes: an edit, which goes on where a stimulus program ends.
 
     edit      = up to 4 statements, and how they run
-    statement = "set" input value | "rand" input | "prob" input eighths | "inc" input | ...
+    statement = "set" input value | "rand" input | "rand" "all" | "prob" input eighths
+              | "inc" input | "rol" input | "inv" input | "once" input
               | "wait" output value | "rst" | "step1" | "step2" | ...
-    how       = "run16": after them, 16 cycles | "loop16": 16 times over, each with a cycle
+    how       = "run8": after them, 8 cycles | "loop16": 16 times over, each with a cycle
 
 A program only grows at its end, so its coverage never falls. `edits` is the automaton of what can
 be written for a design's ports: a value fits its port, and a word that says the same as another
@@ -29,6 +30,7 @@ from coevolve.hdl.stimulus.program import (
     word_bits,
 )
 from coevolve.hdl.tiny.vocabulary import (
+    ALL,
     EIGHTHS,
     IDS,
     INPUTS,
@@ -112,6 +114,8 @@ class _Table:
                 yield from ((f"run{n}", None) for n in RUNS)
                 yield from ((f"loop{n}", None) for n in LOOPS if done)
             case (int() as done, str() as kind):
+                if kind == "rand":
+                    yield ALL, (done + 1,)
                 for slot, port in self._ports(cast("Kind", kind)):
                     said = kind in ("set", "wait", "prob")
                     yield slot, ((done, kind, port.name) if said else (done + 1,))
@@ -151,7 +155,7 @@ def read_edit(design: Design, token_ids: Sequence[int]) -> tuple[Statement, ...]
     ports = dict(zip(INPUTS, found.inputs, strict=False))
     ports |= dict(zip(OUTPUTS, found.outputs, strict=False))
     reader = _Reader(ports, design.file.literals, words)
-    statements = tuple(reader.statement(word) for word in words)
+    statements = tuple(each for word in words for each in reader.statements(word))
     how = WORDS[token_ids[-1]]
     if how.startswith("run"):
         return (*statements, Step(cycles=int(how.removeprefix("run"))))
@@ -167,27 +171,32 @@ class _Reader:
     constants: Sequence[int]
     words: Iterator[str]
 
-    def statement(self, word: str) -> Statement:
-        match word:
-            case "rst":
-                return ApplyReset(cycles=RESET_CYCLES)
+    def statements(self, word: str) -> tuple[Statement, ...]:
+        """Return what a statement that begins with ``word`` says."""
+        if word == "rst":
+            return (ApplyReset(cycles=RESET_CYCLES),)
+        if word.startswith("step"):
+            return (Step(cycles=int(word.removeprefix("step"))),)
+        if word not in KINDS:
+            raise ValueError(f"{word!r} begins no statement")
+        slot = self._next()
+        if (word, slot) == ("rand", ALL):
+            inputs = (port for name, port in self.ports.items() if name in INPUTS)
+            return tuple(Randomize(port=port.name) for port in inputs)
+        return (self._about(word, self._port(slot)),)
+
+    def _about(self, kind: Kind, port: Port) -> Statement:
+        match kind:
             case "set":
-                port = self._port()
                 return Drive(port=port.name, word=self._value(port))
             case "wait":
-                port = self._port()
                 return Await(port=port.name, word=self._value(port), cycles=WAIT_CYCLES)
             case "rand":
-                return Randomize(port=self._port().name)
+                return Randomize(port=port.name)
             case "prob":
-                port = self._port()
                 return Chance(port=port.name, eighths=int(self._next().removesuffix("/8")))
             case "inc" | "rol" | "inv" | "once":
-                return Change(port=self._port().name, way=word)
-            case _ if word.startswith("step"):
-                return Step(cycles=int(word.removeprefix("step")))
-            case _:
-                raise ValueError(f"{word!r} begins no statement")
+                return Change(port=port.name, way=kind)
 
     def _next(self) -> str:
         word = next(self.words, None)
@@ -195,8 +204,7 @@ class _Reader:
             raise ValueError("a statement needs to be complete")
         return word
 
-    def _port(self) -> Port:
-        word = self._next()
+    def _port(self, word: str) -> Port:
         if word not in self.ports:
             raise ValueError(f"{word!r} is no port of this design")
         return self.ports[word]

@@ -34,10 +34,13 @@ SMALL = (0, 1, 2, 3)
 CORNERS = ("max", "msb", "alt")
 EIGHTHS = (1, 4, 7)
 STEPS = (1, 2, 4, 8)
-RUNS = (1, 4, 16, 64, 256)
+RUNS = (1, 8, 64, 256, 1024)
 LOOPS = (4, 16, 64)
 
 INPUTS = tuple(f"in{n}" for n in range(SLOTS))
+ALL = "all"
+"""Every input that has a word."""
+
 OUTPUTS = tuple(f"out{n}" for n in range(SLOTS))
 VALUES = (*(f"={n}" for n in SMALL), *(f"={c}" for c in CORNERS))
 NAMED = tuple(f"=c{n}" for n in range(CONSTANTS))
@@ -47,6 +50,7 @@ WORDS = (
     *MARKS,
     *INPUTS,
     *OUTPUTS,
+    ALL,
     *(f"{mode}{bits}" for bits in LEAST_BITS for mode in MODES),
     *(f"round{n}" for n in range(ROUNDS)),
     *(f"{metric}{n}" for metric in METRICS for n in range(TENTHS + 1)),

@@ -54,7 +54,7 @@ def test_its_tokenizer_spells_its_words(folder: Path):
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    said = "<edit> set in1 =max wait out0 =c3 run16"
+    said = "<edit> set in1 =max wait out0 =c3 run8"
     assert tokenizer.encode(said) == [IDS[word] for word in said.split()]
     assert tokenizer.pad_token_id == PAD
     assert len(tokenizer) == len(WORDS)

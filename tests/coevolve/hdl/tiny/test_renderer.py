@@ -98,11 +98,11 @@ def test_inputs_are_told_by_what_they_are_left_at(program: str, mode: str | None
 
 
 def test_an_edit_goes_on_where_the_program_ends():
-    edit = tuple(IDS[word] for word in ("set", "in0", "=3", "run4"))
+    edit = tuple(IDS[word] for word in ("set", "in0", "=3", "run8"))
     begun = RENDERER.read(BEGINNING, edit).program
     assert parse(begun, TOP.ports, "clk", None).statements == (
         Drive(port="d", word=3),
-        Step(cycles=4),
+        Step(cycles=8),
     )
     going_on = RENDERER.read(task(graded(begun, covering([]))), edit).program
     statements = parse(going_on, TOP.ports, "clk", None).statements
