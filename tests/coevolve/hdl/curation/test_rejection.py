@@ -12,6 +12,7 @@ from coevolve.hdl.curation.rejection import (
     RejectionRule,
     judge,
     kept,
+    most_gained,
     reasons,
     reject,
 )
@@ -95,3 +96,17 @@ def test_the_released_rule_keeps_one_step_a_design() -> None:
     )
     assert [each.transition_id for each in kept(reject(steps, RELEASED))] == ["b", "c"]
     assert len(kept(reject(steps, dataclasses.replace(RELEASED, one_per="step")))) == 3
+
+
+def test_of_a_group_s_steps_the_first_that_gained_most_is_worth_training_on() -> None:
+    made = {
+        0: covered((60, 100), (5, 10)),
+        1: FAILED,
+        2: covered((70, 100), (6, 10)),
+        3: covered((70, 100), (6, 10)),
+        4: covered((99, 100), (4, 10)),
+    }
+    assert most_gained(HALF, made) == 2
+    assert most_gained(HALF, made, RejectionRule(no_kind_falls=False)) == 4
+    assert most_gained(HALF, {1: FAILED, 5: HALF}) is None
+    assert most_gained(Blank(), {}) is None
