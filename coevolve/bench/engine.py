@@ -29,6 +29,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from coevolve.bench import raw_vllm
+from coevolve.bench.raw_vllm import Offline, Sampled
 from coevolve.engine.vllm import environment
 from coevolve.learning.model_folder import TINY, model_folder
 from coevolve.learning.reading import read_model
@@ -187,43 +189,25 @@ async def play(front: "VllmGenerator", load: Load, round_: int) -> None:
 
 def offline(folder: Path, settings: VllmEngine, load: Load) -> Callable[[int], None]:
     """Return what plays a round with vLLM's own loop, all conversations turn by turn."""
-    from vllm import LLM, SamplingParams
-    from vllm.sampling_params import RequestOutputKind
-
-    llm = LLM(
-        model=str(folder),
-        skip_tokenizer_init=True,
-        dtype=settings.dtype,
-        max_model_len=load.length,
-        max_num_seqs=load.conversations,
-        max_num_batched_tokens=settings.batch_tokens,
-        block_size=settings.block_size,
-        kv_cache_memory_bytes=settings.kv_cache_mb << 20,
-        enforce_eager=not settings.gpus,
-        distributed_executor_backend="uni",
-        logprobs_mode="processed_logprobs",
-        generation_config="vllm",
+    llm = raw_vllm.engine(
+        Offline(
+            folder=str(folder),
+            settings=settings,
+            concurrent=load.conversations,
+            length=load.length,
+        )
     )
 
     def play_offline(round_: int) -> None:
         prompts = [load.opening(number, round_) for number in range(load.conversations)]
         for turn in range(load.turns):
-            sampling = [
-                SamplingParams(
-                    max_tokens=load.tokens,
-                    seed=number,
-                    logprobs=0,
-                    flat_logprobs=True,
-                    ignore_eos=True,
-                    detokenize=False,
-                    output_kind=RequestOutputKind.FINAL_ONLY,
-                )
-                for number in range(load.conversations)
+            wave = [
+                Sampled(prompt_ids=tuple(ids), tokens=load.tokens, temperature=1.0, seed=number)
+                for number, ids in enumerate(prompts)
             ]
-            tokens: Any = [{"prompt_token_ids": ids} for ids in prompts]
-            outputs = llm.generate(tokens, sampling, use_tqdm=False)
-            for number, (ids, output) in enumerate(zip(prompts, outputs, strict=True)):
-                ids += [*output.outputs[0].token_ids, *load.observed(number, turn)]
+            answers = raw_vllm.generate(llm, wave)
+            for number, (ids, said) in enumerate(zip(prompts, answers, strict=True)):
+                ids += [*said, *load.observed(number, turn)]
 
     return play_offline
 

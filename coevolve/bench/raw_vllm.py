@@ -80,7 +80,10 @@ class Raw:
 
 @contextmanager
 def raw_vllm(offline: Offline) -> Generator[Raw]:
-    """Start the program, with the environment variables of this project's own engine."""
+    """Start the program, with the environment variables of this project's own engine.
+
+    What is asked first waits until its engine is there.
+    """
     with (
         tempfile.TemporaryFile("w+") as complaints,
         subprocess.Popen(
@@ -94,10 +97,9 @@ def raw_vllm(offline: Offline) -> Generator[Raw]:
     ):
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode(offline).decode() + "\n")
-        raw = Raw(process, complaints)
-        raw.play([])
+        process.stdin.flush()
         try:
-            yield raw
+            yield Raw(process, complaints)
         finally:
             process.stdin.close()
 
