@@ -12,7 +12,9 @@ returns for any text, in time proportional to the text or to `MOST_TOKENS`.
 
 What is not covered: what a testbench does in time and memory, which is for the sandbox; whether it
 compiles. An instance of the design is known by the name of its module; what else has the same name
-as an instance, a variable with members for example, is taken for it.
+as an instance, a variable with members for example, is taken for it. A name that the design imports
+outside of its modules can be declared anew by a testbench; `coevolve.hdl.designs` refuses such
+designs in folders, RTL that has none is graded all the same.
 """
 
 import contextlib
