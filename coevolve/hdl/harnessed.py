@@ -65,6 +65,8 @@ class _Bench:
     ports: tuple[Port, ...]
     waiting: list[_Waiting] = field(default_factory=list[_Waiting])
     work: asyncio.Task[None] | None = None
+    let_go: bool = False
+    """Whether another design took its place, so that nobody will close it later."""
 
     async def coverage(self, program: Program, seed: int) -> tuple[Coverage, float]:
         """Return what the program covers, and its share of the seconds that its batch took."""
@@ -90,6 +92,8 @@ class _Bench:
                 share_s = (time.monotonic() - started) / len(batch)
                 _settle(batch, [(coverage, share_s) for coverage in found])
         self.work = None
+        if self.let_go:
+            await self.harness.close()
 
 
 def _settle(
@@ -201,6 +205,7 @@ class HarnessSimulator:
                 return
             if opened.done() and opened.exception() is None and opened.result().work is None:
                 self._benches.pop(unit)
+                opened.result().let_go = True
                 await opened.result().harness.close()
 
 

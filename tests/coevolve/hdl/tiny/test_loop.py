@@ -1,6 +1,7 @@
 """The loop on hardware designs in one process, with the tiny policy from its first edit on."""
 
 import asyncio
+import math
 import shutil
 from pathlib import Path
 
@@ -9,13 +10,17 @@ import pytest
 from coevolve import assembly
 from coevolve.config import load_config
 from coevolve.hdl import assembly as hardware
+from coevolve.hdl.designs import load
+from coevolve.hdl.tiny.edits import edits
 from coevolve.hdl.tiny.model import write_model
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.shrunk.running import MODEL, running
+from protocols import columns
 from protocols.config import RunConfig
 from protocols.control import RunStarted
+from protocols.generation import END, Grammar
 from protocols.interfaces import Part
 from protocols.journal import Append, Receipt
 from protocols.learning import Evaluation, StepReport
@@ -81,6 +86,25 @@ async def played(folder: Path) -> LocalStore:
     return store
 
 
+def assert_all_alike(rollout: Rollout, grammar: Grammar) -> None:
+    """Check that every token was drawn from those that were allowed, with equal odds."""
+    tokens = rollout.tokens
+    every = zip(
+        columns.from_int32(tokens.token_ids),
+        columns.from_float32(tokens.logprobs),
+        tokens.mask,
+        strict=True,
+    )
+    written = [(token, logprob) for token, logprob, sampled in every if sampled]
+    state, odds = 0, list[float]()
+    for token, _ in written:
+        edges = dict(grammar.states[state])
+        odds.append(-math.log(len(edges)))
+        state = edges[token]
+    assert state == END
+    assert [logprob for _, logprob in written] == pytest.approx(odds, abs=1e-4)
+
+
 async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains(tmp_path: Path):
     store = await played(tmp_path)
     requests = [decode_as(each, RolloutRequest) for each in await store.scan("rollout_request")]
@@ -89,6 +113,11 @@ async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains(tmp_pat
     rollouts = [decode_as(each, Rollout) for each in await store.scan("rollout")]
     assert len(rollouts) >= STEPS * GROUPS * SIZE
     assert {each.ended for each in rollouts} <= {"finished", "wrong"}
+    drawn = [each for each in rollouts if each.group < WARM_UP]
+    assert drawn
+    for each in drawn:
+        assert_all_alike(each, edits(load(hardware.DESIGNS / each.task_id.partition("/")[0])))
+
     found = [decode_as(each, CoverageTask) for each in await store.scan("coverage_task")]
     tasks = {each.task_id: each for each in found}
     for each in rollouts:
