@@ -7,12 +7,15 @@ attract everything by being idle.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from protocols.errors import SimulatorError
 from protocols.hardware import Evaluate, Evaluated, Point, Unit
 from protocols.interfaces import TestbenchSimulator
+
+T = TypeVar("T")
 
 TRIES = 3
 RETRY_PAUSE_S = 0.5
@@ -30,22 +33,22 @@ class _Lane:
     def load(self) -> int:
         return self.running + self.penalty
 
-    async def evaluate(self, request: Evaluate) -> Evaluated:
+    async def ask(self, question: Callable[[TestbenchSimulator], Awaitable[T]]) -> T:
         self.running += 1
         try:
-            evaluated = await self.worker.evaluate(request)
+            answer = await question(self.worker)
         except SimulatorError:
             self.penalty = min(MAX_PENALTY, max(4, 2 * self.penalty))
             raise
         else:
             self.penalty = 0
-            return evaluated
+            return answer
         finally:
             self.running -= 1
 
 
 class EvaluationPool:
-    """A `protocols.interfaces.TestbenchSimulator` over several."""
+    """A `protocols.interfaces.TestbenchSimulator` over several, for the designs of one run."""
 
     def __init__(
         self, workers: Sequence[TestbenchSimulator], *, retry_pause_s: float = RETRY_PAUSE_S
@@ -58,22 +61,23 @@ class EvaluationPool:
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
         """Grade one submission on whichever worker; raises SimulatorError after the last try."""
-        for attempt in range(TRIES - 1):
-            try:
-                return await min(self._lanes, key=_Lane.load).evaluate(request)
-            except SimulatorError:
-                await asyncio.sleep(self._retry_pause_s * 2**attempt)
-        return await min(self._lanes, key=_Lane.load).evaluate(request)
+        return await self._ask(lambda worker: worker.evaluate(request))
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
-        """Return the unit's points; each unit's are asked for once."""
+        """Return the unit's points; each unit's are asked for once. Raises as ``evaluate``."""
         if unit not in self._points:
-            self._points[unit] = asyncio.create_task(self._ask_points(unit))
+            asking = self._ask(lambda worker: worker.points(unit))
+            self._points[unit] = asyncio.create_task(asking)
         try:
             return await asyncio.shield(self._points[unit])
         except SimulatorError:
             self._points.pop(unit, None)
             raise
 
-    async def _ask_points(self, unit: Unit) -> tuple[Point, ...]:
-        return await min(self._lanes, key=_Lane.load).worker.points(unit)
+    async def _ask(self, question: Callable[[TestbenchSimulator], Awaitable[T]]) -> T:
+        for attempt in range(TRIES - 1):
+            try:
+                return await min(self._lanes, key=_Lane.load).ask(question)
+            except SimulatorError:
+                await asyncio.sleep(self._retry_pause_s * 2**attempt)
+        return await min(self._lanes, key=_Lane.load).ask(question)

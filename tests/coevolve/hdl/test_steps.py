@@ -13,7 +13,7 @@ from protocols.config import RolloutConfig
 from protocols.designs import Design
 from protocols.errors import SimulatorError
 from protocols.generation import Generation, GenerationRequest
-from protocols.hardware import Evaluate, Point, SimulationLimits, Submission, Testbench
+from protocols.hardware import Evaluate, Point, SimulationLimits, Submission, Testbench, Unit
 from protocols.learning import PolicyVersion, Served
 from protocols.tasks import CoverageTask, TaskBody
 from protocols.transitions import Blank, Graded, coverage_of
@@ -219,6 +219,28 @@ async def test_a_pool_gives_up_after_its_tries():
     with pytest.raises(SimulatorError, match="compiler was not there"):
         await EvaluationPool([broken], retry_pause_s=0).evaluate(REQUEST)
     assert len(broken.requests) == TRIES
+
+
+class Forgetful(ScriptedSimulator):
+    """Does not know a unit's points the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    async def points(self, unit: Unit) -> tuple[Point, ...]:
+        self.asked += 1
+        if self.asked == 1:
+            raise SimulatorError("the compiler was not there")
+        return await super().points(unit)
+
+
+async def test_points_are_tried_again_and_then_asked_for_once():
+    worker = Forgetful()
+    pool = EvaluationPool([worker], retry_pause_s=0)
+    found = await pool.points(unit())
+    assert found == await pool.points(unit())
+    assert worker.asked == 2
 
 
 def test_a_pool_without_simulators_is_refused():
