@@ -177,9 +177,9 @@ def _hdl_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
             "both to 0",
         ),
         (
-            config.hdl.form == "patch",
-            "$.hdl.form: patch needs a testbench to begin with, and a design is begun from "
-            "nothing; choose testbench or stimulus",
+            config.policy.model == TINY_HDL and not isinstance(learner.objective, Sft),
+            f"$.learner.objective: policy.model {TINY_HDL} samples within a grammar, which only "
+            "objective sft need not know; choose {kind: sft}",
         ),
     )
 
