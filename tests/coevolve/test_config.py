@@ -171,6 +171,26 @@ def test_a_divergence_that_the_objective_does_not_have_is_refused():
     assert "$.learner.kl_coefficient: 0.1 needs a policy gradient" in text
 
 
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("arm=full", "$.arm: domain hdl needs static, found full"),
+        (
+            "learner.imitation_weight=1",
+            "$.learner.imitation_weight: 1.0, with learner.replay_per_step 0, needs tasks with "
+            "references",
+        ),
+        (
+            "learner.objective={kind: grpo}",
+            "$.learner.objective: policy.model tiny_hdl samples within a grammar",
+        ),
+        ("policy.model=tiny", "$.hdl.warm_up_groups: 640 groups need the grammar of"),
+    ],
+)
+def test_what_does_not_fit_a_run_on_designs_is_refused(override: str, words: str):
+    assert words in refusal(CONFIGS / "hdl_tiny.yaml", override)
+
+
 def test_an_objective_is_read_with_its_own_settings(tmp_path: Path):
     path = written(tmp_path, "name: a\n")
     config = load_config(path, ["learner.objective={kind: gspo, clip_high: 1e-3}"])
