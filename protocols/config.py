@@ -408,6 +408,10 @@ class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The first so many groups are drawn from the grammar of ``policy.model: tiny_hdl``, all edits
     alike likely, and not from the policy: those that gain are what it imitates first."""
 
+    vary_instance: bool = False
+    """Whether designs' instances are to be called ``dut``, ``uut`` or ``inst_<top>``, a third of
+    the designs each, rather than ``dut`` all: no name is then learnt by heart."""
+
     rejection: RejectionConfig = RejectionConfig()
     evaluation_rounds: Count = 4
     """Steps on each held-out design, the first one included. (LLM4Cov: 1 direct + 3 agentic.)"""

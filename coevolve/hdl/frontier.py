@@ -22,6 +22,7 @@ import numpy as np
 
 from coevolve.hdl.curation.selection import Draft, state_draft
 from coevolve.hdl.curation.states import state_key
+from coevolve.hdl.prompts import instance_name
 from protocols.config import RunConfig
 from protocols.designs import Design
 from protocols.journal import Message
@@ -39,12 +40,14 @@ _CHOICE_STREAM = 223
 
 def beginning(design: Design, config: RunConfig) -> CoverageTask:
     """Return the task of writing a design's first testbench."""
+    varies = config.hdl.vary_instance
+    instance = instance_name(design.design_id, design.file.top) if varies else INSTANCE
     return CoverageTask(
         task_id=design.design_id,
         split=design.file.split,
         design=design.design_id,
         form=config.hdl.form,
-        instance=INSTANCE,
+        instance=instance,
         state=Blank(),
         round=0,
         threshold=design.file.threshold,

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from coevolve.hdl.frontier import Frontier, chosen, continued
+from coevolve.hdl.frontier import Frontier, beginning, chosen, continued
 from protocols.config import HdlConfig, RunConfig
 from protocols.designs import Design, DesignFile
 from protocols.journal import Message
@@ -199,6 +199,16 @@ def test_uniform_chooses_each_that_can_improve():
     states = dict(enumerate((FAILED, HIGH, LOW, FULL)))
     generator = np.random.default_rng(0)
     assert {chosen(states, "uniform", generator) for _ in range(50)} == {1, 2}
+
+
+def test_instances_are_called_by_different_names_where_that_is_asked_for():
+    names = [f"design{n}" for n in range(30)]
+    settings = HdlConfig(vary_instance=True)
+    varied = msgspec.structs.replace(config(), hdl=settings)
+    assert {beginning(design(name), varied).instance for name in names} == {
+        *("dut", "uut", "inst_top")
+    }
+    assert {beginning(design(name), config()).instance for name in names} == {"dut"}
 
 
 def test_equal_states_are_one_task():
