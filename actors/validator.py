@@ -7,6 +7,7 @@ import ray
 
 from coevolve import assembly
 from coevolve.run import logs
+from coevolve.synthesis import assembly as evolution
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.interfaces import SimulatorWorker, Store
@@ -25,7 +26,7 @@ class ValidatorShell:
     ) -> None:
         folder = Path(run_dir)
         logs.to_file(folder, name)
-        self._part = assembly.validator(assembly.site(config, folder, store), simulators)
+        self._part = evolution.validator(assembly.site(config, folder, store), simulators)
 
     async def run(self) -> None:
         """Work until stopped."""

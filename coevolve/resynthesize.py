@@ -21,6 +21,7 @@ from coevolve import assembly
 from coevolve.journal.codec import CANDIDATES_BY_SIGNAL, SIGNALS_BY_ID, decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.run.directory import RunDirectory
+from coevolve.synthesis import assembly as evolution
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.calls import RecordedCalls, recorded_calls, without_version
 from coevolve.synthesis.serving import OpenModel
@@ -194,7 +195,7 @@ async def _report(run_dir: Path, *, as_json: bool) -> bool:
         raise JournalError(f"{run_dir}: is only read; {len(messages)} records were to be added")
 
     def open_model(model: SynthesizerModel) -> Synthesizer:
-        return assembly.synthesizer_model(config, run_dir, reader, refuse, (worker,), model)
+        return evolution.synthesizer_model(config, run_dir, reader, refuse, (worker,), model)
 
     signals: list[Resynthesized] = []
     try:

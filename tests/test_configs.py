@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve import assembly
+from coevolve import requirements
 from coevolve.config import load_config
 from coevolve.hdl import assembly as hardware
 from coevolve.journal.codec import decode_as
@@ -92,7 +92,7 @@ def test_conversations_fit_into_the_model(name: str):
 
 @pytest.mark.parametrize("name", CHAT)
 def test_a_run_file_can_be_tried_without_its_model(name: str):
-    assembly.check(read(name, "policy.shrink=true"))
+    requirements.check(read(name, "policy.shrink=true"))
 
 
 @pytest.mark.ray

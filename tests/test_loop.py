@@ -12,6 +12,7 @@ from coevolve.config import synthesizes
 from coevolve.journal.codec import decode, decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.synthesis import assembly as evolution
 from protocols.config import RunConfig
 from protocols.control import RunStarted
 from protocols.evolution import Candidate, CandidateVerdict, Signal, SignalSettled, Visit
@@ -52,7 +53,7 @@ async def run_here(config: RunConfig, folder: Path) -> LocalStore:
         assembly.evaluator(site, engines[1], workers),
     ]
     if synthesizes(config):
-        parts += [assembly.synthesizer(site, workers), assembly.validator(site, workers)]
+        parts += [evolution.synthesizer(site, workers), evolution.validator(site, workers)]
     running = [asyncio.create_task(part.run()) for part in parts]
     seen = 0
     while True:

@@ -12,6 +12,7 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.resynthesize import Resynthesized, first_difference, line, main, resynthesize
 from coevolve.run import directory as run_directory
+from coevolve.synthesis import assembly as evolution
 from coevolve.synthesis.worker import SynthesizerWorker
 from coevolve.tiny.grammar import uniform_task
 from protocols.config import RunConfig, SynthesizerConfig, TasksConfig
@@ -156,7 +157,7 @@ async def synthesized_run(path: Path) -> list[Candidate]:
     await add(store, *flagged)
     worker = BfclWorker(QUICK.simulator)
     site = assembly.Site(config=QUICK, run_dir=path, store=store, reader=store)
-    part = assembly.synthesizer(site, (worker,))
+    part = evolution.synthesizer(site, (worker,))
     running = asyncio.create_task(part.run())
     about = [OnTask(task_id=each.task_id) for each in flagged]
     await add(store, *(signal(f"s{n}", about=each) for n, each in enumerate(about)))

@@ -4,7 +4,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from coevolve import assembly
+from coevolve import assembly, requirements
 from coevolve.bfcl.catalogue import CATEGORIES, load_tasks, tool_documents
 from coevolve.bfcl.source import BfclSource, category_of, fault
 from coevolve.bfcl.stock import DOCUMENTS
@@ -102,7 +102,7 @@ def test_a_reference_that_fails_is_left_out_with_its_reason() -> None:
 
 def test_the_benchmark_is_for_policies_with_a_chat_template() -> None:
     with pytest.raises(ConfigError, match=r"needs a policy\.model with a chat"):
-        assembly.check(config())
+        requirements.check(config())
 
 
 def test_a_run_on_the_benchmark_is_put_together_from_its_source() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve import assembly
+from coevolve import assembly, requirements
 from coevolve.bfcl.source import BfclSource
 from coevolve.chat.renderer import CLOSING, ChatRenderer
 from coevolve.chat.template import ChatTemplate
@@ -272,8 +272,8 @@ def test_the_model_folder_decides_which_renderer_is_used(tmp_path: Path) -> None
     assert isinstance(renderer, ChatRenderer)
     assert renderer.form == "tags"
     with pytest.raises(ConfigError, match="kind policy is the tiny policy's second role"):
-        assembly.check(RunConfig(name="test", policy=chat_policy(folder)))
-    assembly.check(RunConfig(name="test", arm="static", policy=chat_policy(folder)))
+        requirements.check(RunConfig(name="test", policy=chat_policy(folder)))
+    requirements.check(RunConfig(name="test", arm="static", policy=chat_policy(folder)))
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(ConfigError, match="give a folder with a chat template, or a tiny policy"):
         assembly.renderer(RunConfig(name="test", policy=chat_policy(folder)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve import assembly
+from coevolve import assembly, requirements
 from coevolve.config import load_config
 from coevolve.hdl import assembly as hardware
 from coevolve.hdl.designs import load
@@ -53,7 +53,7 @@ def small(folder: Path) -> RunConfig:
 async def played(folder: Path) -> LocalStore:
     """Run every part as a task of this loop until the last version is scored."""
     config = small(folder)
-    assembly.check(config)
+    requirements.check(config)
     write_model(config.seed, folder / MODEL)
     config = running(config, folder)
     store = LocalStore(Journal.open(folder / "store"))

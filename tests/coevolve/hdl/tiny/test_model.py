@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve import assembly
+from coevolve import requirements
 from coevolve.config import load_config
 from coevolve.hdl.tiny.model import write_model
 from coevolve.hdl.tiny.vocabulary import IDS, MODEL, PAD, WORDS
@@ -62,7 +62,7 @@ def test_its_tokenizer_spells_its_words(folder: Path):
 
 @pytest.mark.hdl
 def test_the_run_file_can_be_run():
-    assembly.check(config())
+    requirements.check(config())
 
 
 @pytest.mark.hdl
@@ -75,12 +75,12 @@ def test_the_run_file_can_be_run():
 )
 def test_what_it_is_not_made_for_is_refused_in_words(override: str, words: str):
     with pytest.raises(ConfigError, match=words):
-        assembly.check(config(override))
+        requirements.check(config(override))
 
 
 def test_it_is_refused_for_tools():
     with pytest.raises(ConfigError, match=r"domain: policy\.model tiny_hdl needs hdl, found bfcl"):
-        assembly.check(config("domain=bfcl", "hdl.warm_up_groups=0"))
+        requirements.check(config("domain=bfcl", "hdl.warm_up_groups=0"))
 
 
 def test_only_it_can_be_warmed_up_on_a_grammar():
