@@ -22,7 +22,7 @@ endef
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: quickstart quickstart-vllm test test-vllm check clean
+.PHONY: quickstart quickstart-vllm test pytest test-vllm check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/python -m coevolve.launch configs/quickstart.yaml $(ARGS)
@@ -30,7 +30,10 @@ quickstart: $(VENV)/.run
 quickstart-vllm: $(VENV)/.vllm
 	$(BIN)/python -m coevolve.launch configs/quickstart_vllm.yaml $(ARGS)
 
-test: check
+test: $(VENV)/.dev
+	$(MAKE) --no-print-directory --jobs 2 check pytest
+
+pytest: $(VENV)/.dev
 	$(PYTEST) -m "not vllm" $(ARGS)
 
 test-vllm: $(VENV)/.dev

@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 COMPOSITION_ROOTS = {"coevolve.launch", "coevolve.attach.live"}
 BENCHES = "coevolve.bench"
@@ -55,11 +53,9 @@ def test_messages_load_nothing_heavy():
     assert not heavy & loaded_by(modules("protocols"))
 
 
-@pytest.mark.parametrize(
-    "name", ["coevolve.launch", "coevolve.attach.__main__", *modules("actors")]
-)
-def test_processes_without_a_model_load_neither_torch_nor_transformers(name: str):
-    assert not {"torch", "transformers", "vllm"} & loaded_by([name])
+def test_processes_without_a_model_load_neither_torch_nor_transformers():
+    names = ["coevolve.launch", "coevolve.attach.__main__", *modules("actors")]
+    assert not {"torch", "transformers", "vllm"} & loaded_by(names)
 
 
 def test_what_does_no_model_work_loads_no_torch():

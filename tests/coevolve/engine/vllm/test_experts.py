@@ -1,3 +1,5 @@
+import asyncio
+import multiprocessing
 from pathlib import Path
 
 import pytest
@@ -9,18 +11,33 @@ EXPERTS = PolicyConfig(model="Qwen/Qwen3-30B-A3B-Instruct-2507", shrink=True)
 SETTINGS = VllmEngine(kv_cache_mb=64)
 
 
-@pytest.mark.vllm
-@pytest.mark.timeout(300)
-async def test_a_mixture_of_experts_serves_the_weights_that_replaced_its_first(tmp_path: Path):
+async def serve(folder: Path) -> None:
+    """Start an engine, which compares itself with transformers before it serves, and end it."""
     from coevolve.engine.vllm import environment
 
     environment.settle(SETTINGS)
     from coevolve.engine.vllm.core import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 
+    limits = Limits(concurrent=8, length=256)
+    engine = VllmGenerator(folder, folder.parent, SETTINGS, limits)
+    await engine.close()
+
+
+def serve_alone(folder: Path) -> None:
+    asyncio.run(serve(folder))
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(300)
+def test_a_mixture_of_experts_serves_the_weights_that_replaced_its_first(tmp_path: Path):
     folder = tmp_path / "model"
     write_model(RunConfig(name="experts", policy=EXPERTS), folder)
-    # It replaces the weights by others and compares them with transformers before it serves.
-    limits = Limits(concurrent=8, length=256)
-    engine = VllmGenerator(folder, tmp_path, SETTINGS, limits)
-    await engine.close()
+    # vLLM groups a process's ranks once, by its first model, and experts need a group of theirs.
+    alone = multiprocessing.get_context("spawn").Process(target=serve_alone, args=(folder,))
+    alone.start()
+    try:
+        alone.join(280)
+        assert alone.exitcode == 0
+    finally:
+        alone.kill()
