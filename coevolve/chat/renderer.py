@@ -100,12 +100,7 @@ class ChatRenderer:
 
     def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         """Return the calls of a message, none where it has none. Raises ValueError."""
-        said, stop = tuple(token_ids[:-1]), tuple(token_ids[-1:])
-        if not set(stop).intersection(self.stop_ids):
-            raise ValueError("a message needs an end")
-        if self._template.border_ids.intersection(said):
-            raise ValueError("a message may not write the tokens that stand between messages")
-        text = self._template.decode(said)
+        text = self._template.said(token_ids)
         return READERS[self.form](spoken(text, thinking=self._thinking))
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:

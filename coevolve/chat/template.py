@@ -99,6 +99,18 @@ class ChatTemplate:
             ),
         )
 
+    def said(self, token_ids: Sequence[int]) -> str:
+        """Return the text of a whole assistant message that was sampled, without its end.
+
+        Raises ValueError where it does not end, or writes what only the template may write.
+        """
+        message, stop = tuple(token_ids[:-1]), tuple(token_ids[-1:])
+        if not set(stop).intersection(self.stop_ids):
+            raise ValueError("a message needs an end")
+        if self.border_ids.intersection(message):
+            raise ValueError("a message may not write the tokens that stand between messages")
+        return self.decode(message)
+
     def plain(self, text: str) -> str:
         """Return foreign text in which no token of the format is spelled.
 

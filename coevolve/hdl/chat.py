@@ -57,11 +57,6 @@ class ChatStepRenderer:
 
     def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Submission:
         """Return what the message submits. Raises ValueError where it submits nothing."""
-        said, stop = tuple(token_ids[:-1]), tuple(token_ids[-1:])
-        if not set(stop).intersection(self.stop_ids):
-            raise ValueError("a message needs an end")
-        if self._template.border_ids.intersection(said):
-            raise ValueError("a message may not write the tokens that stand between messages")
-        text = spoken(self._template.decode(said), thinking=self._chat.thinking)
+        text = spoken(self._template.said(token_ids), thinking=self._chat.thinking)
         base = task.state.testbench if isinstance(task.state, Graded) else ""
         return prompts.extract(text, task.form, base)
