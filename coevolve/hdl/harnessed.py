@@ -19,7 +19,7 @@ from coevolve.hdl.simulation import TESTBENCH
 from coevolve.hdl.stimulus.harness import Harness
 from coevolve.hdl.stimulus.language import StimulusError, parse
 from coevolve.hdl.stimulus.program import Program, cost
-from coevolve.hdl.stimulus.testbench import render
+from coevolve.hdl.stimulus.testbench import printed
 from coevolve.hdl.verilator import VerilatorSimulator, evaluation_key, open_simulator
 from protocols.errors import SimulatorError
 from protocols.hardware import (
@@ -134,9 +134,10 @@ class HarnessSimulator:
         unit, started, cpu = request.unit, time.monotonic(), time.thread_time()
         try:
             program = parse(submission.program, bench.ports, unit.clock, unit.reset)
-            text = render(submission.program, unit, bench.ports, request.seed)
+            text = printed(program, unit, bench.ports, request.seed)
         except StimulusError as error:
-            return self._evaluated(request, "", BadStimulus(line=error.line, reason=str(error)), ())
+            fault = BadStimulus(line=error.line, reason=error.reason)
+            return self._evaluated(request, "", fault, ())
         if _slots(program, unit) > request.limits.slots:
             return await self._verilator.evaluate(request)
         cpu_s, wall_s = time.thread_time() - cpu, time.monotonic() - started

@@ -35,12 +35,16 @@ from protocols.hardware import Port, Unit
 
 def render(program: str, unit: Unit, ports: Sequence[Port], seed: int) -> str:
     """Print a program as a testbench of the unit; raises `StimulusError`."""
-    parsed = parse(program, ports, unit.clock, unit.reset)
+    return printed(parse(program, ports, unit.clock, unit.reset), unit, ports, seed)
+
+
+def printed(program: Program, unit: Unit, ports: Sequence[Port], seed: int) -> str:
+    """Print a program that was read for the unit's ports."""
     bench = _Bench(
-        program=parsed,
+        program=program,
         unit=unit,
         ports={each.name: each for each in ports},
-        names=names(parsed, ports, clocked=bool(unit.clock)),
+        names=names(program, ports, clocked=bool(unit.clock)),
     )
     return "".join(f"{line}\n" for line in _module(bench, seed))
 
