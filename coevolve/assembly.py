@@ -243,7 +243,7 @@ def evaluator(site: Site, engine: Generator, simulators: Simulators) -> Evaluato
 
 def _grammar_player(site: Site, engine: Generator, simulators: Simulators) -> Player | None:
     """Return who takes warm-up steps; None where the run has none."""
-    if not site.config.hdl.warm_up_groups:
+    if all("grammar" not in stage.writers for stage in site.config.hdl.stages):
         return None
     return _player(site, engine, simulators, temperature=hardware.UNIFORM, gather_s=0.0)
 

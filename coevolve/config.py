@@ -155,16 +155,12 @@ def _evolution_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
 
 
 def _hdl_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
-    grammarless = (
-        config.hdl.warm_up_groups > 0 and config.policy.model != TINY_HDL,
-        f"$.hdl.warm_up_groups: {config.hdl.warm_up_groups} groups need the grammar of "
-        f"policy.model = {TINY_HDL}, found {config.policy.model}; set it to 0",
-    )
+    stages = _stage_rules(config)
     if config.domain != "hdl":
-        return (grammarless,)
+        return stages
     learner = config.learner
     return (
-        grammarless,
+        *stages,
         (
             config.arm != "static",
             f"$.arm: domain hdl needs static, found {config.arm}; its designs are given, and the "
@@ -180,6 +176,29 @@ def _hdl_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
             config.policy.model == TINY_HDL and not isinstance(learner.objective, Sft),
             f"$.learner.objective: policy.model {TINY_HDL} samples within a grammar, which only "
             "objective sft need not know; choose {kind: sft}",
+        ),
+    )
+
+
+def _stage_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
+    stages = config.hdl.stages
+    writers = {writer for stage in stages for writer in stage.writers}
+    endless = [index for index, stage in enumerate(stages[:-1]) if not stage.groups]
+    return (
+        (
+            "grammar" in writers and config.policy.model != TINY_HDL,
+            f"$.hdl.stages: the writer grammar needs policy.model = {TINY_HDL}, found "
+            f"{config.policy.model}; leave it out",
+        ),
+        (
+            bool(endless),
+            f"$.hdl.stages: every stage but the last needs groups of 1 or more, found 0 in "
+            f"{', '.join(map(str, endless))}; say how many groups it has",
+        ),
+        (
+            stages[-1].groups > 0,
+            f"$.hdl.stages: the last stage lasts to the run's end and needs groups 0, found "
+            f"{stages[-1].groups}; learner.steps says when the run ends",
         ),
     )
 

@@ -212,7 +212,7 @@ class _Session:
     def _group(self, number: int) -> Sequence[Message]:
         """Return the requests of a group, behind its task where that is new to the journal."""
         rng = np.random.default_rng([self._config.seed, number])
-        task_id, news = self._supply.task(number)
+        draw = self._supply.task(number)
         size = self._config.rollout.group_size
         requests = [
             RolloutRequest(
@@ -220,11 +220,11 @@ class _Session:
                 group=number,
                 index=index,
                 group_size=size,
-                task_id=task_id,
+                task_id=draw.task_id,
                 seed=int(seed),
                 policy_version_at_least=self.schedule.steps,
-                author="grammar" if number < self._config.hdl.warm_up_groups else "policy",
+                author=draw.writer,
             )
             for index, seed in enumerate(rng.integers(0, 2**31, size))
         ]
-        return [*news, *requests]
+        return [*draw.news, *requests]

@@ -74,7 +74,7 @@ async def _report(run_dir: Path, from_checkpoint: int | None, console: Console) 
     directory.identity()
     config = directory.config()
     history = History(
-        assembly.reader(run_dir), assembly.reference_renderer(config), config.hdl.rejection
+        assembly.reader(run_dir), assembly.reference_renderer(config), config.hdl.stages
     )
     steps = 0
     differing: list[int] = []

@@ -109,6 +109,7 @@ def rollout_of(request: RolloutRequest, played: Played) -> Rollout:
         ended=played.ended,
         wall_s=played.wall_s,
         graded=played.graded,
+        author=request.author,
     )
 
 

@@ -5,6 +5,7 @@ gives the same next task, whoever asks.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -14,8 +15,20 @@ from coevolve.pool import TOPICS, Pool
 from protocols.config import RunConfig
 from protocols.interfaces import TaskSource
 from protocols.journal import Message
+from protocols.transitions import Writer
 
 _DRAW_STREAM = 101
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """What a group is to attempt."""
+
+    task_id: str
+    news: Sequence[Message] = ()
+    """The task, where it is new to the journal."""
+
+    writer: Writer = "policy"
 
 
 class Supply(Protocol):
@@ -39,8 +52,8 @@ class Supply(Protocol):
         """Let what was made in the cycle that is over be drawn from now on."""
         ...
 
-    def task(self, number: int) -> tuple[str, Sequence[Message]]:
-        """Return the id of the group's task, and the task where it is new to the journal."""
+    def task(self, number: int) -> Draw:
+        """Return the task of the group ``number``."""
         ...
 
 
@@ -61,10 +74,10 @@ class SourceSupply:
     def join(self) -> None:
         """Do nothing: no task is made."""
 
-    def task(self, number: int) -> tuple[str, Sequence[Message]]:
+    def task(self, number: int) -> Draw:
         """Return the source's draw."""
         task, is_new = self._source.draw(number)
-        return task.task_id, (task,) if is_new else ()
+        return Draw(task_id=task.task_id, news=(task,) if is_new else ())
 
 
 class PoolSupply:
@@ -88,9 +101,10 @@ class PoolSupply:
         """Let waiting tasks join the pool."""
         self._pool.join()
 
-    def task(self, number: int) -> tuple[str, Sequence[Message]]:
+    def task(self, number: int) -> Draw:
         """Return a draw from the pool, a function of the seed, the number and the pool."""
-        return self._pool.draw(np.random.default_rng((self._seed, _DRAW_STREAM, number))), ()
+        generator = np.random.default_rng((self._seed, _DRAW_STREAM, number))
+        return Draw(task_id=self._pool.draw(generator))
 
 
 def of_source(config: RunConfig, source: TaskSource) -> Supply:

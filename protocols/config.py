@@ -4,18 +4,18 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocols.evolution import PatternKind, SignalKind
-from protocols.hardware import SimulationLimits, SubmissionForm
+from protocols.evolution_config import (
+    PoolConfig,
+    SignalsConfig,
+    SynthesizerConfig,
+    ValidatorConfig,
+)
+from protocols.hardware_config import HdlConfig
 from protocols.journal import Durability
 from protocols.learning import WeightsFormat
+from protocols.numbers import Count, NonNegative, Positive, Share
 from protocols.objectives import Grpo, ImportanceLevel, Objective
-from protocols.synthesizers import PolicyModel, SynthesizerModel
 from protocols.tasks import BfclCategory
-
-Count = Annotated[int, msgspec.Meta(ge=1)]
-NonNegative = Annotated[int, msgspec.Meta(ge=0)]
-Positive = Annotated[float, msgspec.Meta(gt=0.0)]
-Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 
 
 class ChatConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,113 +94,6 @@ class TasksConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     allows: ``learner.groups_per_step * (1 + learner.max_staleness)``."""
 
 
-class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The tasks that the curriculum draws from."""
-
-    synthetic_share: Share = 0.75
-    """Most that synthesized tasks may make up of all groups so far. Where none is to be had, seed
-    tasks are drawn instead."""
-
-    capacity: Count = 512
-    """Live synthesized tasks; beyond it the one that teaches least is retired."""
-
-    retire_after: Count = 2
-    """A task is retired when so many visits in a row were mastered by every rollout."""
-
-    retired_share: Share = 0.05
-    """Share of groups that probe retired tasks for forgetting; a forgotten one lives again."""
-
-
-class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What counts as a weakness of the policy."""
-
-    rules: Literal["posterior", "paper"] = "posterior"
-    kinds: tuple[SignalKind, ...] = ("forgetting", "boundary", "rare")
-    """Which signals are emitted; leaving one out is a control."""
-
-    patterns: tuple[PatternKind, ...] = ("tool", "tool_bigram", "argument_shape", "error_class")
-    """Kinds of patterns that the posterior rule for rare ones looks at."""
-
-    window: Count = 10
-    """Visits of a task that are looked back on."""
-
-    rare_share: Share = 0.05
-    """A pattern below this share of all patterns of its kind is rare. (CoEvolve's theta.)"""
-
-    confidence: Share = 0.95
-    """Posterior probability at which boundary and rare fire."""
-
-    forgetting_drop: Share = 0.2
-    """Success that has to be lost for a task to count as forgotten."""
-
-    false_discovery: Share = 0.05
-    """Expected share of false ones among the tasks that are called forgotten."""
-
-    boundary_low: Share = 0.1
-    boundary_high: Share = 0.9
-    """A task is at the boundary where its success rate lies between these."""
-
-    half_life_visits: Positive = 200.0
-    """After so many visits a pattern that was seen counts half."""
-
-    cool_down_versions: NonNegative = 8
-    """Policy versions for which a rule says nothing more about the same task or pattern."""
-
-
-class SynthesizerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Making tasks out of signals."""
-
-    model: SynthesizerModel = PolicyModel()
-    rounds: Count = 4
-    """Explorations of one signal, each from a train-split state of its own."""
-
-    steps: Count = 12
-    """Calls of one exploration, at most."""
-
-    concurrent: Count = 4
-    """Signals worked on at a time."""
-
-    expire_versions: Count = 20
-    """A signal that waited while the policy made so many versions is settled as expired."""
-
-    max_tokens: NonNegative = 0
-    """Prompt and answer tokens of the whole run; 0 for no limit."""
-
-    max_cost_usd: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """Cost of the whole run at the endpoint's configured prices; 0 for no limit."""
-
-    max_tokens_by_kind: dict[SignalKind, Count] = {}
-    """Prompt and answer tokens for the signals of a kind."""
-
-
-class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Judging candidates."""
-
-    probes: Count = 4
-    """Rollouts that label a sound candidate."""
-
-    similarity: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.8
-    """From this on a candidate is a near-duplicate of a task of the pool, or of a held-out one."""
-
-    not_yet_share: Share = 0.6
-    """Share of the admitted tasks that the policy may be unable to do, where the learner imitates
-    references; further ones are parked. Without imitation all of them are."""
-
-    retry_after_versions: Count = 10
-    """Policy versions after which a parked candidate is probed again."""
-
-    concurrent: Count = 32
-    """Candidates judged at a time."""
-
-    judge: bool = False
-    """Whether the synthesizer's endpoint gives a second opinion; it is logged beside the machine's
-    verdict and does not change it."""
-
-    positive_reward_clause: bool = False
-    """CoEvolve's clause: admit a candidate whose reference fails where the simulator nevertheless
-    gives a positive reward. It admits garbage; off."""
-
-
 class TransformersEngine(
     msgspec.Struct,
     frozen=True,
@@ -257,19 +150,6 @@ class VllmEngine(
 
 
 Engine = TransformersEngine | VllmEngine
-
-
-class RejectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which testbenches fine-tuning learns from: LLM4Cov's coverage-guided rejection."""
-
-    least_gain: Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)] = 0.01
-    """Overall average that a step has to gain."""
-
-    floor: Share = 0.0
-    """Overall average that it has to reach. (LLM4Cov's stage 0: 0.5.)"""
-
-    no_kind_falls: bool = True
-    """Whether a step is rejected where any kind of coverage fell."""
 
 
 class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -385,50 +265,6 @@ class DeliveryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     timeout_s: Positive = 300.0
     """Seconds after publication by which each rollout engine has to have proven the version, or a
     newer one. An engine that is started again needs to be back within them."""
-
-
-class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Testbenches for hardware designs, graded by coverage (domain ``hdl``)."""
-
-    designs: str = ""
-    """Folder with one folder a design; empty for the project's own ``designs/``."""
-
-    form: SubmissionForm = "testbench"
-    """What the policy writes."""
-
-    rounds: Count = 2
-    """Steps on a design, each from a testbench of the one before, until it is begun anew. The first
-    is direct inference. (LLM4Cov's online runs: K = 2.)"""
-
-    next_state: Literal["worst", "median", "best", "uniform"] = "worst"
-    """Which testbench of a group the next step starts from: of those with coverage below 100 % the
-    one with the least, the (lower) median, the most, or any; where there is none, a failed one."""
-
-    warm_up_groups: NonNegative = 0
-    """The first so many groups are drawn from the grammar of ``policy.model: tiny_hdl``, all edits
-    alike likely, and not from the policy: those that gain are what it imitates first."""
-
-    vary_instance: bool = False
-    """Whether designs' instances are to be called ``dut``, ``uut`` or ``inst_<top>``, a third of
-    the designs each, rather than ``dut`` all: no name is then learnt by heart."""
-
-    rejection: RejectionConfig = RejectionConfig()
-    evaluation_rounds: Count = 4
-    """Steps on each held-out design, the first one included. (LLM4Cov: 1 direct + 3 agentic.)"""
-
-    evaluation_temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """At which these are sampled; 0 is greedy. A policy that sees little more than coverage needs
-    chance, or it tries what gained nothing again."""
-
-    memory: Literal["best", "last"] = "best"
-    """Which testbench the next of these starts from. ``best``: a worse one is thrown away."""
-
-    feedback_characters: Count = 3000
-    """Of what a prompt tells of uncovered points."""
-
-    limits: SimulationLimits = SimulationLimits()
-    concurrent: Count = 2
-    """Evaluations that one simulator worker runs at a time."""
 
 
 class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from protocols.columns import FLOAT32_BYTES, INT32_BYTES
-from protocols.transitions import Graded
+from protocols.transitions import Graded, Writer
 
 Ending = Literal["finished", "wrong", "malformed", "too_long", "too_many_calls"]
 """Why a conversation stopped; everything but ``finished`` is the policy's failure."""
@@ -31,8 +31,8 @@ class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_req
 
     policy_version_at_least: Annotated[int, msgspec.Meta(ge=0)]
 
-    author: Literal["policy", "grammar"] = "policy"
-    """Who writes. ``grammar``: whatever the policy's grammar allows, all alike likely."""
+    author: Writer = "policy"
+    """Who writes; whoever it is not the policy is only imitated."""
 
     def __post_init__(self) -> None:
         """Refuse a position outside the group."""
@@ -123,6 +123,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
 
     graded: Graded | None = None
     """The testbench that it wrote, where coverage is the task."""
+
+    author: Writer = "policy"
 
     def __post_init__(self) -> None:
         """Refuse counts that no conversation can have."""

@@ -124,5 +124,12 @@ class CoverageTask(msgspec.Struct, frozen=True, kw_only=True, tag="coverage_task
     parent: str = ""
     """The rollout that made ``state``, as ``group_id/index``; empty where none did."""
 
+    root: str = ""
+    """The task that work on the design began with; empty where it is this one."""
+
+    goal: tuple[int, ...] = ()
+    """Points of the design, by index, all of which have to be covered for success, whatever the
+    threshold; empty where coverage as a whole is the task."""
+
 
 AnyTask = Task | CoverageTask

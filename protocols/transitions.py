@@ -42,6 +42,11 @@ class ChatText(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+Writer = Literal["policy", "teacher", "grammar"]
+"""Who writes testbenches in a run. ``grammar``: whatever a tiny policy's grammar allows, all alike
+likely."""
+
+
 class Author(msgspec.Struct, frozen=True, kw_only=True):
     """Who wrote a testbench."""
 

@@ -12,7 +12,7 @@ from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.paging import whole_topic
 from protocols import columns
-from protocols.config import RunConfig, SynthesizerConfig
+from protocols.config import RunConfig
 from protocols.errors import EndpointError
 from protocols.evolution import (
     Candidate,
@@ -25,6 +25,7 @@ from protocols.evolution import (
     SignalKind,
     SignalSettled,
 )
+from protocols.evolution_config import SynthesizerConfig
 from protocols.interfaces import CallLog
 from protocols.journal import (
     Append,

@@ -80,7 +80,7 @@ def test_the_run_file_on_designs_follows_the_papers_continuation():
     learner, hdl = config.learner, config.hdl
     assert (config.rollout.group_size, learner.groups_per_step, learner.steps) == (4, 4, 300)
     assert (hdl.rounds, hdl.next_state, hdl.memory) == (2, "worst", "best")
-    assert (hdl.evaluation_rounds, hdl.rejection.least_gain) == (4, 0.01)
+    assert (hdl.evaluation_rounds, hdl.stages[-1].rejection.least_gain) == (4, 0.01)
     assert (learner.learning_rate, config.rollout.temperature) == (1e-6, 1.0)
 
 

@@ -29,9 +29,10 @@ from coevolve.synthesis.judge import Account, EndpointJudge
 from coevolve.tiny.grammar import uniform_task
 from coevolve.tiny.simulated import InProcessSimulator
 from protocols import journal
-from protocols.config import RunConfig, SynthesizerConfig
+from protocols.config import RunConfig
 from protocols.errors import AnswerError, OverBudgetError
 from protocols.evolution import NO_OPINION, Candidate, ModelCall, SignalSettled, SynthesizerSwapped
+from protocols.evolution_config import SynthesizerConfig
 from protocols.synthesizers import EndpointModel
 from tests.chat_server import serving
 from tests.exporting import chat_model, settings, write_run, write_versions

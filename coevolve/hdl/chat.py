@@ -10,9 +10,10 @@ from pathlib import Path
 from coevolve.chat.calls import spoken
 from coevolve.chat.template import ChatTemplate
 from coevolve.hdl import prompts
-from protocols.config import ChatConfig, HdlConfig
+from protocols.config import ChatConfig
 from protocols.designs import Design
 from protocols.hardware import Point, Submission
+from protocols.hardware_config import HdlConfig
 from protocols.tasks import CoverageTask
 from protocols.transitions import Graded
 

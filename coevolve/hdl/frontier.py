@@ -23,6 +23,8 @@ import numpy as np
 from coevolve.hdl.curation.selection import Draft, state_draft
 from coevolve.hdl.curation.states import state_key
 from coevolve.hdl.prompts import instance_name
+from coevolve.hdl.stages import stage_of, writer_of
+from coevolve.supply import Draw
 from protocols.config import RunConfig
 from protocols.designs import Design
 from protocols.journal import Message
@@ -116,11 +118,15 @@ class Frontier:
             case _:
                 pass
 
-    def task(self, number: int) -> tuple[str, Sequence[Message]]:
+    def task(self, number: int) -> Draw:
         """Return the state that has waited longest, else the next design from its beginning."""
-        del number  # what was asked for before says all
         task = self._waiting[0] if self._waiting else beginning(self._next_design(), self._config)
-        return task.task_id, () if task.task_id in self._tasks else (task,)
+        stages = self._config.hdl.stages
+        return Draw(
+            task_id=task.task_id,
+            news=() if task.task_id in self._tasks else (task,),
+            writer=writer_of(stages[stage_of(stages, number)], task.round),
+        )
 
     def _next_design(self) -> Design:
         cycle, position = divmod(self._begun, len(self._designs))

@@ -6,13 +6,14 @@ Promise: the batch of a recorded step, read back, is the batch that the step was
 from collections.abc import Sequence
 from typing import TypeVar
 
-from coevolve.hdl.curation.rejection import RejectionRule, most_gained
+from coevolve.hdl.curation.rejection import most_gained, rule_of
+from coevolve.hdl.stages import is_learned_from, stage_of
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.learning.batch import Batch, BatchGroup, Reference
 from coevolve.tasks import TaskShelf
-from protocols.config import RejectionConfig
 from protocols.errors import JournalError, LearnerError
+from protocols.hardware_config import StageConfig
 from protocols.interfaces import Reader, Renderer
 from protocols.journal import Message
 from protocols.learning import (
@@ -32,14 +33,10 @@ class History:
     """The learner's own records, and those of other parts that its steps rest on."""
 
     def __init__(
-        self, reader: Reader, renderer: Renderer | None, rejection: RejectionConfig
+        self, reader: Reader, renderer: Renderer | None, stages: Sequence[StageConfig]
     ) -> None:
         """Read one run's records. ``renderer`` writes references; None where tasks have none."""
-        self._rule = RejectionRule(
-            least_gain=rejection.least_gain,
-            floor=rejection.floor,
-            no_kind_falls=rejection.no_kind_falls,
-        )
+        self._stages = stages
         self._states = TaskShelf(reader, CoverageTask)
         self._reader = reader
         self._renderer = renderer
@@ -115,8 +112,11 @@ class History:
         made = {index: each.graded for index, each in enumerate(rollouts) if each.graded}
         if not made:
             return None
+        stage = self._stages[stage_of(self._stages, record.group)]
+        if not is_learned_from(stage, rollouts[0].author):
+            return ()
         task = await self._states.get(record.task_id)
-        best = most_gained(task.state, made, self._rule)
+        best = most_gained(task.state, made, rule_of(stage.rejection))
         return () if best is None else (best,)
 
     async def _all(self, topic: str, kind: type[MessageT]) -> list[MessageT]:

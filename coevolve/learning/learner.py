@@ -67,7 +67,7 @@ class Learner:
         self._run_dir = run_dir
         self._store = store
         self._reader = reader
-        self._history = History(reader, renderer, config.hdl.rejection)
+        self._history = History(reader, renderer, config.hdl.stages)
         self._standing = Standing("learner")
         self._stopping = asyncio.Event()
         self._idle = asyncio.Event()

@@ -10,8 +10,8 @@ from coevolve.signals import paper, posterior
 from coevolve.signals.history import History
 from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, Rule
 from coevolve.signals.uncertainty import uncertainty
-from protocols.config import SignalsConfig
 from protocols.evolution import Signal, SignalKind, Visit
+from protocols.evolution_config import SignalsConfig
 
 RULES: Mapping[str, Mapping[SignalKind, Rule]] = {
     "paper": {

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from coevolve.signals.patterns import PatternKey
 from coevolve.signals.probability import Tally
-from protocols.config import SignalsConfig
 from protocols.evolution import PatternKind, Visit
+from protocols.evolution_config import SignalsConfig
 
 
 class Outcome(NamedTuple):

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from coevolve.signals.history import History
 from coevolve.signals.rules import Finding
-from protocols.config import SignalsConfig
 from protocols.evolution import OnPattern, OnTask, Visit
+from protocols.evolution_config import SignalsConfig
 
 GOOD = 0.5
 """Success rate from which a visit counts as good."""

@@ -33,8 +33,8 @@ from coevolve.signals.probability import (
     same_rate,
 )
 from coevolve.signals.rules import Finding
-from protocols.config import SignalsConfig
 from protocols.evolution import OnPattern, OnTask, Visit
+from protocols.evolution_config import SignalsConfig
 
 ROUNDING = 1e-9
 """Decayed counts carry rounding errors; this much is not rounded up or down."""

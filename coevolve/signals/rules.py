@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from coevolve.signals.history import History
-from protocols.config import SignalsConfig
 from protocols.evolution import OnPattern, OnTask, Signal, SignalKind, Visit
+from protocols.evolution_config import SignalsConfig
 
 MOST_PER_VISIT = 2
 """Signals of one kind that one visit may raise; the weaker ones have to fire again."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from coevolve.signals.history import History
 from coevolve.signals.rules import Finding
-from protocols.config import SignalsConfig
 from protocols.evolution import OnTask, Visit
+from protocols.evolution_config import SignalsConfig
 
 ROUNDING = 1e-9
 

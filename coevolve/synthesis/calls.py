@@ -17,9 +17,9 @@ from typing import Self
 
 from coevolve.journal.codec import CALLS_BY_SIGNAL, decode_as
 from coevolve.journal.paging import PAGE
-from protocols.config import SynthesizerConfig
 from protocols.errors import EndpointError, OverBudgetError
 from protocols.evolution import ModelCall, SignalKind
+from protocols.evolution_config import SynthesizerConfig
 from protocols.interfaces import Reader
 from protocols.journal import Message
 

@@ -184,7 +184,9 @@ def test_a_divergence_that_the_objective_does_not_have_is_refused():
             "learner.objective={kind: grpo}",
             "$.learner.objective: policy.model tiny_hdl samples within a grammar",
         ),
-        ("policy.model=tiny", "$.hdl.warm_up_groups: 640 groups need the grammar of"),
+        ("policy.model=tiny", "$.hdl.stages: the writer grammar needs policy.model = tiny_hdl"),
+        ("hdl.stages=[{}, {}]", "$.hdl.stages: every stage but the last needs groups of 1 or more"),
+        ("hdl.stages=[{groups: 3}]", "$.hdl.stages: the last stage lasts to the run's end"),
     ],
 )
 def test_what_does_not_fit_a_run_on_designs_is_refused(override: str, words: str):

@@ -15,9 +15,10 @@ from coevolve.run import directory as run_directory
 from coevolve.synthesis import assembly as evolution
 from coevolve.synthesis.worker import SynthesizerWorker
 from coevolve.tiny.grammar import uniform_task
-from protocols.config import RunConfig, SynthesizerConfig, TasksConfig
+from protocols.config import RunConfig, TasksConfig
 from protocols.errors import RunError
 from protocols.evolution import Candidate, OnTask, SwapRequested
+from protocols.evolution_config import SynthesizerConfig
 from protocols.synthesizers import SynthesizerModel
 from tests.scripted import (
     CALLS,

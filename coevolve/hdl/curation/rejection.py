@@ -22,6 +22,7 @@ from fractions import Fraction
 from typing import Literal
 
 from coevolve.hdl.curation.states import average, falls, gain
+from protocols.hardware_config import RejectionConfig
 from protocols.transitions import Blank, DesignState, Graded, Transition, coverage_of
 
 Reason = Literal[
@@ -45,6 +46,15 @@ class RejectionRule:
 
     one_per: Literal["state", "design", "step"] = "state"
     """Of which the step with the greatest gain stays; ``step`` keeps all."""
+
+
+def rule_of(settings: RejectionConfig) -> RejectionRule:
+    """Return the rule that a run's settings name; one step a state stays."""
+    return RejectionRule(
+        least_gain=settings.least_gain,
+        floor=settings.floor,
+        no_kind_falls=settings.no_kind_falls,
+    )
 
 
 PAPER = RejectionRule()

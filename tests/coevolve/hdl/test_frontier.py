@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from coevolve.hdl.frontier import Frontier, beginning, chosen, continued
-from protocols.config import HdlConfig, RunConfig
+from protocols.config import RunConfig
 from protocols.designs import Design, DesignFile
+from protocols.hardware_config import HdlConfig
 from protocols.journal import Message
 from protocols.rollouts import Rollout, RolloutRequest, Tokens, VoidRollout
 from protocols.tasks import CoverageTask
@@ -58,24 +59,24 @@ class Desk:
 
     def ask(self) -> CoverageTask:
         """Ask for the next group, as the curriculum does."""
-        task_id, news = self.frontier.task(self._number)
+        draw = self.frontier.task(self._number)
         request = RolloutRequest(
             group_id=f"g{self._number}",
             group=self._number,
             index=0,
             group_size=SIZE,
-            task_id=task_id,
+            task_id=draw.task_id,
             seed=1,
             policy_version_at_least=0,
         )
-        for record in (*news, request):
+        for record in (*draw.news, request):
             self.frontier.fold(record)
             self.say(record)
         self._number += 1
         return next(
             each
             for each in self.records
-            if isinstance(each, CoverageTask) and each.task_id == task_id
+            if isinstance(each, CoverageTask) and each.task_id == draw.task_id
         )
 
     def say(self, record: Message) -> None:

@@ -15,15 +15,9 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.learning.history import History
 from coevolve.learning.learner import Learner
 from coevolve.replay import replay
-from protocols.config import (
-    EvaluatorConfig,
-    LearnerConfig,
-    PolicyConfig,
-    RejectionConfig,
-    RolloutConfig,
-    RunConfig,
-)
+from protocols.config import EvaluatorConfig, LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import CheckpointError, JournalError, LearnerError
+from protocols.hardware_config import StageConfig
 from protocols.journal import Message
 from protocols.learning import (
     Checkpoint,
@@ -384,7 +378,7 @@ async def test_metrics_are_named_as_in_other_frameworks(model: Path, tmp_path: P
 async def test_a_replay_from_version_0_reaches_every_recorded_digest(model: Path, tmp_path: Path):
     config = settings(model)
     journal = await trained(config, tmp_path)
-    history = History(journal, ReferenceRenderer(), RejectionConfig())
+    history = History(journal, ReferenceRenderer(), (StageConfig(),))
     steps = [step async for step in replay(config, tmp_path, history)]
     assert [(step.step, step.equal) for step in steps] == [(n, True) for n in range(1, 7)]
 
@@ -392,7 +386,7 @@ async def test_a_replay_from_version_0_reaches_every_recorded_digest(model: Path
 async def test_a_replay_from_a_checkpoint_takes_the_steps_beyond_it(model: Path, tmp_path: Path):
     config = settings(model)
     journal = await trained(config, tmp_path)
-    history = History(journal, ReferenceRenderer(), RejectionConfig())
+    history = History(journal, ReferenceRenderer(), (StageConfig(),))
     steps = [step async for step in replay(config, tmp_path, history, from_checkpoint=3)]
     assert [(step.step, step.equal) for step in steps] == [(n, True) for n in range(4, 7)]
     with pytest.raises(CheckpointError, match=r"no checkpoint of step 5; it has: 3, 6"):
@@ -401,7 +395,7 @@ async def test_a_replay_from_a_checkpoint_takes_the_steps_beyond_it(model: Path,
 
 async def test_a_replay_with_other_settings_says_that_it_differs(model: Path, tmp_path: Path):
     journal = await trained(settings(model, steps=2), tmp_path, groups=8)
-    history = History(journal, ReferenceRenderer(), RejectionConfig())
+    history = History(journal, ReferenceRenderer(), (StageConfig(),))
     other = settings(model, steps=2, imitation_weight=7.0)
     steps = [step async for step in replay(other, tmp_path, history)]
     assert [step.equal for step in steps] == [False, False]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from coevolve.signals.history import History
 from protocols import columns
-from protocols.config import SignalsConfig
 from protocols.evolution import PatternCount, PatternKind, Visit
+from protocols.evolution_config import SignalsConfig
 from protocols.rollouts import Action, Rollout, Tokens, VoidRollout
 
 CONFIG = SignalsConfig()

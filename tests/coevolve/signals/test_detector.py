@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.signals.detector import Detector
-from protocols.config import SignalsConfig
 from protocols.evolution import OnTask, Signal, Visit
+from protocols.evolution_config import SignalsConfig
 from tests.coevolve.signals.histories import visit
 
 TOOLS = ("cd", "du", "mv", "wc")

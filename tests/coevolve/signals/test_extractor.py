@@ -13,8 +13,9 @@ from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.signals.extractor import SignalExtractor
-from protocols.config import RolloutConfig, RunConfig, SignalsConfig
+from protocols.config import RolloutConfig, RunConfig
 from protocols.evolution import Signal, Visit
+from protocols.evolution_config import SignalsConfig
 from protocols.journal import Append, Receipt
 from protocols.rollouts import Rollout, VoidRollout
 from tests.coevolve.signals.histories import action, rollout, void

@@ -4,8 +4,8 @@ import pytest
 
 from coevolve.signals import paper
 from coevolve.signals.rules import Finding
-from protocols.config import SignalsConfig
 from protocols.evolution import OnPattern, OnTask, Visit
+from protocols.evolution_config import SignalsConfig
 from tests.coevolve.signals.histories import CONFIG, history_of, visit
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from coevolve.signals import posterior
 from coevolve.signals.probability import at_least
 from coevolve.signals.rules import Finding
-from protocols.config import SignalsConfig
 from protocols.evolution import OnPattern, OnTask, PatternKind, Visit
+from protocols.evolution_config import SignalsConfig
 from tests.coevolve.signals.histories import CONFIG, history_of, visit
 
 

@@ -8,9 +8,9 @@ import pytest
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.synthesis.calls import JournalCallLog, Ledger, RecordedCalls, recorded_calls
-from protocols.config import SynthesizerConfig
 from protocols.errors import EndpointError, OverBudgetError
 from protocols.evolution import ModelCall, SignalKind
+from protocols.evolution_config import SynthesizerConfig
 from tests.scripted import add
 
 

@@ -41,7 +41,7 @@ def small(folder: Path) -> RunConfig:
         shutil.copytree(hardware.DESIGNS / name, folder / "designs" / name)
     settings = {
         "hdl.designs": folder / "designs",
-        "hdl.warm_up_groups": WARM_UP,
+        "hdl.stages": f"[{{writers: [grammar], groups: {WARM_UP}}}, {{}}]",
         "hdl.evaluation_rounds": 2,
         "learner.steps": STEPS,
         "learner.groups_per_step": GROUPS,

@@ -80,9 +80,9 @@ def test_what_it_is_not_made_for_is_refused_in_words(override: str, words: str):
 
 def test_it_is_refused_for_tools():
     with pytest.raises(ConfigError, match=r"domain: policy\.model tiny_hdl needs hdl, found bfcl"):
-        requirements.check(config("domain=bfcl", "hdl.warm_up_groups=0"))
+        requirements.check(config("domain=bfcl", "hdl.stages=[{}]"))
 
 
 def test_only_it_can_be_warmed_up_on_a_grammar():
-    with pytest.raises(ConfigError, match=r"\$\.hdl\.warm_up_groups: 640 groups need the grammar"):
+    with pytest.raises(ConfigError, match=r"\$\.hdl\.stages: the writer grammar needs"):
         config("policy.model=tiny", "domain=bfcl")

@@ -9,8 +9,9 @@ from coevolve.hdl.stimulus.program import ApplyReset, Drive, Step
 from coevolve.hdl.tiny.features import MOST_HINTS, hints_of, modes, of_missed
 from coevolve.hdl.tiny.renderer import TinyStepRenderer
 from coevolve.hdl.tiny.vocabulary import IDS, LAST, WORDS
-from protocols.config import HdlConfig, RunConfig
+from protocols.config import RunConfig
 from protocols.hardware import Coverage, Covered, Port
+from protocols.hardware_config import HdlConfig
 from protocols.tasks import CoverageTask
 from protocols.transitions import DesignState, Graded
 from tests.hdl_points import POINTS, all_but, covering, unit
