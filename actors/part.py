@@ -82,5 +82,7 @@ def _innermost(error: RayTaskError) -> BaseException:
 def _first_sentence(error: BaseException) -> str:
     if isinstance(error, ActorUnavailableError):
         return "its process is being started again"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {ANSWER_S:.0f} s: it is still loading, or computes"
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__
