@@ -6,6 +6,7 @@ from importlib import import_module
 BENCHES = {
     "engine": "coevolve.bench.engine",
     "hdl": "coevolve.bench.hdl",
+    "hdl-ablation": "coevolve.bench.hdl_ablation",
     "journal": "coevolve.bench.journal",
     "learner": "coevolve.bench.learner",
     "rollouts": "coevolve.bench.rollouts",

@@ -9,7 +9,7 @@ def test_an_unknown_bench_is_refused_with_the_known_ones(
     for arguments in ([], ["jornal"]):
         assert main(arguments) == 2
         found = arguments[0] if arguments else "nothing"
-        known = "engine, hdl, journal, learner, rollouts, simulator"
+        known = "engine, hdl, hdl-ablation, journal, learner, rollouts, simulator"
         assert capsys.readouterr().err == f"bench: needs one of {known}, got {found}\n"
 
 

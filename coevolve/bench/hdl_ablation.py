@@ -1,0 +1,160 @@
+"""Takes the tiny hardware policy's training apart, at equal numbers of simulator calls.
+
+Every arm is `configs/hdl_tiny.yaml` with as many steps, groups and rollouts, and one thing changed:
+
+- *full*: nothing. Each step on a design goes on from the best testbench of the one before; a stage
+  on the grammar's edits, then one on the policy's own; rejection as the run file has it.
+- *worst*, *uniform*: each step goes on from the group's worst testbench (LLM4Cov's rule in
+  training), or from any.
+- *unfiltered*: of each group the step that gained the most is trained on whatever it gained:
+  execution-validated, not coverage-guided.
+- *policy only*: no stage on the grammar's edits.
+- *policy first*: the same two stages, the policy's own edits first.
+
+Runs follow one another, each by `python -m coevolve.launch`; what is printed is read from their
+journals. A run that is there with the same settings is taken as it is, or goes on where it was
+left. Scores are overall averages of coverage after the run file's steps on each design, before and
+after training. A difference is to *full*, of the last versions, designs and seeds paired; its
+interval holds 95 % of the means of designs drawn anew, so it says nothing of further seeds.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from coevolve.bench.ablation_outcome import Outcome, alike, outcome_of, table
+from coevolve.config import load_config
+from coevolve.hdl import assembly as hardware
+from protocols.config import RunConfig
+from protocols.errors import CoevolveError, RunError
+
+RUN_FILE = Path("configs/hdl_tiny.yaml")
+WARM_UP_SHARE = 3
+"""One in so many steps is on the grammar's edits, in the arms that have such a stage."""
+
+FULL = "full"
+ARMS = (FULL, "worst", "uniform", "unfiltered", "policy only", "policy first")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One run of an arm."""
+
+    arm: str
+    seed: int
+    config: RunConfig
+    overrides: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Folder of the run; other settings have another one."""
+        digest = hashlib.sha256(msgspec.json.encode(self.config)).hexdigest()
+        return f"{self.arm.replace(' ', '-')}-{self.seed}-{digest[:8]}"
+
+
+def main(arguments: list[str]) -> None:
+    """Run what has not been run, and print a table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m coevolve.bench hdl-ablation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--run-file", type=Path, default=RUN_FILE)
+    parser.add_argument("--runs", type=Path, default=Path("runs/ablation"), help="folder of runs")
+    parser.add_argument("--steps", type=int, default=60, help="of the learner, each run")
+    parser.add_argument("--seeds", default="0,1", metavar="N,N")
+    parser.add_argument(
+        "--arms", default=",".join(ARMS), metavar="NAME,NAME", help="full is needed"
+    )
+    parser.add_argument("--set", nargs="*", default=(), metavar="key=value", dest="overrides")
+    options = parser.parse_args(arguments)
+    try:
+        plans = plans_of(options)
+        found = {(plan.arm, plan.seed): _outcome(plan, options) for plan in plans}
+        alike(found)
+        designs = hardware.designs(plans[0].config)
+    except CoevolveError as error:
+        sys.stderr.write(f"bench: {error}\n")
+        sys.exit(2)
+    console = Console(width=max(140, Console().width))
+    console.print(table(found, designs, reference=FULL))
+
+
+def plans_of(options: argparse.Namespace) -> list[Plan]:
+    """Return every run, seed by seed. Raises RunError and ConfigError."""
+    arms, seeds = options.arms.split(","), [int(seed) for seed in options.seeds.split(",")]
+    unknown = [arm for arm in arms if arm not in ARMS]
+    if unknown or FULL not in arms:
+        raise RunError(
+            f"--arms needs {FULL!r}, which the others are compared with, and any of "
+            f"{', '.join(ARMS[1:])}; found {options.arms!r}"
+        )
+    return [_plan(arm, seed, options) for seed in seeds for arm in dict.fromkeys(arms)]
+
+
+def _plan(arm: str, seed: int, options: argparse.Namespace) -> Plan:
+    steps = options.steps
+    equal = (
+        *options.overrides,
+        f"seed={seed}",
+        f"learner.steps={steps}",
+        f"evaluator.every={steps}",
+    )
+    groups = load_config(options.run_file, equal).learner.groups_per_step * steps
+    changes = changes_of(arm, warm_up=groups // WARM_UP_SHARE, groups=groups)
+    overrides = (*equal, *(f"{setting}={value}" for setting, value in changes.items()))
+    config = load_config(options.run_file, overrides)
+    return Plan(arm=arm, seed=seed, config=config, overrides=overrides)
+
+
+def changes_of(arm: str, *, warm_up: int, groups: int) -> Mapping[str, str]:
+    """Return the settings of an arm: ``warm_up`` of its ``groups`` are the grammar's."""
+    grammar, policy = "writers: [grammar]", "writers: [policy]"
+    staged = {"hdl.stages": f"[{{{grammar}, groups: {warm_up}}}, {{{policy}}}]"}
+    match arm:
+        case "worst" | "uniform":
+            return staged | {"hdl.next_state": arm}
+        case "unfiltered":
+            kept = "rejection: {least_gain: -1.0, no_kind_falls: false}"
+            return {
+                "hdl.stages": f"[{{{grammar}, groups: {warm_up}, {kept}}}, {{{policy}, {kept}}}]"
+            }
+        case "policy only":
+            return {"hdl.stages": f"[{{{policy}}}]"}
+        case "policy first":
+            return {"hdl.stages": f"[{{{policy}, groups: {groups - warm_up}}}, {{{grammar}}}]"}
+        case _:
+            return staged
+
+
+def _outcome(plan: Plan, options: argparse.Namespace) -> Outcome:
+    """Return what came of a run, made now where it is not there. Raises RunError."""
+    folder = options.runs / plan.name
+    known = asyncio.run(outcome_of(folder, plan.config))
+    if known is not None:
+        return known
+    started = time.monotonic()
+    sys.stderr.write(f"{plan.name}: runs, its output goes to {folder}.log\n")
+    options.runs.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "coevolve.launch", str(options.run_file), *plan.overrides]
+    command += [f"name={plan.name}", "--runs", str(options.runs)]
+    command += ["--resume"] if (folder / "run.json").exists() else []
+    with Path(f"{folder}.log").open("ab") as log:
+        ended = subprocess.run(command, stdout=log, stderr=log, check=False)  # noqa: S603, our own
+    made = asyncio.run(outcome_of(folder, plan.config))
+    if ended.returncode or made is None:
+        raise RunError(
+            f"{plan.name}: needs to end by itself, ended with status {ended.returncode}; read "
+            f"{folder}.log, and give the same command again: it goes on from there"
+        )
+    sys.stderr.write(f"{plan.name}: took {time.monotonic() - started:.0f} s\n")
+    return made
