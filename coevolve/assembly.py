@@ -5,7 +5,7 @@ Torch and transformers load inside the functions of the parts that use a model, 
 processes start without them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from coevolve.bfcl.source import BfclSource, category_of
 from coevolve.bfcl.worker import BfclWorker
 from coevolve.chat.folder import has_chat_template
 from coevolve.curriculum import Curriculum
-from coevolve.delivery import Append, ProvenEngine
+from coevolve.delivery import ProvenEngine
 from coevolve.engine.vllm import environment
 from coevolve.evaluator import Evaluator, Examiner, ToolExaminer
 from coevolve.hdl import assembly as hardware
@@ -24,9 +24,10 @@ from coevolve.journal.reader import JournalReader
 from coevolve.learning.model_folder import model_folder
 from coevolve.rollout import Arena, Player
 from coevolve.rollout_worker import RolloutWorker
-from coevolve.signals.extractor import SignalExtractor
+from coevolve.signals.extractor import Observer, SignalExtractor, ToolObserver
 from coevolve.simulator_pool import SimulatorPool
 from coevolve.supply import Supply, of_source
+from coevolve.synthesis.calls import Append
 from coevolve.tiny.grammar import group_of
 from coevolve.tiny.renderer import TinyRenderer
 from coevolve.tiny.sources import StaticSource, UniformSource
@@ -40,6 +41,7 @@ from protocols.interfaces import (
     TaskSource,
 )
 from protocols.tasks import AnyTask, Task
+from protocols.transitions import Writer
 
 if TYPE_CHECKING:
     from coevolve.learning.learner import Learner
@@ -208,20 +210,14 @@ def rollout_worker(
     site: Site, name: str, engine: Generator, simulators: Simulators
 ) -> RolloutWorker:
     """Return the part that answers rollout requests."""
+    proven = proven_engine(site, name, engine)
     return RolloutWorker(
         name,
         site.config.rollout,
         store=site.store,
         reader=site.reader,
-        engine=proven_engine(site, name, engine),
-        player=_player(
-            site,
-            engine,
-            simulators,
-            temperature=site.config.rollout.temperature,
-            gather_s=ROLLOUT_GATHER_S,
-        ),
-        grammar_player=_grammar_player(site, engine, simulators),
+        engine=proven,
+        players=_players(site, name, proven, simulators),
         lease_s=site.config.store.lease_s,
     )
 
@@ -241,11 +237,42 @@ def evaluator(site: Site, engine: Generator, simulators: Simulators) -> Evaluato
     )
 
 
-def _grammar_player(site: Site, engine: Generator, simulators: Simulators) -> Player | None:
-    """Return who takes warm-up steps; None where the run has none."""
-    if all("grammar" not in stage.writers for stage in site.config.hdl.stages):
-        return None
-    return _player(site, engine, simulators, temperature=hardware.UNIFORM, gather_s=0.0)
+def _players(
+    site: Site, name: str, engine: ProvenEngine, simulators: Simulators
+) -> Mapping[Writer, Player]:
+    """Return who attempts tasks in the part ``name``, by who is to write."""
+    players: dict[Writer, Player] = {
+        "policy": _player(
+            site,
+            engine.generator,
+            simulators,
+            temperature=site.config.rollout.temperature,
+            gather_s=ROLLOUT_GATHER_S,
+        )
+    }
+    writers = {writer for stage in site.config.hdl.stages for writer in stage.writers}
+    if "grammar" in writers:
+        players["grammar"] = _player(
+            site, engine.generator, simulators, temperature=hardware.UNIFORM, gather_s=0.0
+        )
+    if "teacher" in writers:
+        players["teacher"] = _teacher(site, name, engine, simulators)
+    return players
+
+
+def _teacher(site: Site, name: str, engine: ProvenEngine, simulators: Simulators) -> Player:
+    model = site.config.hdl.teacher.model
+    assert isinstance(simulators, hardware.HardwareSimulators), "only testbenches are taught"
+    assert model is not None, "a run file whose stages have a teacher names its model"
+    return hardware.teachers_workbench(
+        site.config,
+        model,
+        simulators.workers,
+        site.reader,
+        run_dir=site.run_dir,
+        served=lambda: engine.version,
+        append=append_at_once(site, name),
+    )
 
 
 def _player(
@@ -296,11 +323,22 @@ def supply(config: RunConfig) -> Supply:
     return of_source(config, task_source(config))
 
 
-def signals(site: Site) -> SignalExtractor:
+def signals(site: Site, simulators: Simulators) -> SignalExtractor:
     """Return the part that finds weaknesses in rollouts."""
     return SignalExtractor(
-        site.config, store=site.store, reader=site.reader, tools=tools(site.config)
+        site.config,
+        store=site.store,
+        reader=site.reader,
+        open_observer=_observers(site, simulators),
     )
+
+
+def _observers(site: Site, simulators: Simulators) -> Callable[[], Observer]:
+    """Return what makes the observer of the run's domain."""
+    if isinstance(simulators, hardware.HardwareSimulators):
+        return lambda: hardware.observer(site.config, simulators.workers, site.reader)
+    names = tools(site.config)
+    return lambda: ToolObserver(site.config, names)
 
 
 def learner(site: Site) -> "Learner":

@@ -9,12 +9,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
 import yaml
 
-from coevolve.learning.model_folder import TINY_HDL
+from coevolve.learning.model_folder import TINY, TINY_HDL
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
 from protocols.objectives import Dpo, Sft
@@ -183,12 +184,34 @@ def _hdl_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
 def _stage_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
     stages = config.hdl.stages
     writers = {writer for stage in stages for writer in stage.writers}
+    teaches = "teacher" in writers
+    learner = config.learner
     endless = [index for index, stage in enumerate(stages[:-1]) if not stage.groups]
     return (
         (
             "grammar" in writers and config.policy.model != TINY_HDL,
             f"$.hdl.stages: the writer grammar needs policy.model = {TINY_HDL}, found "
             f"{config.policy.model}; leave it out",
+        ),
+        (
+            teaches and config.hdl.teacher.model is None,
+            "$.hdl.teacher.model: the writer teacher of hdl.stages needs a model, found none; give "
+            "one of kind endpoint or local",
+        ),
+        (
+            teaches and config.policy.model in (TINY, TINY_HDL),
+            f"$.hdl.stages: the writer teacher needs a policy with a chat template, found "
+            f"policy.model = {config.policy.model}; leave it out, or give another model",
+        ),
+        (
+            teaches and config.policy.chat.thinking,
+            "$.policy.chat.thinking: a teacher's answers come without what it thought, so the "
+            "writer teacher of hdl.stages needs it false, found true",
+        ),
+        (
+            teaches and not isinstance(learner.objective, Sft),
+            "$.learner.objective: what a teacher wrote has no probability under the policy, so the "
+            "writer teacher of hdl.stages needs objective sft; choose {kind: sft}",
         ),
         (
             bool(endless),
@@ -322,7 +345,8 @@ def _check_value(kind: Any, value: Any, path: str, faults: list[str]) -> None:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         check_section(kind, value, path, faults)
     elif alternatives := _alternatives(kind):
-        _check_alternative(alternatives, value, path, faults)
+        if value is not None or NoneType not in get_args(kind):
+            _check_alternative(alternatives, value, path, faults)
     elif isinstance(value, float) and not math.isfinite(value):
         faults.append(f"{path}: needs a finite number, found {value!r}")
     else:
@@ -336,7 +360,7 @@ def _check_value(kind: Any, value: Any, path: str, faults: list[str]) -> None:
 
 def _alternatives(kind: Any) -> Mapping[str, type[msgspec.Struct]]:
     """Return the structs that a section may be, by the value of its ``kind``; empty for others."""
-    members = get_args(kind)
+    members = [member for member in get_args(kind) if member is not NoneType]
     if not members or not all(_is_struct(member) for member in members):
         return {}
     return {member.__struct_config__.tag: member for member in members}

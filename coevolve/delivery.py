@@ -145,6 +145,8 @@ class ProvenEngine:
         ``append`` writes to the journal without waiting for company.
         """
         self.generator = generator
+        self.version = -1
+        """Policy version that was proven last; -1 before any."""
         self._name = name
         self._reader = reader
         self._append = append
@@ -168,6 +170,7 @@ class ProvenEngine:
         difference, position = _difference(version, served.logprobs)
         right = served.digest == version.digest and served.version == version.version
         if right and difference <= self._tolerance:
+            self.version = version.version
             return Delivered(
                 engine=self._name,
                 version=version.version,

@@ -37,6 +37,9 @@ class Played:
     graded: Graded | None = None
     """The testbench, where coverage is the task."""
 
+    simulator_cpu_s: float = 0.0
+    """CPU seconds of grading it; 0 where it had been graded before."""
+
     @property
     def succeeded(self) -> bool:
         """Whether every turn passed."""
@@ -110,6 +113,7 @@ def rollout_of(request: RolloutRequest, played: Played) -> Rollout:
         wall_s=played.wall_s,
         graded=played.graded,
         author=request.author,
+        simulator_cpu_s=played.simulator_cpu_s,
     )
 
 

@@ -11,6 +11,7 @@ back, so nobody can train on them.
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 
 import structlog
 
@@ -23,13 +24,14 @@ from coevolve.run.stopping import unless_stopped
 from coevolve.tasks import TaskShelf
 from protocols.config import RolloutConfig
 from protocols.control import PartStatus
-from protocols.errors import GeneratorError, LeaseLostError, SimulatorError
+from protocols.errors import EndpointError, GeneratorError, LeaseLostError, SimulatorError
 from protocols.evolution import ProbeReport, ProbeRequest
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import Delivered, PolicyVersion
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
 from protocols.tasks import CoverageTask, Task, TaskBody
+from protocols.transitions import Writer
 
 VERSION_WAIT_S = 30.0
 TAKE_WAIT_S = 30.0
@@ -55,16 +57,18 @@ class RolloutWorker:
         store: Store,
         reader: Reader,
         engine: ProvenEngine,
-        player: Player,
+        players: Mapping[Writer, Player],
         lease_s: float,
-        grammar_player: Player | None = None,
     ) -> None:
-        """Serve ``engine`` to ``player``; ``grammar_player`` attempts what the grammar writes."""
+        """Follow the published versions with ``engine``; ``players`` are by who is to write.
+
+        The policy is one of them, and makes the probes.
+        """
         self._config = config
         self._store = store
         self._reader = reader
         self._engine = engine
-        self._players = {"policy": player, "grammar": grammar_player or player}
+        self._players = players
         self._tasks = TaskShelf(reader, Task, CoverageTask)
         self._mailbox = Mailbox(
             store,
@@ -182,12 +186,12 @@ class RolloutWorker:
     async def _roll_out(self, request: RolloutRequest) -> Rollout | VoidRollout:
         task = await self._tasks.get(request.task_id)
         await self._version_at_least(request.policy_version_at_least)
+        session = f"{request.group_id}/{request.index}"
         try:
-            session = f"{request.group_id}/{request.index}"
             attempted = task.body if isinstance(task, Task) else task
             player = self._players[request.author]
             played = await self._played(player, attempted, session, request.seed)
-        except SimulatorError as error:
+        except (SimulatorError, EndpointError) as error:
             return VoidRollout(
                 group_id=request.group_id,
                 group=request.group,
@@ -195,7 +199,7 @@ class RolloutWorker:
                 group_size=request.group_size,
                 task_id=request.task_id,
                 reason=str(error),
-                tries=self._config.tries,
+                tries=self._config.tries if isinstance(error, SimulatorError) else 1,
             )
         return rollout_of(request, played)
 
@@ -229,11 +233,17 @@ class RolloutWorker:
     async def _played(
         self, player: Player, task: TaskBody | CoverageTask, session: str, seed: int
     ) -> Played:
-        """Attempt a task; raises SimulatorError after the last of several tries."""
+        """Attempt a task; raises SimulatorError after the last of several tries.
+
+        Models that teach are tried again by their own client.
+        """
         attempt = 0
         while True:
             try:
                 return await player.play(task, f"{session}/{attempt}", seed=seed)
+            except EndpointError as error:
+                self._note(session, error)
+                raise
             except SimulatorError as error:
                 self._note(session, error)
                 if attempt + 1 >= self._config.tries:
@@ -241,9 +251,9 @@ class RolloutWorker:
             await asyncio.sleep(RETRY_PAUSE_S * 2**attempt)
             attempt += 1
 
-    def _note(self, session: str, error: SimulatorError) -> None:
+    def _note(self, session: str, error: SimulatorError | EndpointError) -> None:
         self._standing.last_error = str(error)
-        log.warning("simulator_failed", session=session, reason=str(error))
+        log.warning("rollout_failed", session=session, reason=str(error))
 
     async def _version_at_least(self, version: int) -> None:
         async with self._loaded:

@@ -59,7 +59,7 @@ class DeliveryError(CoevolveError):
 
 
 class EndpointError(CoevolveError):
-    """A synthesizer's model cannot be reached, refuses, or does not answer in time."""
+    """A synthesizing or teaching model cannot be reached, refuses, or does not answer in time."""
 
 
 class AnswerError(CoevolveError):
@@ -71,7 +71,7 @@ class LeakError(CoevolveError):
 
 
 class OverBudgetError(CoevolveError):
-    """The next call of a synthesizer's model may exceed the tokens or the money of the run."""
+    """The next call of a synthesizing or teaching model may exceed the run's tokens or money."""
 
 
 class LearnerError(CoevolveError):

@@ -156,7 +156,10 @@ Label = Literal["mastered", "learnable", "not_yet"]
 
 
 class Admitted(msgspec.Struct, frozen=True, kw_only=True, tag="admitted"):
-    """The candidate became a task."""
+    """The candidate became a task.
+
+    A task on a design is not probed: its probes are the signal's rollouts, judged by the new task.
+    """
 
     task_id: str
     label: Label
@@ -185,8 +188,14 @@ Gate = Literal[
     "duplicate",
     "contaminated",
     "judge",
+    "does_not_elaborate",
+    "other_points",
+    "unreached",
+    "good_covers_little",
+    "poor_covers_much",
 ]
-"""Why a candidate is refused, in the order in which the validator asks."""
+"""Why a candidate is refused; those with tools in the order in which the validator asks, then those
+that only tasks on designs have."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
@@ -260,19 +269,24 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True, tag="probe_report")
     calls: int
 
 
+CallKind = SignalKind | Literal["teaching"]
+
+
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True, tag="model_call"):
-    """One call of a synthesizer's model, recorded so that a run can be replayed without it."""
+    """One call of a model that synthesizes or teaches, recorded so that it is not made again."""
 
     signal_id: str
+    """What it was made for; where a teacher was asked, task and seed of the rollout instead."""
+
     ordinal: Annotated[int, msgspec.Meta(ge=0)]
     """Calls for one signal are counted from 0, in the order in which they are asked."""
 
-    purpose: Literal["reflect", "explore", "abstract", "judge"]
-    kind: SignalKind
+    purpose: Literal["reflect", "explore", "abstract", "judge", "teach"]
+    kind: CallKind
     """Of the signal: budgets are kept by kind."""
 
     model: str
-    """`protocols.interfaces.Synthesizer.name` of who asked, at that time."""
+    """`protocols.interfaces.Synthesizer.name` of who asked, at that time, or the teacher's."""
 
     prompt: str
     """What was asked, as JSON of the chat's messages or as the policy's own text."""

@@ -328,6 +328,11 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated"):
     cached: bool = False
 
     @property
+    def cpu_s(self) -> float:
+        """CPU seconds of all stages."""
+        return sum(stage.cpu_s for stage in self.stages)
+
+    @property
     def reward(self) -> float:
         """What the outcome is worth, 0 or 1..2."""
         return reward_of(self.outcome)

@@ -6,6 +6,7 @@ import msgspec
 
 from protocols.hardware import SimulationLimits, SubmissionForm
 from protocols.numbers import Count, NonNegative, Share
+from protocols.synthesizers import EndpointModel, Price
 from protocols.transitions import Writer
 
 
@@ -37,6 +38,44 @@ class StageConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     rejection: RejectionConfig = RejectionConfig()
 
 
+class LocalTeacher(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="local",
+):
+    """A model on this machine, in each rollout actor's process; it does not learn."""
+
+    model: Annotated[str, msgspec.Meta(min_length=1)]
+    """As `protocols.config.PolicyConfig.model`; it needs a chat template."""
+
+    temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 0.7
+    max_answer_tokens: Count = 2048
+    max_tokens: Count = 16_384
+    """Prompt and answer together."""
+
+
+TeacherModel = EndpointModel | LocalTeacher
+
+
+class TeacherConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model that writes where ``hdl.stages`` has the writer ``teacher``."""
+
+    model: TeacherModel | None = None
+    rules: bool = True
+    """Whether it is told rules of syntax that the policy is not, and that are not trained on.
+    (LLM4Cov's warm-up.) Stimulus programs have none."""
+
+    max_tokens: NonNegative = 0
+    """Prompt and answer tokens of its calls, in the whole run; 0 is no limit. A run that would go
+    beyond a limit ends."""
+
+    max_cost_usd: Price = 0.0
+    """Likewise, at the model's prices; 0 is no limit."""
+
+
 class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Testbenches for hardware designs, graded by coverage (domain ``hdl``)."""
 
@@ -56,6 +95,8 @@ class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     stages: Annotated[tuple[StageConfig, ...], msgspec.Meta(min_length=1)] = (StageConfig(),)
     """Stages of training, one after the other; each goes on from the weights of the one before."""
+
+    teacher: TeacherConfig = TeacherConfig()
 
     vary_instance: bool = False
     """Whether designs' instances are to be called ``dut``, ``uut`` or ``inst_<top>``, a third of

@@ -126,6 +126,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
 
     author: Writer = "policy"
 
+    simulator_cpu_s: float = 0.0
+    """CPU seconds of grading it; 0 where it had been graded before, and with tools."""
+
     def __post_init__(self) -> None:
         """Refuse counts that no conversation can have."""
         if not 0 <= self.turns_passed <= self.turns_total:

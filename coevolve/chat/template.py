@@ -142,7 +142,18 @@ class ChatTemplate:
                 "it begins an assistant message otherwise than a generation prompt: "
                 f"{text[-200:]!r} does not continue {self.prompt[-100:]!r}"
             )
-        ids = self.encode(text[: text.rindex(self.end) + len(self.end)])
+        return self._behind_prompt(text[: text.rindex(self.end) + len(self.end)])
+
+    def answer(self, text: str) -> tuple[int, ...]:
+        """Return the tokens that the policy has to sample to say ``text``, up to its end.
+
+        Raises ConfigError where they depend on the generation prompt.
+        """
+        return self._behind_prompt(f"{self.prompt}{text}{self.end}")
+
+    def _behind_prompt(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of ``text`` behind the generation prompt that it begins by."""
+        ids = self.encode(text)
         count = len(self._prompt_ids)
         if ids[:count] != self._prompt_ids:
             raise unusable("its tokenizer joins a generation prompt with the message behind")

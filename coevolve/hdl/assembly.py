@@ -5,7 +5,7 @@ processes of runs without designs start without it.
 """
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,14 +15,18 @@ from coevolve.chat.folder import has_chat_template
 from coevolve.learning.model_folder import model_folder
 from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
+from protocols.hardware_config import LocalTeacher, TeacherModel
 from protocols.interfaces import Generator, Reader, StepRenderer, TestbenchSimulator
+from protocols.synthesizers import EndpointModel
 
 if TYPE_CHECKING:
     from coevolve.evaluator import Examiner
     from coevolve.hdl.frontier import Frontier
     from coevolve.hdl.harnessed import HarnessSimulator
-    from coevolve.hdl.steps import Workbench
+    from coevolve.hdl.steps import StepWriter, Workbench
+    from coevolve.hdl.teacher import Teacher
     from coevolve.rollout import Player
+    from coevolve.synthesis.calls import Append
     from protocols.config import RunConfig
     from protocols.designs import Design
     from protocols.tasks import CoverageTask
@@ -119,20 +123,91 @@ def workbench(
     temperature: float,
 ) -> "Workbench":
     """Return what lets the policy take steps on designs."""
+    from coevolve.hdl.steps import PolicyWriter
+
+    known = {design.design_id: design for design in designs(config)}
+    renderer = _renderer(config, known)
+    writer = PolicyWriter(generator=engine, renderer=renderer, temperature=temperature)
+    return _workbench(config, writer, renderer, known, workers, reader)
+
+
+def teachers_workbench(
+    config: "RunConfig",
+    model: TeacherModel,
+    workers: Sequence[TestbenchSimulator],
+    reader: Reader,
+    *,
+    run_dir: Path,
+    served: Callable[[], int],
+    append: "Append",
+) -> "Workbench":
+    """Return what lets a teacher take steps on designs, in the policy's tokens.
+
+    ``served`` returns the policy version of the engine beside it; ``append`` writes its calls.
+    """
+    from coevolve.hdl.chat import ChatStepRenderer
+    from coevolve.hdl.teacher import TeacherWriter
+    from coevolve.synthesis.calls import JournalCallLog, Ledger
+
+    known = {design.design_id: design for design in designs(config)}
+    folder = model_folder(config.policy.model)
+    renderer = ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
+    teacher = _teacher(model, run_dir, config.rollout.concurrent)
+    ledger = Ledger(config.hdl.teacher, reader)
+
+    def open_log(rollout: str) -> JournalCallLog:
+        return JournalCallLog(
+            rollout, "teaching", teacher.name, ledger=ledger, reader=reader, append=append
+        )
+
+    writer = TeacherWriter(
+        teacher=teacher,
+        renderer=renderer,
+        rules=config.hdl.teacher.rules,
+        served=served,
+        open_log=open_log,
+    )
+    return _workbench(config, writer, renderer, known, workers, reader)
+
+
+def _teacher(model: TeacherModel, run_dir: Path, concurrent: int) -> "Teacher":
+    """Return the model that teaches; local weights are loaded here."""
+    from coevolve.hdl.teacher import EndpointTeacher, InProcessTeacher
+
+    match model:
+        case EndpointModel():
+            return EndpointTeacher(model)
+        case LocalTeacher():
+            from coevolve.chat.template import ChatTemplate
+            from coevolve.engine.generator import TransformersGenerator
+
+            folder = model_folder(model.model)
+            generator = TransformersGenerator(
+                folder, run_dir, max_concurrent=concurrent, max_length=model.max_tokens
+            )
+            return InProcessTeacher(model, generator, ChatTemplate.load(folder, variables={}))
+
+
+def _workbench(
+    config: "RunConfig",
+    writer: "StepWriter",
+    renderer: StepRenderer,
+    known: "Mapping[str, Design]",
+    workers: Sequence[TestbenchSimulator],
+    reader: Reader,
+) -> "Workbench":
     from coevolve.hdl.pool import EvaluationPool
     from coevolve.hdl.recall import RecallingSimulator
     from coevolve.hdl.steps import Workbench
     from coevolve.hdl.toolchain import find_toolchain
 
-    known = {design.design_id: design for design in designs(config)}
     return Workbench(
-        generator=engine,
+        writer=writer,
         simulator=RecallingSimulator(EvaluationPool(workers), reader, find_toolchain()),
-        renderer=_renderer(config, known),
+        renderer=renderer,
         designs=known,
         limits=config.rollout,
         simulation=config.hdl.limits,
-        temperature=temperature,
     )
 
 

@@ -15,7 +15,7 @@ from protocols.designs import Design
 from protocols.hardware import Point, Submission
 from protocols.hardware_config import HdlConfig
 from protocols.tasks import CoverageTask
-from protocols.transitions import Graded
+from protocols.transitions import ChatText, Graded
 
 
 class ChatStepRenderer:
@@ -44,7 +44,15 @@ class ChatStepRenderer:
         self, task: CoverageTask, design: Design, points: Sequence[Point]
     ) -> tuple[int, ...]:
         """Return the prompt of the step, up to the policy's first word."""
-        messages = prompts.prompt(
+        messages = self.messages(task, design, points)
+        chat = [{"role": m.role, "content": self._template.plain(m.text)} for m in messages]
+        return self._template.encode(self._template.render(chat, prompts=True))
+
+    def messages(
+        self, task: CoverageTask, design: Design, points: Sequence[Point], *, rules: bool = False
+    ) -> tuple[ChatText, ...]:
+        """Return the prompt's messages; ``rules`` adds rules of syntax, for a teacher."""
+        return prompts.prompt(
             design.unit,
             design.specification,
             task.state,
@@ -52,9 +60,17 @@ class ChatStepRenderer:
             form=task.form,
             instance=task.instance,
             limit=self._hdl.feedback_characters,
+            rules=rules,
         )
-        chat = [{"role": m.role, "content": self._template.plain(m.text)} for m in messages]
-        return self._template.encode(self._template.render(chat, prompts=True))
+
+    def written(self, answer: str) -> tuple[int, ...]:
+        """Return the tokens of an answer as the policy would have to sample them."""
+        return self._template.answer(self._template.plain(answer))
+
+    def said(self, token_ids: Sequence[int]) -> str:
+        """Return the text of tokens that the policy sampled, without the message's end."""
+        ends = token_ids[-1:] and token_ids[-1] in self._template.stop_ids
+        return self._template.decode(token_ids[:-1] if ends else token_ids)
 
     def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Submission:
         """Return what the message submits. Raises ValueError where it submits nothing."""

@@ -1,12 +1,14 @@
-"""One step of the policy on a design: prompt, submission, simulation.
+"""One step on a design: prompt, submission, simulation.
 
 Memoryless (LLM4Cov, arXiv 2602.16953): what the policy sees is a function of the task. Token-in
-token-out: what the engine sampled is what the learner trains on.
+token-out: what the engine sampled is what the learner trains on. Who writes may be another than the
+policy (`StepWriter`); it is recorded in the policy's tokens all the same.
 """
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from coevolve.hdl.curation.states import average
 from coevolve.hdl.frontier import continued
@@ -15,7 +17,7 @@ from protocols.config import RolloutConfig
 from protocols.designs import Design
 from protocols.errors import SimulatorError
 from protocols.generation import Generation, GenerationRequest
-from protocols.hardware import Evaluate, SimulationLimits, Stimulus, Submission
+from protocols.hardware import Evaluate, Point, SimulationLimits, Stimulus
 from protocols.interfaces import Generator, StepRenderer, TestbenchSimulator
 from protocols.learning import TaskScore
 from protocols.rollouts import Ending
@@ -24,17 +26,70 @@ from protocols.transitions import Graded, coverage_of
 
 
 @dataclass(frozen=True, kw_only=True)
+class Step:
+    """What whoever writes a testbench is given."""
+
+    task: CoverageTask
+    design: Design
+    points: Sequence[Point]
+    prompt_ids: tuple[int, ...]
+    """As the policy sees it."""
+
+    max_tokens: int
+    """Of the answer."""
+
+
+class StepWriter(Protocol):
+    """Whoever writes testbenches."""
+
+    async def write(self, step: Step, session: str, *, seed: int) -> Generation:
+        """Return the answer in the policy's tokens; ``session`` names it in an engine's cache.
+
+        Raises:
+            GeneratorError: The engine broke; nothing is known about the policy.
+            EndpointError: A model that teaches does not answer; likewise.
+            OverBudgetError: It may not be asked any more.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyWriter:
+    """The policy itself, as a `StepWriter`."""
+
+    generator: Generator
+    renderer: StepRenderer
+    temperature: float
+    """0 is greedy."""
+
+    async def write(self, step: Step, session: str, *, seed: int) -> Generation:
+        """Sample the answer."""
+        try:
+            return await self.generator.generate(
+                GenerationRequest(
+                    conversation_id=session,
+                    prompt_ids=step.prompt_ids,
+                    max_tokens=step.max_tokens,
+                    stop_ids=self.renderer.stop_ids,
+                    temperature=self.temperature,
+                    seed=seed,
+                    grammar=self.renderer.grammar(step.task),
+                )
+            )
+        finally:
+            await self.generator.release(session)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Workbench:
     """Where steps take place; a `coevolve.rollout.Player` of coverage tasks."""
 
-    generator: Generator
+    writer: StepWriter
     simulator: TestbenchSimulator
     renderer: StepRenderer
     designs: Mapping[str, Design]
     limits: RolloutConfig
     simulation: SimulationLimits
-    temperature: float
-    """0 is greedy."""
 
     async def play(self, task: TaskBody | CoverageTask, session: str, *, seed: int) -> Played:
         """Write one testbench and have it graded; see `coevolve.rollout.Player`."""
@@ -43,9 +98,12 @@ class Workbench:
         started = time.monotonic()
         design = self.designs[task.design]
         points = await self.simulator.points(design.unit)
+        step = self._step(task, design, points)
         transcript = Transcript()
-        transcript.feed(self.renderer.prompt(task, design, points))
-        ended, graded = await self._step(task, design, transcript, session, seed)
+        transcript.feed(step.prompt_ids)
+        generation = await self.writer.write(step, session, seed=seed)
+        transcript.add(generation)
+        ended, graded, cpu_s = await self._judged(step, generation)
         return Played(
             tokens=transcript.tokens(),
             actions=(),
@@ -55,64 +113,53 @@ class Workbench:
             versions=tuple(transcript.sampled_versions()),
             wall_s=time.monotonic() - started,
             graded=graded,
+            simulator_cpu_s=cpu_s,
         )
 
-    async def _step(
-        self, task: CoverageTask, design: Design, transcript: Transcript, session: str, seed: int
-    ) -> tuple[Ending, Graded | None]:
-        room = self.limits.max_tokens - len(transcript.token_ids)
+    def _step(self, task: CoverageTask, design: Design, points: Sequence[Point]) -> Step:
+        prompt_ids = tuple(self.renderer.prompt(task, design, points))
+        room = self.limits.max_tokens - len(prompt_ids)
         if room < 1:
             raise SimulatorError(
                 f"task {task.task_id}: a prompt needs to be shorter than rollout.max_tokens = "
-                f"{self.limits.max_tokens}, found {len(transcript.token_ids)} tokens; raise it, or "
+                f"{self.limits.max_tokens}, found {len(prompt_ids)} tokens; raise it, or "
                 "lower hdl.feedback_characters"
             )
-        try:
-            generation = await self._generate(task, transcript, session, seed, room)
-        finally:
-            await self.generator.release(session)
-        transcript.add(generation)
-        if not generation.stopped:
-            return "too_long", None
-        try:
-            submission = self.renderer.read(task, generation.token_ids)
-        except ValueError:
-            return "malformed", None
-        graded = await self._graded(task, design, submission)
-        passed = average(coverage_of(graded)) >= task.threshold
-        return "finished" if passed else "wrong", graded
-
-    async def _generate(
-        self, task: CoverageTask, transcript: Transcript, session: str, seed: int, room: int
-    ) -> Generation:
-        return await self.generator.generate(
-            GenerationRequest(
-                conversation_id=session,
-                prompt_ids=tuple(transcript.token_ids),
-                max_tokens=min(room, self.limits.max_call_tokens),
-                stop_ids=self.renderer.stop_ids,
-                temperature=self.temperature,
-                seed=seed,
-                grammar=self.renderer.grammar(task),
-            )
+        return Step(
+            task=task,
+            design=design,
+            points=points,
+            prompt_ids=prompt_ids,
+            max_tokens=min(room, self.limits.max_call_tokens),
         )
 
-    async def _graded(self, task: CoverageTask, design: Design, submission: Submission) -> Graded:
+    async def _judged(
+        self, step: Step, generation: Generation
+    ) -> tuple[Ending, Graded | None, float]:
+        """Return how the step ended, its testbench, and the simulator's CPU seconds."""
+        if not generation.stopped:
+            return "too_long", None, 0.0
+        try:
+            submission = self.renderer.read(step.task, generation.token_ids)
+        except ValueError:
+            return "malformed", None, 0.0
         evaluated = await self.simulator.evaluate(
             Evaluate(
-                unit=design.unit,
+                unit=step.design.unit,
                 submission=submission,
-                instance=task.instance,
-                seed=design.file.seed,
+                instance=step.task.instance,
+                seed=step.design.file.seed,
                 limits=self.simulation,
             )
         )
-        return Graded(
+        graded = Graded(
             testbench=evaluated.testbench,
             program=submission.program if isinstance(submission, Stimulus) else "",
             outcome=evaluated.outcome,
             key=evaluated.key,
         )
+        passed = average(coverage_of(graded)) >= step.task.threshold
+        return "finished" if passed else "wrong", graded, evaluated.cpu_s
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from protocols.errors import (
     JournalFormatError,
     JournalFullError,
     LearnerError,
+    OverBudgetError,
     RunError,
 )
 from protocols.interfaces import SupervisedPart
@@ -40,6 +41,7 @@ HOPELESS = (
     JournalFormatError,
     JournalFullError,
     LearnerError,
+    OverBudgetError,
 )
 """What starting again cannot mend."""
 

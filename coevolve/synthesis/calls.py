@@ -1,6 +1,6 @@
-"""The calls of a synthesizer's model: recorded once, replayed when needed, and kept within budget.
+"""The calls of models that synthesize or teach: recorded once, replayed, and kept within budget.
 
-Promises: a call that the journal has is never made again for the same signal and synthesizer; what
+Promises: a call that the journal has is never made again for the same signal and model; what
 calls in flight may take at most is reserved, so that calls made at the same time never exceed a
 budget together; a restarted process goes on counting where the run was.
 
@@ -11,15 +11,16 @@ soon as they are recorded.
 import asyncio
 import heapq
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Self
 
 from coevolve.journal.codec import CALLS_BY_SIGNAL, decode_as
 from coevolve.journal.paging import PAGE
 from protocols.errors import EndpointError, OverBudgetError
-from protocols.evolution import ModelCall, SignalKind
+from protocols.evolution import CallKind, ModelCall, SignalKind
 from protocols.evolution_config import SynthesizerConfig
+from protocols.hardware_config import TeacherConfig
 from protocols.interfaces import Reader
 from protocols.journal import Message
 
@@ -37,22 +38,30 @@ Append = Callable[[Sequence[Message]], Awaitable[tuple[int, ...]]]
 
 
 class Ledger:
-    """What the run's calls took, what those in flight may take, and what is left."""
+    """What the run's calls took, what those in flight may take, and what is left.
 
-    def __init__(self, config: SynthesizerConfig, reader: Reader) -> None:
+    Synthesizers' calls, and the judge's, have one; a teacher's have another.
+    """
+
+    def __init__(self, config: SynthesizerConfig | TeacherConfig, reader: Reader) -> None:
         self._reader = reader
-        self._limited = bool(config.max_tokens or config.max_cost_usd or config.max_tokens_by_kind)
+        self._teaches = isinstance(config, TeacherConfig)
+        section = "hdl.teacher" if isinstance(config, TeacherConfig) else "synthesizer"
+        by_kind: Mapping[SignalKind, int] = (
+            {} if isinstance(config, TeacherConfig) else config.max_tokens_by_kind
+        )
+        self._limited = bool(config.max_tokens or config.max_cost_usd or by_kind)
         self._folded = 0
         self._ahead: set[int] = set()
-        self._tokens = _Account("synthesizer.max_tokens", config.max_tokens)
-        self._cost = _Account("synthesizer.max_cost_usd", config.max_cost_usd)
+        self._tokens = _Account(f"{section}.max_tokens", config.max_tokens)
+        self._cost = _Account(f"{section}.max_cost_usd", config.max_cost_usd)
         self._tokens_by_kind = {
-            kind: _Account(f"synthesizer.max_tokens_by_kind.{kind}", limit)
-            for kind, limit in config.max_tokens_by_kind.items()
+            kind: _Account(f"{section}.max_tokens_by_kind.{kind}", limit)
+            for kind, limit in by_kind.items()
         }
         self._released = asyncio.Condition()
 
-    async def reserve(self, kind: SignalKind, tokens: int, cost_usd: float) -> None:
+    async def reserve(self, kind: CallKind, tokens: int, cost_usd: float) -> None:
         """Set aside what a call may take; waits where only calls in flight stand in its way.
 
         Raises OverBudgetError where it may not be made even if those took nothing, and where they
@@ -69,7 +78,7 @@ class Ledger:
             for account, amount in wanted:
                 account.reserved += amount
 
-    async def release(self, kind: SignalKind, tokens: int, cost_usd: float) -> None:
+    async def release(self, kind: CallKind, tokens: int, cost_usd: float) -> None:
         """Give back what was set aside."""
         async with self._released:
             for account, amount in self._wanted(kind, tokens, cost_usd):
@@ -101,12 +110,14 @@ class Ledger:
             self._folded = page[-1].sequence
 
     def _count(self, call: ModelCall) -> None:
+        if (call.purpose == "teach") != self._teaches:
+            return
         tokens = call.prompt_tokens + call.answer_tokens
         for account, amount in self._wanted(call.kind, tokens, call.cost_usd):
             account.spent += amount
 
     def _wanted(
-        self, kind: SignalKind, tokens: int, cost_usd: float
+        self, kind: CallKind, tokens: int, cost_usd: float
     ) -> list[tuple["_Account", float]]:
         wanted = [(self._tokens, float(tokens)), (self._cost, cost_usd)]
         if kind in self._tokens_by_kind:
@@ -137,7 +148,7 @@ class _Account:
             raise OverBudgetError(
                 f"{self._setting}: the run may take {self._limit:g}; {self.spent:g} are spent, "
                 f"calls in flight may take {self.reserved:g} and the next one {amount:g}; start a "
-                "run with a higher limit, or lower max_answer_tokens of the synthesizer's model"
+                "run with a higher limit, or lower max_answer_tokens of its model"
             )
 
 
@@ -147,7 +158,7 @@ class JournalCallLog:
     def __init__(
         self,
         signal_id: str,
-        kind: SignalKind,
+        kind: CallKind,
         synthesizer: str,
         *,
         ledger: Ledger,
@@ -156,7 +167,7 @@ class JournalCallLog:
     ) -> None:
         """See the calls of ``synthesizer`` in any version: another model's are not its own."""
         self._signal_id = signal_id
-        self._kind: SignalKind = kind
+        self._kind: CallKind = kind
         self._synthesizer = synthesizer
         self._ledger = ledger
         self._reader = reader

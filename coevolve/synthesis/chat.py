@@ -107,7 +107,8 @@ class _Fault:
 class Chat:
     """Asks one model; any number of calls at a time."""
 
-    def __init__(self, model: EndpointModel) -> None:
+    def __init__(self, model: EndpointModel, *, form: Literal["json", "text"] = "json") -> None:
+        """Ask ``model`` for JSON objects, or for whatever it says."""
         self._model = model
         self._key = os.environ.get(model.key_variable, "")
         self._client = openai.AsyncOpenAI(
@@ -118,7 +119,7 @@ class Chat:
         )
         # Undecoded: the client checks nothing of an answer.
         self._create: _Create = self._client.chat.completions.with_raw_response.create
-        self._refused: frozenset[Setting] = frozenset()
+        self._refused = frozenset[Setting](() if form == "json" else ("response_format",))
 
     async def ask(self, messages: Sequence[Message], max_answer_tokens: int = 0) -> Said:
         """Return the answer to ``messages``, at most the model's ``max_answer_tokens`` long.

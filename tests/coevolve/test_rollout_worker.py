@@ -54,13 +54,15 @@ class Loop:
             store=self.store,
             reader=self.store,
             engine=self.run.engine(generator, reader=self.store, append=append),
-            player=Arena(
-                generator=generator,
-                simulator=ScriptSimulator([]),
-                renderer=ScriptRenderer(),
-                limits=limits,
-                temperature=limits.temperature,
-            ),
+            players={
+                "policy": Arena(
+                    generator=generator,
+                    simulator=ScriptSimulator([]),
+                    renderer=ScriptRenderer(),
+                    limits=limits,
+                    temperature=limits.temperature,
+                )
+            },
             lease_s=30.0,
         )
 

@@ -7,7 +7,7 @@ import pytest
 
 from coevolve.hdl.frontier import continued
 from coevolve.hdl.pool import TRIES, EvaluationPool
-from coevolve.hdl.steps import StepExaminer, Workbench, best
+from coevolve.hdl.steps import PolicyWriter, StepExaminer, Workbench, best
 from coevolve.rollout import Played
 from protocols.config import RolloutConfig
 from protocols.designs import Design
@@ -90,14 +90,14 @@ class Spelling:
 
 
 def workbench(model: Typist, simulator: ScriptedSimulator, *, max_tokens: int = 4000) -> Workbench:
+    renderer = Spelling()
     return Workbench(
-        generator=model,
+        writer=PolicyWriter(generator=model, renderer=renderer, temperature=0.7),
         simulator=simulator,
-        renderer=Spelling(),
+        renderer=renderer,
         designs={"top": design("top")},
         limits=RolloutConfig(max_tokens=max_tokens, max_call_tokens=200),
         simulation=SimulationLimits(slots=77),
-        temperature=0.7,
     )
 
 
