@@ -14,7 +14,7 @@ import msgspec
 
 from coevolve.config import NOT_YAML, check_section, parse_yaml
 from coevolve.hdl.points import is_point_text
-from coevolve.hdl.rtl import Rtl, elaborate, outer_imports, ports, ports_of
+from coevolve.hdl.rtl import elaborate, ports, ports_of
 from protocols.designs import QUALITIES, Design, DesignFile, Mutant, Quality
 from protocols.errors import ConfigError
 from protocols.hardware import Port, Reset, SourceFile, Unit
@@ -34,9 +34,8 @@ def load(folder: Path) -> Design:
     mutants = _mutants(folder, sources, faults)
     _refuse(folder, faults)
     unit = unit_of(folder.name, file, sources)
-    rtl = elaborate(unit)
-    found = ports_of(rtl)
-    _refuse(folder, [*_unit_faults(unit, found), *_import_faults(rtl)])
+    found = ports_of(elaborate(unit))
+    _refuse(folder, _unit_faults(unit, found))
     return Design(
         design_id=folder.name,
         file=file,
@@ -176,14 +175,6 @@ def _unit_faults(unit: Unit, found: Sequence[Port]) -> list[str]:
         if not is_point_text(entry)
     ]
     return faults
-
-
-def _import_faults(rtl: Rtl) -> list[str]:
-    return [
-        f"{place}: an import needs to stand in a module, as in `module m import p::*; (...)`, or "
-        "a testbench could redefine what it imports"
-        for place in outer_imports(rtl)
-    ]
 
 
 def _near(name: str, known: Sequence[str]) -> str:

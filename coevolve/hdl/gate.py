@@ -12,9 +12,7 @@ returns for any text, in time proportional to the text or to `MOST_TOKENS`.
 
 What is not covered: what a testbench does in time and memory, which is for the sandbox; whether it
 compiles. An instance of the design is known by the name of its module; what else has the same name
-as an instance, a variable with members for example, is taken for it. A name that the design imports
-outside of its modules can be declared anew by a testbench; `coevolve.hdl.designs` refuses such
-designs in folders, RTL that has none is graded all the same.
+as an instance, a variable with members for example, is taken for it.
 """
 
 import contextlib
@@ -36,6 +34,7 @@ from coevolve.hdl.gate_rules import (
     PREDEFINED,
     TASKS,
 )
+from coevolve.hdl.gate_scope import UNITS, declared_outside, imports_outside
 from coevolve.hdl.gate_tokens import Comment, Positions, Word, read
 from protocols.hardware import SourceFile, Unit, Violation
 
@@ -44,7 +43,6 @@ _PRAGMA = re.compile(
 )
 _FORBIDDEN_BYTES = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _PLAIN_FILE = re.compile(r'"\w[\w.-]*"')
-_UNITS = frozenset({"module", "macromodule", "interface", "program", "package"})
 _MODULES = frozenset({"module", "macromodule"})
 _DEFINE = ("directive", "define")
 _LIFETIMES = frozenset({"automatic", "static"})
@@ -91,6 +89,8 @@ def _findings(text: str, encoded: bytes, unit: Unit, instance: str) -> Iterator[
         return
     yield from _in_references(expanded, design.modules, instance)
     yield from _in_declarations(expanded, design.units)
+    if design.imports_outside:
+        yield from declared_outside(expanded)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,27 +102,36 @@ class _Design:
     units: frozenset[str]
     """Modules, interfaces, programs and packages."""
 
+    imports_outside: bool
+
 
 @lru_cache(maxsize=64)
 def _design(files: tuple[SourceFile, ...]) -> _Design:
     macros: Mapping[str, Macro] = {}
     modules: set[str] = set()
     units: set[str] = set()
+    imports = False
     for file in files:
         words, _ = read(file.text)
+        imports |= imports_outside(words)
         with contextlib.suppress(RefusedError):
             macros = separate(words, macros).macros
         for keyword, name in _declared(words):
             units.add(name.name)
             if keyword.name in _MODULES:
                 modules.add(name.name)
-    return _Design(macros=macros, modules=frozenset(modules), units=frozenset(units))
+    return _Design(
+        macros=macros,
+        modules=frozenset(modules),
+        units=frozenset(units),
+        imports_outside=imports,
+    )
 
 
 def _declared(words: Sequence[Word]) -> Iterator[tuple[Word, Word]]:
     """Give each design unit's keyword and name."""
     for at, word in enumerate(words):
-        if word.keyword and word.name in _UNITS and (at == 0 or words[at - 1].name != "virtual"):
+        if word.keyword and word.name in UNITS and (at == 0 or words[at - 1].name != "virtual"):
             name = at + 1
             while name < len(words) and words[name].name in _LIFETIMES:
                 name += 1

@@ -21,13 +21,8 @@ from pyslang.ast import (
     InstanceSymbol,
     PortSymbol,
     Symbol,
-    VisitAction,
 )
 from pyslang.syntax import (
-    ClassDeclarationSyntax,
-    ModuleDeclarationSyntax,
-    PackageImportDeclarationSyntax,
-    SyntaxNode,
     SyntaxTree,
 )
 
@@ -134,26 +129,6 @@ def ports_of(rtl: Rtl) -> tuple[Port, ...]:
             )
         made.append(Port(name=symbol.name, direction=direction, width=symbol.type.bitWidth))
     return tuple(made)
-
-
-def outer_imports(rtl: Rtl) -> tuple[str, ...]:
-    """Return where the design imports from packages outside of its modules, as ``file:line``.
-
-    A testbench is in the same compilation unit, so what it declares there hides what a module takes
-    from such a package: it would choose the design's constants and functions.
-    """
-    found: list[str] = []
-
-    def visit(node: object) -> VisitAction:
-        if isinstance(node, PackageImportDeclarationSyntax):
-            at = node.sourceRange.start
-            found.append(f"{rtl.sources.getFileName(at)}:{rtl.sources.getLineNumber(at)}")
-        inside = isinstance(node, ModuleDeclarationSyntax | ClassDeclarationSyntax)
-        return VisitAction.Skip if inside else VisitAction.Advance
-
-    root: SyntaxNode = rtl.tree.root
-    root.visit(visit)
-    return tuple(found)
 
 
 def _refused(unit: Unit, reasons: Sequence[str]) -> ConfigError:

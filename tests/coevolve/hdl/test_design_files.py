@@ -103,10 +103,3 @@ def test_rtl_without_a_folder_is_a_unit(folder: Path, tmp_path: Path):
         unit_from_files([folder / "m.sv", folder / "m.sv"], "m")
     with pytest.raises(ConfigError, match=r"k\.sv is missing"):
         unit_from_files([tmp_path / "k.sv"], "m")
-
-
-def test_an_import_that_a_testbench_could_hide_is_refused(folder: Path):
-    outside = "package p;\n  localparam A = 1;\nendpackage\nimport p::*;\n" + DESIGN["m.sv"]
-    (folder / "m.sv").write_text(outside)
-    with pytest.raises(ConfigError, match=r"m\.sv:4: an import needs to stand in a module"):
-        load(folder)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.hdl.rtl import elaborate, outer_imports
+from coevolve.hdl.rtl import elaborate
 from protocols.errors import ConfigError
 from protocols.hardware import SourceFile, Unit
 
@@ -58,11 +58,3 @@ def test_what_is_wrong_is_told_with_its_place_where_it_has_one(text: str, told: 
 def test_headers_alone_are_no_design():
     with pytest.raises(ConfigError, match=r"does not end in \.svh or \.vh"):
         elaborate(unit(MODULE, name="m.svh"))
-
-
-def test_imports_outside_of_modules_are_found():
-    package = "package p;\n  localparam A = 1;\n  localparam B = A;\nendpackage\n"
-    inside = "module m import p::*; (input logic a);\n  import p::A;\nendmodule\n"
-    assert outer_imports(elaborate(unit(package + inside))) == ()
-    outside = f"{package}import p::*;\nimport p::A;\n{MODULE}"
-    assert outer_imports(elaborate(unit(outside))) == ("m.sv:5", "m.sv:6")
