@@ -2,11 +2,13 @@
 
 All figures are of one run, and what is compared takes turns. An *evaluation* is the good testbench
 of a design, compiled, simulated in the sandbox and scored; its CPU seconds are those of all its
-stages. *Plain* is Verilator as its manual has it (`coevolve.bench.plain_verilator`), on the same
-design and testbench. *Programs* are random stimulus programs through the design's compiled harness,
-by the CPU time of harness and caller together, its start included. *Sandbox* is what the strongest
-sandbox adds to an evaluation over bare limits. *Two* are evaluations side by side, *one* those one
-after the other, by wall clock. Medians throughout.
+stages. *Cached* are the milliseconds of wall clock of one that the journal answers
+(`coevolve.bench.recalled`). *Plain* is Verilator as its manual has it
+(`coevolve.bench.plain_verilator`), on the same design and testbench. *Programs* are random stimulus
+programs through the design's compiled harness, by the CPU time of harness and caller together, its
+start included. *Sandbox* is what the strongest sandbox adds to an evaluation over bare limits.
+*Two* are evaluations side by side, *one* those one after the other, by wall clock. Medians
+throughout.
 """
 
 import argparse
@@ -25,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from coevolve.bench.plain_verilator import plain_cpu_s, process_cpu_s
+from coevolve.bench.recalled import recalled_ms
 from coevolve.hdl.baselines.target import target_of
 from coevolve.hdl.baselines.uniform import random_programs
 from coevolve.hdl.designs import load
@@ -48,6 +51,7 @@ class DesignFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     points: int
     evaluation_cpu_s: float
+    cached_ms: float
     plain_cpu_s: float | None
     """None where it was not asked for."""
 
@@ -129,6 +133,7 @@ async def _of_design(
         lines=sum(file.text.count("\n") for file in design.unit.files),
         points=len(points),
         evaluation_cpu_s=median(map(cpu_s, inside)),
+        cached_ms=await recalled_ms(simulator, request, inside[0]),
         plain_cpu_s=median(plain) if plain else None,
         sandbox_cpu_s=median(map(cpu_s, inside)) - median(map(cpu_s, outside)),
         programs_per_cpu_s=median(rates),
@@ -195,7 +200,16 @@ def tables(figures: Figures) -> tuple[Table, ...]:
 
 def _by_design(figures: Figures) -> Table:
     title = f"good.sv, CPU seconds, sandbox {figures.level}"
-    headings = ("lines", "points", "graded", "plain", "ratio", "sandbox", "programs/s")
+    headings = (
+        "lines",
+        "points",
+        "graded",
+        "plain",
+        "ratio",
+        "sandbox",
+        "cached, ms",
+        "programs/s",
+    )
     rows = [
         (
             row.design,
@@ -205,6 +219,7 @@ def _by_design(figures: Figures) -> Table:
             f"{row.plain_cpu_s:.2f}" if row.plain_cpu_s else "",
             f"{row.plain_cpu_s / row.evaluation_cpu_s:.1f}" if row.plain_cpu_s else "",
             f"{row.sandbox_cpu_s:+.3f}",
+            f"{row.cached_ms:.2f}",
             f"{row.programs_per_cpu_s:,.0f}",
         )
         for row in figures.designs

@@ -19,6 +19,7 @@ def test_the_benchmark_prints_what_an_evaluation_costs(capsys: pytest.CaptureFix
     assert [*row["stages"]] == ["check", "verilate", "compile", "link", "simulate", "read"]
     assert sum(row["stages"].values()) == pytest.approx(row["evaluation_cpu_s"])
     assert row["plain_cpu_s"] is None
+    assert 1000 * row["evaluation_cpu_s"] > 10 * row["cached_ms"] > 0
     assert row["programs_per_cpu_s"] * row["evaluation_cpu_s"] > 10
     assert figures["one_per_s"] > 0
     assert figures["two_per_s"] > 0
