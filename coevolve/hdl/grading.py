@@ -1,0 +1,28 @@
+"""A design's submission on its way to the simulator, and the state that its grade makes."""
+
+from protocols.designs import Design
+from protocols.hardware import Evaluate, Evaluated, SimulationLimits, Stimulus, Submission
+from protocols.transitions import Graded
+
+
+def grading(
+    design: Design, submission: Submission, limits: SimulationLimits, *, instance: str = ""
+) -> Evaluate:
+    """Return the request to grade ``submission``, with the design's own seed."""
+    return Evaluate(
+        unit=design.unit,
+        submission=submission,
+        instance=instance,
+        seed=design.file.seed,
+        limits=limits,
+    )
+
+
+def graded(submission: Submission, evaluated: Evaluated) -> Graded:
+    """Return ``submission`` with its grade."""
+    return Graded(
+        testbench=evaluated.testbench,
+        program=submission.program if isinstance(submission, Stimulus) else "",
+        outcome=evaluated.outcome,
+        key=evaluated.key,
+    )
