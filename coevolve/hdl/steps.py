@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from coevolve.hdl.chains import best, chained
 from coevolve.hdl.curation.states import average
-from coevolve.hdl.frontier import continued
+from coevolve.hdl.grading import graded, grading
 from coevolve.rollout import Played, Player, Transcript
 from protocols.config import RolloutConfig
 from protocols.designs import Design
 from protocols.errors import SimulatorError
 from protocols.generation import Generation, GenerationRequest
-from protocols.hardware import Evaluate, Point, SimulationLimits, Stimulus
+from protocols.hardware import Point, SimulationLimits
 from protocols.interfaces import Generator, StepRenderer, TestbenchSimulator
 from protocols.learning import TaskScore
 from protocols.rollouts import Ending
@@ -103,7 +104,7 @@ class Workbench:
         transcript.feed(step.prompt_ids)
         generation = await self.writer.write(step, session, seed=seed)
         transcript.add(generation)
-        ended, graded, cpu_s = await self._judged(step, generation)
+        ended, made, cpu_s = await self._judged(step, generation)
         return Played(
             tokens=transcript.tokens(),
             actions=(),
@@ -112,7 +113,7 @@ class Workbench:
             ended=ended,
             versions=tuple(transcript.sampled_versions()),
             wall_s=time.monotonic() - started,
-            graded=graded,
+            graded=made,
             simulator_cpu_s=cpu_s,
         )
 
@@ -143,31 +144,18 @@ class Workbench:
             submission = self.renderer.read(step.task, generation.token_ids)
         except ValueError:
             return "malformed", None, 0.0
-        evaluated = await self.simulator.evaluate(
-            Evaluate(
-                unit=step.design.unit,
-                submission=submission,
-                instance=step.task.instance,
-                seed=step.design.file.seed,
-                limits=self.simulation,
-            )
-        )
-        graded = Graded(
-            testbench=evaluated.testbench,
-            program=submission.program if isinstance(submission, Stimulus) else "",
-            outcome=evaluated.outcome,
-            key=evaluated.key,
-        )
-        passed = average(coverage_of(graded)) >= step.task.threshold
-        return "finished" if passed else "wrong", graded, evaluated.cpu_s
+        asked = grading(step.design, submission, self.simulation, instance=step.task.instance)
+        evaluated = await self.simulator.evaluate(asked)
+        made = graded(submission, evaluated)
+        passed = average(coverage_of(made)) >= step.task.threshold
+        return "finished" if passed else "wrong", made, evaluated.cpu_s
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepExaminer:
     """Has the policy work on a held-out design for some steps; the best testbench is its score.
 
-    With ``keeps_best`` a step starts from the best testbench so far, else from the last one. Of two
-    the better is the one that ran, then the one with more coverage; of equals the later.
+    With ``keeps_best`` a step starts from the best testbench so far, else from the last one.
     """
 
     player: Player
@@ -177,26 +165,16 @@ class StepExaminer:
     async def examine(self, task: AnyTask, session: str) -> TaskScore:
         """Return the coverage that was reached; see `coevolve.evaluator.Examiner`."""
         assert isinstance(task, CoverageTask)
-        state: Graded | None = None
-        made: list[Graded] = []
-        for number in range(self.rounds):
-            step = continued(task, state, "") if state else task
-            played = await self.player.play(step, f"{session}/{number}", seed=number)
-            if played.graded is not None:
-                made.append(played.graded)
-                state = best(made) if self.keeps_best else played.graded
-            if state is not None and average(coverage_of(state)) == 1:
-                break
-        reached = average(coverage_of(best(made))) if made else 0
+
+        async def take(step: CoverageTask, number: int) -> Graded | None:
+            return (await self.player.play(step, f"{session}/{number}", seed=number)).graded
+
+        written = await chained(take, task, steps=self.rounds, keeps_best=self.keeps_best)
+        made = [state for state in written if state is not None]
+        coverage = average(coverage_of(best(made))) if made else 0
         return TaskScore(
             task_id=task.task_id,
-            turns_passed=int(reached >= task.threshold),
+            turns_passed=int(coverage >= task.threshold),
             turns_total=1,
-            coverage=float(reached),
+            coverage=float(coverage),
         )
-
-
-def best(states: Sequence[Graded]) -> Graded:
-    """Return the best of at least one testbench; of equals the last."""
-    ranks = [(coverage_of(state) is not None, average(coverage_of(state))) for state in states]
-    return states[max(range(len(states)), key=lambda index: (ranks[index], index))]

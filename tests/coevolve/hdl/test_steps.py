@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from coevolve.hdl.chains import best
 from coevolve.hdl.frontier import continued
 from coevolve.hdl.pool import TRIES, EvaluationPool
-from coevolve.hdl.steps import PolicyWriter, StepExaminer, Workbench, best
+from coevolve.hdl.steps import PolicyWriter, StepExaminer, Workbench
 from coevolve.rollout import Played
 from protocols.config import RolloutConfig
 from protocols.designs import Design
