@@ -2,13 +2,14 @@
 
     edit      = up to 4 statements, and how they run
     statement = "set" input value | "rand" input | "rand" "all" | "prob" input eighths
-              | "inc" input | "rol" input | "inv" input | "once" input
+              | "inc" input | "inc" "all" | "rol" input | "inv" input | "once" input
+              | "seq" input: the constants of the specification, a cycle each
+              | "off": all inputs at 0 | "on": those of one bit at 1
               | "wait" output value | "rst" | "step1" | "step2" | ...
     how       = "run8": after them, 8 cycles | "loop16": 16 times over, each with a cycle
 
 A program only grows at its end, so its coverage never falls. `edits` is the automaton of what can
-be written for a design's ports: a value fits its port, and a word that says the same as another
-one is left out.
+be written for a design's ports: a value fits its port, and of words for the same value one is left.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,6 +54,8 @@ from protocols.hardware import Port
 STATEMENTS = 4
 WAIT_CYCLES = 64
 RESET_CYCLES = 2
+OF_ALL: tuple[Kind, ...] = ("rand", "inc")
+"""Statements that can be about several inputs."""
 
 _Place = tuple[object, ...]
 """A state of the automaton: how many statements are complete, and what of the next is written."""
@@ -80,6 +83,11 @@ def words_of(port: Port, constants: Sequence[int]) -> dict[str, int]:
         if value <= ones and value not in found.values():
             found[name] = value
     return found
+
+
+def fitting(port: Port, constants: Sequence[int]) -> tuple[int, ...]:
+    """Return the constants that fit a port, in their order."""
+    return tuple(each for each in constants if each >> word_bits(port) == 0)
 
 
 def edits(design: Design) -> Grammar:
@@ -114,7 +122,7 @@ class _Table:
                 yield from ((f"run{n}", None) for n in RUNS)
                 yield from ((f"loop{n}", None) for n in LOOPS if done)
             case (int() as done, str() as kind):
-                if kind == "rand":
+                if kind in OF_ALL:
                     yield ALL, (done + 1,)
                 for slot, port in self._ports(cast("Kind", kind)):
                     said = kind in ("set", "wait", "prob")
@@ -134,6 +142,7 @@ class _Table:
         yield from ((kind, (done, kind)) for kind in KINDS if any(self._ports(kind)))
         if self.pins.reset is not None:
             yield "rst", (done + 1,)
+        yield from ((word, (done + 1,)) for word in ("off", "on"))
         yield from ((f"step{n}", (done + 1,)) for n in STEPS)
 
     def _ports(self, kind: Kind) -> Iterator[tuple[str, Port]]:
@@ -142,8 +151,15 @@ class _Table:
             yield from zip(OUTPUTS, self.pins.outputs, strict=False)
             return
         for slot, port in zip(INPUTS, self.pins.inputs, strict=False):
-            if kind in ("set", "rand", "inv") or (kind == "prob") == (port.width == 1):
+            if self._suits(kind, port):
                 yield slot, port
+
+    def _suits(self, kind: Kind, port: Port) -> bool:
+        if kind in ("set", "rand", "inv"):
+            return True
+        if kind == "seq":
+            return port.width > 1 and bool(fitting(port, self.constants))
+        return (kind == "prob") == (port.width == 1)
 
 
 def read_edit(design: Design, token_ids: Sequence[int]) -> tuple[Statement, ...]:
@@ -173,30 +189,48 @@ class _Reader:
 
     def statements(self, word: str) -> tuple[Statement, ...]:
         """Return what a statement that begins with ``word`` says."""
-        if word == "rst":
-            return (ApplyReset(cycles=RESET_CYCLES),)
-        if word.startswith("step"):
-            return (Step(cycles=int(word.removeprefix("step"))),)
-        if word not in KINDS:
-            raise ValueError(f"{word!r} begins no statement")
-        slot = self._next()
-        if (word, slot) == ("rand", ALL):
-            inputs = (port for name, port in self.ports.items() if name in INPUTS)
-            return tuple(Randomize(port=port.name) for port in inputs)
-        return (self._about(word, self._port(slot)),)
+        match word:
+            case "rst":
+                return (ApplyReset(cycles=RESET_CYCLES),)
+            case "off":
+                return tuple(Drive(port=port.name, word=0) for port in self._inputs())
+            case "on":
+                strobes = (port for port in self._inputs() if port.width == 1)
+                return tuple(Drive(port=port.name, word=1) for port in strobes)
+            case _ if word.startswith("step"):
+                return (Step(cycles=int(word.removeprefix("step"))),)
+            case _ if word in KINDS:
+                about = (self._about(word, port) for port in self._named(word, self._next()))
+                return tuple(each for statements in about for each in statements)
+            case _:
+                raise ValueError(f"{word!r} begins no statement")
 
-    def _about(self, kind: Kind, port: Port) -> Statement:
+    def _about(self, kind: Kind, port: Port) -> tuple[Statement, ...]:
         match kind:
             case "set":
-                return Drive(port=port.name, word=self._value(port))
+                return (Drive(port=port.name, word=self._value(port)),)
             case "wait":
-                return Await(port=port.name, word=self._value(port), cycles=WAIT_CYCLES)
+                return (Await(port=port.name, word=self._value(port), cycles=WAIT_CYCLES),)
             case "rand":
-                return Randomize(port=port.name)
+                return (Randomize(port=port.name),)
             case "prob":
-                return Chance(port=port.name, eighths=int(self._next().removesuffix("/8")))
+                eighths = int(self._next().removesuffix("/8"))
+                return (Chance(port=port.name, eighths=eighths),)
             case "inc" | "rol" | "inv" | "once":
-                return Change(port=port.name, way=kind)
+                return (Change(port=port.name, way=kind),)
+            case "seq":
+                values = fitting(port, self.constants)
+                shown = ((Drive(port=port.name, word=value), Step(cycles=1)) for value in values)
+                return tuple(statement for pair in shown for statement in pair)
+
+    def _inputs(self) -> Iterator[Port]:
+        return (port for name, port in self.ports.items() if name in INPUTS)
+
+    def _named(self, kind: Kind, slot: str) -> Sequence[Port]:
+        """Return the ports that a statement is about."""
+        if slot == ALL and kind in OF_ALL:
+            return [port for port in self._inputs() if kind == "rand" or port.width > 1]
+        return [self._port(slot)]
 
     def _next(self) -> str:
         word = next(self.words, None)

@@ -28,8 +28,8 @@ MODES: tuple[Mode, ...] = ("zero", "held", "random", "chance")
 LEAST_BITS = (1, 2, 4, 9, 17)
 """Classes of widths."""
 
-Kind = Literal["set", "rand", "prob", "inc", "rol", "inv", "once", "wait"]
-KINDS: tuple[Kind, ...] = ("set", "rand", "prob", "inc", "rol", "inv", "once", "wait")
+Kind = Literal["set", "rand", "prob", "inc", "rol", "inv", "once", "seq", "wait"]
+KINDS: tuple[Kind, ...] = ("set", "rand", "prob", "inc", "rol", "inv", "once", "seq", "wait")
 SMALL = (0, 1, 2, 3)
 CORNERS = ("max", "msb", "alt")
 EIGHTHS = (1, 4, 7)
@@ -39,7 +39,7 @@ LOOPS = (4, 16, 64)
 
 INPUTS = tuple(f"in{n}" for n in range(SLOTS))
 ALL = "all"
-"""Every input that has a word."""
+"""Every input that has a word; of those that count, every one of several bits."""
 
 OUTPUTS = tuple(f"out{n}" for n in range(SLOTS))
 VALUES = (*(f"={n}" for n in SMALL), *(f"={c}" for c in CORNERS))
@@ -59,6 +59,8 @@ WORDS = (
     *(f"{what}_at{n}" for what in ("line", "branch", "expr", "toggle") for n in range(PLACES)),
     *KINDS,
     "rst",
+    "off",
+    "on",
     *(f"step{n}" for n in STEPS),
     *VALUES,
     *NAMED,

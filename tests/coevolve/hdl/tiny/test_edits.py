@@ -12,6 +12,7 @@ from coevolve.hdl.stimulus.program import (
     ApplyReset,
     Await,
     Chance,
+    Change,
     Drive,
     Program,
     Randomize,
@@ -61,6 +62,7 @@ def accepts(grammar: Grammar, token_ids: Sequence[int]) -> bool:
         "rand in1 prob in0 4/8 inv in0 once in1 loop64",
         "wait out0 =max rst run64",
         "rand all rand all step1 run1024",
+        "off on seq in1 inc all loop16",
     ],
 )
 def test_an_edit_is_statements_and_how_they_run(text: str):
@@ -76,6 +78,7 @@ def test_an_edit_is_statements_and_how_they_run(text: str):
         "prob in1 4/8 run1",  # not one bit
         "rand in2 run1",  # no such input
         "inv all run1",
+        "seq in0 run1",  # no constant of one bit
         "set in0 run1",
         "step1 step1 step1 step1 step1 run1",
         "run1 run1",
@@ -106,6 +109,25 @@ def test_an_edit_says_statements_of_the_language():
     )
 
 
+def test_a_specifications_constants_are_shown_one_a_cycle():
+    shows = counter(literals=(9, 200, 3))
+    assert read_edit(shows, ids("off on seq in1 run1")) == (
+        Drive(port="up", word=0),
+        Drive(port="step", word=0),
+        Drive(port="up", word=1),
+        Drive(port="step", word=9),
+        Step(cycles=1),
+        Drive(port="step", word=3),
+        Step(cycles=1),
+        Step(cycles=1),
+    )
+
+
+def test_all_that_count_are_the_inputs_of_several_bits():
+    body = (Change(port="step", way="inc"), Step(cycles=1))
+    assert read_edit(COUNTER, ids("inc all loop4")) == (Repeat(times=4, body=body),)
+
+
 def test_all_are_the_inputs_that_a_program_drives():
     assert read_edit(COUNTER, ids("rand all run1")) == (
         Randomize(port="up"),
@@ -123,6 +145,7 @@ def test_all_are_the_inputs_that_a_program_drives():
         ("set in5 =1 run1", "'in5' is no port"),
         ("set in0 =max run1", "'=max' is no value of up"),
         ("=1 run1", "begins no statement"),
+        ("inv all run1", "'all' is no port"),
     ],
 )
 def test_what_is_no_edit_is_refused_in_words(text: str, words: str):
