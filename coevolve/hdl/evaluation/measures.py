@@ -1,0 +1,158 @@
+"""What attempts at designs amount to: shares, averages, and how sure their differences are.
+
+Of one design: *simulator pass*, the share of attempts whose testbench ran to coverage; *coverage
+pass*, the share that reached the design's threshold, which is Pass@1; *Pass@k*, the chance that of
+k attempts drawn without replacement from the n that were made at least one reached it (the unbiased
+estimator 1 - C(n-c, k) / C(n, k) of Chen et al., arXiv 2107.03374); *coverage*, the mean overall
+average, 0 for what failed; *bugs*, the mean share of the design's mutants that were killed. Of
+several designs: the mean over designs, each counting alike.
+
+Two ways of working are compared on the same designs. The interval of their mean difference is the
+percentile bootstrap over designs (Efron 1979), both sides of a design drawn together; it says how
+much the difference owes to these designs and not to others like them. Chance within a design is in
+it as far as attempts were made.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import comb
+from statistics import fmean
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+K = 5
+RESAMPLES = 10_000
+CONFIDENCE = 0.95
+
+Measure = Literal["sim_pass", "cov_pass", "pass_at_5", "coverage", "bugs"]
+MEASURES: tuple[Measure, ...] = ("sim_pass", "cov_pass", "pass_at_5", "coverage", "bugs")
+"""In the order in which they are shown."""
+
+
+class Attempted(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt at a design, by its best testbench."""
+
+    ran: bool
+    coverage: float
+    """Overall average, 0..1; 0 where it did not run."""
+
+    passed: bool
+    steps: int
+    """Testbenches that were asked for."""
+
+    calls: int
+    """Of the simulator: a step without a testbench makes none."""
+
+    bugs: float | None = None
+    """Share of the mutants that it kills; None where that was not judged."""
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    """One way of working, on one design or on average over several; shares are 0..1."""
+
+    attempts: float
+    """n, on each design."""
+
+    calls: float
+    """Mean of an attempt."""
+
+    sim_pass: float
+    cov_pass: float
+    """Pass@1."""
+
+    pass_at_5: float | None
+    """None where there were fewer attempts."""
+
+    coverage: float
+    bugs: float | None
+    """None where they were not judged."""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """By how much one way of working is ahead of another, over the designs of a split."""
+
+    of: str
+    minus: str
+    measure: Measure
+    mean: float
+    low: float
+    high: float
+    """Ends of the 95 % interval."""
+
+    designs: int
+
+
+def pass_at(k: int, attempts: int, passed: int) -> float | None:
+    """Return the chance that k of the attempts hold one that passed; None for k > attempts."""
+    if k > attempts:
+        return None
+    return 1 - comb(attempts - passed, k) / comb(attempts, k)
+
+
+def score(attempts: Sequence[Attempted]) -> Score:
+    """Return the score of at least one attempt at one design."""
+    passed = sum(each.passed for each in attempts)
+    return Score(
+        attempts=len(attempts),
+        calls=fmean(each.calls for each in attempts),
+        sim_pass=fmean(each.ran for each in attempts),
+        cov_pass=passed / len(attempts),
+        pass_at_5=pass_at(K, len(attempts), passed),
+        coverage=fmean(each.coverage for each in attempts),
+        bugs=_mean([each.bugs for each in attempts]),
+    )
+
+
+def mean_score(scores: Sequence[Score]) -> Score:
+    """Return the mean of the scores of at least one design."""
+    return Score(
+        attempts=fmean(each.attempts for each in scores),
+        calls=fmean(each.calls for each in scores),
+        sim_pass=fmean(each.sim_pass for each in scores),
+        cov_pass=fmean(each.cov_pass for each in scores),
+        pass_at_5=_mean([each.pass_at_5 for each in scores]),
+        coverage=fmean(each.coverage for each in scores),
+        bugs=_mean([each.bugs for each in scores]),
+    )
+
+
+def difference(
+    of: str, minus: str, measure: Measure, designs: Sequence[Mapping[str, Score]], seed: int
+) -> Difference | None:
+    """Return how far ``of`` is ahead of ``minus``, given the scores of each design by name.
+
+    Designs where either has no such measure are left out; None where that is all of them.
+    """
+    both = [(_of(each[of], measure), _of(each[minus], measure)) for each in designs]
+    gains = [one - other for one, other in both if one is not None and other is not None]
+    if not gains:
+        return None
+    low, high = interval(gains, seed)
+    return Difference(
+        of=of,
+        minus=minus,
+        measure=measure,
+        mean=fmean(gains),
+        low=low,
+        high=high,
+        designs=len(gains),
+    )
+
+
+def interval(gains: Sequence[float], seed: int) -> tuple[float, float]:
+    """Return the ends of the bootstrap interval of the mean of at least one gain."""
+    drawn = np.random.default_rng(seed).integers(len(gains), size=(RESAMPLES, len(gains)))
+    means = np.sort(np.asarray(gains, dtype=np.float64)[drawn].mean(axis=1))
+    outside = round((1 - CONFIDENCE) / 2 * RESAMPLES)
+    return float(means[outside]), float(means[-1 - outside])
+
+
+def _of(found: Score, measure: Measure) -> float | None:
+    return getattr(found, measure)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values that there are; None where there are none."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
