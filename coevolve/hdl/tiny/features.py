@@ -1,14 +1,14 @@
 """What the tiny hardware policy sees of a design and of its work on it, in about 50 tokens.
 
 Of each input its width and what the program leaves it at; how far each kind of coverage has come,
-in tenths; and what was missed: states and arcs by number, toggles of ports by port, all else by
-where in the design it is. No design is named; its ports tell it apart.
+in tenths; and what was missed, of its goal where the task has one: states and arcs by number,
+toggles of ports by port, all else by where in the design it is. No design is named; its ports tell
+it apart.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from coevolve.hdl.gaps import reachable
 from coevolve.hdl.stimulus.program import Chance, Change, Drive, Randomize, Repeat, Statement
 from coevolve.hdl.tiny.edits import design_pins
 from coevolve.hdl.tiny.vocabulary import (
@@ -64,12 +64,12 @@ def of_coverage(coverage: Coverage | None) -> Iterator[int]:
 
 
 def of_missed(
-    hints: Sequence[int], points: Sequence[Point], coverage: Coverage, design: Design
+    hints: Sequence[int], points: Sequence[Point], coverage: Coverage | None, wanted: Iterable[int]
 ) -> Iterator[int]:
-    """Yield what was missed, each hint once, at most so many of a kind as it is allowed."""
+    """Yield what of the ``wanted`` points was missed: each hint once, so many of a kind at most."""
     missed: dict[Metric, dict[int, None]] = {metric: {} for metric in METRICS}
-    for index in reachable(points, design.unit):
-        if not coverage.hit(index):
+    for index in wanted:
+        if coverage is None or not coverage.hit(index):
             missed[points[index].metric][hints[index]] = None
     for metric, found in missed.items():
         yield from islice(sorted(found), MOST_HINTS[metric])

@@ -3,12 +3,13 @@
     <ports> in0 zero1 in1 held4 ... <covered> round2 line7 branch5 ...
     <missed> state3 in1 ... <edit>
 
-Memoryless: the prompt is a function of the design, the last program and its coverage. A design is
-begun from a reset.
+Memoryless: the prompt is a function of the design, the last program, its coverage and the task's
+goal. A design is begun from a reset.
 """
 
 from collections.abc import Mapping, Sequence
 
+from coevolve.hdl.gaps import reachable
 from coevolve.hdl.stimulus.language import format as printed
 from coevolve.hdl.stimulus.language import parse
 from coevolve.hdl.stimulus.program import ApplyReset, Program
@@ -50,9 +51,12 @@ class TinyStepRenderer:
         ids = [IDS["<ports>"], *features.of_ports(design, _base(task, design).statements)]
         ids += [IDS["<covered>"], IDS[f"round{min(task.round, ROUNDS - 1)}"]]
         ids += features.of_coverage(coverage)
-        if coverage is not None:
-            hints = self._hints_of(design, points)
-            ids += [IDS["<missed>"], *features.of_missed(hints, points, coverage, design)]
+        if task.goal or coverage is not None:
+            hints, wanted = (
+                self._hints_of(design, points),
+                task.goal or reachable(points, design.unit),
+            )
+            ids += [IDS["<missed>"], *features.of_missed(hints, points, coverage, wanted)]
         return (*ids, IDS["<edit>"])
 
     def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Stimulus:

@@ -47,7 +47,7 @@ def said(task: CoverageTask) -> str:
 
 def missed(coverage: Coverage) -> list[str]:
     hints = hints_of(POINTS, TOP)
-    return [WORDS[token] for token in of_missed(hints, POINTS, coverage, TOP)]
+    return [WORDS[token] for token in of_missed(hints, POINTS, coverage, range(len(POINTS)))]
 
 
 def test_a_design_is_begun_from_its_ports_alone():
@@ -73,10 +73,20 @@ def test_hints_of_a_kind_are_bounded_and_told_once():
 
 
 def test_unreachable_points_are_no_hint():
-    state = next(each for each in POINTS if each.name == "DONE")
-    design = msgspec.structs.replace(TOP, unit=unit([state]))
-    hints = hints_of(POINTS, design)
-    assert list(of_missed(hints, POINTS, covering(all_but("DONE")), design)) == []
+    done = next(each for each in POINTS if each.name == "DONE")
+    design = msgspec.structs.replace(TOP, unit=unit([done]))
+    renderer = TinyStepRenderer({design.design_id: design})
+    prompt = renderer.prompt(task(graded("", covering(all_but("DONE")))), design, POINTS)
+    assert [WORDS[token] for token in prompt[-2:]] == ["<missed>", "<edit>"]
+
+
+def test_only_what_is_missed_of_a_goal_is_told():
+    goal = tuple(i for i, each in enumerate(POINTS) if each.name in ("DONE", "RUN->DONE"))
+    begun = msgspec.structs.replace(BEGINNING, goal=goal)
+    assert said(begun) == "<ports> in0 zero4 <covered> round0 <missed> state0 arc2 <edit>"
+    state = graded("", covering(all_but("DONE", "else")))
+    going_on = msgspec.structs.replace(begun, state=state, round=1)
+    assert said(going_on).endswith("<missed> state0 <edit>")
 
 
 def test_a_prompt_fits_where_everything_is_missed():
