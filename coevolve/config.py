@@ -163,9 +163,14 @@ def _hdl_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
     return (
         *stages,
         (
-            config.arm != "static",
-            f"$.arm: domain hdl needs static, found {config.arm}; its designs are given, and the "
-            "states of each evolve by themselves",
+            config.arm in ("placebo", "uniform"),
+            f"$.arm: domain hdl needs full, random or static, found {config.arm}: its tasks are "
+            "made without prompts, and its designs are given",
+        ),
+        (
+            "uncertainty" in config.signals.kinds,
+            "$.signals.kinds: domain hdl has forgetting, boundary and rare, found uncertainty; "
+            "leave it out",
         ),
         (
             learner.imitation_weight > 0 or learner.replay_per_step > 0,
@@ -262,6 +267,13 @@ def _learner_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
             learner.kl_coefficient > 0 and isinstance(learner.objective, Sft | Dpo),
             f"$.learner.kl_coefficient: {learner.kl_coefficient} needs a policy gradient, found "
             "learner.objective sft or dpo, which have no such term; set it to 0",
+        ),
+        (
+            learner.rarity_bonus > 0
+            and (config.domain != "hdl" or isinstance(learner.objective, Sft | Dpo)),
+            f"$.learner.rarity_bonus: {learner.rarity_bonus} needs domain hdl and a policy "
+            f"gradient, found domain {config.domain} and objective "
+            f"{learner.objective.__struct_config__.tag}; set it to 0",
         ),
     )
 

@@ -225,6 +225,10 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     kl_coefficient: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     """Weight of the divergence from the model that the run starts from; 0 needs no reference."""
 
+    rarity_bonus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    """On hardware designs, added to a reward before groups are compared: so much times the mean,
+    over the points that a testbench covers, of 1 / (rollouts of its group that cover the point)."""
+
     loss_normalizer_tokens: Count = 12
     """Expected sampled tokens per rollout: the constant that token losses are divided by where the
     objective's ``aggregation`` is ``constant``."""

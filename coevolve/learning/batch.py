@@ -6,6 +6,7 @@ from statistics import fmean
 
 from coevolve.learning.groups import Group, use_of
 from coevolve.learning.objectives import dpo, policy_gradient, sft
+from coevolve.learning.rewards import shaped
 from protocols import columns
 from protocols.config import LearnerConfig
 from protocols.learning import TrainedGroup
@@ -124,12 +125,14 @@ def learned_rows(group: BatchGroup, config: LearnerConfig) -> Sequence[Row]:
                 for better, worse in dpo.pairs(rewards)
             ]
         case objective:
-            return sampled_rows(group, objective)
+            return sampled_rows(group, objective, rarity_bonus=config.rarity_bonus)
 
 
-def sampled_rows(group: BatchGroup, objective: PolicyGradient) -> list[SampledRow]:
+def sampled_rows(
+    group: BatchGroup, objective: PolicyGradient, *, rarity_bonus: float = 0.0
+) -> list[SampledRow]:
     """Return the rollouts of a group with their advantages."""
-    rewards = [rollout.reward for rollout in group.rollouts]
+    rewards = shaped(group.rollouts, rarity_bonus)
     advantages = policy_gradient.surrogate(objective).advantages(rewards)
     return [
         SampledRow(

@@ -17,6 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
+from coevolve.learning.rewards import shaped
 from protocols.config import LearnerConfig
 from protocols.learning import GroupDiscarded
 from protocols.objectives import Dapo
@@ -56,8 +57,8 @@ def use_of(
     """Return what a step makes of the group."""
     if group.successes == 0 and config.imitation_weight > 0:
         return "imitation"
-    rewards = {rollout.reward for _, rollout in group.rollouts}
-    return "policy_gradient" if len(rewards) > 1 else "nothing"
+    rewards = shaped([rollout for _, rollout in group.rollouts], config.rarity_bonus)
+    return "policy_gradient" if len(set(rewards)) > 1 else "nothing"
 
 
 @dataclass(frozen=True, kw_only=True)

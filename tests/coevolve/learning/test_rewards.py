@@ -1,0 +1,62 @@
+"""Rewards with a bonus for what few of a group cover, and the advantages that come of them."""
+
+import msgspec
+import pytest
+
+from coevolve.learning.batch import BatchGroup, SampledRow, learned_rows, trained_group
+from coevolve.learning.groups import Group
+from coevolve.learning.rewards import shaped
+from protocols.config import LearnerConfig
+from protocols.hardware import Coverage, Covered, reward_of
+from protocols.objectives import DrGrpo
+from protocols.rollouts import Rollout
+from protocols.transitions import Graded
+from tests.hdl_transitions import FAILED, coverage
+from tests.learning import rollout
+
+
+def covering(index: int, hits: int, covered: int) -> Rollout:
+    """A rollout whose testbench covers the points with the bits of ``hits``, of four."""
+    found = Coverage(points_hash="p", hits=bytes([hits]), kinds=coverage((covered, 4)).kinds)
+    outcome = Covered(coverage=found, ended="finish", slots=1, time=1, log="")
+    graded = Graded(testbench="tb", outcome=outcome, key="k")
+    plain = rollout(0, index, size=3)
+    return msgspec.structs.replace(plain, graded=graded, reward=reward_of(outcome))
+
+
+COMMON, OTHER = covering(0, 0b0011, 2), covering(1, 0b0110, 2)
+BROKEN = msgspec.structs.replace(rollout(0, 2, size=3), graded=FAILED, reward=0.0)
+
+
+def test_what_few_cover_is_worth_more() -> None:
+    rare = covering(1, 0b0111, 3)
+    assert shaped([COMMON, rare, BROKEN], 0.4) == pytest.approx(
+        [1.5 + 0.4 * (1 / 2 + 1 / 2) / 2, 1.75 + 0.4 * (1 / 2 + 1 / 2 + 1) / 3, 0.0]
+    )
+    assert shaped([COMMON, rare, BROKEN], 0.0) == [1.5, 1.75, 0.0]
+
+
+def test_groups_are_compared_with_the_bonus_and_recorded_without() -> None:
+    third = covering(2, 0b0011, 2)
+    rollouts = (COMMON, OTHER, third)
+    group = Group(
+        group_id="g0",
+        number=0,
+        task_id="t0",
+        sequences=(1, 2, 3),
+        rollouts=tuple(enumerate(rollouts, start=1)),
+    )
+    plain = LearnerConfig(objective=DrGrpo(), imitation_weight=0)
+    bonus = msgspec.structs.replace(plain, rarity_bonus=1.0)
+    assert [trained_group(group, each).use for each in (plain, bonus)] == [
+        "nothing",
+        "policy_gradient",
+    ]
+    batch = BatchGroup(record=trained_group(group, bonus), rollouts=rollouts, reference=None)
+    rows = learned_rows(batch, bonus)
+    # Points 0, 1 and 2 are covered by 2, 3 and 1 of the three.
+    alike, rare = (1 / 2 + 1 / 3) / 2, (1 / 3 + 1) / 2
+    mean = (2 * alike + rare) / 3
+    advantages = [row.advantage for row in rows if isinstance(row, SampledRow)]
+    assert advantages == pytest.approx([alike - mean, rare - mean, alike - mean])
+    assert [each.reward for each in batch.rollouts] == [1.5, 1.5, 1.5]
