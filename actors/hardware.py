@@ -38,7 +38,6 @@ class HardwareShell:
         self._standing = Standing(name)
         self._standing.waits_for("testbenches")
         self._waiting = 0
-        self._cpu_s = 0.0
 
     @ray.method
     async def evaluate(self, request: bytes) -> bytes:
@@ -48,7 +47,6 @@ class HardwareShell:
         try:
             async with self._gate:
                 evaluated = await self._simulator.evaluate(_EVALUATE.decode(request))
-            self._cpu_s += sum(stage.cpu_s for stage in evaluated.stages)
             return _ENCODER.encode(evaluated)
         except SimulatorError as error:
             self._standing.last_error = str(error)
@@ -71,7 +69,7 @@ class HardwareShell:
 
     async def cpu_s(self) -> float:
         """Return the CPU seconds of compilers and simulations so far."""
-        return self._cpu_s
+        return self._simulator.cpu_s()
 
     async def close(self) -> None:
         """End the processes of compiled designs."""

@@ -124,9 +124,31 @@ class HarnessSimulator:
         self._most_open = most_open
         self._benches: OrderedDict[Unit, asyncio.Task[_Bench]] = OrderedDict()
         self._compiling = asyncio.Semaphore(COMPILING)
+        self._cpu_s = 0.0
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
         """Grade one submission. Raises SimulatorError and ConfigError, as Verilator's."""
+        evaluated = await self._graded(request)
+        self._cpu_s += evaluated.cpu_s
+        return evaluated
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of all evaluations so far."""
+        return self._cpu_s
+
+    async def points(self, unit: Unit) -> tuple[Point, ...]:
+        """Return the unit's points, sorted. Raises SimulatorError and ConfigError."""
+        if self._form == "stimulus":
+            return (await self._bench(unit)).harness.points
+        return await self._verilator.points(unit)
+
+    async def close(self) -> None:
+        """End every child; later programs start others."""
+        for opened in self._benches.values():
+            if opened.done() and not opened.cancelled() and opened.exception() is None:
+                await opened.result().harness.close()
+
+    async def _graded(self, request: Evaluate) -> Evaluated:
         submission = request.submission
         if not isinstance(submission, Stimulus) or not _prints_as_asked(request):
             return await self._verilator.evaluate(request)
@@ -152,18 +174,6 @@ class HarnessSimulator:
             log=_log(text),
         )
         return self._evaluated(request, text, outcome, (checked, ran))
-
-    async def points(self, unit: Unit) -> tuple[Point, ...]:
-        """Return the unit's points, sorted. Raises SimulatorError and ConfigError."""
-        if self._form == "stimulus":
-            return (await self._bench(unit)).harness.points
-        return await self._verilator.points(unit)
-
-    async def close(self) -> None:
-        """End every child; later programs start others."""
-        for opened in self._benches.values():
-            if opened.done() and not opened.cancelled() and opened.exception() is None:
-                await opened.result().harness.close()
 
     def _evaluated(
         self, request: Evaluate, text: str, outcome: Outcome, stages: tuple[StageCost, ...]

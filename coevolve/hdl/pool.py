@@ -1,9 +1,9 @@
 """The hardware simulators of a run as one: evaluations spread over workers.
 
-An evaluation goes where the fewest are under way. What a machine fails at is tried again, elsewhere
-where there is another worker, and raises `SimulatorError` after `TRIES`; a worker whose last
-evaluations failed counts as busier, twice as much for each in a row, so that a dead one does not
-attract everything by being idle.
+An evaluation goes where the fewest are under way. What a machine fails at raises `SimulatorError`
+at once: whoever asked tries again (``rollout.tries``). A worker whose last evaluations failed
+counts as busier, twice as much for each in a row, so that the next try goes elsewhere where there
+is another worker, and a dead one does not attract everything by being idle.
 """
 
 import asyncio
@@ -17,8 +17,6 @@ from protocols.interfaces import TestbenchSimulator
 
 T = TypeVar("T")
 
-TRIES = 3
-RETRY_PAUSE_S = 0.5
 MAX_PENALTY = 2**10
 
 
@@ -50,34 +48,28 @@ class _Lane:
 class EvaluationPool:
     """A `protocols.interfaces.TestbenchSimulator` over several, for the designs of one run."""
 
-    def __init__(
-        self, workers: Sequence[TestbenchSimulator], *, retry_pause_s: float = RETRY_PAUSE_S
-    ) -> None:
+    def __init__(self, workers: Sequence[TestbenchSimulator]) -> None:
         if not workers:
             raise ValueError("a pool of simulators needs at least one worker")
         self._lanes = [_Lane(worker) for worker in workers]
-        self._retry_pause_s = retry_pause_s
         self._points: dict[Unit, asyncio.Task[tuple[Point, ...]]] = {}
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
-        """Grade one submission on whichever worker; raises SimulatorError after the last try."""
+        """Grade one submission on whichever worker. Raises SimulatorError and ConfigError."""
         return await self._ask(lambda worker: worker.evaluate(request))
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
         """Return the unit's points; each unit's are asked for once. Raises as ``evaluate``."""
-        if unit not in self._points:
-            asking = self._ask(lambda worker: worker.points(unit))
-            self._points[unit] = asyncio.create_task(asking)
+        asking = self._points.get(unit)
+        if asking is None:
+            asking = asyncio.create_task(self._ask(lambda worker: worker.points(unit)))
+            self._points[unit] = asking
         try:
-            return await asyncio.shield(self._points[unit])
+            return await asyncio.shield(asking)
         except SimulatorError:
-            self._points.pop(unit, None)
+            if self._points.get(unit) is asking:
+                del self._points[unit]
             raise
 
     async def _ask(self, question: Callable[[TestbenchSimulator], Awaitable[T]]) -> T:
-        for attempt in range(TRIES - 1):
-            try:
-                return await min(self._lanes, key=_Lane.load).ask(question)
-            except SimulatorError:
-                await asyncio.sleep(self._retry_pause_s * 2**attempt)
         return await min(self._lanes, key=_Lane.load).ask(question)

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from coevolve.hdl.chains import best
+from coevolve.hdl.evolution.catalogue import Catalogue
 from coevolve.hdl.frontier import continued
-from coevolve.hdl.pool import TRIES, EvaluationPool
+from coevolve.hdl.pool import EvaluationPool
 from coevolve.hdl.steps import PolicyWriter, StepExaminer, Workbench
 from coevolve.rollout import Played
 from protocols.config import RolloutConfig
@@ -19,6 +20,7 @@ from protocols.learning import PolicyVersion, Served
 from protocols.tasks import CoverageTask, TaskBody
 from protocols.transitions import Blank, Graded, coverage_of
 from tests.coevolve.hdl.test_frontier import NOTHING, design
+from tests.fakes import EmptyReader
 from tests.hdl_points import unit
 from tests.hdl_simulators import ScriptedSimulator
 from tests.hdl_transitions import FAILED, covered
@@ -96,7 +98,7 @@ def workbench(model: Typist, simulator: ScriptedSimulator, *, max_tokens: int = 
         writer=PolicyWriter(generator=model, renderer=renderer, temperature=0.7),
         simulator=simulator,
         renderer=renderer,
-        designs={"top": design("top")},
+        designs=Catalogue([design("top")], EmptyReader()),
         limits=RolloutConfig(max_tokens=max_tokens, max_call_tokens=200),
         simulation=SimulationLimits(slots=77),
     )
@@ -206,20 +208,14 @@ def test_of_equals_the_last_is_the_best():
 REQUEST = Evaluate(unit=unit(), submission=Testbench(text="module tb;"))
 
 
-async def test_what_one_machine_fails_at_another_does():
+async def test_what_one_machine_fails_at_another_does_when_it_is_tried_again():
     broken, sound = ScriptedSimulator(broken=10), ScriptedSimulator()
-    pool = EvaluationPool([broken, sound], retry_pause_s=0)
-    for _ in range(4):
-        await pool.evaluate(REQUEST)
-    assert len(sound.requests) == 4
-    assert len(broken.requests) < 4
-
-
-async def test_a_pool_gives_up_after_its_tries():
-    broken = ScriptedSimulator(broken=10)
+    pool = EvaluationPool([broken, sound])
     with pytest.raises(SimulatorError, match="compiler was not there"):
-        await EvaluationPool([broken], retry_pause_s=0).evaluate(REQUEST)
-    assert len(broken.requests) == TRIES
+        await pool.evaluate(REQUEST)
+    for _ in range(3):
+        await pool.evaluate(REQUEST)
+    assert (len(sound.requests), len(broken.requests)) == (3, 1)
 
 
 class Forgetful(ScriptedSimulator):
@@ -236,9 +232,11 @@ class Forgetful(ScriptedSimulator):
         return await super().points(unit)
 
 
-async def test_points_are_tried_again_and_then_asked_for_once():
+async def test_points_that_were_not_told_are_asked_for_again_and_others_only_once():
     worker = Forgetful()
-    pool = EvaluationPool([worker], retry_pause_s=0)
+    pool = EvaluationPool([worker])
+    with pytest.raises(SimulatorError, match="compiler was not there"):
+        await pool.points(unit())
     found = await pool.points(unit())
     assert found == await pool.points(unit())
     assert worker.asked == 2
