@@ -51,6 +51,23 @@ class Sampled:
         self.simulator_calls += work.calls
 
 
+@dataclass
+class Taught:
+    """Calls of the model that teaches, and what they took."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    cost_usd: float = 0.0
+
+    def add(self, call: ModelCall) -> None:
+        """Count one call."""
+        self.calls += 1
+        self.prompt_tokens += call.prompt_tokens
+        self.answer_tokens += call.answer_tokens
+        self.cost_usd += call.cost_usd
+
+
 @dataclass(frozen=True)
 class Cost:
     """One line of the account."""
@@ -96,6 +113,7 @@ class Costs:
     prompt_tokens: int = 0
     answer_tokens: int = 0
     cost_usd: float = 0.0
+    teaching: Taught = field(default_factory=Taught)
     groups_by_task: Counter[str] = field(default_factory=Counter[str])
     """Task id -> groups that training steps took, discarded ones left out."""
 
@@ -118,6 +136,8 @@ class Costs:
             case CandidateVerdict():
                 self.judging_calls += message.simulator_calls
                 self.admitted += isinstance(message.outcome, Admitted)
+            case ModelCall(purpose="teach"):
+                self.teaching.add(message)
             case ModelCall():
                 self._called(message)
             case _:
@@ -193,6 +213,7 @@ class Costs:
             Cost("  tokens for each admitted task", "", self.tokens_per_admitted),
             Cost("synthesizer, cost", "USD", self.cost_usd),
             Cost("  cost of each admitted task", "USD", self.cost_usd_per_admitted),
+            *_taught(self.teaching),
         )
 
     def _called(self, call: ModelCall) -> None:
@@ -208,6 +229,18 @@ def _sampled(purpose: str, work: Sampled) -> tuple[Cost, ...]:
         Cost(f"  void rollouts, {purpose}", "", work.void),
         Cost(f"policy tokens, {purpose}", "", work.tokens),
         Cost(f"simulator calls, {purpose}", "", work.simulator_calls),
+    )
+
+
+def _taught(work: Taught) -> tuple[Cost, ...]:
+    """Return nothing where nobody taught."""
+    if not work.calls:
+        return ()
+    return (
+        Cost("teacher, calls of its model", "", work.calls),
+        Cost("teacher, prompt tokens", "", work.prompt_tokens),
+        Cost("teacher, answer tokens", "", work.answer_tokens),
+        Cost("teacher, cost", "USD", work.cost_usd),
     )
 
 

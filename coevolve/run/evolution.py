@@ -234,6 +234,8 @@ class Evolution:
             case Candidate():
                 self.candidates[message.candidate_id] = message
                 self._candidates_of.setdefault(message.signal_id, []).append(message.candidate_id)
+            case ModelCall(purpose="teach"):
+                pass  # `coevolve.run.costs` tells
             case ModelCall(model=model):
                 self._spent.setdefault(model, Tally(synthesizer=model)).called(message)
 
