@@ -43,7 +43,6 @@ from coevolve.hdl.evaluation.opening import (
 )
 from coevolve.hdl.evaluation.table import Report, Settings, cost_of, summed_up, tables
 from coevolve.hdl.frontier import beginning
-from coevolve.hdl.output_trace import OutputTracer
 from coevolve.hdl.verilator import open_simulator
 from coevolve.run import directory as run_directory
 from protocols.config import EvaluatorConfig, RunConfig
@@ -216,7 +215,7 @@ def _subject(options: argparse.Namespace, temperature: float) -> Subject:
 
 async def _evaluated(asked: Asked) -> Report:
     verilator = open_simulator()
-    judge = BugJudge(OutputTracer(verilator.tools), asked.config.hdl.limits)
+    judge = BugJudge(verilator, asked.config.hdl.limits)
     async with (
         opened_simulator(asked.config) as simulator,
         opened(asked.subject, asked.config, simulator, asked.temperature) as subject,

@@ -13,7 +13,7 @@ import msgspec
 
 from coevolve.hdl.curation.states import average
 from coevolve.hdl.evaluation.attempts import Attempt, Budget, Writer, baselines, played, tried
-from coevolve.hdl.evaluation.bugs import BugJudge
+from coevolve.hdl.evaluation.bugs import BugJudge, share
 from coevolve.hdl.evaluation.measures import Attempted, Score, score
 from protocols.designs import Design
 from protocols.hardware import SimulationLimits
@@ -103,7 +103,8 @@ class Comparison:
         if self.judge is None or not design.mutants:
             return None
         states = [each.best for each in attempts]
-        return await self.judge.shares(design, [state for state in states if state is not None])
+        judged = await self.judge.judge(design, [each for each in states if each is not None])
+        return {text: share(bugs) for text, bugs in judged.items()}
 
 
 async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -121,12 +122,11 @@ def _attempted(attempt: Attempt, design: Design, bugs: Mapping[str, float] | Non
     state = attempt.best
     coverage = coverage_of(state) if state else None
     reached = average(coverage)
-    share = bugs.get(state.testbench if state else "", 0.0) if bugs is not None else None
     return Attempted(
         ran=coverage is not None,
         coverage=float(reached),
         passed=reached >= design.file.threshold,
         steps=len(attempt.written),
         calls=attempt.calls,
-        bugs=share,
+        bugs=None if bugs is None else bugs.get(state.testbench if state else "", 0.0),
     )

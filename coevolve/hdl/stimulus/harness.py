@@ -5,42 +5,22 @@ The coverage of a program is, bit for bit, that of the testbench which
 an evaluation (programs are short enough for the default ones). One program is one fresh simulation,
 so programs do not see each other.
 
-The compiled design runs in the sandbox as a long-lived child, without network, within the limits
-below. Where it dies or hangs, that is a SimulatorError, and the next call starts another.
+The compiled design runs in a child (`coevolve.hdl.stimulus.server`). Where it dies or hangs, that
+is a SimulatorError, and the next call starts another.
 """
 
 import asyncio
-import shutil
 import threading
 from collections.abc import Sequence
 
 from coevolve.hdl.points import PointSet, point_text
-from coevolve.hdl.sandbox import Sandbox, StageLimits
+from coevolve.hdl.sandbox import Sandbox
 from coevolve.hdl.stimulus.compiled import Compiled, Optimise, compiled
-from coevolve.hdl.stimulus.dialogue import ANSWERS, REQUESTS, Dialogue
 from coevolve.hdl.stimulus.instructions import request
 from coevolve.hdl.stimulus.program import Pins, Program, pins
+from coevolve.hdl.stimulus.server import PROGRAM_S, Server
 from coevolve.hdl.toolchain import Toolchain
-from coevolve.hdl.work_folders import WorkFolder
-from protocols.errors import SimulatorError
 from protocols.hardware import METRICS, Coverage, KindCount, Metric, Point, Port, Unit
-
-LIFE_S = 3600.0
-"""Age after which a child is replaced, long before its limits of time."""
-
-LIMITS = StageLimits(
-    cpu_s=4 * LIFE_S,
-    wall_s=4 * LIFE_S,
-    memory_mb=1500,
-    file_mb=1,
-    processes=8,
-    output_bytes=65_536,
-)
-PROGRAM_S = 20
-"""Wall clock of one program."""
-
-PATIENCE_S = 60.0
-"""How long nothing at all may come from the child."""
 
 BATCH = 64
 """Programs that are asked for at once."""
@@ -60,11 +40,9 @@ class Harness:
         """Use a compiled design; a child is started by the first `run`."""
         self._design = design
         self._pins = design_pins
-        self._sandbox = sandbox
-        self._program_s = program_s
         self._kinds = _kinds(design.points, unit)
-        self._child: Dialogue | None = None
-        self._work: WorkFolder | None = None
+        mode = ("serve", design.owners.name, str(len(design.points.points)))
+        self._server = Server(design, sandbox, mode, program_s)
         self._turn = threading.Lock()
 
     @classmethod
@@ -116,45 +94,15 @@ class Harness:
             for first in range(0, len(programs), BATCH):
                 batch = programs[first : first + BATCH]
                 told = request(batch, self._pins, seed)
-                answer = self._ask(told, size * len(batch))
+                answer = self._server.ask(told, size * len(batch))
                 made.extend(
                     self._coverage(answer[at : at + size]) for at in range(0, len(answer), size)
                 )
         return tuple(made)
 
-    def _ask(self, told: bytes, answer_bytes: int) -> bytes:
-        child = self._child
-        if child is None or not child.alive or child.age_s > LIFE_S:
-            self._end()
-            child = self._start()
-        try:
-            return child.ask(told, answer_bytes, PATIENCE_S)
-        except SimulatorError:
-            self._end()
-            raise
-
-    def _start(self) -> Dialogue:
-        self._work = WorkFolder()
-        work = self._work.path
-        program = shutil.copy(self._design.program, work)
-        owners = shutil.copy(self._design.owners, work)
-        count = str(len(self.points))
-        argv = (program, "serve", owners, count, REQUESTS, ANSWERS, str(self._program_s))
-        self._child = Dialogue(
-            self._sandbox, [str(each) for each in argv], work=work, limits=LIMITS
-        )
-        return self._child
-
     def _close(self) -> None:
         with self._turn:
-            self._end()
-
-    def _end(self) -> None:
-        if self._child is not None:
-            self._child.close(PATIENCE_S)
-        if self._work is not None:
-            self._work.remove()
-        self._child = self._work = None
+            self._server.end()
 
     def _coverage(self, hits: bytes) -> Coverage:
         bits = int.from_bytes(hits, "little")

@@ -45,6 +45,7 @@ def header(unit: Unit, pins: Pins) -> str:
         (
             "namespace coevolve::pins {",
             f"constexpr size_t inputs = {len(pins.inputs)};",
+            f"constexpr size_t outputs = {len(pins.outputs)};",
             f"constexpr bool clocked = {'true' if unit.clock else 'false'};",
             f"constexpr int bits[] = {{{', '.join(_bits(pins.inputs))}}};",
             "inline void clock(Vtb& m, bool high) { m.i_clock = high; }",

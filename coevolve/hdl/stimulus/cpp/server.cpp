@@ -5,17 +5,22 @@
 //     two, so that sums of counters that share a point still tell which ones they are.
 //   server serve POINTS COUNT IN OUT SECONDS
 //     answers on the FIFO OUT what comes from the FIFO IN, until nobody has IN open any more.
+//   server trace IN OUT SECONDS
+//     likewise, but tells of outputs and not of coverage.
 //
 // POINTS says which point each counter belongs to, one int32 each, -1 for none. A request is, in
 // words of 64 bits, the number of programs, then for each program its seed, the first state of its
 // random words, the number of its instructions, and four words for each instruction. The answer is,
-// for each program, one bit for each of COUNT points, the first in the lowest bit of the first byte.
-// A program that takes more than SECONDS ends the server.
+// for each program, one bit for each of COUNT points, the first in the lowest bit of the first byte;
+// or two words: the outputs and the times at which they changed, folded, and how often they changed.
+// Of an output wider than 64 bits the lowest 64 are told. A program that takes more than SECONDS ends
+// the server.
 
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -52,7 +57,7 @@ uint64_t ones(int bits) { return bits < 64 ? (uint64_t{1} << bits) - 1 : ~uint64
 
 class Bench {
  public:
-  Bench(uint64_t seed, uint64_t state) : state_{state} {
+  Bench(uint64_t seed, uint64_t state, bool traces) : state_{state}, traces_{traces} {
     counters.clear();
     context_.threads(1);
     context_.randReset(0);
@@ -97,6 +102,9 @@ class Bench {
     model_->final();
   }
 
+  uint64_t folded() const { return folded_; }
+  uint64_t changes() const { return changes_; }
+
  private:
   void change(const Instruction& now, Input& input, int bits) {
     input.mode = Mode::held;
@@ -134,7 +142,23 @@ class Bench {
     if (context_.gotFinish()) return;
     for (size_t port = 0; port < pins::inputs; ++port) pins::drive(*model_, port, inputs_[port].word);
     model_->eval();
+    if (traces_) trace();
     context_.timeInc(half_cycle_ps);
+  }
+
+  void trace() {
+    uint64_t now[pins::outputs + 1] = {};
+    for (size_t port = 0; port < pins::outputs; ++port) now[port] = pins::read(*model_, port);
+    if (changes_ && !memcmp(now, last_, sizeof now)) return;
+    memcpy(last_, now, sizeof now);
+    ++changes_;
+    fold(context_.time());
+    for (const uint64_t word : now) fold(word);
+  }
+
+  // FNV-1a.
+  void fold(uint64_t word) {
+    for (int bit = 0; bit < 64; bit += 8) folded_ = (folded_ ^ (word >> bit & 255)) * 0x100000001b3ULL;
   }
 
   uint64_t draw() {
@@ -148,11 +172,15 @@ class Bench {
   std::unique_ptr<Vtb> model_;
   uint64_t state_;
   Input inputs_[pins::inputs + 1];
+  bool traces_;
+  uint64_t last_[pins::outputs + 1];
+  uint64_t folded_ = 0xcbf29ce484222325ULL;
+  uint64_t changes_ = 0;
 };
 
 int map(const std::string& prefix) {
   registers = true;
-  Bench bench{1, 1};
+  Bench bench{1, 1, false};
   if (bench.waits()) return 4;
   for (size_t first = 0, pass = 0; first < counters.size(); first += counters_of_pass, ++pass) {
     for (size_t n = 0; n < counters.size(); ++n) {
@@ -178,17 +206,29 @@ bool read(FILE* in, Request& request) {
   return read(in, request.instructions.data(), head[2]);
 }
 
-std::vector<uint8_t> hits(const Request& request, const std::vector<int32_t>& points, size_t count) {
-  Bench bench{request.seed, request.state};
-  if (counters.size() < points.size()) return {};
+void perform(Bench& bench, const Request& request) {
   const Instruction* const first = request.instructions.data();
   bench.run(first, first + request.instructions.size());
   bench.finish();
+}
+
+std::vector<uint8_t> hits(const Request& request, const std::vector<int32_t>& points, size_t count) {
+  Bench bench{request.seed, request.state, false};
+  if (counters.size() < points.size()) return {};
+  perform(bench, request);
   std::vector<uint8_t> bits((count + 7) / 8);
   for (size_t n = 0; n < points.size(); ++n) {
     if (points[n] >= 0 && *counters[n]) bits[points[n] / 8] |= 1 << points[n] % 8;
   }
   return bits;
+}
+
+std::vector<uint8_t> outputs(const Request& request) {
+  Bench bench{request.seed, request.state, true};
+  perform(bench, request);
+  const uint64_t told[] = {bench.folded(), bench.changes()};
+  const uint8_t* const bytes = reinterpret_cast<const uint8_t*>(told);
+  return {bytes, bytes + sizeof told};
 }
 
 std::vector<int32_t> load(const char* path) {
@@ -200,25 +240,30 @@ std::vector<int32_t> load(const char* path) {
   return points;
 }
 
-int serve(char** arguments) {
-  const std::vector<int32_t> points = load(arguments[0]);
-  const size_t count = strtoul(arguments[1], nullptr, 10);
-  FILE* const in = fopen(arguments[2], "rb");
-  FILE* const out = fopen(arguments[3], "wb");
-  const unsigned seconds = strtoul(arguments[4], nullptr, 10);
+template <typename Answer>
+int answer(char** arguments, const Answer& answered) {
+  FILE* const in = fopen(arguments[0], "rb");
+  FILE* const out = fopen(arguments[1], "wb");
+  const unsigned seconds = strtoul(arguments[2], nullptr, 10);
   if (!in || !out) return 3;
   Request request;
   for (uint64_t programs; read(in, &programs, 1); fflush(out)) {
     for (; programs; --programs) {
       if (!read(in, request)) return 3;
       alarm(seconds);
-      const std::vector<uint8_t> bits = hits(request, points, count);
+      const std::vector<uint8_t> bytes = answered(request);
       alarm(0);
-      if (bits.empty()) return 5;
-      if (fwrite(bits.data(), 1, bits.size(), out) != bits.size()) return 3;
+      if (bytes.empty()) return 5;
+      if (fwrite(bytes.data(), 1, bytes.size(), out) != bytes.size()) return 3;
     }
   }
   return 0;
+}
+
+int serve(char** arguments) {
+  const std::vector<int32_t> points = load(arguments[0]);
+  const size_t count = strtoul(arguments[1], nullptr, 10);
+  return answer(arguments + 2, [&](const Request& request) { return hits(request, points, count); });
 }
 
 }  // namespace
@@ -229,5 +274,6 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "map" && argc == 3) return coevolve::map(argv[2]);
   if (what == "serve" && argc == 7) return coevolve::serve(argv + 2);
+  if (what == "trace" && argc == 5) return coevolve::answer(argv + 2, coevolve::outputs);
   return 3;
 }
