@@ -14,10 +14,17 @@ from protocols.interfaces import Store
 class SignalsShell:
     """Gives the signal extractor a process."""
 
-    def __init__(self, name: str, config: RunConfig, run_dir: str, store: Store) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: RunConfig,
+        run_dir: str,
+        store: Store,
+        simulators: assembly.Simulators,
+    ) -> None:
         folder = Path(run_dir)
         logs.to_file(folder, name)
-        self._part = assembly.signals(assembly.site(config, folder, store))
+        self._part = assembly.signals(assembly.site(config, folder, store), simulators)
 
     async def run(self) -> None:
         """Work until stopped."""

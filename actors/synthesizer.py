@@ -1,6 +1,5 @@
 """The synthesizer as a Ray actor; a model of its own, where it has one, lives in this process."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import ray
@@ -10,7 +9,7 @@ from coevolve.run import logs
 from coevolve.synthesis import assembly as evolution
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.interfaces import SimulatorWorker, Store
+from protocols.interfaces import Store
 
 
 class SynthesizerShell:
@@ -22,11 +21,11 @@ class SynthesizerShell:
         config: RunConfig,
         run_dir: str,
         store: Store,
-        workers: Sequence[SimulatorWorker],
+        simulators: assembly.Simulators,
     ) -> None:
         folder = Path(run_dir)
         logs.to_file(folder, name)
-        self._part = evolution.synthesizer(assembly.site(config, folder, store), workers)
+        self._part = evolution.synthesizer(assembly.site(config, folder, store), simulators)
 
     async def run(self) -> None:
         """Work until stopped."""

@@ -1,6 +1,5 @@
 """The validator as a Ray actor."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import ray
@@ -10,7 +9,7 @@ from coevolve.run import logs
 from coevolve.synthesis import assembly as evolution
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.interfaces import SimulatorWorker, Store
+from protocols.interfaces import Store
 
 
 class ValidatorShell:
@@ -22,7 +21,7 @@ class ValidatorShell:
         config: RunConfig,
         run_dir: str,
         store: Store,
-        simulators: Sequence[SimulatorWorker],
+        simulators: assembly.Simulators,
     ) -> None:
         folder = Path(run_dir)
         logs.to_file(folder, name)

@@ -336,7 +336,9 @@ def signals(site: Site, simulators: Simulators) -> SignalExtractor:
 def _observers(site: Site, simulators: Simulators) -> Callable[[], Observer]:
     """Return what makes the observer of the run's domain."""
     if isinstance(simulators, hardware.HardwareSimulators):
-        return lambda: hardware.observer(site.config, simulators.workers, site.reader)
+        from coevolve.hdl.evolution.assembly import observer
+
+        return lambda: observer(site.config, site.reader, simulators.workers)
     names = tools(site.config)
     return lambda: ToolObserver(site.config, names)
 

@@ -14,7 +14,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
@@ -64,7 +64,7 @@ WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """One thread a process: the parts share the machine by being several."""
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Parse the command line, check everything that can be checked, and only then start Ray."""
     parser = argparse.ArgumentParser(
         prog="python -m coevolve.launch", description=__doc__, allow_abbrev=False
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="go on with a run that exists")
     parser.add_argument("--dry-run", action="store_true", help="print config and estimate, stop")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
-    arguments = parser.parse_intermixed_args()
+    arguments = parser.parse_intermixed_args(words)
     console = Console()
     logs.to_output()
     # Until the run can stop cleanly there is nothing to save; the guard ends what Ray has started.
@@ -295,10 +295,9 @@ def _evolving(
 
     Returns all of it, and what of it has a model.
     """
-    if isinstance(workers, HardwareSimulators):
-        return [], []
     signals = RemotePart(
-        "signals", SignalsActor.options(name="signals").remote("signals", config, run_dir, store)
+        "signals",
+        SignalsActor.options(name="signals").remote("signals", config, run_dir, store, workers),
     )
     if not synthesizes(config):
         return [signals], []
@@ -311,4 +310,4 @@ def _evolving(
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

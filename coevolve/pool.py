@@ -27,6 +27,9 @@ weight is retired, and one that its probes found mastered begins retired. Retire
 with probability ``pool.retired_share``, to see whether they are forgotten; a forgetting signal
 makes one live again, as if new. Visits without a single rollout that is not void say nothing.
 
+Tasks on designs are drawn from here where the run made them; `coevolve.hdl.frontier` draws the
+others. A visit of theirs is the last group of a turn on the design.
+
 **Seed tasks** are drawn uniformly, as in the arm ``static``, and are retired by the same rule:
 they are what remains while synthesis delivers nothing, and mastered ones would waste just that
 share. Every arm that synthesizes retires alike, so comparing those arms is not disturbed by it.
@@ -40,6 +43,7 @@ import numpy as np
 
 from coevolve.schedule import cycle_of
 from protocols.config import RunConfig
+from protocols.design_evolution import DesignVisit
 from protocols.evolution import Admitted, CandidateVerdict, OnTask, Signal, Visit
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
@@ -50,6 +54,7 @@ TOPICS = (
     "task",
     "candidate_verdict",
     "visit",
+    "design_visit",
     "signal",
     "rollout_request",
     "step_report",
@@ -117,6 +122,7 @@ class Pool:
         self._rules = config.pool
         self._imitates = config.learner.imitation_weight > 0
         self._evolve_every = config.evolve_every
+        self._last_round = config.hdl.rounds - 1
         self._tasks: dict[str, PoolTask] = {}
         self._teaching: dict[str, PoolTask] = {}
         """The live synthesized ones."""
@@ -166,8 +172,10 @@ class Pool:
                 self._tasks.setdefault(task_id, PoolTask(task_id, is_synthesized=False))
             case CandidateVerdict(outcome=Admitted() as admitted):
                 self._admit(admitted)
-            case Visit():
-                self._visit(message)
+            case Visit(task_id=task_id):
+                self._visit(task_id, message)
+            case DesignVisit(root=root) if message.round == self._last_round:
+                self._visit(root, message)
             case Signal(kind="forgetting", about=OnTask(task_id=task_id)):
                 self._revive(task_id)
             case RolloutRequest(index=0):
@@ -199,6 +207,10 @@ class Pool:
         retired among them, never exceed ``pool.synthetic_share`` of all groups so far. Raises
         ValueError where the pool has no seed task.
         """
+        return self.draw_made(generator) or self._draw_seed(generator)
+
+    def draw_made(self, generator: np.random.Generator) -> str | None:
+        """Return the id of a synthesized task, or of a retired one; None for a seed task's turn."""
         may_synthesize = self._synthesized_groups + 1 <= self._rules.synthetic_share * (
             self._groups + 1
         )
@@ -215,9 +227,10 @@ class Pool:
         if made and may_synthesize:
             weights = np.array([self._weight(task) for task in made])
             return made[int(generator.choice(len(made), p=weights / weights.sum()))].task_id
-        return self._draw_seed(flying, generator)
+        return None
 
-    def _draw_seed(self, flying: set[str], generator: np.random.Generator) -> str:
+    def _draw_seed(self, generator: np.random.Generator) -> str:
+        flying = set(self._in_flight.values())
         seeds = [task for task in self._tasks.values() if not task.is_synthesized]
         if not seeds:
             raise ValueError("a draw needs a seed task in the pool, and none was folded")
@@ -252,8 +265,8 @@ class Pool:
         task.life = "retired"
         self._teaching.pop(task.task_id, None)
 
-    def _visit(self, visit: Visit) -> None:
-        task = self._tasks.get(visit.task_id)
+    def _visit(self, task_id: str, visit: Visit | DesignVisit) -> None:
+        task = self._tasks.get(task_id)
         if task is None or not visit.rollouts:
             return
         task.visited(visit.successes, visit.rollouts)

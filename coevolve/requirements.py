@@ -62,7 +62,8 @@ def _check_chat(config: RunConfig, *, chats: bool) -> None:
             "tasks.source: bfcl needs a policy.model with a chat template, found "
             f"{config.policy.model!r}, which has none; give another, or use tasks.source: grammar"
         )
-    if chats and synthesizes(config) and isinstance(config.synthesizer.model, PolicyModel):
+    makes_own = config.domain == "bfcl" and synthesizes(config)
+    if chats and makes_own and isinstance(config.synthesizer.model, PolicyModel):
         raise ConfigError(
             "synthesizer.model: kind policy is the tiny policy's second role, found policy.model "
             f"{config.policy.model!r}; use kind endpoint, or arm: static"

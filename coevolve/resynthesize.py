@@ -189,6 +189,8 @@ async def _report(run_dir: Path, *, as_json: bool) -> bool:
     directory = RunDirectory(run_dir)
     directory.identity()
     config, reader = directory.config(), assembly.reader(run_dir)
+    if config.domain == "hdl":
+        raise RunError(f"{run_dir}: its tasks were enumerated, without a model to go without")
     worker = assembly.simulator_worker(config)
 
     async def refuse(messages: Sequence[Message]) -> None:

@@ -37,6 +37,9 @@ class Played:
     graded: Graded | None = None
     """The testbench, where coverage is the task."""
 
+    goal_share: float | None = None
+    """Share of the points that are the task's goal; None where it has none."""
+
     simulator_cpu_s: float = 0.0
     """CPU seconds of grading it; 0 where it had been graded before."""
 
@@ -47,8 +50,16 @@ class Played:
 
     @property
     def reward(self) -> float:
-        """1 for success, else 0; where coverage is the task, what the simulator gave."""
-        return float(self.succeeded) if self.graded is None else reward_of(self.graded.outcome)
+        """1 for success, else 0; where coverage is the task, what the simulator gave.
+
+        With a goal half of what is above 1 is for its points, and half for coverage as a whole.
+        """
+        if self.graded is None:
+            return float(self.succeeded)
+        reward = reward_of(self.graded.outcome)
+        if reward == 0 or self.goal_share is None:
+            return reward
+        return (reward + 1 + self.goal_share) / 2
 
 
 class Player(Protocol):

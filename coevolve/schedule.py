@@ -14,6 +14,7 @@ the cycle of the version that it demands, so the journal tells which cycle is op
 from coevolve.config import most_groups_in_flight
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted
+from protocols.design_evolution import DesignCandidate, DesignVisit
 from protocols.evolution import Candidate, CandidateVerdict, Signal, SignalSettled, Visit
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
@@ -29,7 +30,15 @@ TOPICS = (
 )
 """What a schedule is folded from."""
 
-CYCLE_TOPICS = ("visit", "signal", "signal_settled", "candidate", "candidate_verdict")
+CYCLE_TOPICS = (
+    "visit",
+    "design_visit",
+    "signal",
+    "signal_settled",
+    "candidate",
+    "design_candidate",
+    "candidate_verdict",
+)
 """What it is folded from besides, where the run goes in cycles."""
 
 
@@ -138,13 +147,13 @@ class Schedule:
 
     def _fold_cycle(self, message: Message) -> None:
         match message:
-            case Visit(group=group):
+            case Visit(group=group) | DesignVisit(group=group):
                 self._unvisited.discard(group)
             case Signal(signal_id=signal_id):
                 self._unsettled.add(signal_id)
             case SignalSettled(signal_id=signal_id):
                 self._unsettled.discard(signal_id)
-            case Candidate(candidate_id=candidate_id):
+            case Candidate(candidate_id=candidate_id) | DesignCandidate(candidate_id=candidate_id):
                 self._unjudged.add(candidate_id)
             case CandidateVerdict(candidate_id=candidate_id):
                 self._unjudged.discard(candidate_id)

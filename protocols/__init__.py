@@ -7,7 +7,7 @@ Records of the journal (`protocols.journal.Message`):
 | `RunStarted`         | launch                 | curriculum, whoever attaches                  |
 | `RunResumed`         | launch                 | whoever attaches                              |
 | `Task`               | curriculum, validator  | rollout, learner, synthesizer                 |
-| `CoverageTask`       | curriculum             | rollout                                       |
+| `CoverageTask`       | curriculum, validator  | rollout, learner, curriculum, signal extractor |
 | `RolloutRequest`     | curriculum             | rollout                                       |
 | `Rollout`            | rollout                | learner, signal extractor                     |
 | `VoidRollout`        | rollout                | learner, signal extractor                     |
@@ -19,10 +19,13 @@ Records of the journal (`protocols.journal.Message`):
 | `Checkpoint`         | learner                | learner (after a restart)                     |
 | `Evaluation`         | evaluator              | launch, whoever attaches                      |
 | `Visit`              | signal extractor       | curriculum, signal extractor                  |
+| `DesignVisit`        | signal extractor       | curriculum, signal extractor                  |
 | `Signal`             | signal extractor       | synthesizer, curriculum                       |
 | `SignalSettled`      | synthesizer            | curriculum, whoever attaches                  |
 | `Exploration`        | synthesizer            | whoever attaches                              |
 | `Candidate`          | synthesizer            | validator                                     |
+| `DesignCandidate`    | synthesizer            | validator, synthesizer                        |
+| `DesignMade`         | validator              | rollout, evaluator, learner, signal extractor |
 | `CandidateVerdict`   | validator              | curriculum, whoever attaches                  |
 | `ProbeRequest`       | validator              | rollout                                       |
 | `ProbeReport`        | rollout                | validator                                     |

@@ -22,6 +22,10 @@ class RejectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     no_kind_falls: bool = True
     """Whether a step is rejected where any kind of coverage fell."""
 
+    keep: Count = 1
+    """Of a group's steps that are not rejected so many at most, those that gained the most.
+    (LLM4Cov: 1.)"""
+
 
 class StageConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A stage of training: who writes testbenches, on whose states, and for how long."""
@@ -97,6 +101,9 @@ class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Stages of training, one after the other; each goes on from the weights of the one before."""
 
     teacher: TeacherConfig = TeacherConfig()
+
+    variants: NonNegative = 4
+    """Variants of a design with other secrets, at most, where the run makes tasks of its own."""
 
     vary_instance: bool = False
     """Whether designs' instances are to be called ``dut``, ``uut`` or ``inst_<top>``, a third of

@@ -18,6 +18,7 @@ from protocols.control import (
     Stalled,
     StopRequested,
 )
+from protocols.design_evolution import DesignCandidate, DesignMade, DesignVisit
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
@@ -66,10 +67,13 @@ Message = (
     | Checkpoint
     | Evaluation
     | Visit
+    | DesignVisit
     | Signal
     | SignalSettled
     | Exploration
     | Candidate
+    | DesignCandidate
+    | DesignMade
     | CandidateVerdict
     | ProbeRequest
     | ProbeReport

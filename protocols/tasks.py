@@ -106,7 +106,7 @@ class CoverageTask(msgspec.Struct, frozen=True, kw_only=True, tag="coverage_task
     split: Split
 
     design: str
-    """Folder in ``designs/``."""
+    """Folder in ``designs/``, or a variant that the run made."""
 
     form: SubmissionForm
     instance: str
@@ -130,6 +130,14 @@ class CoverageTask(msgspec.Struct, frozen=True, kw_only=True, tag="coverage_task
     goal: tuple[int, ...] = ()
     """Points of the design, by index, all of which have to be covered for success, whatever the
     threshold; empty where coverage as a whole is the task."""
+
+    origin: Seeded | Synthesized = Seeded(source="designs")
+    """Of the task that work on the design began with."""
+
+    @property
+    def beginning(self) -> str:
+        """Return the task that work on the design began with."""
+        return self.root or self.task_id
 
 
 AnyTask = Task | CoverageTask

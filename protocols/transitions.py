@@ -50,8 +50,9 @@ likely."""
 class Author(msgspec.Struct, frozen=True, kw_only=True):
     """Who wrote a testbench."""
 
+    writer: Writer = "policy"
     name: str
-    """The policy, or the model that teaches it."""
+    """``policy``, ``grammar``, or the model that teaches."""
 
     version: Annotated[int, msgspec.Meta(ge=0)]
     """The policy's version; 0 for a model that does not learn here."""
@@ -95,7 +96,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, tag="transition"):
 
     author: Author
     stage: Annotated[int, msgspec.Meta(ge=0)]
-    """Of training: 0 warm-up, 1 imitation, 2 and above self-sampled."""
+    """Of training, counted from 0."""
 
     round: Annotated[int, msgspec.Meta(ge=0)]
     """Refinements before this step; 0 is direct inference."""
@@ -104,6 +105,9 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, tag="transition"):
     """Seeds the sampling of the answer and nothing else."""
 
     cost: TransitionCost
+
+    goal: tuple[int, ...] = ()
+    """Points that were to be covered; see `protocols.tasks.CoverageTask.goal`."""
 
     def __post_init__(self) -> None:
         """Refuse a step from nowhere that has a parent."""

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from protocols.control import PartStatus
-from protocols.errors import SimulatorError
+from protocols.errors import JournalError, SimulatorError
 from protocols.generation import Generation, GenerationRequest
+from protocols.journal import StoredRecord
 from protocols.learning import PolicyVersion, Served
 from protocols.simulation import Failed, Observed, Passed, Tried, TriedTurn, Verdict
 from protocols.tasks import Seeded, Task, TaskBody, ToolTask, ToolTurn
@@ -128,6 +129,24 @@ class ScriptSimulator:
             said = repr((tuple(played), calls))
             played.append(TriedTurn(observed=observed, verdict=await self.grade(name), state=said))
         return Tried(initial="", turns=tuple(played))
+
+
+class EmptyReader:
+    """A journal that holds nothing."""
+
+    async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
+        if sequences:
+            raise JournalError("nothing is held")
+        return ()
+
+    async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
+        return ()
+
+    async def last(self, topic: str) -> StoredRecord | None:
+        return None
+
+    async def find(self, index: str, key: str, limit: int = 1000) -> Sequence[StoredRecord]:
+        return ()
 
 
 class ScriptPart:

@@ -47,7 +47,7 @@ async def run_here(config: RunConfig, folder: Path) -> LocalStore:
     engines = [assembly.generator(site, 8), assembly.generator(site, 8)]
     parts: list[Part] = [
         assembly.curriculum(site),
-        assembly.signals(site),
+        assembly.signals(site, workers),
         assembly.rollout_worker(site, "rollout-0", engines[0], workers),
         assembly.learner(site),
         assembly.evaluator(site, engines[1], workers),

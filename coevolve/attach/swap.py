@@ -56,6 +56,10 @@ async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json
             f"{subject.name}: arm {subject.config.arm} has no synthesizer to swap; arms full, "
             "random and placebo have one"
         )
+    if subject.config.domain == "hdl":
+        raise RunError(
+            f"{subject.name}: its tasks are enumerated, without a model that could be swapped"
+        )
     live = subject.actors()
     patience_s = _patience_s(model)
     request = SwapRequested(request_id=uuid.uuid4().hex, model=model)

@@ -21,6 +21,7 @@ from protocols.synthesizers import EndpointModel
 
 if TYPE_CHECKING:
     from coevolve.evaluator import Examiner
+    from coevolve.hdl.evolution.catalogue import Catalogue
     from coevolve.hdl.frontier import Frontier
     from coevolve.hdl.harnessed import HarnessSimulator
     from coevolve.hdl.steps import StepWriter, Workbench
@@ -125,8 +126,8 @@ def workbench(
     """Return what lets the policy take steps on designs."""
     from coevolve.hdl.steps import PolicyWriter
 
-    known = {design.design_id: design for design in designs(config)}
-    renderer = _renderer(config, known)
+    known = _catalogue(config, reader)
+    renderer = _renderer(config, known.known)
     writer = PolicyWriter(generator=engine, renderer=renderer, temperature=temperature)
     return _workbench(config, writer, renderer, known, workers, reader)
 
@@ -149,7 +150,7 @@ def teachers_workbench(
     from coevolve.hdl.teacher import TeacherWriter
     from coevolve.synthesis.calls import JournalCallLog, Ledger
 
-    known = {design.design_id: design for design in designs(config)}
+    known = _catalogue(config, reader)
     folder = model_folder(config.policy.model)
     renderer = ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
     teacher = _teacher(model, run_dir, config.rollout.concurrent)
@@ -192,7 +193,7 @@ def _workbench(
     config: "RunConfig",
     writer: "StepWriter",
     renderer: StepRenderer,
-    known: "Mapping[str, Design]",
+    known: "Catalogue",
     workers: Sequence[TestbenchSimulator],
     reader: Reader,
 ) -> "Workbench":
@@ -209,6 +210,12 @@ def _workbench(
         limits=config.rollout,
         simulation=config.hdl.limits,
     )
+
+
+def _catalogue(config: "RunConfig", reader: Reader) -> "Catalogue":
+    from coevolve.hdl.evolution.catalogue import Catalogue
+
+    return Catalogue(designs(config), reader)
 
 
 def _renderer(config: "RunConfig", known: "Mapping[str, Design]") -> StepRenderer:

@@ -4,11 +4,13 @@ The prompt is rendered once by the model's own template; what the policy samples
 again.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from coevolve.chat.calls import spoken
-from coevolve.chat.template import ChatTemplate
+from coevolve.chat.template import SENTINEL, ChatTemplate
 from coevolve.hdl import prompts
 from protocols.config import ChatConfig
 from protocols.designs import Design
@@ -16,6 +18,12 @@ from protocols.hardware import Point, Submission
 from protocols.hardware_config import HdlConfig
 from protocols.tasks import CoverageTask
 from protocols.transitions import ChatText, Graded
+
+_ROLES: tuple[tuple[Literal["user", "assistant"], ...], ...] = (
+    ("user", "assistant", "user"),
+    ("user",),
+)
+"""Of a prompt's messages behind the first; the longer one first, for any text fits the other."""
 
 
 class ChatStepRenderer:
@@ -45,8 +53,34 @@ class ChatStepRenderer:
     ) -> tuple[int, ...]:
         """Return the prompt of the step, up to the policy's first word."""
         messages = self.messages(task, design, points)
+        return self._template.encode(self._rendered(messages))
+
+    def shown(self, task: CoverageTask, prompt_ids: Sequence[int]) -> tuple[ChatText, ...]:
+        """Return the messages of a prompt as it was fed, tokens of the format broken up.
+
+        Raises ValueError where they cannot be told apart.
+        """
+        system = prompts.opening(task.state, task.form)
+        said = self._template.decode(prompt_ids)
+        for roles in _ROLES:
+            marks = [f"{SENTINEL}{place}" for place in range(len(roles))]
+            texts = zip(roles, marks, strict=True)
+            marked = (system, *(ChatText(role=role, text=text) for role, text in texts))
+            pattern = re.escape(self._rendered(marked))
+            for mark in marks:
+                pattern = pattern.replace(mark, "(.*)")
+            found = re.fullmatch(pattern, said, re.DOTALL)
+            if found:
+                texts = zip(roles, found.groups(), strict=True)
+                return (system, *(ChatText(role=role, text=text) for role, text in texts))
+        raise ValueError(
+            f"task {task.task_id}: its prompt needs to read as the chat template of the run's "
+            f"policy writes it, found {said[:80]!r}; restore the model folder that the run used"
+        )
+
+    def _rendered(self, messages: Sequence[ChatText]) -> str:
         chat = [{"role": m.role, "content": self._template.plain(m.text)} for m in messages]
-        return self._template.encode(self._template.render(chat, prompts=True))
+        return self._template.render(chat, prompts=True)
 
     def messages(
         self, task: CoverageTask, design: Design, points: Sequence[Point], *, rules: bool = False
@@ -60,6 +94,7 @@ class ChatStepRenderer:
             form=task.form,
             instance=task.instance,
             limit=self._hdl.feedback_characters,
+            goal=task.goal,
             rules=rules,
         )
 

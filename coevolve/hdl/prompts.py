@@ -19,6 +19,7 @@ from coevolve.chat.calls import spoken
 from coevolve.hdl.feedback import uncovered
 from coevolve.hdl.instructions import system_message
 from coevolve.hdl.patch import NO_CHANGES
+from coevolve.hdl.points import point_text
 from coevolve.hdl.summary import message, status
 from protocols.hardware import (
     Covered,
@@ -61,6 +62,7 @@ def prompt(
     form: SubmissionForm = "testbench",
     instance: str = "dut",
     limit: int = FEEDBACK_CHARACTERS,
+    goal: Sequence[int] = (),
     rules: bool = False,
     unread: str = "",
 ) -> tuple[ChatText, ...]:
@@ -75,12 +77,13 @@ def prompt(
             where there is none to change a patch is not asked for.
         instance: Name that the testbench has to give the design's instance.
         limit: Characters of feedback, at most.
+        goal: Points that are to be covered; none where coverage as a whole is asked for.
         rules: Whether to add rules of syntax, for a teacher.
         unread: Why the last answer from this state could not be read, where that is so.
     """
-    form = _possible(form, state.testbench if isinstance(state, Graded) else "")
-    system = ChatText(role="system", text=system_message(form, rules=rules))
-    task = _task(unit, specification, form, instance)
+    system = opening(state, form, rules=rules)
+    form = _possible(form, _base(state))
+    task = _task(unit, specification, form, instance) + _goal(goal, points)
     match state:
         case Blank():
             said = "\n".join([task, *_unread(unread)])
@@ -98,6 +101,12 @@ def prompt(
             )
         case _:
             assert_never(state)
+
+
+def opening(state: DesignState, form: SubmissionForm, *, rules: bool = False) -> ChatText:
+    """Return the first message of a prompt."""
+    text = system_message(_possible(form, _base(state)), rules=rules)
+    return ChatText(role="system", text=text)
 
 
 def extract(answer: str, form: SubmissionForm, base: str = "") -> Submission:
@@ -119,6 +128,11 @@ def extract(answer: str, form: SubmissionForm, base: str = "") -> Submission:
             return Patch(text=said if bare else _fenced(said), base=base)
         case "stimulus":
             return Stimulus(program=_fenced(said))
+
+
+def _base(state: DesignState) -> str:
+    """Return the testbench that a patch would change; empty where there is none."""
+    return state.testbench if isinstance(state, Graded) else ""
 
 
 def _possible(form: SubmissionForm, base: str) -> SubmissionForm:
@@ -149,6 +163,17 @@ def _task(unit: Unit, specification: str, form: SubmissionForm, instance: str) -
         f"<context>\n{files}\n// File: spec.md\n{specification.strip()}\n</context>\n"
         f"<instructions>\nThe module under verification is `{unit.top}`.{named}\n</instructions>\n"
         f"Write a {_NOUNS[form]} that reaches as much coverage of it as possible."
+    )
+
+
+def _goal(goal: Sequence[int], points: Sequence[Point]) -> str:
+    """Return what the work is to reach before all else."""
+    if not goal:
+        return ""
+    told = "\n".join(f"- {point_text(points[index])}" for index in goal)
+    return (
+        "\nAbove all it has to cover these points, all of them in one run, each given as kind, "
+        f"file:line:column, instance (- for the module itself) and name:\n{told}"
     )
 
 

@@ -6,12 +6,13 @@ policy (`StepWriter`); it is recorded in the policy's tokens all the same.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from coevolve.hdl.chains import best, chained
-from coevolve.hdl.curation.states import average
+from coevolve.hdl.curation.states import average, reached
+from coevolve.hdl.evolution.catalogue import Catalogue
 from coevolve.hdl.grading import graded, grading
 from coevolve.rollout import Played, Player, Transcript
 from protocols.config import RolloutConfig
@@ -88,7 +89,7 @@ class Workbench:
     writer: StepWriter
     simulator: TestbenchSimulator
     renderer: StepRenderer
-    designs: Mapping[str, Design]
+    designs: Catalogue
     limits: RolloutConfig
     simulation: SimulationLimits
 
@@ -97,7 +98,7 @@ class Workbench:
         if not isinstance(task, CoverageTask):
             raise TypeError(f"a workbench needs a task on a design, found {type(task).__name__}")
         started = time.monotonic()
-        design = self.designs[task.design]
+        design = await self.designs.get(task.design)
         points = await self.simulator.points(design.unit)
         step = self._step(task, design, points)
         transcript = Transcript()
@@ -114,6 +115,7 @@ class Workbench:
             versions=tuple(transcript.sampled_versions()),
             wall_s=time.monotonic() - started,
             graded=made,
+            goal_share=_goal_share(task, made),
             simulator_cpu_s=cpu_s,
         )
 
@@ -147,8 +149,22 @@ class Workbench:
         asked = grading(step.design, submission, self.simulation, instance=step.task.instance)
         evaluated = await self.simulator.evaluate(asked)
         made = graded(submission, evaluated)
-        passed = average(coverage_of(made)) >= step.task.threshold
+        passed = succeeds(step.task, made)
         return "finished" if passed else "wrong", made, evaluated.cpu_s
+
+
+def _goal_share(task: CoverageTask, made: Graded | None) -> float | None:
+    """Return how much of the task's goal a testbench covers; None where there is no goal."""
+    if not task.goal:
+        return None
+    return len(reached(task.goal, made)) / len(task.goal) if made else 0.0
+
+
+def succeeds(task: CoverageTask, made: Graded) -> bool:
+    """Return whether a testbench does what is asked: the goal, where there is one."""
+    if task.goal:
+        return len(reached(task.goal, made)) == len(task.goal)
+    return average(coverage_of(made)) >= task.threshold
 
 
 @dataclass(frozen=True, kw_only=True)

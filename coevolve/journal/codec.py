@@ -8,7 +8,8 @@ What `Reader.find` finds under each index:
 | index                  | messages               | key                                      |
 |------------------------|------------------------|------------------------------------------|
 | `TASKS_BY_ID`          | Task, CoverageTask     | `task_id`                                |
-| `TASKS_BY_SIGNAL`      | Task, synthesized      | `signal_id` that it descends from        |
+| `TASKS_BY_SIGNAL`      | Task, synthesized; CoverageTask that one begins with | `signal_id` |
+| `DESIGNS_BY_ID`        | DesignMade             | `design.design_id`                       |
 | `REQUESTS_BY_GROUP`    | RolloutRequest         | `group_id`                               |
 | `ROLLOUTS_BY_TASK`     | Rollout, VoidRollout   | `task_id`                                |
 | `ROLLOUTS_BY_GROUP`    | Rollout, VoidRollout   | `group_id`                               |
@@ -22,12 +23,12 @@ What `Reader.find` finds under each index:
 | `SIGNALS_BY_ID`        | Signal                 | `signal_id`                              |
 | `SIGNALS_BY_KIND`      | Signal                 | `kind`                                   |
 | `SIGNALS_BY_TASK`      | Signal about a task    | `task_id`                                |
-| `VISITS_BY_TASK`       | Visit                  | `task_id`                                |
+| `VISITS_BY_TASK`       | Visit, DesignVisit     | `task_id`, with designs the `root`       |
 | `SETTLED_BY_SIGNAL`    | SignalSettled          | `signal_id`                              |
 | `EXPLORATIONS_BY_ID`   | Exploration            | `exploration_id`                         |
 | `EXPLORATIONS_BY_SIGNAL` | Exploration          | `signal_id`                              |
-| `CANDIDATES_BY_ID`     | Candidate              | `candidate_id`                           |
-| `CANDIDATES_BY_SIGNAL` | Candidate              | `signal_id`                              |
+| `CANDIDATES_BY_ID`     | Candidate, DesignCandidate | `candidate_id`                       |
+| `CANDIDATES_BY_SIGNAL` | Candidate, DesignCandidate | `signal_id`                          |
 | `VERDICTS_BY_CANDIDATE` | CandidateVerdict      | `candidate_id`                           |
 | `PROBES_BY_CANDIDATE`  | ProbeReport            | `candidate_id`                           |
 | `CALLS_BY_SIGNAL`      | ModelCall              | `signal_id`                              |
@@ -40,6 +41,7 @@ from typing import TypeVar, cast, get_args
 
 import msgspec
 
+from protocols.design_evolution import DesignCandidate, DesignMade, DesignVisit
 from protocols.errors import JournalError
 from protocols.evolution import (
     Candidate,
@@ -63,6 +65,7 @@ from protocols.transitions import Graded
 
 TASKS_BY_ID = "tasks_by_id"
 TASKS_BY_SIGNAL = "tasks_by_signal"
+DESIGNS_BY_ID = "designs_by_id"
 REQUESTS_BY_GROUP = "requests_by_group"
 ROLLOUTS_BY_TASK = "rollouts_by_task"
 ROLLOUTS_BY_GROUP = "rollouts_by_group"
@@ -144,10 +147,12 @@ def _keys(message: Message) -> tuple[tuple[str, str], ...]:
             return _learning_keys(message)
         case Task() | CoverageTask():
             return _task_keys(message)
-        case Visit() | Signal() | SignalSettled() | Exploration() | ModelCall():
+        case Visit() | DesignVisit() | Signal() | SignalSettled() | Exploration() | ModelCall():
             return _signal_keys(message)
-        case Candidate() | CandidateVerdict() | ProbeReport():
+        case Candidate() | DesignCandidate() | CandidateVerdict() | ProbeReport():
             return _candidate_keys(message)
+        case DesignMade(design=design):
+            return ((DESIGNS_BY_ID, design.design_id),)
         case SynthesizerSwapped(request_id=request_id) | SwapRefused(request_id=request_id):
             return ((SWAPS_BY_REQUEST, request_id),)
         case _:
@@ -199,18 +204,23 @@ def _learning_keys(
 def _task_keys(message: Task | CoverageTask) -> tuple[tuple[str, str], ...]:
     by_id = (TASKS_BY_ID, message.task_id)
     match message:
-        case Task(origin=Synthesized(signal_id=signal_id)):
+        case (
+            Task(origin=Synthesized(signal_id=signal_id))
+            | CoverageTask(root="", origin=Synthesized(signal_id=signal_id))
+        ):
             return by_id, (TASKS_BY_SIGNAL, signal_id)
         case Task() | CoverageTask():
             return (by_id,)
 
 
 def _signal_keys(
-    message: Visit | Signal | SignalSettled | Exploration | ModelCall,
+    message: Visit | DesignVisit | Signal | SignalSettled | Exploration | ModelCall,
 ) -> tuple[tuple[str, str], ...]:
     match message:
         case Visit():
             return ((VISITS_BY_TASK, message.task_id),)
+        case DesignVisit():
+            return ((VISITS_BY_TASK, message.root),)
         case Signal():
             keys = (SIGNALS_BY_ID, message.signal_id), (SIGNALS_BY_KIND, message.kind)
             about = message.about
@@ -227,10 +237,10 @@ def _signal_keys(
 
 
 def _candidate_keys(
-    message: Candidate | CandidateVerdict | ProbeReport,
+    message: Candidate | DesignCandidate | CandidateVerdict | ProbeReport,
 ) -> tuple[tuple[str, str], ...]:
     match message:
-        case Candidate():
+        case Candidate() | DesignCandidate():
             return (
                 (CANDIDATES_BY_ID, message.candidate_id),
                 (CANDIDATES_BY_SIGNAL, message.signal_id),

@@ -116,8 +116,7 @@ class History:
         if not is_learned_from(stage, rollouts[0].author):
             return ()
         task = await self._states.get(record.task_id)
-        best = most_gained(task.state, made, rule_of(stage.rejection))
-        return () if best is None else (best,)
+        return most_gained(task.state, made, rule_of(stage.rejection), task.goal)
 
     async def _all(self, topic: str, kind: type[MessageT]) -> list[MessageT]:
         return [decode_as(stored, kind) async for stored in whole_topic(self._reader, topic)]

@@ -8,7 +8,7 @@ from itertools import islice
 
 from coevolve.signals import paper, posterior
 from coevolve.signals.history import History
-from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, Rule
+from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, Rule, signal_of
 from coevolve.signals.uncertainty import uncertainty
 from protocols.evolution import Signal, SignalKind, Visit
 from protocols.evolution_config import SignalsConfig
@@ -27,7 +27,7 @@ RULES: Mapping[str, Mapping[SignalKind, Rule]] = {
         "uncertainty": uncertainty,
     },
 }
-"""By ``signals.rules``; ``worst_state`` needs coverage, which no domain here reports."""
+"""By ``signals.rules``; ``worst_state`` has no rule."""
 
 
 class Detector:
@@ -56,7 +56,7 @@ class Detector:
         if visit.rollouts == 0:
             return ()
         signals = tuple(
-            _signal(kind, number, finding, visit)
+            signal_of(kind, number, finding, group=visit.group, version=visit.version_max)
             for kind, rule in self._rules.items()
             for number, finding in enumerate(islice(self._news(kind, rule, visit), MOST_PER_VISIT))
         )
@@ -69,15 +69,3 @@ class Detector:
         for finding in rule(self._config, self._history, visit):
             if not self._cool_down.silences(kind, finding.about, visit.version_max):
                 yield finding
-
-
-def _signal(kind: SignalKind, number: int, finding: Finding, visit: Visit) -> Signal:
-    return Signal(
-        signal_id=f"{kind}-g{visit.group}-{number}",
-        kind=kind,
-        about=finding.about,
-        score=finding.score,
-        rule=finding.rule,
-        evidence=finding.evidence,
-        policy_version=visit.version_max,
-    )

@@ -7,22 +7,26 @@ Promises:
 - What it says is a function of the journal's order: whoever is killed and rebuilt from the visits
   and signals so far says what would have been said. Rollouts are read once, when they arrive.
 - Void rollouts are counted and say nothing else.
+
+What a visit is, and what the rules are, is the domain's: an `Observer`.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import structlog
 
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import decode
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.paging import whole_topic
 from coevolve.run.standing import Standing
 from coevolve.run.stopping import unless_stopped
 from coevolve.signals.detector import Detector
-from coevolve.signals.visits import CompleteGroup, Visits
+from coevolve.signals.visits import CompleteGroup, Visits, visit_of
 from protocols.config import RunConfig
 from protocols.control import PartStatus
+from protocols.design_evolution import DesignVisit
 from protocols.evolution import Signal, Visit
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
@@ -37,17 +41,60 @@ GATHER_S = 2.0
 log = structlog.get_logger()
 
 
+class Observer(Protocol):
+    """What sums up and judges complete groups, and remembers those before."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What it remembers, in the order in which it is told again."""
+        ...
+
+    def recall(self, message: Message) -> None:
+        """Take in what was judged or said before; says nothing about it."""
+        ...
+
+    async def judge(self, group: CompleteGroup) -> tuple[Visit | DesignVisit, Sequence[Signal]]:
+        """Take in a further group; return its visit and what is to be said of it."""
+        ...
+
+
+class ToolObserver:
+    """An `Observer` of rollouts with tools."""
+
+    topics = ("visit", "signal")
+
+    def __init__(self, config: RunConfig, tools: Sequence[str]) -> None:
+        """Remember nothing; ``tools`` are the names of all tools that the policy may call."""
+        self._tools = frozenset(tools)
+        self._detector = Detector(config.signals, sorted(self._tools))
+
+    def recall(self, message: Message) -> None:
+        """Take in a visit or a signal."""
+        assert isinstance(message, Visit | Signal)
+        self._detector.recall(message)
+
+    async def judge(self, group: CompleteGroup) -> tuple[Visit, Sequence[Signal]]:
+        """Sum up the group and ask the rules; see `Observer`."""
+        visit = visit_of(group.members, self._tools)
+        return visit, self._detector.judge(visit)
+
+
 class SignalExtractor:
     """A `protocols.interfaces.Part`: says where the policy is weak."""
 
     def __init__(
-        self, config: RunConfig, *, store: Store, reader: Reader, tools: Sequence[str]
+        self,
+        config: RunConfig,
+        *,
+        store: Store,
+        reader: Reader,
+        open_observer: Callable[[], Observer],
     ) -> None:
-        """Be ready to run; ``tools`` are the names of all tools that the policy may call."""
+        """Be ready to run; ``open_observer`` makes one that remembers nothing."""
         self._config = config
         self._store = store
         self._reader = reader
-        self._tools = frozenset(tools)
+        self._open_observer = open_observer
         self._standing = Standing("signals")
         self._stopping = asyncio.Event()
         self._mailbox: Mailbox | None = None
@@ -75,8 +122,8 @@ class SignalExtractor:
             member="signals",
             lease_s=self._config.store.lease_s,
         )
-        detector = await self._rebuilt()
-        visits = Visits(self._tools)
+        observer = await self._rebuilt()
+        visits = Visits()
         flowing = False
         while True:
             self._standing.waits_for("the last rollouts of a group")
@@ -92,7 +139,7 @@ class SignalExtractor:
                 if group := visits.add(sequence, message):
                     groups.append(group)
             if groups:
-                await self._settle(mailbox, detector, groups)
+                await self._settle(mailbox, observer, groups)
 
     def _worth_taking(self, visits: Visits, flowing: bool) -> int:
         """Return how many records to wait for: a step's worth, or what completes one group."""
@@ -100,28 +147,25 @@ class SignalExtractor:
         return min(TAKE_LIMIT, visits.missing(groups, self._config.rollout.group_size))
 
     async def _settle(
-        self, mailbox: Mailbox, detector: Detector, groups: Sequence[CompleteGroup]
+        self, mailbox: Mailbox, observer: Observer, groups: Sequence[CompleteGroup]
     ) -> None:
         """Finish ``groups``, in order, together with what is to be said of them."""
         outputs: list[Message] = []
         for group in groups:
-            signals = detector.judge(group.visit)
-            outputs += [group.visit, *signals]
-            self._standing.policy_version = max(
-                self._standing.policy_version, group.visit.version_max
-            )
+            visit, signals = await observer.judge(group)
+            outputs += [visit, *signals]
+            self._standing.policy_version = max(self._standing.policy_version, visit.version_max)
             for signal in signals:
                 log.info("signal", kind=signal.kind, score=round(signal.score, 3), rule=signal.rule)
         sequences = [sequence for group in groups for sequence in group.sequences]
         await mailbox.complete(sequences, outputs)
         self._standing.done += len(sequences)
 
-    async def _rebuilt(self) -> Detector:
-        """Return a detector that remembers what the journal holds."""
+    async def _rebuilt(self) -> Observer:
+        """Return an observer that remembers what the journal holds."""
         self._standing.waits_for("earlier visits to be read")
-        detector = Detector(self._config.signals, sorted(self._tools))
-        async for record in whole_topic(self._reader, "visit"):
-            detector.recall(decode_as(record, Visit))
-        async for record in whole_topic(self._reader, "signal"):
-            detector.recall(decode_as(record, Signal))
-        return detector
+        observer = self._open_observer()
+        for topic in observer.topics:
+            async for record in whole_topic(self._reader, topic):
+                observer.recall(decode(record))
+        return observer

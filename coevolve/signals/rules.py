@@ -29,6 +29,21 @@ class Finding:
     evidence: tuple[int, ...]
 
 
+def signal_of(
+    kind: SignalKind, number: int, finding: Finding, *, group: int, version: int
+) -> Signal:
+    """Return what the finding ``number`` of its kind comes to, of a group's visit."""
+    return Signal(
+        signal_id=f"{kind}-g{group}-{number}",
+        kind=kind,
+        about=finding.about,
+        score=finding.score,
+        rule=finding.rule,
+        evidence=finding.evidence,
+        policy_version=version,
+    )
+
+
 Rule = Callable[[SignalsConfig, History, Visit], Iterator[Finding]]
 
 

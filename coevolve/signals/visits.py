@@ -1,4 +1,4 @@
-"""Gathers rollouts into groups and sums each complete group up, as a fold over the journal.
+"""Gathers rollouts into groups, as a fold over the journal, and sums up groups with tools.
 
 A group is complete when every member arrived, void ones included. Void rollouts are counted and
 say nothing else: neither success nor tokens nor patterns.
@@ -17,23 +17,28 @@ NO_VERSION = -1
 """Of a visit in which every rollout is void."""
 
 
+Member = tuple[int, Rollout | VoidRollout]
+"""A record of a group, behind its sequence in the journal."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompleteGroup:
     """A group whose members all arrived."""
 
-    sequences: tuple[int, ...]
-    """Every record of the group, void ones included: what is acknowledged with it."""
+    members: tuple[Member, ...]
+    """By index, at least one."""
 
-    visit: Visit
+    @property
+    def sequences(self) -> tuple[int, ...]:
+        """Every record of the group, void ones included: what is acknowledged with it."""
+        return tuple(sorted(sequence for sequence, _ in self.members))
 
 
 class Visits:
     """The groups of which some members are still under way."""
 
-    def __init__(self, tools: Container[str]) -> None:
-        """Start empty; ``tools`` are the names that count as tools in patterns."""
-        self._tools = tools
-        self._gathering: dict[str, dict[int, tuple[int, Rollout | VoidRollout]]] = {}
+    def __init__(self) -> None:
+        self._gathering: dict[str, dict[int, Member]] = {}
 
     def add(self, sequence: int, message: Rollout | VoidRollout) -> CompleteGroup | None:
         """Take in one record; return its group if this made it complete.
@@ -44,11 +49,8 @@ class Visits:
         members[message.index] = (sequence, message)
         if len(members) < message.group_size:
             return None
-        by_index = [member for _, member in sorted(self._gathering.pop(message.group_id).items())]
-        return CompleteGroup(
-            sequences=tuple(sorted(sequence for sequence, _ in by_index)),
-            visit=visit_of(by_index, self._tools),
-        )
+        by_index = sorted(self._gathering.pop(message.group_id).items())
+        return CompleteGroup(members=tuple(member for _, member in by_index))
 
     def missing(self, groups: int, group_size: int) -> int:
         """Return the fewest further records, 1 or more, with which ``groups`` can be complete."""
@@ -59,8 +61,8 @@ class Visits:
         return sum(open_groups) + group_size * (groups - len(open_groups))
 
 
-def visit_of(members: Sequence[tuple[int, Rollout | VoidRollout]], tools: Container[str]) -> Visit:
-    """Sum up a whole group, given as (sequence, message) by index."""
+def visit_of(members: Sequence[Member], tools: Container[str]) -> Visit:
+    """Sum up a whole group, given by index; ``tools`` are the names that count as tools."""
     first = members[0][1]
     played = [(sequence, each) for sequence, each in members if isinstance(each, Rollout)]
     rollouts = [rollout for _, rollout in played]

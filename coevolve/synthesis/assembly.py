@@ -3,9 +3,11 @@
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from coevolve.assembly import Site, append_at_once, task_source
+from coevolve.assembly import Simulators, Site, append_at_once, task_source
 from coevolve.delivery import Append, ProvenEngine
+from coevolve.hdl.assembly import HardwareSimulators
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Mailbox
 from coevolve.learning.model_folder import model_folder
@@ -20,6 +22,10 @@ from protocols.evolution import Candidate, Signal
 from protocols.interfaces import Reader, SimulatorWorker, Synthesizer
 from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
 
+if TYPE_CHECKING:
+    from coevolve.hdl.evolution.synthesizer import DesignSynthesizer
+    from coevolve.hdl.evolution.validator import DesignValidator
+
 GATHER_S = 0.3
 """How long exploring and judging have their commands wait for others: nobody waits for them."""
 
@@ -30,8 +36,12 @@ SYNTHESES = 128
 """Conversations of the policy in its second role at a time."""
 
 
-def synthesizer(site: Site, workers: Sequence[SimulatorWorker]) -> SynthesizerWorker:
+def synthesizer(site: Site, simulators: Simulators) -> "SynthesizerWorker | DesignSynthesizer":
     """Return the part that makes tasks out of signals."""
+    if isinstance(simulators, HardwareSimulators):
+        from coevolve.hdl.evolution import assembly as designs
+
+        return designs.synthesizer(site.config, site.store, site.reader, simulators.workers)
     if isinstance(site.config.synthesizer.model, PolicyModel):
         # Loaded before the part says that it has started, so that this counts as starting.
         importlib.import_module("coevolve.engine.generator")
@@ -41,7 +51,7 @@ def synthesizer(site: Site, workers: Sequence[SimulatorWorker]) -> SynthesizerWo
         store=site.store,
         reader=site.reader,
         open_model=lambda model: synthesizer_model(
-            site.config, site.run_dir, site.reader, append, workers, model
+            site.config, site.run_dir, site.reader, append, simulators, model
         ),
         source=task_source(site.config),
     )
@@ -92,13 +102,17 @@ def synthesizer_model(
             return EndpointSynthesizer(model, simulator=simulator)
 
 
-def validator(site: Site, workers: Sequence[SimulatorWorker]) -> Validator:
+def validator(site: Site, simulators: Simulators) -> "Validator | DesignValidator":
     """Return the part that judges candidates."""
+    if isinstance(simulators, HardwareSimulators):
+        from coevolve.hdl.evolution import assembly as designs
+
+        return designs.validator(site.config, site.store, site.reader, simulators.workers)
     return Validator(
         site.config,
         store=site.store,
         reader=site.reader,
-        simulator=SimulatorPool(workers, gather_s=GATHER_S),
+        simulator=SimulatorPool(simulators, gather_s=GATHER_S),
         held_out=task_source(site.config).held_out(),
         judge=_judge(site),
     )

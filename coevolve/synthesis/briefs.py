@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coevolve.journal.codec import decode_as
+from coevolve.journal.retained import retained
 from coevolve.synthesis.precedents import Precedents
 from coevolve.tasks import TaskShelf
 from protocols.config import RunConfig
-from protocols.errors import JournalError, LeakError
+from protocols.errors import LeakError
 from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.interfaces import Reader, TaskSource
-from protocols.journal import StoredRecord
 from protocols.rollouts import Rollout
 from protocols.synthesis import Anything, Attempt, Brief, Start
 from protocols.tasks import Task
@@ -77,7 +77,7 @@ class BriefWriter:
         return (*own, *map(self._source.start, numbers))
 
     async def _attempts(self, signal: Signal, sequences: Sequence[int]) -> tuple[Attempt, ...]:
-        rollouts = [decode_as(each, Rollout) for each in await self._held(sequences)]
+        rollouts = [decode_as(each, Rollout) for each in await retained(self._reader, sequences)]
         for task_id in sorted({rollout.task_id for rollout in rollouts}):
             await self._training_task(task_id, signal)
         return tuple(
@@ -89,15 +89,6 @@ class BriefWriter:
             )
             for rollout in rollouts
         )
-
-    async def _held(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
-        """Return the records that the journal still holds."""
-        try:
-            return await self._reader.read(sequences)
-        except JournalError:
-            if len(sequences) == 1:
-                return ()
-            return [record for each in sequences for record in await self._held((each,))]
 
     async def _training_task(self, task_id: str, signal: Signal) -> Task:
         task = await self._tasks.get(task_id)

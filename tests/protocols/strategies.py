@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from protocols import columns
+from protocols.design_evolution import DesignVisit
 from protocols.evolution import Visit
 from protocols.hardware import KindCount
 from protocols.learning import Probe
@@ -56,6 +57,11 @@ def _visit(fields: dict[str, Any]) -> Visit:
     return Visit(**{**fields, "successes": successes, "rollouts": rollouts})
 
 
+def _design_visit(fields: dict[str, Any]) -> DesignVisit:
+    successes, rollouts = sorted((abs(fields["successes"]), abs(fields["rollouts"])))
+    return DesignVisit(**{**fields, "successes": successes, "rollouts": rollouts})
+
+
 def _probe(fields: dict[str, Any]) -> Probe:
     count = len(fields["token_ids"])
     return Probe(
@@ -73,6 +79,7 @@ LAWFUL: dict[type[msgspec.Struct], Callable[[dict[str, Any]], Any]] = {
     Rollout: _rollout,
     RolloutRequest: _request,
     Visit: _visit,
+    DesignVisit: _design_visit,
     Probe: _probe,
     KindCount: _kind_count,
 }

@@ -7,7 +7,12 @@ is kept where its testbench has coverage and
   ``least_gain`` and no kind of coverage fell;
 - the overall average is at least ``floor`` (the paper's extra rule for its warm-up data).
 
-Of the kept steps from one state the one with the greatest gain stays, the first of equals.
+Of the kept steps from one state the one with the greatest gain stays, the first of equals; where a
+run asks for it (``keep``), so many.
+
+A step towards a goal (`protocols.tasks.CoverageTask.goal`) is kept where it covers more of the goal
+than the state before, whatever it gained besides, and no kind of coverage fell; the one that covers
+most of the goal stays, of those the one with the greatest gain.
 
 `PAPER` is that. `RELEASED` differs as the authors' script does: the gain must exceed the threshold
 rather than reach it, steps from a blank state are dropped, and one step a design stays rather than
@@ -15,13 +20,13 @@ one a state. Their rule looks at the rows of their simulator's report; here it l
 `protocols.hardware`, so lines and branches may not fall each for itself.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from coevolve.hdl.curation.states import average, falls, gain
+from coevolve.hdl.curation.states import average, falls, gain, reached
 from protocols.hardware_config import RejectionConfig
 from protocols.transitions import Blank, DesignState, Graded, Transition, coverage_of
 
@@ -44,25 +49,29 @@ class RejectionRule:
     from_blank: bool = True
     """Whether steps from a blank state are judged by their gain from 0; else they are dropped."""
 
-    one_per: Literal["state", "design", "step"] = "state"
-    """Of which the step with the greatest gain stays; ``step`` keeps all."""
+    of_each: Literal["state", "design", "step"] = "state"
+    """Of which the steps with the greatest gain stay; ``step`` keeps all."""
+
+    keep: int = 1
+    """How many of them, at most."""
 
 
 def rule_of(settings: RejectionConfig) -> RejectionRule:
-    """Return the rule that a run's settings name; one step a state stays."""
+    """Return the rule that a run's settings name."""
     return RejectionRule(
         least_gain=settings.least_gain,
         floor=settings.floor,
         no_kind_falls=settings.no_kind_falls,
+        keep=settings.keep,
     )
 
 
 PAPER = RejectionRule()
-RELEASED = RejectionRule(strict=True, from_blank=False, one_per="design")
+RELEASED = RejectionRule(strict=True, from_blank=False, of_each="design")
 WARM_UP = RejectionRule(floor=0.5)
 """The paper's, for stage 0."""
 
-UNFILTERED = RejectionRule(least_gain=-1.0, no_kind_falls=False, one_per="step")
+UNFILTERED = RejectionRule(least_gain=-1.0, no_kind_falls=False, of_each="step")
 """Keeps whatever has coverage: execution-validated, not coverage-guided."""
 
 
@@ -75,11 +84,18 @@ class Judged:
     gain: Fraction
 
 
-def judge(state: DesignState, made: Graded, rule: RejectionRule = PAPER) -> Reason:
+def judge(
+    state: DesignState,
+    made: Graded,
+    rule: RejectionRule = PAPER,
+    goal: Sequence[int] = (),
+) -> Reason:
     """Return ``kept`` where the step by itself is worth training on, or why it is not."""
     before, after = coverage_of(state), coverage_of(made)
     if after is None:
         return "no_coverage"
+    if goal:
+        return _towards(state, made, rule, goal)
     if average(after) < _exact(rule.floor):
         return "below_floor"
     if isinstance(state, Blank):
@@ -96,18 +112,31 @@ def judge(state: DesignState, made: Graded, rule: RejectionRule = PAPER) -> Reas
 
 
 def most_gained(
-    state: DesignState, made: Mapping[int, Graded], rule: RejectionRule = PAPER
-) -> int | None:
-    """Return which of several steps from ``state`` is worth training on; None where none is.
+    state: DesignState,
+    made: Mapping[int, Graded],
+    rule: RejectionRule = PAPER,
+    goal: Sequence[int] = (),
+) -> tuple[int, ...]:
+    """Return which of several steps from ``state`` are worth training on, the best first.
 
-    Of those that are kept the one with the greatest gain, of equals the smallest index.
+    Of those that are kept the ones that cover most of the ``goal``, then those with the greatest
+    gain, of equals the smallest indices.
     """
-    gains = {
-        index: gain(state, each)
+    ranks = {
+        index: (len(reached(goal, each)), gain(state, each))
         for index, each in sorted(made.items())
-        if judge(state, each, rule) == "kept"
+        if judge(state, each, rule, goal) == "kept"
     }
-    return max(gains, key=lambda index: gains[index], default=None)
+    return tuple(sorted(ranks, key=lambda index: ranks[index], reverse=True)[: rule.keep])
+
+
+def _towards(state: DesignState, made: Graded, rule: RejectionRule, goal: Sequence[int]) -> Reason:
+    """Return what becomes of a step with coverage for what it covers of ``goal``."""
+    before, after = coverage_of(state), coverage_of(made)
+    if len(reached(goal, made)) <= len(reached(goal, state)):
+        return "too_little_gain"
+    fell = before is not None and after is not None and falls(before, after)
+    return "kind_fell" if rule.no_kind_falls and fell else "kept"
 
 
 def reject(transitions: Sequence[Transition], rule: RejectionRule = PAPER) -> tuple[Judged, ...]:
@@ -115,22 +144,31 @@ def reject(transitions: Sequence[Transition], rule: RejectionRule = PAPER) -> tu
     judged = [
         Judged(
             transition=each,
-            reason=judge(each.before, each.after, rule),
+            reason=judge(each.before, each.after, rule, each.goal),
             gain=gain(each.before, each.after),
         )
         for each in transitions
     ]
-    best: dict[str, Judged] = {}
+    groups: defaultdict[str, list[Judged]] = defaultdict(list)
     for each in judged:
         if each.reason == "kept":
-            group = _group(each.transition, rule)
-            best[group] = max(best.get(group, each), each, key=lambda found: found.gain)
+            groups[_group(each.transition, rule)].append(each)
+    stay = {
+        id(each)
+        for group in groups.values()
+        for each in sorted(group, key=_rank, reverse=True)[: rule.keep]
+    }
     return tuple(
         each
-        if each.reason != "kept" or best[_group(each.transition, rule)] is each
+        if each.reason != "kept" or id(each) in stay
         else Judged(transition=each.transition, reason="outdone", gain=each.gain)
         for each in judged
     )
+
+
+def _rank(judged: Judged) -> tuple[int, Fraction]:
+    step = judged.transition
+    return len(reached(step.goal, step.after)), judged.gain
 
 
 def kept(judged: Iterable[Judged]) -> tuple[Transition, ...]:
@@ -144,11 +182,11 @@ def reasons(judged: Iterable[Judged]) -> dict[Reason, int]:
 
 
 def _group(transition: Transition, rule: RejectionRule) -> str:
-    match rule.one_per:
+    match rule.of_each:
         case "state":
-            return transition.state_key
+            return f"{transition.state_key} {transition.goal}"
         case "design":
-            return transition.design_id
+            return f"{transition.design_id} {transition.goal}"
         case "step":
             return transition.transition_id
 

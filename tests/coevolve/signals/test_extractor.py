@@ -12,7 +12,7 @@ import pytest
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.signals.extractor import SignalExtractor
+from coevolve.signals.extractor import SignalExtractor, ToolObserver
 from protocols.config import RolloutConfig, RunConfig
 from protocols.evolution import Signal, Visit
 from protocols.evolution_config import SignalsConfig
@@ -83,7 +83,12 @@ class Desk:
             self._identity[sequence] = f"{each.group_id}/{each.index}"
 
     def extractor(self) -> SignalExtractor:
-        return SignalExtractor(CONFIG, store=self.store, reader=self.store, tools=TOOLS)
+        return SignalExtractor(
+            CONFIG,
+            store=self.store,
+            reader=self.store,
+            open_observer=lambda: ToolObserver(CONFIG, TOOLS),
+        )
 
     async def visits(self, count: int) -> None:
         """Wait until there are so many visits."""

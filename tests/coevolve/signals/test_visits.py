@@ -43,7 +43,7 @@ def test_a_group_that_is_wholly_void_says_only_so():
 
 
 def test_a_group_is_complete_with_its_last_member_void_or_not():
-    visits = Visits(TOOLS)
+    visits = Visits()
     assert visits.add(1, rollout(0, 2)) is None
     assert visits.add(2, void(0, 0)) is None
     assert visits.add(2, void(0, 0)) is None
@@ -51,11 +51,11 @@ def test_a_group_is_complete_with_its_last_member_void_or_not():
     group = visits.add(4, rollout(0, 1))
     assert group is not None
     assert group.sequences == (1, 2, 3, 4)
-    assert group.visit.evidence == (4, 1, 3)
+    assert visit_of(group.members, TOOLS).evidence == (4, 1, 3)
 
 
 def test_what_is_missing_counts_the_nearest_groups_first():
-    visits = Visits(TOOLS)
+    visits = Visits()
     assert visits.missing(2, 4) == 8
     for sequence, member in enumerate([rollout(0, 0), rollout(1, 0), rollout(1, 1), rollout(1, 2)]):
         visits.add(sequence, member)
@@ -67,10 +67,11 @@ def test_arrival_changes_nothing_but_the_order_of_groups(order: list[int]):
     members: list[Rollout | VoidRollout] = [
         void(g, i) if g == i else rollout(g, i, passed=i < g) for g in range(3) for i in range(4)
     ]
-    visits = Visits(TOOLS)
+    visits = Visits()
     complete = [group for each in order if (group := visits.add(each + 1, members[each]))]
-    assert sorted(group.visit.group for group in complete) == [0, 1, 2]
+    assert sorted(group.members[0][1].group for group in complete) == [0, 1, 2]
     for group in complete:
-        number = group.visit.group
+        visit = visit_of(group.members, TOOLS)
+        number = visit.group
         assert group.sequences == tuple(4 * number + index + 1 for index in range(4))
-        assert (group.visit.successes, group.visit.rollouts) == (number, 3)
+        assert (visit.successes, visit.rollouts) == (number, 3)

@@ -1,0 +1,54 @@
+"""Puts the parts together that make tasks on designs: what watches, synthesizes and validates."""
+
+from collections.abc import Sequence
+
+from coevolve.hdl import assembly as hardware
+from coevolve.hdl.evolution.catalogue import Catalogue
+from coevolve.hdl.evolution.enumeration import Enumeration
+from coevolve.hdl.evolution.gates import DesignGates
+from coevolve.hdl.evolution.observer import DesignObserver
+from coevolve.hdl.evolution.synthesizer import DesignSynthesizer
+from coevolve.hdl.evolution.validator import DesignValidator
+from coevolve.hdl.pool import EvaluationPool
+from coevolve.tasks import TaskShelf
+from protocols.config import RunConfig
+from protocols.interfaces import Reader, Store, TestbenchSimulator
+from protocols.tasks import CoverageTask
+
+
+def observer(
+    config: RunConfig, reader: Reader, workers: Sequence[TestbenchSimulator]
+) -> DesignObserver:
+    """Return what the signals part makes of groups; it remembers nothing yet."""
+    return DesignObserver(
+        config,
+        tasks=TaskShelf(reader, CoverageTask),
+        catalogue=Catalogue(hardware.designs(config), reader),
+        simulator=EvaluationPool(workers),
+    )
+
+
+def synthesizer(
+    config: RunConfig, store: Store, reader: Reader, workers: Sequence[TestbenchSimulator]
+) -> DesignSynthesizer:
+    """Return the part that makes candidates out of signals."""
+    enumeration = Enumeration(
+        config,
+        reader=reader,
+        catalogue=Catalogue(hardware.designs(config), reader),
+        simulator=EvaluationPool(workers),
+    )
+    return DesignSynthesizer(config, store=store, reader=reader, enumeration=enumeration)
+
+
+def validator(
+    config: RunConfig, store: Store, reader: Reader, workers: Sequence[TestbenchSimulator]
+) -> DesignValidator:
+    """Return the part that judges candidates."""
+    gates = DesignGates(
+        config,
+        reader=reader,
+        catalogue=Catalogue(hardware.designs(config), reader),
+        simulator=EvaluationPool(workers),
+    )
+    return DesignValidator(config, store=store, reader=reader, gates=gates)

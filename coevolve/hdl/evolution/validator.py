@@ -1,0 +1,181 @@
+"""The validator part of runs on designs: turns candidates into verdicts, and sound ones into tasks.
+
+Promises: a task is admitted on what was executed, and on nothing else; each candidate ends in one
+verdict, and its task and its design are written in the same transaction, whatever is killed; a
+machine's failure refuses nothing, and the candidate is judged again after a pause. Candidates are
+judged one after the other, since there are a thousand times as many testbenches to be simulated.
+Policies are not probed: how the signal's rollouts would have done on the new task is its label.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+import structlog
+
+from coevolve.hdl.evolution.gates import DesignGates, Findings, Sound
+from coevolve.journal.fold import fold
+from coevolve.journal.mailbox import Mailbox
+from coevolve.run.standing import Standing
+from coevolve.run.stopping import unless_stopped
+from protocols.config import RunConfig
+from protocols.control import PartStatus
+from protocols.design_evolution import (
+    DesignCandidate,
+    DesignChange,
+    DesignMade,
+    DesignVariant,
+    HarderThreshold,
+    RegionGoal,
+)
+from protocols.errors import SimulatorError
+from protocols.evolution import Admitted, CandidateVerdict, Label, Refused
+from protocols.interfaces import Reader, Store
+from protocols.journal import Message
+
+TAKE_LIMIT = 16
+TAKE_WAIT_S = 30.0
+PAUSE_S = 2.0
+LONGEST_PAUSE_S = 600.0
+"""How long a candidate waits whose simulators broke: twice as long each time, up to this."""
+
+log = structlog.get_logger()
+
+
+class DesignValidator:
+    """A `protocols.interfaces.Part`: one verdict for each candidate."""
+
+    def __init__(
+        self, config: RunConfig, *, store: Store, reader: Reader, gates: DesignGates
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._reader = reader
+        self._gates = gates
+        self._standing = Standing("validator")
+        self._stopping = asyncio.Event()
+        self._mailbox: Mailbox | None = None
+
+    async def run(self) -> None:
+        """Judge candidates until stopped; all that is known comes from the journal."""
+        await unless_stopped(self._stopping, self._work())
+
+    async def stop(self) -> None:
+        """Make ``run`` return; what is being judged stays open."""
+        self._stopping.set()
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._standing.report(len(self._mailbox.held) if self._mailbox else 0)
+
+    async def _work(self) -> None:
+        self._mailbox = mailbox = Mailbox(
+            self._store,
+            consumer="validator",
+            topics=("design_candidate",),
+            member="validator",
+            lease_s=self._config.store.lease_s,
+        )
+        deliveries = await mailbox.take(TAKE_LIMIT, 0.0)
+        known = _Known()
+        await fold(self._reader, ("design_candidate", "candidate_verdict"), known.fold)
+        while True:
+            for sequence, candidate in deliveries:
+                assert isinstance(candidate, DesignCandidate)
+                self._standing.waits_for(f"the gates of {candidate.candidate_id}")
+                outputs = await self._judged(candidate, known)
+                await mailbox.complete((sequence,), outputs)
+                for message in (candidate, *outputs):
+                    known.fold(message)
+                self._standing.done += 1
+                await mailbox.renew()
+            self._standing.waits_for("candidates")
+            deliveries = await mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
+
+    async def _judged(self, candidate: DesignCandidate, known: "_Known") -> Sequence[Message]:
+        twin = known.twin(candidate)
+        if twin:
+            refused = Refused(gate="duplicate", found=f"the same as {twin}")
+            return (_verdict(candidate, Findings(outcome=refused, simulator_calls=0)),)
+        findings = await self._examined(candidate)
+        verdict = _verdict(candidate, findings)
+        if not isinstance(findings.outcome, Sound):
+            return (verdict,)
+        task, made = findings.outcome.task, findings.outcome.made
+        if made is None:
+            return task, verdict
+        parent = candidate.change.design
+        design = DesignMade(design=made, parent=parent, candidate_id=candidate.candidate_id)
+        return design, task, verdict
+
+    async def _examined(self, candidate: DesignCandidate) -> Findings:
+        """Return what the gates say, however long the simulators are broken."""
+        pause_s = PAUSE_S
+        while True:
+            try:
+                return await self._gates.examine(candidate)
+            except SimulatorError as error:
+                self._standing.last_error = str(error)
+                log.warning("simulator_failed", candidate=candidate.candidate_id, reason=str(error))
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+class _Known:
+    """What was admitted already; a fold of the journal."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, DesignChange] = {}
+        self._admitted: dict[DesignChange, str] = {}
+
+    def fold(self, message: Message) -> None:
+        """Take in a candidate or a verdict; twice changes nothing."""
+        match message:
+            case DesignCandidate(candidate_id=candidate_id):
+                self._open[candidate_id] = _essence(message.change)
+            case CandidateVerdict(candidate_id=candidate_id, outcome=outcome):
+                change = self._open.pop(candidate_id, None)
+                if change is not None and isinstance(outcome, Admitted):
+                    self._admitted[change] = outcome.task_id
+            case _:
+                pass
+
+    def twin(self, candidate: DesignCandidate) -> str:
+        """Return the task that asks for the same; empty where there is none."""
+        return self._admitted.get(_essence(candidate.change), "")
+
+
+def _essence(change: DesignChange) -> DesignChange:
+    """Return the change without what makes no other task of it."""
+    match change:
+        case RegionGoal():
+            return msgspec.structs.replace(change, start=0)
+        case HarderThreshold():
+            return msgspec.structs.replace(change, than="")
+        case DesignVariant():
+            return change
+
+
+def _verdict(candidate: DesignCandidate, findings: Findings) -> CandidateVerdict:
+    outcome = findings.outcome
+    if isinstance(outcome, Sound):
+        outcome = Admitted(
+            task_id=outcome.task.task_id,
+            label=_label(outcome),
+            probe_successes=outcome.successes,
+            probe_rollouts=outcome.rollouts,
+        )
+    return CandidateVerdict(
+        candidate_id=candidate.candidate_id,
+        signal_id=candidate.signal_id,
+        synthesizer=candidate.synthesizer,
+        outcome=outcome,
+        policy_version=candidate.policy_version,
+        simulator_calls=findings.simulator_calls,
+    )
+
+
+def _label(sound: Sound) -> Label:
+    if not sound.successes:
+        return "not_yet"
+    return "mastered" if sound.successes == sound.rollouts else "learnable"
