@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-import numpy as np
 from rich.table import Table
 
 from coevolve import assembly
+from coevolve.hdl.evaluation.measures import interval
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.run.directory import RunDirectory
@@ -18,9 +18,8 @@ from protocols.errors import RunError
 from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import Rollout
 
-RESAMPLES = 10_000
-LOW, HIGH = 0.025, 0.975
-"""Quantiles of an interval's ends."""
+SEED = 0
+"""Of the bootstrap."""
 
 SPLITS = {"train": "seen", "held_out": "held out"}
 
@@ -77,14 +76,6 @@ def alike(found: Outcomes) -> None:
             )
 
 
-def interval(differences: Sequence[float]) -> tuple[float, float]:
-    """Return where 95 % of the means of as many differences, drawn anew with return, lie."""
-    values, generator = np.asarray(differences, dtype=np.float64), np.random.default_rng(0)
-    chosen = generator.integers(len(values), size=(RESAMPLES, len(values)))
-    means = sorted(values[chosen].mean(axis=1).tolist())
-    return means[round(LOW * RESAMPLES)], means[round(HIGH * RESAMPLES)]
-
-
 def table(found: Outcomes, designs: Sequence[Design], *, reference: str) -> Table:
     """Return the table that is printed: two rows an arm, in per cent, beside those of one arm."""
     arms = dict.fromkeys(arm for arm, _ in found)
@@ -117,7 +108,7 @@ def _cells(runs: Sequence[Outcome], others: Sequence[Outcome], names: Sequence[s
         fmean(run.after[name] - other.after[name] for run, other in zip(runs, others, strict=True))
         for name in names
     ]
-    low, high = interval(differences)
+    low, high = interval(differences, SEED)
     compared = f"{100 * fmean(differences):+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
     return [
         *(f"{100 * score:.1f}" for score in (*scores, fmean(scores[1::2]))),

@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> None:
     if options.json:
         sys.stdout.write(msgspec.json.encode(figures).decode() + "\n")
         return
-    console = Console()
+    console = Console(width=110)
     for table in tables(figures):
         console.print(table)
 

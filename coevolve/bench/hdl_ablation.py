@@ -6,8 +6,9 @@ Every arm is `configs/hdl_tiny.yaml` with as many steps, groups and rollouts, an
   on the grammar's edits, then one on the policy's own; rejection as the run file has it.
 - *worst*, *uniform*: each step goes on from the group's worst testbench (LLM4Cov's rule in
   training), or from any.
-- *unfiltered*: of each group the step that gained the most is trained on whatever it gained:
-  execution-validated, not coverage-guided.
+- *one kept*: of each group only the step that gained the most is trained on (LLM4Cov's rule).
+- *unfiltered*: of each group as many steps as in *full*, those that gained the most, whatever they
+  gained: execution-validated, not coverage-guided.
 - *policy only*: no stage on the grammar's edits.
 - *policy first*: the same two stages, the policy's own edits first.
 
@@ -15,7 +16,7 @@ Runs follow one another, each by `python -m coevolve.launch`; what is printed is
 journals. A run that is there with the same settings is taken as it is, or goes on where it was
 left. Scores are overall averages of coverage after the run file's steps on each design, before and
 after training. A difference is to *full*, of the last versions, designs and seeds paired; its
-interval holds 95 % of the means of designs drawn anew, so it says nothing of further seeds.
+bootstrap interval over designs (`coevolve.hdl.evaluation.measures`) says nothing of further seeds.
 """
 
 import argparse
@@ -24,11 +25,11 @@ import hashlib
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 from rich.console import Console
 
 from coevolve.bench.ablation_outcome import Outcome, alike, outcome_of, table
@@ -36,13 +37,14 @@ from coevolve.config import load_config
 from coevolve.hdl import assembly as hardware
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
+from protocols.hardware_config import RejectionConfig, StageConfig
 
 RUN_FILE = Path("configs/hdl_tiny.yaml")
 WARM_UP_SHARE = 3
 """One in so many steps is on the grammar's edits, in the arms that have such a stage."""
 
 FULL = "full"
-ARMS = (FULL, "worst", "uniform", "unfiltered", "policy only", "policy first")
+ARMS = (FULL, "worst", "uniform", "one kept", "unfiltered", "policy only", "policy first")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,31 +111,34 @@ def _plan(arm: str, seed: int, options: argparse.Namespace) -> Plan:
         f"learner.steps={steps}",
         f"evaluator.every={steps}",
     )
-    groups = load_config(options.run_file, equal).learner.groups_per_step * steps
-    changes = changes_of(arm, warm_up=groups // WARM_UP_SHARE, groups=groups)
+    base = load_config(options.run_file, equal)
+    changes = changes_of(arm, base.hdl.stages[-1].rejection, base.learner.groups_per_step * steps)
     overrides = (*equal, *(f"{setting}={value}" for setting, value in changes.items()))
     config = load_config(options.run_file, overrides)
     return Plan(arm=arm, seed=seed, config=config, overrides=overrides)
 
 
-def changes_of(arm: str, *, warm_up: int, groups: int) -> Mapping[str, str]:
-    """Return the settings of an arm: ``warm_up`` of its ``groups`` are the grammar's."""
-    grammar, policy = "writers: [grammar]", "writers: [policy]"
-    staged = {"hdl.stages": f"[{{{grammar}, groups: {warm_up}}}, {{{policy}}}]"}
+def changes_of(arm: str, rejection: RejectionConfig, groups: int) -> dict[str, str]:
+    """Return the settings of an arm whose runs have so many groups."""
+    warm_up = groups // WARM_UP_SHARE
     match arm:
-        case "worst" | "uniform":
-            return staged | {"hdl.next_state": arm}
+        case "one kept":
+            rejection = replace(rejection, keep=1)
         case "unfiltered":
-            kept = "rejection: {least_gain: -1.0, no_kind_falls: false}"
-            return {
-                "hdl.stages": f"[{{{grammar}, groups: {warm_up}, {kept}}}, {{{policy}, {kept}}}]"
-            }
-        case "policy only":
-            return {"hdl.stages": f"[{{{policy}}}]"}
-        case "policy first":
-            return {"hdl.stages": f"[{{{policy}, groups: {groups - warm_up}}}, {{{grammar}}}]"}
+            rejection = replace(rejection, least_gain=-1.0, no_kind_falls=False)
         case _:
-            return staged
+            pass
+    grammar = StageConfig(writers=("grammar",), groups=warm_up, rejection=rejection)
+    policy = StageConfig(writers=("policy",), rejection=rejection)
+    match arm:
+        case "policy only":
+            stages = (policy,)
+        case "policy first":
+            stages = (replace(policy, groups=groups - warm_up), replace(grammar, groups=0))
+        case _:
+            stages = (grammar, policy)
+    next_state = {"hdl.next_state": arm} if arm in ("worst", "uniform") else {}
+    return {"hdl.stages": msgspec.json.encode(stages).decode()} | next_state
 
 
 def _outcome(plan: Plan, options: argparse.Namespace) -> Outcome:

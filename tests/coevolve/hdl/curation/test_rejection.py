@@ -95,7 +95,7 @@ def test_the_released_rule_keeps_one_step_a_design() -> None:
         transition("c", HALF, covered((60, 100), (6, 10)), design="uart"),
     )
     assert [each.transition_id for each in kept(reject(steps, RELEASED))] == ["b", "c"]
-    assert len(kept(reject(steps, dataclasses.replace(RELEASED, one_per="step")))) == 3
+    assert len(kept(reject(steps, dataclasses.replace(RELEASED, of_each="step")))) == 3
 
 
 def test_of_a_group_s_steps_the_first_that_gained_most_is_worth_training_on() -> None:
@@ -106,7 +106,16 @@ def test_of_a_group_s_steps_the_first_that_gained_most_is_worth_training_on() ->
         3: covered((70, 100), (6, 10)),
         4: covered((99, 100), (4, 10)),
     }
-    assert most_gained(HALF, made) == 2
-    assert most_gained(HALF, made, RejectionRule(no_kind_falls=False)) == 4
-    assert most_gained(HALF, {1: FAILED, 5: HALF}) is None
-    assert most_gained(Blank(), {}) is None
+    assert most_gained(HALF, made) == (2,)
+    assert most_gained(HALF, made, RejectionRule(no_kind_falls=False)) == (4,)
+    assert most_gained(HALF, {1: FAILED, 5: HALF}) == ()
+    assert most_gained(Blank(), {}) == ()
+    assert most_gained(HALF, made, RejectionRule(keep=2)) == (2, 3)
+    assert most_gained(HALF, made, RejectionRule(keep=9)) == (2, 3, 0)
+
+
+def test_of_each_state_as_many_steps_stay_as_the_rule_says() -> None:
+    made = [covered((n, 100), (5, 10)) for n in (60, 70, 65, 70, 50)]
+    steps = [transition(f"t{n}", HALF, each) for n, each in enumerate(made)]
+    left = kept(reject(steps, RejectionRule(keep=3)))
+    assert [each.transition_id for each in left] == ["t1", "t2", "t3"]
