@@ -20,6 +20,9 @@ $(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python verilato
 $(BIN)/python -m coevolve.hdl.setup
 endef
 
+# Where nothing compiled may be kept, every process that a test starts compiles this project again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: quickstart quickstart-vllm test pytest test-vllm check clean

@@ -7,12 +7,16 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 import pytest
+from hypothesis import settings
 
 from coevolve.config import load_config
 from protocols.config import RunConfig
 
-ROOT = Path(__file__).parents[1]
+# How long an example takes says more about what else the machine does.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
+ROOT = Path(__file__).parents[1]
 
 LIVE = ("ray", "vllm")
 

@@ -9,18 +9,34 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import psutil
 
 from coevolve import assembly
-from coevolve.journal.codec import topic_of
+from coevolve.attach import __main__ as attach
+from coevolve.journal.codec import TOPICS, decode, decode_as, topic_of
 from coevolve.journal.reader import JournalReader
 from protocols.errors import JournalError
+from protocols.journal import Message
+from tests.commands import ROOT, Answer, answered
 
-ROOT = Path(__file__).parents[1]
 QUICKSTART = "configs/quickstart.yaml"
+
+SMALL = (
+    "learner.groups_per_step=4",
+    "rollout.group_size=4",
+    "tasks.held_out=12",
+    "tasks.in_flight_groups=8",
+    "simulator.workers=2",
+    "learner.checkpoint_every=3",
+    "learner.replay_per_step=4",
+)
+"""What makes the quickstart's run short."""
+
+
+Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 class LaunchedRun:
@@ -80,7 +96,7 @@ class LaunchedRun:
             code = self.process.poll()
             if (code is not None and not condition()) or time.monotonic() > deadline:
                 raise AssertionError(f"waited for {what}; exit code {code}; said:\n{self.said()}")
-            time.sleep(0.1)
+            time.sleep(0.2)
 
     def step(self) -> int:
         """Return the newest step that was printed."""
@@ -91,27 +107,19 @@ class LaunchedRun:
         assert self.process is not None
         return self.process.wait(timeout_s)
 
-    def attach(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run `python -m coevolve.attach` on this run."""
-        return subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "coevolve.attach",
-                str(self.directory),
-                *arguments,
-            ],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+    def attach(self, *words: str) -> Answer:
+        """Let attach answer about this run."""
+        return answered(attach.main, str(self.directory), *words)
+
+    def told(self, *words: str) -> dict[str, Any]:
+        """Return what attach answers to a program."""
+        answer = self.attach(*words, "--json")
+        assert answer.returncode == 0, answer.stderr
+        return json.loads(answer.stdout)
 
     def pids(self) -> dict[str, int]:
         """Return the process of each actor, by name."""
-        answer = self.attach("status", "--json")
-        assert answer.returncode == 0, answer.stderr
-        return {part["part"]: part["pid"] for part in json.loads(answer.stdout)["parts"]}
+        return {part["part"]: part["pid"] for part in self.told("status")["parts"]}
 
     def reader(self) -> JournalReader:
         """Return the run's journal."""
@@ -124,6 +132,23 @@ class LaunchedRun:
                 return len(state.scan(topic_of(kind), limit=10**6))
         except JournalError:
             return 0
+
+    def journal(self) -> list[tuple[int, Message]]:
+        """Return every record in order, with its sequence; fails where one is missing."""
+        newest = self.newest()
+        with self.reader().snapshot() as state:
+            return [(each.sequence, decode(each)) for each in state.read(range(1, newest + 1))]
+
+    def newest(self) -> int:
+        """Return the newest sequence of the journal."""
+        with self.reader().snapshot() as state:
+            return max(state.newest(topic) for topic in TOPICS)
+
+    def scan(self, kind: type[Kind], after: int = 0) -> list[Kind]:
+        """Return every message of a kind beyond a sequence, oldest first."""
+        with self.reader().snapshot() as state:
+            found = state.scan(topic_of(kind), after=after, limit=10**6)
+            return [decode_as(record, kind) for record in found]
 
     def holds(self, kind: type[msgspec.Struct]) -> bool:
         """Return whether the journal holds a message of a kind."""

@@ -16,6 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve import launch
+from coevolve.attach import __main__ as attach
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
@@ -24,25 +26,18 @@ from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.control import RunStarted
 from protocols.journal import Append, Receipt
+from tests.commands import ROOT, Answer, answered, called
 
-ROOT = Path(__file__).parents[1]
-RUN_FILE = "configs/quickstart.yaml"
-
-
-def called(command: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", f"coevolve.{command}", *arguments],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+RUN_FILE = str(ROOT / "configs" / "quickstart.yaml")
+COMMANDS = {"launch": launch.main, "attach": attach.main}
 
 
-def refusal(command: str, *arguments: str, **environment: str) -> str:
+def refusal(command: str, *words: str) -> str:
     """Return the one message of a command that has to be refused."""
-    answer = called(command, *arguments, **environment)
+    return message(answered(COMMANDS[command], *words))
+
+
+def message(answer: Answer) -> str:
     assert answer.returncode == 1, answer
     assert answer.stdout == ""
     assert answer.stderr.startswith("coevolve: ")
@@ -77,9 +72,13 @@ def began(directory: RunDirectory, run_id: str) -> None:
 
 def resume_refused(run: RunDirectory, *overrides: str) -> str:
     before = contents(run.path)
-    said = refusal("launch", RUN_FILE, *overrides, "--resume", "--runs", str(run.path.parent))
+    said = refusal("launch", *resuming(run), *overrides)
     assert contents(run.path) == before
     return said
+
+
+def resuming(run: RunDirectory) -> tuple[str, ...]:
+    return (RUN_FILE, "--resume", "--runs", str(run.path.parent))
 
 
 def test_all_faults_of_a_run_file_come_in_one_message(tmp_path: Path):
@@ -98,7 +97,8 @@ def test_a_model_that_is_not_there_leaves_no_run_behind(tmp_path: Path):
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['bfcl_eval'] = None\n")
-    said = refusal("launch", RUN_FILE, "--runs", str(tmp_path / "runs"), PYTHONPATH=str(tmp_path))
+    command = ("launch", RUN_FILE, "--runs", str(tmp_path / "runs"))
+    said = message(called(*command, PYTHONPATH=str(tmp_path)))
     assert "needs the package bfcl-eval, which is not installed" in said
     assert not (tmp_path / "runs").exists()
 
@@ -153,8 +153,10 @@ def test_a_journal_with_its_end_missing_is_refused_before_anything_starts(run: R
 
 def test_a_second_launcher_is_refused_and_takes_nothing_over(run: RunDirectory):
     journal = Journal.open(run.store)
+    before = contents(run.path)
     try:
-        said = resume_refused(run, "learner.steps=3")
+        said = message(called("launch", *resuming(run), "learner.steps=3"))
+        assert contents(run.path) == before
     finally:
         journal.close()
     assert f"process {os.getpid()} is writing it; stop that run, or attach to it" in said
@@ -186,13 +188,18 @@ def test_a_topic_that_does_not_exist_is_answered_with_those_that_do(run: RunDire
 
 
 def test_a_count_of_records_that_is_none_is_refused(run: RunDirectory):
-    answer = called("attach", str(run.path), "tail", "run_started", "-n", "-1")
-    assert answer.returncode == 2
-    assert called("attach", str(run.path), "tail", "run_started", "-n", "0").stdout == ""
+    answers = [
+        answered(attach.main, str(run.path), "tail", "run_started", "-n", count)
+        for count in ("-1", "0")
+    ]
+    assert [answer.returncode for answer in answers] == [2, 0]
+    assert answers[1].stdout == ""
 
 
 def test_a_dry_run_prints_a_run_file_and_writes_nothing(tmp_path: Path, quickstart: RunConfig):
-    answer = called("launch", "--dry-run", RUN_FILE, "seed=4", "--runs", str(tmp_path / "runs"))
+    answer = answered(
+        launch.main, "--dry-run", RUN_FILE, "seed=4", "--runs", str(tmp_path / "runs")
+    )
     assert answer.returncode == 0, answer.stderr
     expected = msgspec.structs.replace(quickstart, seed=4)
     assert msgspec.yaml.decode(answer.stdout, type=RunConfig) == expected

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 SETTINGS = (
     "arm=static",
-    "tasks.held_out=24",
+    "tasks.held_out=12",
     "tasks.in_flight_groups=8",
     "learner.groups_per_step=4",
     "learner.steps=60",

@@ -7,8 +7,8 @@ import pytest
 
 from protocols.learning import PolicyVersion
 from protocols.rollouts import Rollout
-from tests.launched import launched
-from tests.test_runs import PLAIN, check_books, journal
+from tests.books import check_books
+from tests.launched import SMALL, launched
 
 pytestmark = [pytest.mark.ray, pytest.mark.vllm, pytest.mark.timeout(900)]
 
@@ -17,15 +17,14 @@ ENGINE = "rollout.engine={kind: vllm, kv_cache_mb: 32}"
 
 
 def test_a_run_on_vllm_goes_on_when_its_engine_is_killed(tmp_path: Path):
-    small = (*PLAIN, ENGINE, "tasks.held_out=8", f"learner.steps={STEPS}")
+    small = (*SMALL, "arm=static", ENGINE, "tasks.held_out=8", f"learner.steps={STEPS}")
     with launched(tmp_path, "vllm", *small) as run:
         run.until("the first step", lambda: run.step() >= 1, 300)
         run.process_of("RolloutShell").kill()
         assert run.wait(600) == 0, run.said()
     assert {event["part"] for event in run.events("part_restarted")} == {"rollout-0"}
-    records = journal(run)
-    check_books(records, STEPS)
-    messages = [message for _, message in records]
+    messages = [message for _, message in run.journal()]
+    check_books(messages, STEPS)
     published = [each.version for each in messages if isinstance(each, PolicyVersion)]
     assert published == list(range(STEPS + 1))
     rollouts = [each for each in messages if isinstance(each, Rollout)]

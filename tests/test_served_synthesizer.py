@@ -35,6 +35,7 @@ from protocols.evolution import NO_OPINION, Candidate, ModelCall, SignalSettled,
 from protocols.evolution_config import SynthesizerConfig
 from protocols.synthesizers import EndpointModel
 from tests.chat_server import serving
+from tests.commands import called
 from tests.exporting import chat_model, settings, write_run, write_versions
 from tests.launched import LaunchedRun, launched
 from tests.learning import MemoryJournal
@@ -244,7 +245,7 @@ def test_a_live_run_survives_a_model_that_talks_garbage_and_goes_on_with_another
         run.until("a candidate of the other model", lambda: SCRIPTED in makers(run), PATIENCE_S)
         before = run.step()
         run.until("training to go on", lambda: run.step() > before, PATIENCE_S)
-        assert run.attach("stop").returncode == 0
+        assert called("attach", str(run.directory), "stop").returncode == 0
         assert run.wait() == 0, run.said()
     swaps = [swapped.synthesizer for swapped in found(run, SynthesizerSwapped)]
     assert swaps == [GARBLER, SCRIPTED]

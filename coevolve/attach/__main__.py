@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from coevolve.attach import live, steering
 from coevolve.attach.arguments import parse
@@ -27,9 +27,9 @@ FROM_THE_JOURNAL = ("signals", "tasks", "lineage")
 """Commands that have no use for actors."""
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Parse the command line and carry out the command."""
-    arguments = parse(sys.argv[1:])
+    arguments = parse(words)
     try:
         asyncio.run(_carry_out(arguments))
     except CoevolveError as error:
@@ -106,4 +106,4 @@ async def _steer(subject: Subject, arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,14 +14,14 @@ import pytest
 import ray
 
 from actors.store import STORE_NAME, StoreActor
+from coevolve.attach.__main__ import main
 from coevolve.journal.journal import Journal
 from coevolve.run import directory as run_directory
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig, StoreConfig
 from protocols.control import RunStarted
+from tests.commands import ROOT, Answer, answered, called
 from tests.evolving import story, write
-
-ROOT = Path(__file__).parents[3]
 
 LOOKS = (
     ("signals", "--json"),
@@ -31,14 +31,26 @@ LOOKS = (
 )
 
 
-def attach(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "coevolve.attach", *arguments],
+ASKING = """
+import dataclasses, json, sys
+from coevolve.attach.__main__ import main
+from tests.commands import answered
+print(json.dumps([dataclasses.asdict(answered(main, *each)) for each in json.load(sys.stdin)]))
+"""
+
+
+def attached(*questions: Sequence[str]) -> list[Answer]:
+    """Return what attach answers to one question after another, in a process beside the run's."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING],
+        input=json.dumps(questions),
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
+    assert done.returncode == 0, done.stderr
+    return [Answer(**answer) for answer in json.loads(done.stdout)]
 
 
 def begun(folder: Path, config: RunConfig) -> RunDirectory:
@@ -75,37 +87,41 @@ def live(tmp_path: Path, quickstart: RunConfig) -> Iterator[RunDirectory]:
 
 @pytest.mark.ray
 def test_what_is_read_through_the_store_is_what_stands_in_its_map(live: RunDirectory):
-    address = live.identity().address
-    for command in LOOKS:
-        near = attach(str(live.path), *command)
-        afar = attach("--address", address, "quickstart", *command)
-        assert near.returncode == 0, near.stderr
-        assert afar.returncode == 0, afar.stderr
-        assert near.stdout == afar.stdout != ""
-    paused = attach("--address", address, "pause", "--json")
-    assert paused.returncode == 0, paused.stderr
-    for run in ((str(live.path),), ("--address", address)):
-        status = json.loads(attach(*run, "status", "--json").stdout)
+    here, afar = (str(live.path),), ("--address", live.identity().address)
+    runs = (here, (*afar, "quickstart"))
+    looks = [(*run, *look) for look in LOOKS for run in runs]
+    paused, other, *statuses = [
+        (*afar, "pause", "--json"),
+        (*afar, "other", "status"),
+        (*here, "status", "--json"),
+        (*afar, "status", "--json"),
+    ]
+    answers = attached(*looks, paused, other, *statuses)
+    for near, far in zip(answers[: len(looks) : 2], answers[1 : len(looks) : 2], strict=True):
+        assert (near.returncode, far.returncode) == (0, 0), near.stderr + far.stderr
+        assert near.stdout == far.stdout != ""
+    told, refused, *shown = answers[len(looks) :]
+    assert told.returncode == 0, told.stderr
+    assert refused.returncode == 1
+    assert f"needs the run 'other' at '{afar[1]}'; runs there: quickstart" in refused.stderr
+    for status in map(json.loads, (answer.stdout for answer in shown)):
         assert (status["running"], status["paused"]) == (True, True)
         assert [part["part"] for part in status["parts"]] == ["store"]
-    other = attach("--address", address, "other", "status")
-    assert other.returncode == 1
-    assert f"needs the run 'other' at '{address}'; runs there: quickstart" in other.stderr
 
 
 def test_a_run_that_ended_is_looked_into_by_its_journal(tmp_path: Path, quickstart: RunConfig):
     directory = begun(tmp_path / "quickstart", quickstart)
-    by_name = attach("--runs", str(tmp_path), "quickstart", "tasks")
-    newest = attach("--runs", str(tmp_path), "tasks")
+    by_name = answered(main, "--runs", str(tmp_path), "quickstart", "tasks")
+    newest = answered(main, "--runs", str(tmp_path), "tasks")
     assert by_name.stdout == newest.stdout
     assert "quickstart: does not run; what follows is from its journal" in newest.stdout
-    lineage = attach(str(directory.path), "lineage", "made-2")
+    lineage = answered(main, str(directory.path), "lineage", "made-2")
     assert lineage.returncode == 1
     assert lineage.stderr.startswith("coevolve: quickstart: no task has an id that begins with")
 
 
 def test_a_synthesizer_that_cannot_be_is_refused_before_the_run_is_looked_for(tmp_path: Path):
-    swap = attach("nowhere", "swap-synthesizer", "--base-url", "ftp://x", "--model", "m")
+    swap = called("attach", "nowhere", "swap-synthesizer", "--base-url", "ftp://x", "--model", "m")
     assert swap.returncode == 1
     assert swap.stderr.startswith("coevolve: --base-url: needs a URL like")
 
@@ -114,6 +130,6 @@ def test_a_cluster_where_nothing_listens_is_refused(tmp_path: Path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-        said = attach("--address", address, "status")
+        said = answered(main, "--address", address, "status")
     assert said.returncode == 1
     assert f"nothing listens at '{address}'; a run's address stands in its run.json" in said.stderr

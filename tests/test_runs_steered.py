@@ -1,0 +1,216 @@
+"""A real run that is steered, killed whole and stopped, and goes on as it was each time."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from coevolve.run.drive import PAUSED
+from protocols.control import RunContinued
+from protocols.evolution import (
+    Admitted,
+    Candidate,
+    CandidateVerdict,
+    SwapRefused,
+    SynthesizerSwapped,
+)
+from protocols.journal import Message
+from protocols.learning import Evaluation, StepReport
+from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
+from tests.books import check_books
+from tests.chat_server import ChatServer, serving
+from tests.commands import called
+from tests.launched import SMALL, LaunchedRun, gone, launched
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+
+SCRIPTED = "scripted-model"
+"""What `tests.chat_server` is called where it synthesizes."""
+
+RESTING = "rollout requests from the curriculum"
+"""What a rollout part without conversations waits for."""
+
+FURTHER_STEPS = 15
+"""Enough for the policy to synthesize again."""
+
+
+def test_a_run_that_is_swapped_killed_whole_paused_and_stopped_goes_on_each_time(tmp_path: Path):
+    small = (*SMALL, "synthesizer.rounds=1", "learner.steps=400")
+    with serving() as server, launched(tmp_path, "steered", *small) as run:
+        refused_at = swapped(run, server)
+        before = killed_whole(run)
+        asked = len(server.requests)
+        run.start("--resume")
+        quiet_from = paused_and_looked_into(run)
+        assert len(server.requests) > asked
+        assert set(makers(run, before[-1][0])) == {SCRIPTED}
+        stopped(run)
+        steps = resumed_to_the_end(run)
+        check_views(run, running=False)
+    assert (run.directory / "report.html").stat().st_size > 0
+    records = run.journal()
+    assert records[: len(before)] == before
+    messages = [message for _, message in records]
+    check_books(messages, steps)
+    check_swaps(run, messages)
+    assert {0, steps} <= {each.version for each in messages if isinstance(each, Evaluation)}
+    sequences = {type(message): sequence for sequence, message in records}
+    assert sequences[SwapRefused] <= refused_at
+    requests = [sequence for sequence, each in records if isinstance(each, RolloutRequest)]
+    assert not set(requests) & set(range(quiet_from, sequences[RunContinued]))
+    assert requests[-1] > sequences[RunContinued]
+    metrics = [json.loads(line) for line in (run.directory / "metrics.jsonl").open()]
+    taken = [line["step"] for line in metrics if "critic/score/mean" in line]
+    assert taken == list(range(1, steps + 1))
+
+
+def to_endpoint(base_url: str, model: str = SCRIPTED) -> tuple[str, ...]:
+    """Return the words of attach that let a model behind an endpoint synthesize."""
+    named = ("swap-synthesizer", "--base-url", base_url, "--model", model)
+    return (*named, "--tries", "1", "--timeout-s", "20")
+
+
+def swapped(run: LaunchedRun, server: ChatServer) -> int:
+    """Let ``server`` synthesize, then a model that does not answer: the old one stays.
+
+    Returns a sequence after the refusal.
+    """
+    run.until("the first step", lambda: run.step() >= 1)
+    swap = run.attach(*to_endpoint(server.base_url))
+    assert swap.returncode == 0, swap.stderr
+    assert swap.stdout.endswith(f"{SCRIPTED} synthesizes from the next signal on\n")
+    run.until("a candidate of the endpoint", lambda: makers(run)[-1:] == [SCRIPTED])
+    refused = run.attach(*to_endpoint("http://127.0.0.1:9/v1", "dead-model"))
+    assert refused.returncode == 1
+    assert "the synthesizer stays as it is, the new one is refused" in refused.stderr
+    assert "see that the server runs" in refused.stderr
+    refused_at = run.newest()
+    run.until("the old one to go on", lambda: SCRIPTED in makers(run, refused_at))
+    return refused_at
+
+
+def makers(run: LaunchedRun, after: int = 0) -> list[str]:
+    """Return who made each candidate beyond a sequence, oldest first."""
+    return [each.synthesizer for each in run.scan(Candidate, after)]
+
+
+def killed_whole(run: LaunchedRun) -> list[tuple[int, Message]]:
+    """Kill the launcher, with which all goes; return what the journal holds then."""
+    processes = run.processes()
+    run.signal(signal.SIGKILL)
+    assert not gone(processes)
+    return run.journal()
+
+
+def paused_and_looked_into(run: LaunchedRun) -> int:
+    """Copy and pause the run; synthesis goes on while the policy rests.
+
+    Returns a sequence from which on no rollout was asked for.
+    """
+    resumed_at = run.newest()
+    run.until("a candidate of the resumed run", lambda: len(makers(run, resumed_at)) > 0)
+    copied = run.told("checkpoint", "--to", str(run.directory.parent / "copy"))
+    assert copied["size_bytes"] > 0
+    tail = run.attach("tail", "step_report", "--json", "-n", "2")
+    lines = [json.loads(line) for line in tail.stdout.splitlines()]
+    assert [line["type"] for line in lines] == ["step_report"] * 2
+    assert run.told("pause") == {"run": "steered", "paused": True, "already": False}
+    run.until(
+        "what is under way to end",
+        lambda: run.count(RolloutRequest) == run.count(Rollout) + run.count(VoidRollout),
+    )
+    quiet_from = run.newest()
+    run.until("a task of the endpoint's", lambda: admitted(run, SCRIPTED) > 0)
+    run.until("the policy to rest", lambda: waits(run, "rollout-0") == RESTING)
+    check_views(run, running=True)
+    assert run.told("status")["paused"]
+    shown = run.attach("status").stdout
+    assert "learner" in shown
+    assert "newest sequence" in shown
+    return quiet_from
+
+
+def admitted(run: LaunchedRun, synthesizer: str) -> int:
+    """Return how many candidates of a synthesizer became tasks."""
+    verdicts = [each for each in run.scan(CandidateVerdict) if each.synthesizer == synthesizer]
+    return sum(isinstance(verdict.outcome, Admitted) for verdict in verdicts)
+
+
+def waits(run: LaunchedRun, part: str) -> str:
+    """Return what a part waits for."""
+    parts = run.told("status")["parts"]
+    return next(each["waits_for"] for each in parts if each["part"] == part)
+
+
+def check_views(run: LaunchedRun, *, running: bool) -> None:
+    """What attach tells of signals, tasks and lineage fits together, on a live or dead run.
+
+    A live one may admit what was under probe between one answer and the next.
+    """
+    status = run.told("status")
+    signals = run.told("signals", "-n", "100000")
+    tasks = run.told("tasks", "--origin", "synthesized", "-n", "100000")
+    assert [each["running"] for each in (status, signals, tasks)] == [running] * 3
+    assert len(signals["signals"]) == signals["count"] > 0
+    assert sum(sum(kind.values()) for kind in status["signals"].values()) <= signals["count"]
+    admitted = sum(each["admitted"] for each in status["synthesizers"])
+    made = {task for each in signals["signals"] for task in each["tasks"]}
+    shown = {each["task_id"] for each in tasks["tasks"]}
+    assert 0 < admitted <= tasks["count"]
+    assert made <= shown
+    if not running:
+        assert (admitted, made) == (tasks["count"], shown)
+    task_id = max(tasks["tasks"], key=lambda each: len(each["visits"]))["task_id"]
+    lineage = run.told("lineage", task_id)["lineage"]
+    candidate = lineage["candidate"]
+    assert candidate["signal_id"] == lineage["signal"]["signal"]["signal_id"]
+    assert candidate["exploration_id"] == lineage["exploration"]["exploration_id"]
+    assert lineage["exploration"]["reflection"]["summary"]
+    assert lineage["verdicts"][-1]["outcome"]["task_id"] == task_id
+    shown = run.attach("lineage", task_id).stdout
+    made_of = f"candidate {candidate['candidate_id']}"
+    chapters = ("signal ", "reflection of ", made_of, "probe at ", "verdict at ", f"task {task_id}")
+    places = [shown.index(chapter) for chapter in chapters]
+    assert places == sorted(places)
+
+
+def stopped(run: LaunchedRun) -> None:
+    """Stop the run from another terminal: it ends cleanly, with a checkpoint."""
+    processes = run.processes()
+    stop = called("attach", str(run.directory), "stop")
+    assert stop.returncode == 0, stop.stderr
+    assert run.wait() == 0, run.said()
+    assert not gone(processes)
+    assert "go on with --resume" in run.said()
+    assert (run.directory / "checkpoints" / f"step_{run.count(StepReport)}").is_dir()
+    dead = run.attach("status")
+    assert "does not run; what follows is from its journal" in dead.stdout
+    refused = run.attach("checkpoint")
+    assert refused.returncode == 1
+    assert "does not run; go on with" in refused.stderr
+
+
+def resumed_to_the_end(run: LaunchedRun) -> int:
+    """Go on, paused as before, end the pause and hand synthesis back; return the last step."""
+    steps = run.count(StepReport) + FURTHER_STEPS
+    before = len(run.events("launch"))
+    run.start("--resume", f"learner.steps={steps}")
+    run.until("the pause to be told of", lambda: PAUSED in said_since(run, before))
+    back = run.attach("swap-synthesizer", "--policy")
+    assert back.returncode == 0, back.stderr
+    assert not run.told("resume")["already"]
+    assert run.wait() == 0, run.said()
+    return steps
+
+
+def said_since(run: LaunchedRun, events: int) -> list[str]:
+    """Return what the launcher said beyond its first ``events`` lines."""
+    return [event["text"] for event in run.events("launch")[events:]]
+
+
+def check_swaps(run: LaunchedRun, messages: list[Message]) -> None:
+    """Each swap happened once, and the last one decides who synthesizes."""
+    swaps = [each.synthesizer for each in messages if isinstance(each, SynthesizerSwapped)]
+    assert swaps == [SCRIPTED, "policy@0"]
+    assert makers(run)[-1] == "policy@0"
