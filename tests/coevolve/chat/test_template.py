@@ -14,7 +14,7 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(asked=TEXT, said=TEXT, results=st.lists(TEXT, min_size=1, max_size=3))
 def test_what_stands_behind_a_message_is_the_end_of_the_whole_conversation(
     kind: str, asked: str, said: str, results: list[str]

@@ -182,7 +182,7 @@ def test_no_text_takes_long(text: str) -> None:
     assert time.thread_time() - started < 5
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join)))
 def test_any_text_gets_an_answer(text: str) -> None:
     for each in violations(text, UNIT, instance="dut"):

@@ -82,7 +82,7 @@ some_visits = st.integers(1, 25).flatmap(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(some_visits, st.sampled_from(["paper", "posterior"]), st.data())
 def test_a_detector_that_is_rebuilt_goes_on_where_the_old_one_was(
     visits: tuple[Visit, ...], rules: str, data: st.DataObject
@@ -99,7 +99,7 @@ def test_a_detector_that_is_rebuilt_goes_on_where_the_old_one_was(
     assert all(0 <= signal.score <= 1 for signal in whole)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(some_visits, st.integers(0, 25))
 def test_void_groups_change_nothing(visits: tuple[Visit, ...], at: int):
     void = visit(0, 0, version=-1, task_id="a", group=99)

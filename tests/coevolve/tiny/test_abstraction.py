@@ -38,7 +38,7 @@ def test_a_lesson_is_a_trajectory_with_its_answers_and_then_the_instruction() ->
     assert written(RENDERER, ids[len(prompt) :]) == FIND_AND_REMOVE.instruction
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 2**32))
 def test_the_grammars_own_instructions_pass_the_filter(seed: int) -> None:
     task = draw_task(np.random.default_rng(seed), UNIFORM, 2)

@@ -36,7 +36,7 @@ def test_there_are_25_skills_with_three_paraphrases_each() -> None:
         assert len(set(skill.paraphrases)) == 3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), turns=st.integers(1, 4))
 def test_the_reference_of_a_task_passes_in_a_fresh_session_with_the_recorded_answers(
     seed: int, turns: int

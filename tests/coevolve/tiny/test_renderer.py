@@ -43,7 +43,7 @@ async def recite(task: Task) -> None:
     assert played.tokens.mask == columns.uint8(mask)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), turns=st.integers(1, 4))
 async def test_a_demonstration_is_what_a_rollout_that_behaves_like_it_makes(
     seed: int, turns: int

@@ -142,7 +142,7 @@ def test_a_program_costs_what_it_takes_at_most():
 
 
 @given(seed=st.integers(0, 2**32), statements=st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_printed_is_read_back(seed, statements):
     rng = np.random.default_rng(seed)
     program = draw(rng, PORTS, "clk", RESET, (7, 2**40), statements)
@@ -150,7 +150,7 @@ def test_what_is_printed_is_read_back(seed, statements):
 
 
 @given(text=st.text(alphabet="setprandincolwhbu x=/0123456789#;\ncoinverdt", max_size=80))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_text_is_read_or_refused(text):
     try:
         program = read(text)
