@@ -61,7 +61,7 @@ async def find_version(
         return held[number]
     found = "its weights were removed" if number in versions else "the run never made it"
     raise RunError(
-        f"{run_dir}: version {number} cannot be exported: {found}; there are weights of "
+        f"{run_dir}: version {number} is not to be had: {found}; there are weights of "
         f"{_listed(held)}; kept are those that are scored (evaluator.every) or are a checkpoint "
         "(learner.checkpoint_every)"
     )
@@ -77,7 +77,7 @@ def _number(
             if not success:
                 raise RunError(
                     f"{run_dir}: no version was scored yet, so none is the best; "
-                    f"--version newest exports version {max(held)}"
+                    f"--version newest is version {max(held)}"
                 )
             return max(success, key=lambda number: (success[number], number))
         case _:

@@ -7,7 +7,7 @@ may go on meanwhile.
 
 import tempfile
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,8 +100,12 @@ async def opened(
         finally:
             await teacher.close()
         return
-    with tempfile.TemporaryDirectory(prefix="coevolve_evaluate_") as spare:
-        async with _policy(subject, config, simulator, temperature, Path(spare)) as policy:
+    with (
+        tempfile.TemporaryDirectory(prefix="coevolve_evaluate_") as spare,
+        closing(Journal.open(Path(spare) / assembly.STORE_FOLDER)) as journal,
+    ):
+        store = LocalStore(journal)
+        async with _policy(subject, config, simulator, temperature, store, Path(spare)) as policy:
             yield policy
 
 
@@ -111,21 +115,19 @@ async def _policy(
     config: RunConfig,
     simulator: TestbenchSimulator,
     temperature: float,
+    store: LocalStore,
     spare: Path,
 ) -> AsyncGenerator[Opened]:
-    journal = Journal.open(spare / assembly.STORE_FOLDER)
-    run_dir, name, held = spare, "", None
+    run_dir, reader, held = spare, store, None
     if isinstance(subject, OfRun):
         run_dir = subject.directory.path
+        reader = assembly.reader(run_dir)
         held = await found_version(subject)
         name = f"version {held.version.version} of {config.name}"
     else:
         config = made_model(config, spare)
         name = f"{config.name} before training"
-    store = LocalStore(journal)
-    site = assembly.Site(
-        config=config, run_dir=run_dir, store=store, reader=assembly.reader(run_dir)
-    )
+    site = assembly.Site(config=config, run_dir=run_dir, store=store, reader=reader)
     engine = assembly.generator(site, config.evaluator.concurrent)
     try:
         if held is not None:
@@ -138,7 +140,6 @@ async def _policy(
         yield Opened(name=name, writer=PlayingWriter(player))
     finally:
         await engine.close()
-        journal.close()
 
 
 def made_model(config: RunConfig, folder: Path) -> RunConfig:

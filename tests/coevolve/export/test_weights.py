@@ -151,8 +151,8 @@ def test_the_card_of_an_adapter_names_the_base(lora: RunDirectory, export: Expor
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ("1", "version 1 cannot be exported: its weights were removed; there are weights of "),
-        ("9", "version 9 cannot be exported: the run never made it; there are weights of "),
+        ("1", "version 1 is not to be had: its weights were removed; there are weights of "),
+        ("9", "version 9 is not to be had: the run never made it; there are weights of "),
     ],
 )
 def test_a_version_without_weights_is_refused_with_those_that_there_are(
