@@ -23,7 +23,8 @@ def main(argv: Sequence[str]) -> int:
         if arguments.what in WEIGHTS:
             done = export_weights(directory, arguments.what, arguments.version, target)
         else:
-            done = export_data(directory, arguments.what, target)
+            options = {name: getattr(arguments, name) for name in DATA[arguments.what].options}
+            done = export_data(directory, arguments.what, target, options)
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
         return 1
@@ -41,6 +42,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     for name, text in {**WEIGHTS, **{kind: data.about for kind, data in DATA.items()}}.items():
         kind = kinds.add_parser(name, help=text, description=text, allow_abbrev=False)
         kind.add_argument("--to", type=Path, required=True, metavar="DIR", help="new folder")
+        for option, choices in DATA[name].options.items() if name in DATA else ():
+            kind.add_argument(
+                f"--{option}",
+                choices=choices,
+                default=choices[0],
+                help=f"see the table's README.md (default: {choices[0]})",
+            )
         if name in WEIGHTS:
             kind.add_argument(
                 "--version",

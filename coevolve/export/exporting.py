@@ -3,16 +3,16 @@
 import asyncio
 import importlib
 import importlib.util
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from coevolve.export.card import data_card, model_card
-from coevolve.export.source import Source, open_source
+from coevolve.export.source import open_source
 from coevolve.export.target import check_target, write_target
 from coevolve.run.directory import RunDirectory
-from protocols.errors import DependencyError
+from protocols.errors import DependencyError, RunError
 
 WEIGHTS = {
     "adapter": "the LoRA adapter of a policy version, in PEFT's layout",
@@ -28,6 +28,12 @@ class Data:
     file: str
     module: str
     """Whose ``write`` makes it, and whose docstring explains its columns."""
+
+    domain: Literal["bfcl", "hdl"] = "bfcl"
+    """Of the runs that have it."""
+
+    options: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Keywords of ``write``, each with its choices, the default first."""
 
 
 DATA = {
@@ -51,9 +57,17 @@ DATA = {
         "train.jsonl",
         "coevolve.export.sft",
     ),
+    "transitions": Data(
+        "steps on hardware designs for supervised fine-tuning, as JSON lines",
+        "train.jsonl",
+        "coevolve.export.transitions",
+        domain="hdl",
+        options={
+            "form": ("chat", "llamafactory"),
+            "keep": ("stage", "paper", "released", "warm_up", "unfiltered"),
+        },
+    ),
 }
-
-Write = Callable[[Source, Path], Coroutine[Any, Any, str]]
 
 
 def export_weights(directory: RunDirectory, kind: str, wanted: str, target: Path) -> str:
@@ -84,14 +98,18 @@ def export_weights(directory: RunDirectory, kind: str, wanted: str, target: Path
     return f"{kind} of version {number}{scored}"
 
 
-def export_data(directory: RunDirectory, kind: str, target: Path) -> str:
+def export_data(
+    directory: RunDirectory, kind: str, target: Path, options: Mapping[str, str]
+) -> str:
     """Write a table and its card to ``target``; return what is in it.
 
-    Raises RunError where ``target`` is not free or cannot be written, and DependencyError where
-    a package that writes the table is not installed.
+    ``options`` are those of `DATA`. Raises RunError where the run has no such table, and where
+    ``target`` is not free or cannot be written, and DependencyError where a package that writes the
+    table is not installed.
     """
     data = DATA[kind]
     check_target(target)
+    _check_domain(directory, kind)
     if data.file.endswith(".parquet") and importlib.util.find_spec("pyarrow") is None:
         raise DependencyError(
             f"exporting {kind} writes parquet, which needs the package pyarrow, which is not "
@@ -102,7 +120,7 @@ def export_data(directory: RunDirectory, kind: str, target: Path) -> str:
     contents: list[str] = []
 
     def write(folder: Path) -> None:
-        content = asyncio.run(module.write(source, folder / data.file))
+        content = asyncio.run(module.write(source, folder / data.file, **options))
         card = data_card(
             source, kind, content, module.__doc__ or "", file=data.file, folder=target.name
         )
@@ -111,3 +129,14 @@ def export_data(directory: RunDirectory, kind: str, target: Path) -> str:
 
     write_target(target, write)
     return contents[0]
+
+
+def _check_domain(directory: RunDirectory, kind: str) -> None:
+    """Refuse what the run has not got. Raises RunError."""
+    found = directory.config().domain
+    if DATA[kind].domain != found:
+        there = ", ".join(name for name, data in DATA.items() if data.domain == found)
+        raise RunError(
+            f"exporting {kind} needs a run of domain {DATA[kind].domain}, found {found}; what such "
+            f"a run has is: {there}"
+        )
