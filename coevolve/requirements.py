@@ -31,6 +31,7 @@ def check(config: RunConfig) -> None:
     _check_engine(config.rollout.engine)
     if config.domain == "hdl":
         hardware.check(config)
+        hardware.check_teacher(config)
     check_model(config.policy)
     if config.policy.model == TINY_HDL:
         hardware.check_tiny(config)

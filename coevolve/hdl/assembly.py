@@ -82,6 +82,23 @@ def check(config: "RunConfig") -> None:
         )
 
 
+def check_teacher(config: "RunConfig") -> None:
+    """Make sure that a teacher whose weights are here is one to chat with. Raises ConfigError."""
+    model = config.hdl.teacher.model
+    if not isinstance(model, LocalTeacher):
+        return
+    try:
+        chats = has_chat_template(model_folder(model.model))
+    except ConfigError as error:
+        said = str(error).replace("policy.model", "hdl.teacher.model.model")
+        raise ConfigError(said) from error
+    if not chats:
+        raise ConfigError(
+            "hdl.teacher.model.model: needs a model with a chat template, found "
+            f"{model.model!r}, which has none; give another"
+        )
+
+
 def check_tiny(config: "RunConfig") -> None:
     """Refuse what the tiny hardware policy is not made for. Raises ConfigError."""
     hdl, engine = config.hdl, config.rollout.engine

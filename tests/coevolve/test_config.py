@@ -5,6 +5,7 @@ import pytest
 from coevolve.config import load_config, most_groups_in_flight
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
+from protocols.hardware_config import LocalTeacher
 from protocols.objectives import Gspo
 from protocols.synthesizers import EndpointModel
 
@@ -174,7 +175,7 @@ def test_a_divergence_that_the_objective_does_not_have_is_refused():
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("arm=full", "$.arm: domain hdl needs static, found full"),
+        ("arm=placebo", "$.arm: domain hdl needs full, random or static, found placebo"),
         (
             "learner.imitation_weight=1",
             "$.learner.imitation_weight: 1.0, with learner.replay_per_step 0, needs tasks with "
@@ -191,6 +192,41 @@ def test_a_divergence_that_the_objective_does_not_have_is_refused():
 )
 def test_what_does_not_fit_a_run_on_designs_is_refused(override: str, words: str):
     assert words in refusal(CONFIGS / "hdl_tiny.yaml", override)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        (
+            "hdl.teacher={}",
+            "$.hdl.teacher.model: the writer teacher of hdl.stages needs a model, found none",
+        ),
+        (
+            "hdl.teacher.model={kind: policy}",
+            "$.hdl.teacher.model.kind: needs one of endpoint, local, found 'policy'",
+        ),
+        ("policy.model=tiny_hdl", "the writer teacher needs a policy with a chat template"),
+        ("policy.chat.thinking=true", "$.policy.chat.thinking: a teacher's answers come without"),
+        (
+            "learner.objective={kind: grpo}",
+            "$.learner.objective: what a teacher wrote has no probability under the policy",
+        ),
+        (
+            "learner.rarity_bonus=0.1",
+            "$.learner.rarity_bonus: 0.1 needs domain hdl and a policy gradient, found domain hdl "
+            "and objective sft",
+        ),
+    ],
+)
+def test_what_does_not_fit_a_teacher_is_refused(override: str, words: str):
+    taught = (
+        "hdl.stages=[{writers: [teacher]}]",
+        "hdl.teacher.model={kind: local, model: teacher}",
+        "learner.objective={kind: sft}",
+    )
+    path = CONFIGS / "hdl_qwen3_4b.yaml"
+    assert load_config(path, taught).hdl.teacher.model == LocalTeacher(model="teacher")
+    assert words in refusal(path, *taught, override)
 
 
 def test_an_objective_is_read_with_its_own_settings(tmp_path: Path):
