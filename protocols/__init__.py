@@ -29,7 +29,7 @@ Records of the journal (`protocols.journal.Message`):
 | `CandidateVerdict`   | validator              | curriculum, whoever attaches                  |
 | `ProbeRequest`       | validator              | rollout                                       |
 | `ProbeReport`        | rollout                | validator                                     |
-| `ModelCall`          | synthesizer, validator | both, after a restart or without the endpoint |
+| `ModelCall`          | synthesizer, validator, rollout | the same, after a restart             |
 | `SwapRequested`      | attach                 | synthesizer                                   |
 | `SynthesizerSwapped` | synthesizer            | attach, synthesizer (after a restart)         |
 | `SwapRefused`        | synthesizer            | attach                                        |

@@ -50,7 +50,10 @@ class LocalTeacher(
     tag_field="kind",
     tag="local",
 ):
-    """A model on this machine, in each rollout actor's process; it does not learn."""
+    """A small model that each rollout actor loads, with transformers, on the CPU.
+
+    A larger one belongs behind a server of its own, as an endpoint.
+    """
 
     model: Annotated[str, msgspec.Meta(min_length=1)]
     """As `protocols.config.PolicyConfig.model`; it needs a chat template."""
