@@ -41,6 +41,12 @@ class DesignVisit(msgspec.Struct, frozen=True, kw_only=True, tag="design_visit")
 
     void: int
 
+    sampled_tokens: int
+    """Tokens of all answers."""
+
+    calls: int
+    """Testbenches that were graded."""
+
     best: Share
     """Overall average of the best testbench."""
 

@@ -8,18 +8,19 @@ from coevolve.attach.output import console, print_json
 from coevolve.attach.subject import Subject
 from coevolve.attach.words import about, became, counted, shortened, steps
 from coevolve.run.evolution import Evolution, whole_fold
-from coevolve.run.fates import Lineage, SignalFate, TaskHistory
+from coevolve.run.fates import AnyCandidate, Lineage, SignalFate, TaskHistory
+from coevolve.run.wording import asks, changed
+from protocols.design_evolution import DesignCandidate
 from protocols.errors import RunError
 from protocols.evolution import (
     Admitted,
-    Candidate,
     CandidateVerdict,
     Exploration,
     Parked,
     ProbeReport,
     Refused,
 )
-from protocols.tasks import Seeded, TaskBody
+from protocols.tasks import CoverageTask, Seeded, TaskBody
 
 NEAR = 5
 """Ids that a refusal names."""
@@ -111,10 +112,15 @@ def _exploration(stem: Tree, exploration: Exploration) -> Tree:
     return explored
 
 
-def _candidate(stem: Tree, candidate: Candidate) -> Tree:
+def _candidate(stem: Tree, candidate: AnyCandidate) -> Tree:
+    asked = (
+        changed(candidate.change)
+        if isinstance(candidate, DesignCandidate)
+        else counted(len(candidate.body.turns), "turn")
+    )
     return stem.add(
         f"candidate {candidate.candidate_id} of {candidate.synthesizer}, "
-        f"{counted(len(candidate.body.turns), 'turn')}, version {candidate.policy_version}"
+        f"{asked}, version {candidate.policy_version}"
     )
 
 
@@ -143,7 +149,10 @@ def _verdicts(
 
 def _task(stem: Tree, history: TaskHistory) -> Tree:
     node = stem.add(f"task {history.task.task_id}")
-    _turns(node, history.task.body)
+    if isinstance(history.task, CoverageTask):
+        node.add(asks(history.task))
+    else:
+        _turns(node, history.task.body)
     node.add(f"trained on in steps: {steps(history) or 'none yet'}")
     visited = node.add("visits" if history.visits else "visits: none yet")
     for visit in history.visits:

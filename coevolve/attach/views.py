@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import msgspec
+
 from coevolve.attach.output import age, console, print_json, table
 from coevolve.attach.subject import Subject
 from coevolve.attach.words import (
@@ -18,9 +20,12 @@ from coevolve.journal.fold import fold
 from coevolve.pool import TOPICS as POOL_TOPICS
 from coevolve.pool import Life, Pool
 from coevolve.run.evolution import Evolution, whole_fold
-from coevolve.run.fates import SignalFate, TaskHistory
-from protocols.evolution import OnTask, SignalKind, Visit
-from protocols.tasks import Seeded, Synthesized
+from coevolve.run.fates import AnyVisit, SignalFate, TaskHistory
+from coevolve.run.wording import asks
+from protocols.evolution import OnTask, SignalKind
+from protocols.journal import Message
+from protocols.rollouts import RolloutRequest
+from protocols.tasks import AnyTask, CoverageTask, Seeded, Synthesized
 
 NS_PER_S = 1e9
 Origin = Literal["seed", "synthesized"]
@@ -94,13 +99,12 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
         wrapped=("origin", "turns", "trained in steps"),
     )
     for history in histories:
-        body = history.task.body
         shown.add_row(
             history.task.task_id,
             lives.get(history.task.task_id, ""),
             origin_of(evolution, history),
             history.label or "",
-            f"{len(body.turns)}: {shortened(body.turns[0].instruction)}",
+            f"{len(_instructions(history.task))}: {shortened(asks(history.task))}",
             str(len(history.visits)),
             scores(history.visits[-1:]),
             newest_steps(history),
@@ -113,7 +117,20 @@ async def _lives(subject: Subject) -> Mapping[str, Life]:
     if subject.config.arm == "uniform":
         return {}
     pool = Pool(subject.config)
-    await fold(subject.reader, POOL_TOPICS, pool.fold)
+    roots: dict[str, str] = {}
+
+    def follow(message: Message) -> None:
+        """Fold a record; a turn on a design is the task's that it began with."""
+        match message:
+            case CoverageTask():
+                roots[message.task_id] = message.beginning
+            case RolloutRequest(task_id=task_id):
+                root = roots.get(task_id, task_id)
+                pool.fold(msgspec.structs.replace(message, task_id=root))
+            case _:
+                pool.fold(message)
+
+    await fold(subject.reader, (*POOL_TOPICS, "coverage_task"), follow)
     return {task_id: pool.task(task_id).life for task_id in (*pool.live, *pool.retired)}
 
 
@@ -122,7 +139,7 @@ def _signal_tree(evolution: Evolution, fate: SignalFate) -> Mapping[str, Any]:
     task = evolution.tasks.get(flagged.task_id) if isinstance(flagged, OnTask) else None
     return {
         "signal": fate.signal,
-        "instruction": task.body.turns[0].instruction if task else None,
+        "instruction": asks(task) if task else None,
         "time_s": fate.time_ns / NS_PER_S,
         "outcome": fate.outcome,
         "settled": fate.settled,
@@ -148,13 +165,19 @@ def _task_tree(
         "signal_kind": signal.kind if signal else None,
         "synthesizer": history.synthesizer,
         "label": history.label,
-        "instructions": [turn.instruction for turn in task.body.turns],
+        "instructions": _instructions(task),
         "visits": _visit_trees(history.visits),
         "trained": history.trained,
     }
 
 
-def _visit_trees(visits: tuple[Visit, ...]) -> list[Mapping[str, int]]:
+def _instructions(task: AnyTask) -> list[str]:
+    if isinstance(task, CoverageTask):
+        return [asks(task)]
+    return [turn.instruction for turn in task.body.turns]
+
+
+def _visit_trees(visits: tuple[AnyVisit, ...]) -> list[Mapping[str, int]]:
     return [
         {
             "version_min": visit.version_min,

@@ -3,8 +3,9 @@
 from collections import Counter
 
 from coevolve.run.evolution import Evolution
-from coevolve.run.fates import SignalFate, TaskHistory
-from protocols.evolution import Admitted, OnTask, Parked, Refused, Visit
+from coevolve.run.fates import AnyVisit, SignalFate, TaskHistory
+from coevolve.run.wording import asks
+from protocols.evolution import Admitted, OnTask, Parked, Refused
 from protocols.tasks import Seeded
 
 INSTRUCTION = 60
@@ -23,7 +24,7 @@ def about(evolution: Evolution, fate: SignalFate) -> str:
     if not isinstance(subject, OnTask):
         return f"{subject.kind} {subject.pattern}"
     task = evolution.tasks.get(subject.task_id)
-    first = f'\n"{shortened(task.body.turns[0].instruction)}"' if task else ""
+    first = f'\n"{shortened(asks(task))}"' if task else ""
     return f"task {subject.task_id}{first}"
 
 
@@ -47,7 +48,7 @@ def became(fate: SignalFate) -> str:
     return "\n".join(lines)
 
 
-def scores(visits: tuple[Visit, ...]) -> str:
+def scores(visits: tuple[AnyVisit, ...]) -> str:
     """Return successes of rollouts by visit, the newest `VISITS`, oldest first."""
     return " ".join(f"{visit.successes}/{visit.rollouts}" for visit in visits[-VISITS:])
 

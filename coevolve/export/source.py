@@ -22,9 +22,9 @@ class Source:
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """The training tasks by id, seeds and synthesized ones; never a held-out one."""
-        tasks = self.material.evolution.tasks
-        return {task_id: task for task_id, task in tasks.items() if task.split == "train"}
+        """The training tasks with tools by id, seeds and synthesized ones; never a held-out one."""
+        tasks = [each for each in self.material.evolution.tasks.values() if isinstance(each, Task)]
+        return {task.task_id: task for task in tasks if task.split == "train"}
 
 
 def open_source(directory: RunDirectory) -> Source:

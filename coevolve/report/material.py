@@ -11,13 +11,13 @@ from coevolve.run.costs import TOPICS as COSTS_TOPICS
 from coevolve.run.costs import Costs
 from coevolve.run.evolution import TOPICS as EVOLUTION_TOPICS
 from coevolve.run.evolution import Evolution
+from coevolve.run.fates import AnyVisit
 from coevolve.run.progress import TOPICS as PROGRESS_TOPICS
 from coevolve.run.progress import Progress
 from protocols.config import RunConfig
-from protocols.evolution import Visit
 from protocols.interfaces import Reader
 from protocols.journal import Message
-from protocols.tasks import Task
+from protocols.tasks import AnyTask, CoverageTask
 
 TOPICS = tuple(
     dict.fromkeys((*TIMELINE_TOPICS, *PROGRESS_TOPICS, *EVOLUTION_TOPICS, *COSTS_TOPICS))
@@ -81,17 +81,24 @@ async def gather(
     return material
 
 
-def tools_of(task: Task) -> tuple[str, ...]:
-    """Return the tools that the task's reference calls, in order."""
+def tools_of(task: AnyTask) -> tuple[str, ...]:
+    """Return the tools that the task's reference calls, in order; none for a design's."""
+    if isinstance(task, CoverageTask):
+        return ()
     calls = (call for turn in task.body.turns for call in turn.reference)
     return tuple(call.partition("(")[0] for call in calls)
 
 
-def judged(visits: Sequence[Visit]) -> list[Visit]:
+def judged(visits: Sequence[AnyVisit]) -> list[AnyVisit]:
     """Leave out the visits of which machines' failures left no rollout: they have no version."""
     return [visit for visit in visits if visit.rollouts]
 
 
-def skills_of(task: Task) -> tuple[str, ...]:
-    """Return what the task exercises: its skills, or the tools of its reference; each once."""
+def skills_of(task: AnyTask) -> tuple[str, ...]:
+    """Return what the task exercises: its skills, or the tools of its reference; each once.
+
+    A task on a design exercises the design.
+    """
+    if isinstance(task, CoverageTask):
+        return (task.design,)
     return tuple(dict.fromkeys(task.skills or tools_of(task))) or (NO_TOOL,)

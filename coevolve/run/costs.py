@@ -7,6 +7,7 @@ totals had equal means. Scoring held-out tasks is left out: it is the same in ev
 from collections import Counter
 from dataclasses import dataclass, field
 
+from protocols.design_evolution import DesignVisit
 from protocols.evolution import (
     Admitted,
     CandidateVerdict,
@@ -17,11 +18,13 @@ from protocols.evolution import (
 )
 from protocols.journal import Message
 from protocols.learning import StepReport
-from protocols.tasks import Synthesized, Task
+from protocols.tasks import CoverageTask, Synthesized, Task
 
 TOPICS = (
     "task",
+    "coverage_task",
     "visit",
+    "design_visit",
     "step_report",
     "signal_settled",
     "candidate_verdict",
@@ -43,7 +46,7 @@ class Sampled:
 
     simulator_calls: int = 0
 
-    def add(self, work: Visit | ProbeReport) -> None:
+    def add(self, work: Visit | DesignVisit | ProbeReport) -> None:
         """Count one group or one probe."""
         self.rollouts += work.rollouts
         self.void += work.void
@@ -118,15 +121,19 @@ class Costs:
     """Task id -> groups that training steps took, discarded ones left out."""
 
     _synthesized: dict[str, bool] = field(default_factory=dict[str, bool])
+    _continued: dict[str, bool] = field(default_factory=dict[str, bool])
+    """Tasks that go on with a turn on a design, and whether the loop made what it began with."""
 
     def fold(self, message: Message) -> None:
         """Take in one record; kinds that cost nothing are passed over."""
         match message:
-            case Task(split="train"):
-                self._synthesized[message.task_id] = isinstance(message.origin, Synthesized)
+            case Task(split="train") | CoverageTask(split="train"):
+                goes_on = isinstance(message, CoverageTask) and message.root
+                of_kind = self._continued if goes_on else self._synthesized
+                of_kind[message.task_id] = isinstance(message.origin, Synthesized)
             case StepReport():
                 self.groups_by_task.update(group.task_id for group in message.groups)
-            case Visit():
+            case Visit() | DesignVisit():
                 self.visits += 1
                 self.training.add(message)
             case ProbeReport():
@@ -161,7 +168,8 @@ class Costs:
     @property
     def synthesized_groups(self) -> int:
         """Those of them whose task the loop made."""
-        return sum(n for task, n in self.groups_by_task.items() if self._synthesized.get(task))
+        made = self._synthesized | self._continued
+        return sum(n for task, n in self.groups_by_task.items() if made.get(task))
 
     @property
     def synthesized_share(self) -> float | None:

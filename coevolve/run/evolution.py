@@ -11,8 +11,19 @@ from typing import NamedTuple
 
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
-from coevolve.run.fates import WAITING, Lineage, SignalFate, Swap, Tally, TaskHistory, Trained
+from coevolve.run.fates import (
+    WAITING,
+    AnyCandidate,
+    AnyVisit,
+    Lineage,
+    SignalFate,
+    Swap,
+    Tally,
+    TaskHistory,
+    Trained,
+)
 from protocols.control import RunContinued, RunPaused
+from protocols.design_evolution import DesignCandidate, DesignVisit
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
@@ -30,15 +41,18 @@ from protocols.evolution import (
 from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import StepReport
-from protocols.tasks import Synthesized, Task
+from protocols.tasks import AnyTask, CoverageTask, Synthesized, Task
 
 TOPICS = (
     "task",
+    "coverage_task",
     "visit",
+    "design_visit",
     "signal",
     "signal_settled",
     "exploration",
     "candidate",
+    "design_candidate",
     "candidate_verdict",
     "probe_report",
     "model_call",
@@ -69,19 +83,21 @@ class Evolution:
     synthesizer: str = ""
     """Name of the model that synthesizes, as far as records tell; empty before any does."""
 
-    tasks: dict[str, Task] = field(default_factory=dict[str, Task])
+    tasks: dict[str, AnyTask] = field(default_factory=dict[str, AnyTask])
+    """Those that work begins with."""
+
     signals: dict[str, Signal] = field(default_factory=dict[str, Signal])
     settled: dict[str, SignalSettled] = field(default_factory=dict[str, SignalSettled])
     explorations: dict[str, Exploration] = field(default_factory=dict[str, Exploration])
-    candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate])
+    candidates: dict[str, AnyCandidate] = field(default_factory=dict[str, AnyCandidate])
     verdicts: dict[str, list[CandidateVerdict]] = field(
         default_factory=dict[str, list[CandidateVerdict]]
     )
     """Candidate id -> verdicts, oldest first. The newest counts."""
 
     probes: dict[str, list[ProbeReport]] = field(default_factory=dict[str, list[ProbeReport]])
-    visits: dict[str, list[Visit]] = field(default_factory=dict[str, list[Visit]])
-    """Task id -> visits, oldest first."""
+    visits: dict[str, list[AnyVisit]] = field(default_factory=dict[str, list[AnyVisit]])
+    """Task id -> visits, oldest first. With designs the groups that follow are visits, too."""
 
     trained: dict[str, list[Trained]] = field(default_factory=dict[str, list[Trained]])
     """Task id -> training steps that used it."""
@@ -93,14 +109,24 @@ class Evolution:
     _candidates_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     _tasks_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     _signals_about: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    _roots: dict[str, str] = field(default_factory=dict[str, str])
+    """Task id -> the task that its turn on a design began with."""
+
     _spent: dict[str, Tally] = field(default_factory=dict[str, Tally])
 
     def fold(self, message: Message, time_ns: int = 0) -> None:
         """Take in one record; kinds that say nothing of the training data are passed over."""
         match message:
-            case Task() | Visit() | StepReport():
+            case Task() | CoverageTask() | Visit() | DesignVisit() | StepReport():
                 self._fold_training(message)
-            case Signal() | SignalSettled() | Exploration() | Candidate() | ModelCall():
+            case (
+                Signal()
+                | SignalSettled()
+                | Exploration()
+                | Candidate()
+                | DesignCandidate()
+                | ModelCall()
+            ):
                 self._fold_synthesis(message, time_ns)
             case CandidateVerdict(candidate_id=candidate):
                 self.verdicts.setdefault(candidate, []).append(message)
@@ -160,7 +186,9 @@ class Evolution:
         return Lineage(
             history=history,
             signal=self.fate(signal_id) if signal_id in self.signals else None,
-            exploration=self.explorations.get(candidate.exploration_id) if candidate else None,
+            exploration=self.explorations.get(candidate.exploration_id)
+            if isinstance(candidate, Candidate)
+            else None,
             candidate=candidate,
             verdicts=tuple(self.verdicts.get(candidate_id, ())),
             probes=tuple(self.probes.get(candidate_id, ())),
@@ -199,23 +227,34 @@ class Evolution:
         outcomes = [verdicts[-1].outcome for verdicts in self.verdicts.values()]
         return Counter(each.gate for each in outcomes if isinstance(each, Refused))
 
-    def _fold_training(self, message: Task | Visit | StepReport) -> None:
+    def _fold_training(
+        self, message: Task | CoverageTask | Visit | DesignVisit | StepReport
+    ) -> None:
         match message:
-            case Task(task_id=task_id, origin=origin):
-                self.tasks[task_id] = message
-                if isinstance(origin, Synthesized):
-                    self._tasks_of.setdefault(origin.signal_id, []).append(task_id)
+            case Task() | CoverageTask():
+                self._fold_task(message)
             case Visit(task_id=task_id):
                 self.visits.setdefault(task_id, []).append(message)
+            case DesignVisit(root=root):
+                self.visits.setdefault(root, []).append(message)
             case StepReport(step=step, groups=groups):
                 self.version = step
                 for group in groups:
                     trained = Trained(step=step, use=group.use)
-                    self.trained.setdefault(group.task_id, []).append(trained)
+                    root = self._roots.get(group.task_id, group.task_id)
+                    self.trained.setdefault(root, []).append(trained)
+
+    def _fold_task(self, task: AnyTask) -> None:
+        if isinstance(task, CoverageTask) and task.root:
+            self._roots[task.task_id] = task.root
+            return
+        self.tasks[task.task_id] = task
+        if isinstance(task.origin, Synthesized):
+            self._tasks_of.setdefault(task.origin.signal_id, []).append(task.task_id)
 
     def _fold_synthesis(
         self,
-        message: Signal | SignalSettled | Exploration | Candidate | ModelCall,
+        message: Signal | SignalSettled | Exploration | Candidate | DesignCandidate | ModelCall,
         time_ns: int,
     ) -> None:
         match message:
@@ -231,7 +270,7 @@ class Evolution:
                     self.synthesizer = message.synthesizer or self.synthesizer
             case Exploration():
                 self.explorations[message.exploration_id] = message
-            case Candidate():
+            case Candidate() | DesignCandidate():
                 self.candidates[message.candidate_id] = message
                 self._candidates_of.setdefault(message.signal_id, []).append(message.candidate_id)
             case ModelCall(purpose="teach"):

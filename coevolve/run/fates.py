@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from protocols.design_evolution import DesignCandidate, DesignVisit
 from protocols.evolution import (
     Admitted,
     Candidate,
@@ -18,7 +19,10 @@ from protocols.evolution import (
     Visit,
 )
 from protocols.synthesizers import SynthesizerModel
-from protocols.tasks import Task
+from protocols.tasks import AnyTask
+
+AnyVisit = Visit | DesignVisit
+AnyCandidate = Candidate | DesignCandidate
 
 WAITING = "waiting"
 """The outcome of a signal that nobody has settled yet."""
@@ -37,11 +41,11 @@ class Trained:
 class TaskHistory:
     """A task and what happened to it."""
 
-    task: Task
+    task: AnyTask
     verdict: CandidateVerdict | None
     """What admitted it; None for a seed task."""
 
-    visits: tuple[Visit, ...]
+    visits: tuple[AnyVisit, ...]
     trained: tuple[Trained, ...]
 
     @property
@@ -64,14 +68,14 @@ class SignalFate:
     time_ns: int
     """Unix time at which it was recorded; 0 where that is not known."""
 
-    before: tuple[Visit, ...]
+    before: tuple[AnyVisit, ...]
     """Visits of the flagged task until then; empty where a pattern is flagged."""
 
-    since: tuple[Visit, ...]
+    since: tuple[AnyVisit, ...]
     """Its visits after that."""
 
     settled: SignalSettled | None
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[AnyCandidate, ...]
     verdicts: tuple[CandidateVerdict, ...]
     """The newest of each candidate that was judged."""
 
@@ -83,7 +87,7 @@ class SignalFate:
         return self.settled.outcome if self.settled else WAITING
 
     @property
-    def visits(self) -> tuple[Visit, ...]:
+    def visits(self) -> tuple[AnyVisit, ...]:
         """The visits of the tasks that came of it."""
         return tuple(visit for task in self.tasks for visit in task.visits)
 
@@ -95,7 +99,7 @@ class Lineage:
     history: TaskHistory
     signal: SignalFate | None
     exploration: Exploration | None
-    candidate: Candidate | None
+    candidate: AnyCandidate | None
     verdicts: tuple[CandidateVerdict, ...]
     """Of the candidate, oldest first: it may have been parked before it was admitted."""
 

@@ -24,7 +24,7 @@ from coevolve.hdl.evolution.regions import Region, design_of, regions
 from coevolve.hdl.evolution.rules import forgotten, rare
 from coevolve.signals.detector import Detector
 from coevolve.signals.rules import MOST_PER_VISIT, Finding, signal_of
-from coevolve.signals.visits import NO_VERSION, CompleteGroup
+from coevolve.signals.visits import NO_VERSION, CompleteGroup, sampled_surprise
 from coevolve.tasks import TaskShelf
 from protocols.config import RunConfig
 from protocols.design_evolution import DesignVisit
@@ -59,6 +59,8 @@ def visit_of(group: CompleteGroup, task: CoverageTask) -> DesignVisit:
         successes=sum(rollout.succeeded for rollout in rollouts),
         rollouts=len(rollouts),
         void=len(group.members) - len(rollouts),
+        sampled_tokens=sum(sampled_surprise(rollout.tokens)[1] for rollout in rollouts),
+        calls=len(states),
         best=float(max(map(average, covered), default=0)),
         points_hash=covered[0].points_hash if covered else "",
         counts=np.array(counts([each.hits for each in covered]), "<u2").tobytes(),
@@ -75,9 +77,11 @@ class RegionDetector:
         self._of_design: defaultdict[str, deque[DesignVisit]] = defaultdict(
             lambda: deque(maxlen=window)
         )
-        self._of_round: defaultdict[tuple[str, int], deque[DesignVisit]] = defaultdict(
+        self._of_task: defaultdict[str, deque[DesignVisit]] = defaultdict(
             lambda: deque(maxlen=window)
         )
+        """Visits of the tasks that work begins with."""
+
         self._last: dict[tuple[SignalKind, str], int] = {}
         """Version of the last signal of a kind about regions of a design."""
 
@@ -88,7 +92,8 @@ class RegionDetector:
         match message:
             case DesignVisit():
                 self._of_design[message.design].append(message)
-                self._of_round[message.root, message.round].append(message)
+                if message.task_id == message.root:
+                    self._of_task[message.root].append(message)
             case Signal(about=OnPattern() as about):
                 self._last[message.kind, design_of(about)] = message.policy_version
                 self._said[about] += 1
@@ -99,7 +104,7 @@ class RegionDetector:
         """Take in a visit, of a design with these regions; return what is to be said."""
         earlier = [
             each
-            for each in self._of_round[visit.root, visit.round]
+            for each in self._of_task.get(visit.task_id, ())
             if each.version_max < visit.version_min and _alike(each, visit)
         ]
         self.recall(visit)

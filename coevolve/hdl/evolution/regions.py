@@ -2,7 +2,7 @@
 
 A design has hundreds of points, and whoever reaches one reaches its neighbours, so signals and
 goals are about regions. They are a partition of the points that count, a function of the points
-alone: points of one kind and one instance that stand together (toggles of one signal, states and
+alone: points of one kind and one instance that stand together (toggles of one signal, states or
 arcs of one file, else lines at most `NEAR_LINES` apart), at most `MOST_POINTS`. They are in the
 order of usefulness of `coevolve.hdl.gaps.ORDER`, states before arcs, else by place.
 """
@@ -58,14 +58,13 @@ def named(pattern: OnPattern, found: Sequence[Region]) -> Region | None:
 
 def _company(point: Point) -> tuple[str, ...]:
     signal = point.name.partition(":")[0].partition("[")[0] if point.metric == "toggle" else ""
-    return point.metric, point.instance, point.file, signal
+    arc = "arc" if point.metric == "fsm" and "->" in point.name else ""
+    return point.metric, point.instance, point.file, signal + arc
 
 
-def _order(point: Point) -> tuple[int, str, str, str, bool, int, int]:
-    arc = point.metric == "fsm" and "->" in point.name
-    signal = _company(point)[3]
-    kind = ORDER.index(point.metric)
-    return kind, point.instance, point.file, signal, arc, point.line, point.column
+def _order(point: Point) -> tuple[int, str, str, str, int, int]:
+    _, instance, file, part = _company(point)
+    return ORDER.index(point.metric), instance, file, part, point.line, point.column
 
 
 def _cut(points: Sequence[Point], together: Sequence[int]) -> list[list[int]]:

@@ -3,11 +3,11 @@
 Source: CoEvolve (arXiv 2604.15840), its signals on coverage points (`coevolve.hdl.curation.signals`
 has them by the point). A region is as covered as its least covered point.
 
-- *Forgetting* compares a group with the earlier groups of older versions that had the same task in
-  the same round, pooled over ``signals.window``: a region is forgotten where all of it was covered
-  and some point is by nobody any more. ``rules: posterior`` asks that chance alone does this less
-  than ``signals.false_discovery`` of the time, over all regions that could have been forgotten
-  (Bonferroni); ``paper`` asks for nothing more.
+- *Forgetting* compares the first group of a turn with those of older versions that had the same
+  task, pooled over ``signals.window``; the groups that follow start from what others wrote. A
+  region is forgotten where all of it was covered and some point is by nobody any more. ``rules:
+  posterior`` asks that chance alone does this less than ``signals.false_discovery`` of the time,
+  over all regions that could have been forgotten (Bonferroni); ``paper`` asks for nothing more.
 - *Rare* looks at the last ``signals.window`` groups on the design, whatever their task: a region is
   rare that less than ``signals.rare_share`` of the rollouts covered, with ``posterior`` at
   ``signals.confidence``. Deviation: what nobody ever covered is rare, too, with score 1; it is the

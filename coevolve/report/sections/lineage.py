@@ -8,7 +8,8 @@ from coevolve.report.figure import Table, code, listed, missing, section, severa
 from coevolve.report.markup import Markup, clipped, joined, tag
 from coevolve.report.material import NO_TOOL, Material, judged, tools_of
 from coevolve.run.evolution import Evolution
-from coevolve.run.fates import Lineage, TaskHistory
+from coevolve.run.fates import AnyVisit, Lineage, TaskHistory
+from coevolve.run.wording import asks
 from protocols.evolution import (
     Admitted,
     CandidateVerdict,
@@ -18,9 +19,8 @@ from protocols.evolution import (
     Parked,
     Refused,
     Signal,
-    Visit,
 )
-from protocols.tasks import Synthesized, Task
+from protocols.tasks import AnyTask, CoverageTask, Synthesized
 
 CHAINS = 6
 """Tasks whose whole lineage is told."""
@@ -54,9 +54,9 @@ def lineage_section(material: Material) -> Markup:
     )
 
 
-def exemplary(evolution: Evolution, made: Sequence[Task]) -> list[Task]:
+def exemplary(evolution: Evolution, made: Sequence[AnyTask]) -> list[AnyTask]:
     """Return at most `CHAINS` tasks: of each kind of signal in turn the most visited one."""
-    by_kind: dict[str, list[Task]] = {}
+    by_kind: dict[str, list[AnyTask]] = {}
     for task in made:
         by_kind.setdefault(_kind(evolution, task), []).append(task)
     for tasks in by_kind.values():
@@ -137,7 +137,9 @@ def _exploration(exploration: Exploration) -> list[str]:
     return [head, tag("ol", *steps), *more]
 
 
-def _turns(task: Task) -> Markup:
+def _turns(task: AnyTask) -> Markup:
+    if isinstance(task, CoverageTask):
+        return tag("p", f"{asks(task).capitalize()}.")
     return tag(
         "ol",
         *(
@@ -176,7 +178,7 @@ def _training(history: TaskHistory) -> list[str]:
     return [_by_visit(history.visits, "Success by visit"), tag("p", said)]
 
 
-def _by_visit(visits: Sequence[Visit], title: str) -> Markup:
+def _by_visit(visits: Sequence[AnyVisit], title: str) -> Markup:
     seen = judged(visits)
     if not seen:
         return tag("p", "Not visited yet.")
@@ -193,7 +195,7 @@ def _some(texts: Sequence[str], most: int = 24) -> str:
     return f"…, {shown}" if len(texts) > most else shown
 
 
-def _all(evolution: Evolution, made: Sequence[Task]) -> Markup:
+def _all(evolution: Evolution, made: Sequence[AnyTask]) -> Markup:
     shown = made[-LISTED:]
     cut = "" if len(shown) == len(made) else f"The newest {LISTED} of {len(made)}."
     columns = (
@@ -213,7 +215,7 @@ def _all(evolution: Evolution, made: Sequence[Task]) -> Markup:
     return listed("All synthesized tasks", cut, Table("Synthesized tasks", columns, rows, words=7))
 
 
-def _row(evolution: Evolution, task: Task) -> list[str]:
+def _row(evolution: Evolution, task: AnyTask) -> list[str]:
     history = evolution.history(task.task_id)
     visits = judged(history.visits)
     return [
@@ -223,7 +225,7 @@ def _row(evolution: Evolution, task: Task) -> list[str]:
         history.synthesizer,
         (history.label or "").replace("_", " "),
         clipped(" → ".join(tools_of(task)) or NO_TOOL, SHORT),
-        clipped(task.body.turns[0].instruction, SHORT),
+        clipped(asks(task), SHORT),
         str(len(history.trained)),
         str(len(visits)),
         f"{visits[0].successes}/{visits[0].rollouts}" if visits else "",
@@ -231,12 +233,12 @@ def _row(evolution: Evolution, task: Task) -> list[str]:
     ]
 
 
-def _kind(evolution: Evolution, task: Task) -> str:
+def _kind(evolution: Evolution, task: AnyTask) -> str:
     signal = _signal_of(evolution, task)
     return signal.kind if signal else ""
 
 
-def _about(evolution: Evolution, task: Task) -> Markup:
+def _about(evolution: Evolution, task: AnyTask) -> Markup:
     signal = _signal_of(evolution, task)
     match signal.about if signal else None:
         case OnTask(task_id=task_id):
@@ -247,6 +249,6 @@ def _about(evolution: Evolution, task: Task) -> Markup:
             return Markup()
 
 
-def _signal_of(evolution: Evolution, task: Task) -> Signal | None:
+def _signal_of(evolution: Evolution, task: AnyTask) -> Signal | None:
     origin = task.origin
     return evolution.signals.get(origin.signal_id) if isinstance(origin, Synthesized) else None
