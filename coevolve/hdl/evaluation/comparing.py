@@ -121,10 +121,10 @@ def _attempted(attempt: Attempt, design: Design, bugs: Mapping[str, float] | Non
     """Return what an attempt comes to; what did not run kills no mutant."""
     state = attempt.best
     coverage = coverage_of(state) if state else None
-    reached = average(coverage)
+    reached = float(average(coverage))
     return Attempted(
         ran=coverage is not None,
-        coverage=float(reached),
+        coverage=reached,
         passed=reached >= design.file.threshold,
         steps=len(attempt.written),
         calls=attempt.calls,
