@@ -1,6 +1,7 @@
 """The two places from which the quickstart's curriculum takes its tasks."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,13 +12,17 @@ from protocols.tasks import Task
 
 _CHOICE_STREAM = 3
 
+# To draw and carry out hundreds of tasks takes a second, and a process asks more than once.
+_pool_of = lru_cache(maxsize=4)(static_pool)
+_held_out_of = lru_cache(maxsize=4)(held_out_tasks)
+
 
 class StaticSource:
     """A `protocols.interfaces.TaskSource`: a fixed pool with the warm start's imbalance."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
-        self._pool = static_pool(config.seed, config.tasks.seeds)
+        self._pool = _pool_of(config.seed, config.tasks.seeds)
 
     def pool(self) -> Sequence[Task]:
         """Return the whole pool."""
@@ -30,7 +35,7 @@ class StaticSource:
 
     def held_out(self) -> Sequence[Task]:
         """Return the held-out tasks."""
-        return held_out_tasks(self._config.tasks.held_out)
+        return _held_out_of(self._config.tasks.held_out)
 
     def start(self, number: int) -> Start:
         """Return a fresh world of the training split."""
@@ -53,7 +58,7 @@ class UniformSource:
 
     def held_out(self) -> Sequence[Task]:
         """Return the held-out tasks."""
-        return held_out_tasks(self._config.tasks.held_out)
+        return _held_out_of(self._config.tasks.held_out)
 
     def start(self, number: int) -> Start:
         """Return a fresh world of the training split."""
