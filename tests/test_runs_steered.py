@@ -23,7 +23,7 @@ from tests.chat_server import ChatServer, serving
 from tests.commands import called
 from tests.launched import SMALL, LaunchedRun, gone, launched
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 SCRIPTED = "scripted-model"
 """What `tests.chat_server` is called where it synthesizes."""
