@@ -88,7 +88,7 @@ class LaunchedRun:
                     found.append(event)
         return found
 
-    def until(self, what: str, condition: Callable[[], bool], timeout_s: float = 150.0) -> None:
+    def until(self, what: str, condition: Callable[[], bool], timeout_s: float = 300.0) -> None:
         """Wait for ``condition``; fail with the run's output where it does not come."""
         deadline = time.monotonic() + timeout_s
         while not condition():
