@@ -28,7 +28,7 @@ with probability ``pool.retired_share``, to see whether they are forgotten; a fo
 makes one live again, as if new. Visits without a single rollout that is not void say nothing.
 
 Tasks on designs are drawn from here where the run made them; `coevolve.hdl.frontier` draws the
-others. A visit of theirs is the last group of a turn on the design.
+others. A visit of theirs is the first group of a turn: its rollouts all had exactly this task.
 
 **Seed tasks** are drawn uniformly, as in the arm ``static``, and are retired by the same rule:
 they are what remains while synthesis delivers nothing, and mastered ones would waste just that
@@ -122,7 +122,6 @@ class Pool:
         self._rules = config.pool
         self._imitates = config.learner.imitation_weight > 0
         self._evolve_every = config.evolve_every
-        self._last_round = config.hdl.rounds - 1
         self._tasks: dict[str, PoolTask] = {}
         self._teaching: dict[str, PoolTask] = {}
         """The live synthesized ones."""
@@ -174,7 +173,7 @@ class Pool:
                 self._admit(admitted)
             case Visit(task_id=task_id):
                 self._visit(task_id, message)
-            case DesignVisit(root=root) if message.round == self._last_round:
+            case DesignVisit(root=root) if message.task_id == root:
                 self._visit(root, message)
             case Signal(kind="forgetting", about=OnTask(task_id=task_id)):
                 self._revive(task_id)

@@ -176,6 +176,8 @@ def test_a_divergence_that_the_objective_does_not_have_is_refused():
     ("override", "words"),
     [
         ("arm=placebo", "$.arm: domain hdl needs full, random or static, found placebo"),
+        ("arm=uniform", "$.arm: domain hdl needs full, random or static, found uniform"),
+        ("signals.kinds=[uncertainty]", "$.signals.kinds: domain hdl has forgetting, boundary and"),
         (
             "learner.imitation_weight=1",
             "$.learner.imitation_weight: 1.0, with learner.replay_per_step 0, needs tasks with "

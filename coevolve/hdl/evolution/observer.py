@@ -1,9 +1,10 @@
 """What the signals part makes of groups on designs: their visits, and signals.
 
 Two things are judged. How a *task* goes is the business of the rules for tools
-(`coevolve.signals.detector`): its visits are its groups of the last round, since a turn on a design
-ends with them, and rounds before have less to show. What becomes of a design's *regions* is that of
-`coevolve.hdl.evolution.rules`, which see every round.
+(`coevolve.signals.detector`). It is forgotten by its first groups, whose rollouts all had exactly
+this task; the groups that follow start from what others wrote, and pass or fail together. It is at
+the boundary by the last groups of its turns, since earlier ones have less to show. What becomes of
+a design's *regions* is the business of `coevolve.hdl.evolution.rules`.
 
 A region says something at most every ``signals.cool_down_versions`` versions, and so does a design
 about its regions, by kind, `MOST_PER_VISIT` at a time; regions of which least was said come first,
@@ -35,7 +36,6 @@ from protocols.rollouts import Rollout
 from protocols.tasks import CoverageTask
 from protocols.transitions import coverage_of
 
-ABOUT_TASKS: tuple[SignalKind, ...] = ("forgetting", "boundary")
 ABOUT_REGIONS: tuple[SignalKind, ...] = ("forgetting", "rare")
 
 
@@ -59,7 +59,11 @@ def visit_of(group: CompleteGroup, task: CoverageTask) -> DesignVisit:
         successes=sum(rollout.succeeded for rollout in rollouts),
         rollouts=len(rollouts),
         void=len(group.members) - len(rollouts),
-        sampled_tokens=sum(sampled_surprise(rollout.tokens)[1] for rollout in rollouts),
+        sampled_tokens=sum(
+            sampled_surprise(rollout.tokens)[1]
+            for rollout in rollouts
+            if rollout.author != "teacher"
+        ),
         calls=len(states),
         best=float(max(map(average, covered), default=0)),
         points_hash=covered[0].points_hash if covered else "",
@@ -161,9 +165,9 @@ class DesignObserver:
         simulator: TestbenchSimulator,
     ) -> None:
         """Remember nothing; ``simulator`` knows the points of designs."""
-        kinds = tuple(kind for kind in config.signals.kinds if kind in ABOUT_TASKS)
         self._last_round = config.hdl.rounds - 1
-        self._of_tasks = Detector(msgspec.structs.replace(config.signals, kinds=kinds), ())
+        self._first_groups = _detector(config, "forgetting")
+        self._last_groups = _detector(config, "boundary")
         self._of_regions = RegionDetector(config)
         self._tasks = tasks
         self._catalogue = catalogue
@@ -174,12 +178,13 @@ class DesignObserver:
         """Take in a visit or a signal; see `coevolve.signals.extractor.Observer`."""
         match message:
             case Signal():
-                self._of_tasks.recall(message)
                 self._of_regions.recall(message)
+                self._first_groups.recall(message)
+                self._last_groups.recall(message)
             case DesignVisit() if _tells(message):
                 self._of_regions.recall(message)
-                if message.round == self._last_round:
-                    self._of_tasks.recall(_as_task(message))
+                for detector in self._concerned(message):
+                    detector.recall(_as_task(message))
             case _:
                 pass
 
@@ -194,9 +199,20 @@ class DesignObserver:
         if task.design not in self._regions:
             self._regions[task.design] = regions(points, unit)
         signals = self._of_regions.judge(visit, self._regions[task.design], len(points))
-        if visit.round == self._last_round:
-            signals += self._of_tasks.judge(_as_task(visit))
+        for detector in self._concerned(visit):
+            signals += detector.judge(_as_task(visit))
         return visit, signals
+
+    def _concerned(self, visit: DesignVisit) -> list[Detector]:
+        """Return the rules about tasks that a visit says something to."""
+        first = [self._first_groups] if visit.task_id == visit.root else []
+        return [*first, self._last_groups] if visit.round == self._last_round else first
+
+
+def _detector(config: RunConfig, kind: SignalKind) -> Detector:
+    """Return the rules about tasks of one kind, of none where the run leaves it out."""
+    kinds = tuple(each for each in config.signals.kinds if each == kind)
+    return Detector(msgspec.structs.replace(config.signals, kinds=kinds), ())
 
 
 def _tells(visit: DesignVisit) -> bool:

@@ -6,18 +6,32 @@ import msgspec
 import numpy as np
 import pytest
 
-from coevolve.hdl.frontier import Frontier, beginning, chosen, continued
+from coevolve.hdl.frontier import Frontier, beginning, chosen, continued, nearest
 from protocols.config import RunConfig
 from protocols.designs import Design, DesignFile
+from protocols.evolution import Admitted, CandidateVerdict
+from protocols.hardware import Covered
 from protocols.hardware_config import HdlConfig
 from protocols.journal import Message
 from protocols.rollouts import Rollout, RolloutRequest, Tokens, VoidRollout
-from protocols.tasks import CoverageTask
+from protocols.tasks import CoverageTask, Synthesized
 from protocols.transitions import Blank, Graded
 from tests.hdl_points import unit
 from tests.hdl_transitions import FAILED, covered
 
 SIZE = 3
+
+
+def hitting(*points: int) -> Graded:
+    """A testbench that covers these of 16 points."""
+    hits = sum(1 << point for point in points).to_bytes(2, "little")
+    made = covered((len(points), 16), testbench=f"tb {points}")
+    assert isinstance(made.outcome, Covered)
+    coverage = msgspec.structs.replace(made.outcome.coverage, hits=hits)
+    outcome = msgspec.structs.replace(made.outcome, coverage=coverage)
+    return msgspec.structs.replace(made, outcome=outcome)
+
+
 NOTHING = Tokens(token_ids=b"", mask=b"", logprobs=b"", versions=b"")
 
 LOW, MIDDLE, HIGH, FULL = (covered((n, 100), testbench=f"tb {n}") for n in (10, 40, 70, 100))
@@ -48,7 +62,7 @@ class Desk:
         self._designs = [design(name) for name in names]
         self.records: list[Message] = []
         self.frontier = self.folded()
-        self._number = 0
+        self.groups = 0
 
     def folded(self) -> Frontier:
         """A frontier that was made from the journal alone."""
@@ -59,10 +73,10 @@ class Desk:
 
     def ask(self) -> CoverageTask:
         """Ask for the next group, as the curriculum does."""
-        draw = self.frontier.task(self._number)
+        draw = self.frontier.task(self.groups)
         request = RolloutRequest(
-            group_id=f"g{self._number}",
-            group=self._number,
+            group_id=f"g{self.groups}",
+            group=self.groups,
             index=0,
             group_size=SIZE,
             task_id=draw.task_id,
@@ -72,7 +86,7 @@ class Desk:
         for record in (*draw.news, request):
             self.frontier.fold(record)
             self.say(record)
-        self._number += 1
+        self.groups += 1
         return next(
             each
             for each in self.records
@@ -200,6 +214,71 @@ def test_uniform_chooses_each_that_can_improve():
     states = dict(enumerate((FAILED, HIGH, LOW, FULL)))
     generator = np.random.default_rng(0)
     assert {chosen(states, "uniform", generator) for _ in range(50)} == {1, 2}
+
+
+def admitted(desk: Desk, number: int, **asked: object) -> CoverageTask:
+    """Have the run make a task on design a."""
+    origin = Synthesized(candidate_id=f"c{number}", signal_id="s")
+    task = msgspec.structs.replace(
+        beginning(design("a"), config()), task_id=f"made-{number}", origin=origin, **asked
+    )
+    outcome = Admitted(task_id=task.task_id, label="not_yet", probe_successes=0, probe_rollouts=0)
+    desk.say(task)
+    desk.say(
+        CandidateVerdict(
+            candidate_id=origin.candidate_id,
+            signal_id="s",
+            synthesizer="",
+            outcome=outcome,
+            policy_version=0,
+            simulator_calls=0,
+        )
+    )
+    return task
+
+
+def test_tasks_that_the_run_made_are_begun_up_to_their_share():
+    desk = Desk(config(rounds=1))
+    for number in range(8):
+        admitted(desk, number)
+    roots = [desk.ask().task_id for _ in range(8)]
+    assert sum(root.startswith("made-") for root in roots) == 6
+    assert len(set(roots)) == 8
+
+
+def test_a_turn_keeps_to_what_it_began_with():
+    desk = Desk(config(rounds=3))
+    made = admitted(desk, 0, state=LOW, goal=(3, 9), threshold=0.7)
+    while desk.ask() != made:
+        pass
+    group = desk.groups - 1
+    desk.answer(group, hitting(3), hitting(1, 3, 9), hitting(1, 2))
+    following = desk.ask()
+    assert following.state == hitting(1, 3, 9)
+    assert (following.root, following.round) == ("made-0", 1)
+    assert (following.goal, following.threshold) == (made.goal, made.threshold)
+    assert following.origin == made.origin
+    assert following.task_id.startswith("made-0/1/")
+
+
+def test_of_those_that_cover_most_of_the_goal_the_rule_chooses():
+    states = dict(enumerate((hitting(3), hitting(1, 2), hitting(9))))
+    assert list(nearest(states, (3, 9))) == [0, 2]
+    assert list(nearest(states, ())) == [0, 1, 2]
+
+
+def test_the_tasks_that_were_made_follow_from_the_journal():
+    desk = Desk(config())
+    generator = np.random.default_rng(5)
+    for group in range(20):
+        if group % 3 == 0:
+            admitted(desk, group, goal=(group % 16,))
+        desk.ask()
+        states = [
+            (hitting(1), hitting(3, 9), hitting(), None)[n] for n in generator.integers(0, 4, SIZE)
+        ]
+        desk.answer(group, *states)
+        assert desk.folded().task(group + 1) == desk.frontier.task(group + 1)
 
 
 def test_instances_are_called_by_different_names_where_that_is_asked_for():

@@ -17,21 +17,24 @@ from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.shrunk.running import MODEL, running
+from coevolve.synthesis import assembly as evolution
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.control import RunStarted
+from protocols.design_evolution import DesignVisit
+from protocols.evolution import Signal
 from protocols.generation import END, Grammar
 from protocols.interfaces import Part
 from protocols.journal import Append, Receipt
 from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import Rollout, RolloutRequest
-from protocols.tasks import CoverageTask
+from protocols.tasks import CoverageTask, Synthesized
 from protocols.transitions import coverage_of
 
 pytestmark = pytest.mark.hdl
 
 RUN_FILE = Path(__file__).parents[4] / "configs" / "hdl_tiny.yaml"
-STEPS, GROUPS, SIZE, WARM_UP = 3, 2, 4, 3
+STEPS, GROUPS, SIZE, WARM_UP = 4, 2, 4, 3
 DESIGNS = ("vend_fsm", "rr_arbiter")
 """One of each split."""
 
@@ -42,7 +45,11 @@ def small(folder: Path) -> RunConfig:
     settings = {
         "hdl.designs": folder / "designs",
         "hdl.stages": f"[{{writers: [grammar], groups: {WARM_UP}}}, {{}}]",
+        "hdl.rounds": 2,
         "hdl.evaluation_rounds": 2,
+        "arm": "full",
+        "evolve_every": 1,
+        "signals.rules": "paper",
         "learner.steps": STEPS,
         "learner.groups_per_step": GROUPS,
         "rollout.group_size": SIZE,
@@ -66,6 +73,9 @@ async def played(folder: Path) -> LocalStore:
     engines = [assembly.generator(site, 8), assembly.generator(site, 8)]
     parts: list[Part] = [
         assembly.curriculum(site),
+        assembly.signals(site, simulators),
+        evolution.synthesizer(site, simulators),
+        evolution.validator(site, simulators),
         assembly.rollout_worker(site, "rollout-0", engines[0], simulators),
         assembly.learner(site),
         assembly.evaluator(site, engines[1], simulators),
@@ -105,7 +115,9 @@ def assert_all_alike(rollout: Rollout, grammar: Grammar) -> None:
     assert [logprob for _, logprob in written] == pytest.approx(odds, abs=1e-4)
 
 
-async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains(tmp_path: Path):
+async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains_and_on_its_own_goals(
+    tmp_path: Path,
+):
     store = await played(tmp_path)
     requests = [decode_as(each, RolloutRequest) for each in await store.scan("rollout_request")]
     assert all((each.author == "grammar") == (each.group < WARM_UP) for each in requests)
@@ -126,8 +138,18 @@ async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains(tmp_pat
         assert after is not None
         assert before is None or before.overall_average <= after.overall_average
 
+    goals = [each for each in tasks.values() if each.goal and not each.root]
+    assert goals
+    assert {each.origin.signal_id for each in goals if isinstance(each.origin, Synthesized)} <= {
+        decode_as(each, Signal).signal_id for each in await store.scan("signal")
+    }
+    begun = {tasks[each.task_id].beginning for each in rollouts}
+    assert begun & {each.task_id for each in goals}
+    visits = [decode_as(each, DesignVisit) for each in await store.scan("design_visit")]
+    assert [each.rollouts for each in visits] == [SIZE] * (STEPS * GROUPS)
+
     reports = [decode_as(each, StepReport) for each in await store.scan("step_report")]
-    assert [each.step for each in reports] == [1, 2, 3]
+    assert [each.step for each in reports] == list(range(1, STEPS + 1))
     scores = [decode_as(each, Evaluation) for each in await store.scan("evaluation")]
     assert {each.version for each in scores} == {0, STEPS}
     assert all({s.task_id for s in each.scores} == set(DESIGNS) for each in scores)
