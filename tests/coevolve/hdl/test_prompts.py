@@ -52,6 +52,13 @@ def test_a_graded_state_adds_the_testbench_and_what_the_simulator_said() -> None
         assert words in result.text
 
 
+def test_a_goal_is_told_point_by_point() -> None:
+    goal = [index for index, each in enumerate(POINTS) if each.name in ("DONE", "q:0->1")]
+    _, task, _, result = messages(graded(), goal=goal)
+    assert task.text.endswith("- fsm top.sv:2:1 - DONE\n- toggle leaf.sv:2:1 u_leaf q:0->1")
+    assert result == messages(graded())[-1]
+
+
 def test_feedback_keeps_its_budget() -> None:
     bare = Covered(coverage=covering([]), ended="finish", slots=1, time=1, log="")
     few, many = (messages(graded(bare), limit=limit)[-1].text for limit in (200, 2000))

@@ -7,9 +7,14 @@ import pytest
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.run.evolution import TOPICS, Evolution, in_order, whole_fold
+from coevolve.run.wording import asks, changed
 from protocols.control import RunContinued, RunPaused
+from protocols.design_evolution import DesignCandidate, RegionGoal
 from protocols.evolution import Parked, Refused, SwapRefused
 from protocols.journal import Message
+from protocols.tasks import CoverageTask, Synthesized
+from protocols.transitions import Blank
+from tests.design_visits import design_visit
 from tests.evolving import (
     admitted,
     called,
@@ -18,6 +23,7 @@ from tests.evolving import (
     seed,
     settled,
     signal,
+    stepped,
     story,
     swapped,
     verdict,
@@ -184,3 +190,42 @@ def test_order_within_a_moment_does_not_matter():
     one, other = folded(records).lineage("made-1"), folded(late).lineage("made-1")
     assert one.history == other.history
     assert one.candidate == other.candidate
+
+
+def test_a_turn_on_a_design_is_told_with_the_task_that_it_began_with():
+    goal = RegionGoal(design="top", points=(1, 2), start=7)
+    proposed = DesignCandidate(
+        candidate_id="c", signal_id="s", synthesizer="m", change=goal, policy_version=3
+    )
+    task = CoverageTask(
+        task_id="made",
+        split="train",
+        design="top",
+        form="stimulus",
+        instance="dut",
+        state=Blank(),
+        round=0,
+        threshold=0.9,
+        goal=goal.points,
+        origin=Synthesized(candidate_id="c", signal_id="s"),
+    )
+    following = msgspec.structs.replace(task, task_id="made/1/ab", round=1, root="made")
+    evolution = folded(
+        [
+            signal("s"),
+            proposed,
+            task,
+            verdict("c", "s", admitted("made", 0)),
+            following,
+            design_visit({}, root="made", successes=2),
+            design_visit({}, root="made", task_id="made/1/ab", successes=5),
+            stepped(4, "made/1/ab"),
+        ]
+    )
+    assert list(evolution.tasks) == ["made"]
+    lineage = evolution.lineage("made")
+    assert (lineage.candidate, lineage.exploration) == (proposed, None)
+    assert [each.successes for each in lineage.history.visits] == [2, 5]
+    assert [each.step for each in lineage.history.trained] == [4]
+    assert asks(task) == "cover 2 points of top"
+    assert changed(goal) == "cover 2 points of top, from the rollout at sequence 7"

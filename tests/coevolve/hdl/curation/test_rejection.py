@@ -1,6 +1,7 @@
 import dataclasses
 from fractions import Fraction
 
+import msgspec
 import pytest
 
 from coevolve.hdl.curation.rejection import (
@@ -16,7 +17,7 @@ from coevolve.hdl.curation.rejection import (
     reasons,
     reject,
 )
-from protocols.hardware import NotCovered
+from protocols.hardware import Covered, NotCovered
 from protocols.transitions import Blank, DesignState, Graded
 from tests.hdl_transitions import FAILED, covered, transition
 
@@ -119,3 +120,29 @@ def test_of_each_state_as_many_steps_stay_as_the_rule_says() -> None:
     steps = [transition(f"t{n}", HALF, each) for n, each in enumerate(made)]
     left = kept(reject(steps, RejectionRule(keep=3)))
     assert [each.transition_id for each in left] == ["t1", "t2", "t3"]
+
+
+def hitting(state: Graded, *points: int) -> Graded:
+    """Return the state as one that covers these of eight points."""
+    assert isinstance(state.outcome, Covered)
+    hits = bytes([sum(1 << point for point in points)])
+    coverage = msgspec.structs.replace(state.outcome.coverage, hits=hits)
+    outcome = msgspec.structs.replace(state.outcome, coverage=coverage)
+    return msgspec.structs.replace(state, outcome=outcome)
+
+
+def test_towards_a_goal_its_points_come_first() -> None:
+    before = hitting(HALF, 1)
+    made = {
+        0: hitting(covered((90, 100), (9, 10)), 1),
+        1: hitting(covered((50, 100), (5, 10)), 1, 2),
+        2: hitting(covered((51, 100), (5, 10)), 1, 2),
+        3: hitting(covered((40, 100), (9, 10)), 1, 2, 3),
+    }
+    reasons = {index: judge(before, each, PAPER, (1, 2, 3)) for index, each in made.items()}
+    assert reasons == {0: "too_little_gain", 1: "kept", 2: "kept", 3: "kind_fell"}
+    assert most_gained(before, made, PAPER, (1, 2, 3)) == (2,)
+    assert most_gained(before, made, RejectionRule(no_kind_falls=False), (1, 2, 3)) == (3,)
+    assert most_gained(before, made, PAPER) == (0,)
+    assert most_gained(before, {0: made[0]}, PAPER, (1, 2, 3)) == ()
+    assert judge(before, FAILED, PAPER, (1,)) == "no_coverage"
