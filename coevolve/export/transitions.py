@@ -19,7 +19,6 @@ from typing import Literal
 
 from coevolve.chat.folder import has_chat_template
 from coevolve.export.source import Source
-from coevolve.hdl.chat import ChatStepRenderer
 from coevolve.hdl.curation import export
 from coevolve.hdl.curation.rejection import (
     PAPER,
@@ -62,6 +61,8 @@ async def write(source: Source, path: Path, *, form: export.RowForm, keep: Keep)
             f"exporting transitions needs a policy with a chat template, found {folder}, which has "
             "none; its steps are the run's rollouts, and no text"
         )
+    from coevolve.hdl.chat import ChatStepRenderer  # it loads transformers
+
     renderer = ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
     stages: dict[int, list[Transition]] = {}
     try:

@@ -6,8 +6,8 @@ that were not graded (malformed, too long, void) are none, nor is what retention
 """
 
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
-from coevolve.hdl.chat import ChatStepRenderer
 from coevolve.hdl.curation.states import state_key
 from coevolve.hdl.stages import stage_of
 from coevolve.journal.codec import decode_as
@@ -20,9 +20,12 @@ from protocols.rollouts import Rollout
 from protocols.tasks import CoverageTask
 from protocols.transitions import Author, Graded, Transition, TransitionCost
 
+if TYPE_CHECKING:
+    from coevolve.hdl.chat import ChatStepRenderer
+
 
 async def of_run(
-    reader: Reader, config: RunConfig, renderer: ChatStepRenderer
+    reader: Reader, config: RunConfig, renderer: "ChatStepRenderer"
 ) -> AsyncIterator[Transition]:
     """Yield every step of the run so far, in the order in which they ended.
 
@@ -38,7 +41,7 @@ async def of_run(
 
 def _transition(
     config: RunConfig,
-    renderer: ChatStepRenderer,
+    renderer: "ChatStepRenderer",
     task: CoverageTask,
     rollout: Rollout,
     graded: Graded,
