@@ -104,7 +104,12 @@ def test_groups_that_go_on_from_a_state_forget_nothing():
             {0: 8 * (1 - version)}, points=1, version=version, root="top", task_id="top/1/ab"
         )
         assert desk.judge(following, (Region(name="a", points=(0,)),), 1) == []
-    for version in range(2):
-        first = design_visit({0: 8 * (1 - version)}, points=1, version=version)
-        said = desk.judge(first, (Region(name="a", points=(0,)),), 1)
-    assert [each.kind for each in said] == ["forgetting"]
+    said = [
+        desk.judge(
+            design_visit({0: 8 * (1 - version)}, points=1, version=version),
+            (Region(name="a", points=(0,)),),
+            1,
+        )
+        for version in range(2)
+    ]
+    assert [[each.kind for each in signals] for signals in said] == [[], ["forgetting"]]
