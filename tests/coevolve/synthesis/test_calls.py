@@ -9,8 +9,9 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.synthesis.calls import JournalCallLog, Ledger, RecordedCalls, recorded_calls
 from protocols.errors import EndpointError, OverBudgetError
-from protocols.evolution import ModelCall, SignalKind
+from protocols.evolution import CallKind, ModelCall, SignalKind
 from protocols.evolution_config import SynthesizerConfig
+from protocols.hardware_config import TeacherConfig
 from tests.scripted import add
 
 
@@ -45,7 +46,7 @@ def call(
     )
 
 
-def log(store: LocalStore, ledger: Ledger, kind: SignalKind = "rare") -> JournalCallLog:
+def log(store: LocalStore, ledger: Ledger, kind: CallKind = "rare") -> JournalCallLog:
     return JournalCallLog(
         "s", kind, "glm", ledger=ledger, reader=store, append=lambda calls: add(store, *calls)
     )
@@ -96,6 +97,17 @@ async def test_the_budget_of_a_kind_leaves_the_others_alone(store: LocalStore):
     await add(store, call(0), call(1))
     await log(store, book, "boundary").allow(90, 10, 0.0)
     await log(store, book).allow(40, 10, 0.0)
+
+
+async def test_a_teacher_and_synthesizers_have_budgets_of_their_own(store: LocalStore):
+    taught = msgspec.structs.replace(call(0), purpose="teach", kind="teaching")
+    await add(store, taught, call(0), call(1))
+    teachers = Ledger(TeacherConfig(max_tokens=250), store)
+    await log(store, teachers, "teaching").allow(90, 10, 0.0)
+    with pytest.raises(OverBudgetError, match=r"hdl\.teacher\.max_tokens: .* 100 are spent"):
+        await log(store, teachers, "teaching").allow(190, 10, 0.0)
+    with pytest.raises(OverBudgetError, match=r"synthesizer\.max_tokens: .* 200 are spent"):
+        await log(store, ledger(store, max_tokens=250)).allow(90, 10, 0.0)
 
 
 async def test_calls_of_another_process_count_as_soon_as_they_are_recorded(store: LocalStore):
