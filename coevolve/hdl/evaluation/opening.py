@@ -10,12 +10,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from coevolve import assembly
 from coevolve.export.source import open_source
-from coevolve.export.versions import HeldVersion, find_version
 from coevolve.hdl import assembly as hardware
 from coevolve.hdl.evaluation.attempts import Writer
 from coevolve.hdl.evaluation.bounded import BoundedSimulator
@@ -30,6 +30,9 @@ from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.interfaces import TestbenchSimulator
 from protocols.synthesizers import EndpointModel
+
+if TYPE_CHECKING:
+    from coevolve.export.versions import HeldVersion
 
 
 @dataclass(frozen=True)
@@ -155,8 +158,11 @@ def made_model(config: RunConfig, folder: Path) -> RunConfig:
     return running(config, folder)
 
 
-async def found_version(subject: OfRun) -> HeldVersion:
+async def found_version(subject: OfRun) -> "HeldVersion":
     """Return the version that is asked for. Raises RunError where its weights are gone."""
+    # Torch loads here, not where an endpoint is asked.
+    from coevolve.export.versions import find_version
+
     path = subject.directory.path
     success: dict[int, float] = {}
     if subject.version == "best":
