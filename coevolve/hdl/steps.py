@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from coevolve.hdl.chains import best, chained
-from coevolve.hdl.curation.states import average, reached
+from coevolve.hdl.curation.states import average, meets, reached
 from coevolve.hdl.evolution.catalogue import Catalogue
 from coevolve.hdl.grading import graded, grading
 from coevolve.rollout import Played, Player, Transcript
@@ -164,7 +164,7 @@ def succeeds(task: CoverageTask, made: Graded) -> bool:
     """Return whether a testbench does what is asked: the goal, where there is one."""
     if task.goal:
         return len(reached(task.goal, made)) == len(task.goal)
-    return average(coverage_of(made)) >= task.threshold
+    return meets(coverage_of(made), task.threshold)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,10 +187,10 @@ class StepExaminer:
 
         written = await chained(take, task, steps=self.rounds, keeps_best=self.keeps_best)
         made = [state for state in written if state is not None]
-        coverage = average(coverage_of(best(made))) if made else 0
+        coverage = coverage_of(best(made)) if made else None
         return TaskScore(
             task_id=task.task_id,
-            turns_passed=int(coverage >= task.threshold),
+            turns_passed=int(meets(coverage, task.threshold)),
             turns_total=1,
-            coverage=float(coverage),
+            coverage=float(average(coverage)),
         )

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from coevolve.hdl.curation.states import average, falls, gain, reached
+from coevolve.hdl.curation.states import average, exact, falls, gain, reached
 from protocols.hardware_config import RejectionConfig
 from protocols.transitions import Blank, DesignState, Graded, Transition, coverage_of
 
@@ -96,14 +96,14 @@ def judge(
         return "no_coverage"
     if goal:
         return _towards(state, made, rule, goal)
-    if average(after) < _exact(rule.floor):
+    if average(after) < exact(rule.floor):
         return "below_floor"
     if isinstance(state, Blank):
         if not rule.from_blank:
             return "blank_state"
     elif before is None:
         return "kept"
-    risen, least = gain(state, made), _exact(rule.least_gain)
+    risen, least = gain(state, made), exact(rule.least_gain)
     if risen < least or (rule.strict and risen == least):
         return "too_little_gain"
     if rule.no_kind_falls and before is not None and falls(before, after):
@@ -189,8 +189,3 @@ def _group(transition: Transition, rule: RejectionRule) -> str:
             return f"{transition.design_id} {transition.goal}"
         case "step":
             return transition.transition_id
-
-
-def _exact(share: float) -> Fraction:
-    """Return the decimal that was written, not its nearest binary number."""
-    return Fraction(repr(share))

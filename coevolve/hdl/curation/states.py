@@ -31,6 +31,16 @@ def average(coverage: Coverage | None) -> Fraction:
     return sum(shares, Fraction(0)) / len(shares)
 
 
+def exact(share: float) -> Fraction:
+    """Return the decimal that was written, not its nearest binary number."""
+    return Fraction(repr(share))
+
+
+def meets(coverage: Coverage | None, threshold: float) -> bool:
+    """Return whether the overall average is at least ``threshold``, to the point."""
+    return average(coverage) >= exact(threshold)
+
+
 def gain(before: DesignState, after: DesignState) -> Fraction:
     """Return by how much the overall average rose, -1..1."""
     return average(coverage_of(after)) - average(coverage_of(before))

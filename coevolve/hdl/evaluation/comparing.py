@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from coevolve.hdl.curation.states import average
+from coevolve.hdl.curation.states import average, meets
 from coevolve.hdl.evaluation.attempts import Attempt, Budget, Writer, baselines, played, tried
 from coevolve.hdl.evaluation.bugs import BugJudge, share
 from coevolve.hdl.evaluation.measures import Attempted, Score, score
@@ -121,11 +121,10 @@ def _attempted(attempt: Attempt, design: Design, bugs: Mapping[str, float] | Non
     """Return what an attempt comes to; what did not run kills no mutant."""
     state = attempt.best
     coverage = coverage_of(state) if state else None
-    reached = float(average(coverage))
     return Attempted(
         ran=coverage is not None,
-        coverage=reached,
-        passed=reached >= design.file.threshold,
+        coverage=float(average(coverage)),
+        passed=meets(coverage, design.file.threshold),
         steps=len(attempt.written),
         calls=attempt.calls,
         bugs=None if bugs is None else bugs.get(state.testbench if state else "", 0.0),

@@ -3,7 +3,7 @@ from fractions import Fraction
 import msgspec
 import pytest
 
-from coevolve.hdl.curation.states import average, falls, gain, state_key
+from coevolve.hdl.curation.states import average, falls, gain, meets, state_key
 from protocols.transitions import Blank, Transition
 from tests.hdl_transitions import FAILED, coverage, covered, transition
 
@@ -25,6 +25,12 @@ def test_averages_are_unweighted_over_kinds_and_0_without_coverage() -> None:
     assert average(coverage((1, 3), (50, 100))) == Fraction(5, 12)
     assert average(coverage()) == average(None) == 0
     assert gain(covered((1, 2)), FAILED) == Fraction(-1, 2)
+
+
+@pytest.mark.parametrize("percent", range(1, 101))
+def test_a_threshold_is_met_to_the_point(percent: int) -> None:
+    assert meets(coverage((percent, 100)), percent / 100)
+    assert not meets(coverage((percent * 10 - 1, 1000)), percent / 100)
 
 
 def test_a_kind_that_is_gone_fell() -> None:
