@@ -3,8 +3,9 @@
 Promises:
 
 - A turn on a design is begun with a task and lasts ``hdl.rounds`` groups: when a group is complete,
-  one of its testbenches is what the next one improves on; `chosen` says which, and with a goal it
-  is one of those that cover most of it. States that wait come before tasks that are to be begun.
+  one of its testbenches is what the next one improves on; `chosen` says which. With a goal it is
+  one of those that cover most of it; where that is all of it the turn is over. States that wait
+  come before tasks that are to be begun.
 - Tasks that the run made are begun by the weights of `coevolve.pool`, at most
   ``pool.synthetic_share`` of all groups. Else a design of the training split is begun, every one
   before any is begun again, in an order drawn anew each time, and from nothing (direct inference,
@@ -213,6 +214,8 @@ class Frontier:
         generator = np.random.default_rng((self._config.seed, _CHOICE_STREAM, number))
         states = nearest(group.states, task.goal)
         index = chosen(states, self._config.hdl.next_state, generator)
+        if task.goal and len(reached(task.goal, states[index])) == len(task.goal):
+            return
         self._waiting.append(continued(task, states[index], f"{group_id}/{index}"))
 
 

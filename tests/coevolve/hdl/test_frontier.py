@@ -248,7 +248,7 @@ def test_tasks_that_the_run_made_are_begun_up_to_their_share():
 
 def test_a_turn_keeps_to_what_it_began_with():
     desk = Desk(config(rounds=3))
-    made = admitted(desk, 0, state=LOW, goal=(3, 9), threshold=0.7)
+    made = admitted(desk, 0, state=LOW, goal=(3, 9, 11), threshold=0.7)
     while desk.ask() != made:
         pass
     group = desk.groups - 1
@@ -259,6 +259,15 @@ def test_a_turn_keeps_to_what_it_began_with():
     assert (following.goal, following.threshold) == (made.goal, made.threshold)
     assert following.origin == made.origin
     assert following.task_id.startswith("made-0/1/")
+
+
+def test_a_turn_is_over_where_its_goal_is_reached():
+    desk = Desk(config(rounds=3))
+    made = admitted(desk, 0, goal=(3, 9))
+    while desk.ask() != made:
+        pass
+    desk.answer(desk.groups - 1, hitting(3), hitting(3, 9), hitting())
+    assert desk.ask().root == ""
 
 
 def test_of_those_that_cover_most_of_the_goal_the_rule_chooses():
