@@ -75,7 +75,8 @@ async def opened_simulator(config: RunConfig) -> AsyncGenerator[TestbenchSimulat
     """Yield a simulator that runs as many evaluations at a time as those of a run do together."""
     simulator = hardware.simulator(config)
     try:
-        yield BoundedSimulator(simulator, config.simulator.workers * config.hdl.concurrent)
+        most = config.simulator.workers * config.hdl.concurrent
+        yield BoundedSimulator(simulator, most=most, tries=config.rollout.tries)
     finally:
         await simulator.close()
 

@@ -97,7 +97,30 @@ class Counting(ScriptedSimulator):
 
 async def test_no_more_evaluations_run_than_are_let_through():
     behind = Counting()
-    simulator = BoundedSimulator(behind, 3)
+    simulator = BoundedSimulator(behind, most=3, tries=1)
     request = Evaluate(unit=unit(), submission=Testbench(text="module tb;"))
     answers = await asyncio.gather(*(simulator.evaluate(request) for _ in range(9)))
     assert (len(answers), behind.most) == (9, 3)
+
+
+@dataclass
+class Failing(ScriptedSimulator):
+    """Breaks so many times before it answers."""
+
+    failures: int
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    async def evaluate(self, request: Evaluate) -> Evaluated:
+        if self.failures:
+            self.failures -= 1
+            raise SimulatorError("on fire")
+        return await super().evaluate(request)
+
+
+async def test_what_breaks_is_tried_again_so_often_and_no_more():
+    request = Evaluate(unit=unit(), submission=Testbench(text="module tb;"))
+    assert await BoundedSimulator(Failing(2), most=1, tries=3).evaluate(request)
+    with pytest.raises(SimulatorError, match="on fire"):
+        await BoundedSimulator(Failing(3), most=1, tries=3).evaluate(request)
