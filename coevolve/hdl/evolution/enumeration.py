@@ -17,10 +17,10 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
-from coevolve.hdl.curation.states import average, reached
+from coevolve.hdl.curation.states import average, exact, reached
 from coevolve.hdl.evolution.catalogue import Catalogue
 from coevolve.hdl.evolution.regions import Region, design_of, named, regions
-from coevolve.hdl.evolution.variants import other_constants, secrets
+from coevolve.hdl.evolution.variants import other_constants
 from coevolve.journal.codec import decode_as
 from coevolve.journal.retained import retained
 from coevolve.synthesis.briefs import seed_of
@@ -100,9 +100,9 @@ class Enumeration:
         states = [rollout.graded for _, rollout in evidence if rollout.graded is not None]
         best = max((average(coverage_of(state)) for state in states), default=0)
         made: list[DesignChange] = []
-        threshold = math.floor(PERCENT * best) / PERCENT
-        if threshold > task.threshold:
-            step = math.ceil(PERCENT * (task.threshold + threshold) / 2) / PERCENT
+        least, most = PERCENT * exact(task.threshold), math.floor(PERCENT * best)
+        if most > least:
+            step = math.ceil((least + most) / 2) / PERCENT
             made.append(HarderThreshold(design=task.design, than=task.task_id, threshold=step))
         given = self._catalogue.given.get(task.design)
         if given is not None and self._has_room(given, variants):
@@ -112,9 +112,11 @@ class Enumeration:
     async def _any(self, generator: random.Random, variants: Mapping[str, int]) -> DesignChange:
         design = generator.choice(self._train)
         kind = generator.choice(("region", "threshold", "variant"))
-        if kind == "variant" and self._has_room(design, variants) and secrets(design):
-            return self._variant(design, generator)[0]
-        least = math.floor(PERCENT * design.file.threshold)
+        if kind == "variant" and self._has_room(design, variants):
+            made = self._variant(design, generator)
+            if made:
+                return made[0]
+        least = math.floor(PERCENT * exact(design.file.threshold))
         if kind == "threshold" and least + 1 < PERCENT:
             threshold = generator.randrange(least + 1, PERCENT) / PERCENT
             name = design.design_id

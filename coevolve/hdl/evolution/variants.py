@@ -20,6 +20,9 @@ from protocols.designs import Design
 LEAST = 16
 """Constants below are too common to be a secret, and too easily found."""
 
+MOST = (1 << 64) - 1
+"""Constants above fit into no record."""
+
 _HEX = re.compile(
     r"(?P<head>(?:\b\d+)?'[sS]?[hH]|(?<![\w'])0[xX])(?P<digits>[0-9a-fA-F][0-9a-fA-F_]*)"
 )
@@ -32,7 +35,7 @@ def secrets(design: Design) -> dict[int, int]:
     return {
         value: min(rtl[value], told[value])
         for value in _written(design.file.secret)
-        if value >= LEAST and value in rtl and value in told
+        if LEAST <= value <= MOST and value in rtl and value in told
     }
 
 
@@ -41,11 +44,14 @@ def other_constants(design: Design, generator: random.Random) -> tuple[Replaced,
     taken = set(_written("\n".join(file.text for file in design.unit.files)))
     made: list[Replaced] = []
     for old, digits in secrets(design).items():
-        free = [value for value in _alike(old, digits) if value not in taken]
-        if free:
-            new = generator.choice(free)
-            taken.add(new)
-            made.append(Replaced(old=old, new=new))
+        first, end = _alike(old, digits)
+        if sum(first <= value < end for value in taken) == end - first:
+            continue
+        new = old
+        while new in taken:
+            new = generator.randrange(first, end)
+        taken.add(new)
+        made.append(Replaced(old=old, new=new))
     return tuple(made)
 
 
@@ -96,10 +102,10 @@ def _digits(value: int, like: str) -> str:
     return "".join("_" if each == "_" else next(digits) for each in like)
 
 
-def _alike(value: int, digits: int) -> range:
-    """Return the values of as many bits; no longer than so many digits."""
+def _alike(value: int, digits: int) -> tuple[int, int]:
+    """Return the first value of as many bits, no longer than so many digits, and their end."""
     bits = min(value.bit_length(), 4 * digits)
-    return range(max(LEAST, 1 << (bits - 1)), 1 << bits)
+    return max(LEAST, 1 << (bits - 1)), 1 << bits
 
 
 def _written(text: str) -> dict[int, int]:

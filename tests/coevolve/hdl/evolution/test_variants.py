@@ -48,6 +48,31 @@ def test_new_constants_are_as_long_and_none_that_there_is():
     assert other_constants(design("top"), random.Random(0)) == ()
 
 
+def test_a_long_constant_is_drawn_like_a_short_one_and_one_that_no_record_holds_stays():
+    given = lock()
+    for word in ("DEADBEEF", "FEDCBA9876543210", "1FEDCBA9876543210"):
+        long = msgspec.structs.replace(
+            given,
+            file=msgspec.structs.replace(given.file, secret=f"0x{word}"),
+            unit=msgspec.structs.replace(
+                given.unit, files=(SourceFile(name="lock.sv", text=f"80'h{word}"),)
+            ),
+            specification=f"0x{word}",
+        )
+        made = other_constants(long, random.Random(0))
+        assert [len(f"{each.new:X}") for each in made] == [len(word)] * (len(word) <= 16)
+
+
+def test_a_constant_whose_like_are_all_taken_stays():
+    given = lock()
+    every = " ".join(f"5'h{value:02X}" for value in range(16, 32))
+    unit = msgspec.structs.replace(given.unit, files=(SourceFile(name="lock.sv", text=every),))
+    file = msgspec.structs.replace(given.file, secret="0x1F")
+    full = msgspec.structs.replace(given, file=file, unit=unit, specification="0x1F")
+    assert secrets(full) == {0x1F: 2}
+    assert other_constants(full, random.Random(0)) == ()
+
+
 def test_a_variant_differs_in_the_constant_alone_and_in_no_column():
     made = varied(lock(), [Replaced(old=0xC0DE, new=0x9A1F)], "lock.v1")
     (file,) = made.unit.files
