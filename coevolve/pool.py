@@ -28,7 +28,8 @@ with probability ``pool.retired_share``, to see whether they are forgotten; a fo
 makes one live again, as if new. Visits without a single rollout that is not void say nothing.
 
 Tasks on designs are drawn from here where the run made them; `coevolve.hdl.frontier` draws the
-others. A visit of theirs is the first group of a turn: its rollouts all had exactly this task.
+others. A visit of theirs is the first group of a turn, whose rollouts all had exactly this task,
+and one that the policy wrote: what others write says nothing of what it has yet to learn.
 
 **Seed tasks** are drawn uniformly, as in the arm ``static``, and are retired by the same rule:
 they are what remains while synthesis delivers nothing, and mastered ones would waste just that
@@ -173,7 +174,7 @@ class Pool:
                 self._admit(admitted)
             case Visit(task_id=task_id):
                 self._visit(task_id, message)
-            case DesignVisit(root=root) if message.task_id == root:
+            case DesignVisit(root=root, author="policy") if message.task_id == root:
                 self._visit(root, message)
             case Signal(kind="forgetting", about=OnTask(task_id=task_id)):
                 self._revive(task_id)

@@ -13,6 +13,8 @@ from protocols.config import RunConfig
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded
 from protocols.rollouts import RolloutRequest
+from protocols.transitions import Writer
+from tests.design_visits import design_visit
 from tests.evolving import admitted, seed, signal, stepped, verdict, visit
 
 CONFIG = RunConfig(name="test")
@@ -264,3 +266,13 @@ def test_synthesized_tasks_never_exceed_their_share_also_when_the_pool_is_folded
     assert (again.live, again.retired) == (pool.live, pool.retired)
     generator = np.random.default_rng(3), np.random.default_rng(3)
     assert again.draw(generator[0]) == pool.draw(generator[1])
+
+
+def test_what_others_than_the_policy_write_retires_no_task():
+    config = of(retire_after=2)
+    lives: dict[Writer, str] = {"policy": "retired", "teacher": "live", "grammar": "live"}
+    for author, life in lives.items():
+        mastered = design_visit({}, root="m", successes=8, author=author)
+        assert folded([made("m"), mastered, mastered], config).task("m").life == life
+    later = design_visit({}, root="m", task_id="m/1", round_=1, successes=8)
+    assert folded([made("m"), later, later], config).task("m").life == "live"
