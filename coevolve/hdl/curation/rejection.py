@@ -12,7 +12,8 @@ run asks for it (``keep``), so many.
 
 A step towards a goal (`protocols.tasks.CoverageTask.goal`) is kept where it covers more of the goal
 than the state before, whatever it gained besides, and no kind of coverage fell; the one that covers
-most of the goal stays, of those the one with the greatest gain.
+most of the goal stays, of those the one with the greatest gain. A rule that asks for no gain at all
+(``least_gain`` -1) asks for none of the goal either.
 
 `PAPER` is that. `RELEASED` differs as the authors' script does: the gain must exceed the threshold
 rather than reach it, steps from a blank state are dropped, and one step a design stays rather than
@@ -71,7 +72,10 @@ RELEASED = RejectionRule(strict=True, from_blank=False, of_each="design")
 WARM_UP = RejectionRule(floor=0.5)
 """The paper's, for stage 0."""
 
-UNFILTERED = RejectionRule(least_gain=-1.0, no_kind_falls=False, of_each="step")
+ANY_GAIN = -1.0
+"""``least_gain`` of a rule that asks for none."""
+
+UNFILTERED = RejectionRule(least_gain=ANY_GAIN, no_kind_falls=False, of_each="step")
 """Keeps whatever has coverage: execution-validated, not coverage-guided."""
 
 
@@ -133,7 +137,8 @@ def most_gained(
 def _towards(state: DesignState, made: Graded, rule: RejectionRule, goal: Sequence[int]) -> Reason:
     """Return what becomes of a step with coverage for what it covers of ``goal``."""
     before, after = coverage_of(state), coverage_of(made)
-    if len(reached(goal, made)) <= len(reached(goal, state)):
+    nearer = len(reached(goal, made)) > len(reached(goal, state))
+    if rule.least_gain > ANY_GAIN and not nearer:
         return "too_little_gain"
     fell = before is not None and after is not None and falls(before, after)
     return "kind_fell" if rule.no_kind_falls and fell else "kept"

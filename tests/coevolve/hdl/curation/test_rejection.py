@@ -146,3 +146,9 @@ def test_towards_a_goal_its_points_come_first() -> None:
     assert most_gained(before, made, PAPER) == (0,)
     assert most_gained(before, {0: made[0]}, PAPER, (1, 2, 3)) == ()
     assert judge(before, FAILED, PAPER, (1,)) == "no_coverage"
+
+
+def test_whatever_has_coverage_is_kept_where_no_gain_is_asked_for_nor_a_goals_points() -> None:
+    before = hitting(HALF, 1, 2)
+    assert judge(before, hitting(covered((40, 100), (4, 10)), 1), UNFILTERED, (1, 2)) == "kept"
+    assert judge(before, FAILED, UNFILTERED, (1, 2)) == "no_coverage"
