@@ -57,6 +57,7 @@ ENDPOINT_TEMPERATURE = 0.7
 """LLM4Cov's."""
 
 MOST = 1_000_000
+HOTTEST = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("RUN has its own settings; leave --config out")
     if bool(options.endpoint) != bool(options.model):
         parser.error("--endpoint and --model go together")
+    if not options.endpoint and (options.form or options.rules):
+        parser.error(
+            "--form and --rules are for an --endpoint; a policy writes as it is trained to"
+        )
     try:
         report = asyncio.run(_evaluated(_asked(options)))
     except CoevolveError as error:
@@ -157,7 +162,12 @@ def _asked(options: argparse.Namespace) -> Asked:
 
 
 def _check_numbers(options: argparse.Namespace) -> None:
-    limits = {"calls": (1, MOST), "attempts": (1, MOST), "seed": (0, MOST)}
+    limits = {
+        "calls": (1, MOST),
+        "attempts": (1, MOST),
+        "seed": (0, MOST),
+        "temperature": (0, HOTTEST),
+    }
     for name, (least, most) in limits.items():
         found = getattr(options, name)
         if found is not None and not least <= found <= most:

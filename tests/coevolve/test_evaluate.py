@@ -145,6 +145,8 @@ def test_what_cannot_be_evaluated_is_refused_in_words(
     assert "python -m coevolve.report" in said
     assert main(["--config", str(RUN_FILE), "--attempts", "0"]) == 1
     assert "--attempts: needs 1 to 1000000, found 0" in capsys.readouterr().err
+    assert main(["--config", str(RUN_FILE), "--temperature", "-1"]) == 1
+    assert "--temperature: needs 0 to 100, found -1.0" in capsys.readouterr().err
     assert main(["--endpoint", "somewhere", "--model", "large"]) == 1
     assert "--endpoint: " in capsys.readouterr().err
 
@@ -155,6 +157,8 @@ def test_what_cannot_be_evaluated_is_refused_in_words(
         ([], "give a RUN, --config or --endpoint"),
         (["trial", "--config", "a.yaml"], "leave --config out"),
         (["trial", "--model", "large"], "--endpoint and --model go together"),
+        (["trial", "--form", "patch"], "--form and --rules are for an --endpoint"),
+        (["--config", "a.yaml", "--rules"], "--form and --rules are for an --endpoint"),
     ],
 )
 def test_a_wrong_command_is_told_apart_from_a_failure(
