@@ -42,7 +42,7 @@ class DesignVisit(msgspec.Struct, frozen=True, kw_only=True, tag="design_visit")
     void: int
 
     sampled_tokens: int
-    """Tokens of all answers."""
+    """Tokens of all answers that an engine of the run sampled; a teacher's are counted by call."""
 
     calls: int
     """Testbenches that were graded."""

@@ -40,7 +40,7 @@ class ChatWriter:
     """A model that answers chats, as a `coevolve.hdl.evaluation.attempts.Writer`.
 
     It is shown what a policy with a chat template is shown, in the form of ``hdl.form``; with
-    ``hdl.teacher.rules`` rules of syntax besides.
+    ``rules`` rules of syntax besides.
     """
 
     model: Teacher
