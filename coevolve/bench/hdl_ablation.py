@@ -93,14 +93,20 @@ def main(arguments: list[str]) -> None:
 
 def plans_of(options: argparse.Namespace) -> list[Plan]:
     """Return every run, seed by seed. Raises RunError and ConfigError."""
-    arms, seeds = options.arms.split(","), [int(seed) for seed in options.seeds.split(",")]
+    arms, seeds = options.arms.split(","), options.seeds.split(",")
     unknown = [arm for arm in arms if arm not in ARMS]
     if unknown or FULL not in arms:
         raise RunError(
             f"--arms needs {FULL!r}, which the others are compared with, and any of "
             f"{', '.join(ARMS[1:])}; found {options.arms!r}"
         )
-    return [_plan(arm, seed, options) for seed in seeds for arm in dict.fromkeys(arms)]
+    if not all(seed.isascii() and seed.isdecimal() for seed in seeds):
+        raise RunError(
+            f"--seeds needs whole numbers of 0 or more, with commas between them, found "
+            f"{options.seeds!r}"
+        )
+    numbers = dict.fromkeys(map(int, seeds))
+    return [_plan(arm, seed, options) for seed in numbers for arm in dict.fromkeys(arms)]
 
 
 def _plan(arm: str, seed: int, options: argparse.Namespace) -> Plan:

@@ -27,8 +27,8 @@ RULE = CONFIG.hdl.stages[-1].rejection
 DESIGNS = hardware.designs(CONFIG)
 
 
-def planned(runs: Path, arms: str = ",".join(ARMS)) -> list[Plan]:
-    options = Namespace(run_file=RUN_FILE, runs=runs, steps=STEPS, seeds="0,1", arms=arms)
+def planned(runs: Path, arms: str = ",".join(ARMS), seeds: str = "0,1") -> list[Plan]:
+    options = Namespace(run_file=RUN_FILE, runs=runs, steps=STEPS, seeds=seeds, arms=arms)
     options.overrides = ["learner.groups_per_step=2"]
     return plans_of(options)
 
@@ -55,6 +55,12 @@ def test_arms_differ_in_one_thing_and_never_in_size():
 def test_arms_that_cannot_be_compared_are_refused(arms: str):
     with pytest.raises(RunError, match="--arms needs 'full'"):
         planned(Path("runs"), arms)
+
+
+@pytest.mark.parametrize("seeds", ["", "0;1", "0,-1", "0,"])
+def test_seeds_that_are_none_are_refused(seeds: str):
+    with pytest.raises(RunError, match="--seeds needs whole numbers"):
+        planned(Path("runs"), seeds=seeds)
 
 
 def scores(version: int, coverage: float) -> Evaluation:
