@@ -66,7 +66,7 @@ def alike(found: Outcomes) -> None:
     """Refuse runs that were not trained on equally many rollouts, or not on the same designs."""
     for fault, kinds in (
         ("rollouts trained on", {each.trained for each in found.values()}),
-        ("designs scored", {len(each.after) for each in found.values()}),
+        ("designs scored", {len(s) for each in found.values() for s in (each.before, each.after)}),
     ):
         if len(kinds) > 1:
             told = ", ".join(map(str, sorted(kinds)))

@@ -1,6 +1,7 @@
 import asyncio
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,10 @@ def test_runs_of_other_sizes_are_not_compared():
     alike({("full", 0): outcome(0.5), ("worst", 0): outcome(0.4)})
     with pytest.raises(RunError, match=r"equally many rollouts trained on .* found 5, 6"):
         alike({("full", 0): outcome(0.5), ("worst", 0): outcome(0.4, trained=5)})
+    whole = outcome(0.5)
+    missing = replace(whole, before=dict(list(whole.before.items())[1:]))
+    with pytest.raises(RunError, match="equally many designs scored"):
+        alike({("full", 0): whole, ("worst", 0): missing})
 
 
 def test_each_arm_has_a_row_for_seen_and_one_for_held_out_designs():
