@@ -46,11 +46,12 @@ def answered(main: Callable[[Sequence[str]], object], *words: str) -> Answer:
 
 
 def _code(main: Callable[[Sequence[str]], object], words: Sequence[str]) -> int:
+    """Return the status that the interpreter would end with."""
     try:
-        main(words)
+        ended = main(words)
     except SystemExit as left:
-        return int(left.code or 0)
-    return 0
+        ended = left.code
+    return ended if isinstance(ended, int) else int(ended is not None)
 
 
 @contextlib.contextmanager
