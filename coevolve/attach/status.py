@@ -14,7 +14,7 @@ from coevolve.config import synthesizes
 from coevolve.delivery import sentence
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
-from coevolve.run.display import success_table
+from coevolve.run.display import score_tables
 from coevolve.run.evolution import Evolution, whole_fold
 from coevolve.run.fates import WAITING, Tally
 from coevolve.run.progress import TOPICS, Progress
@@ -46,7 +46,7 @@ async def status(subject: Subject, *, as_json: bool) -> None:
         *([_engines_table(progress)] if progress.deliveries.newest else ()),
         *([_journal_table(statistics)] if statistics else ()),
         *_evolution_tables(evolution),
-        *([success_table(progress)] if progress.evaluations else ()),
+        *(score_tables(progress) if progress.evaluations else ()),
     ):
         out.print(part)
 
@@ -71,6 +71,7 @@ def _tree(
         "paused": evolution.paused,
         "step": progress.step,
         "success": progress.evaluations,
+        "coverage": progress.coverage,
         "discarded": progress.discarded,
         "deliveries": progress.deliveries.newest,
         "delivery_alarm": progress.deliveries.alarm,

@@ -57,7 +57,8 @@ def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, fold
     most = next((each for each in SERVED_RANKS if each >= rank), rank)
     commands = (ADAPTER if is_adapter else MERGED).format(base=base, folder=folder, rank=most)
     number = version.version
-    success = source.material.progress.evaluations.get(number, {})
+    progress = source.material.progress
+    success = (progress.coverage or progress.evaluations).get(number, {})
     scores = [[group, f"{100 * share:.1f} %"] for group, share in success.items()]
     weights = [
         ["base model", base],

@@ -82,9 +82,8 @@ def export_weights(directory: RunDirectory, kind: str, wanted: str, target: Path
 
     check_target(target)
     source = open_source(directory)
-    evaluations = source.material.progress.evaluations
-    success = {version: shares["all"] for version, shares in evaluations.items() if shares}
-    held = asyncio.run(find_version(directory.path, source.reader, wanted, success))
+    goodness = source.material.progress.goodness()
+    held = asyncio.run(find_version(directory.path, source.reader, wanted, goodness))
     is_adapter = kind == "adapter"
 
     def write(folder: Path) -> None:
@@ -94,7 +93,9 @@ def export_weights(directory: RunDirectory, kind: str, wanted: str, target: Path
 
     write_target(target, write)
     number = held.version.version
-    scored = f", {100 * success[number]:.1f} % held-out success" if number in success else ""
+    measure = "coverage" if source.material.progress.coverage else "success"
+    known = number in goodness
+    scored = f", {100 * goodness[number]:.1f} % held-out {measure}" if known else ""
     return f"{kind} of version {number}{scored}"
 
 

@@ -33,11 +33,11 @@ class HeldVersion:
 
 
 async def find_version(
-    run_dir: Path, reader: Reader, wanted: str, success: Mapping[int, float]
+    run_dir: Path, reader: Reader, wanted: str, goodness: Mapping[int, float]
 ) -> HeldVersion:
     """Return the version number ``wanted``, the ``newest`` on disk, or the ``best``.
 
-    ``success`` holds the held-out success of each scored version; of equally good ones the newer
+    ``goodness`` is that of each scored version on what is held out; of equally good ones the newer
     is the best. Raises RunError where there is no such version, or its weights are gone.
     """
     versions: dict[int, PolicyVersion] = {}
@@ -56,7 +56,7 @@ async def find_version(
             if versions
             else f"{run_dir}: has made no policy version yet; wait until it has started"
         )
-    number = _number(run_dir, wanted, held, success)
+    number = _number(run_dir, wanted, held, goodness)
     if number in held:
         return held[number]
     found = "its weights were removed" if number in versions else "the run never made it"
@@ -68,18 +68,18 @@ async def find_version(
 
 
 def _number(
-    run_dir: Path, wanted: str, held: Mapping[int, HeldVersion], success: Mapping[int, float]
+    run_dir: Path, wanted: str, held: Mapping[int, HeldVersion], goodness: Mapping[int, float]
 ) -> int:
     match wanted:
         case "newest":
             return max(held)
         case "best":
-            if not success:
+            if not goodness:
                 raise RunError(
                     f"{run_dir}: no version was scored yet, so none is the best; "
                     f"--version newest is version {max(held)}"
                 )
-            return max(success, key=lambda number: (success[number], number))
+            return max(goodness, key=lambda number: (goodness[number], number))
         case _:
             return int(wanted)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import coevolve
 from coevolve.chat.folder import has_chat_template
 from coevolve.learning.model_folder import model_folder
+from coevolve.run.progress import HELD_OUT
 from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
 from protocols.hardware_config import LocalTeacher, TeacherModel
@@ -118,7 +119,7 @@ def labels(config: "RunConfig") -> dict[str, tuple[str, ...]]:
     """Return the groups that each design's score is reported under."""
     return {
         design.design_id: (
-            "seen designs" if design.file.split == "train" else "held-out designs",
+            "seen designs" if design.file.split == "train" else HELD_OUT,
             f"family {design.file.family}",
         )
         for design in designs(config)

@@ -95,6 +95,7 @@ class ChatStepRenderer:
             instance=task.instance,
             limit=self._hdl.feedback_characters,
             goal=task.goal,
+            threshold=task.threshold,
             rules=rules,
         )
 

@@ -2,7 +2,7 @@
 
 A program's outcome is that of the testbench which it prints as (`coevolve.hdl.stimulus.harness`),
 at a thousandth of the cost, with two differences. How long the simulation took is told for waits at
-their longest, and costs are wall clock, shared evenly by the programs that ran together.
+their longest, and costs are shared evenly by the programs that ran together.
 
 Programs for one design that arrive together run together. At most ``most_open`` designs have a
 child process; that of the design unused for the longest ends when another is needed.
@@ -50,11 +50,11 @@ HALF_CYCLE_NS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class _Waiting:
-    """A program that is to run, and who waits for its coverage and its seconds."""
+    """A program that is to run, and who waits for its coverage and its cost."""
 
     program: Program
     seed: int
-    result: "asyncio.Future[tuple[Coverage, float]]"
+    result: "asyncio.Future[tuple[Coverage, StageCost]]"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -68,8 +68,8 @@ class _Bench:
     let_go: bool = False
     """Whether another design took its place, so that nobody will close it later."""
 
-    async def coverage(self, program: Program, seed: int) -> tuple[Coverage, float]:
-        """Return what the program covers, and its share of the seconds that its batch took."""
+    async def coverage(self, program: Program, seed: int) -> tuple[Coverage, StageCost]:
+        """Return what the program covers, and its share of what its batch took."""
         result = asyncio.get_running_loop().create_future()
         self.waiting.append(_Waiting(program=program, seed=seed, result=result))
         if self.work is None:
@@ -83,21 +83,25 @@ class _Bench:
             seed = self.waiting[0].seed
             batch = [each for each in self.waiting if each.seed == seed]
             self.waiting = [each for each in self.waiting if each.seed != seed]
-            started = time.monotonic()
+            started, spent_s = time.monotonic(), self.harness.cpu_s
             try:
                 found = await self.harness.run([each.program for each in batch], seed)
             except SimulatorError as error:
                 _settle(batch, [error] * len(batch))
             else:
-                share_s = (time.monotonic() - started) / len(batch)
-                _settle(batch, [(coverage, share_s) for coverage in found])
+                cost = StageCost(
+                    stage="simulate",
+                    cpu_s=(self.harness.cpu_s - spent_s) / len(batch),
+                    wall_s=(time.monotonic() - started) / len(batch),
+                )
+                _settle(batch, [(coverage, cost) for coverage in found])
         self.work = None
         if self.let_go:
             await self.harness.close()
 
 
 def _settle(
-    batch: Sequence[_Waiting], results: Sequence[tuple[Coverage, float] | SimulatorError]
+    batch: Sequence[_Waiting], results: Sequence[tuple[Coverage, StageCost] | SimulatorError]
 ) -> None:
     for waiting, result in zip(batch, results, strict=True):
         if waiting.result.done():
@@ -164,8 +168,7 @@ class HarnessSimulator:
             return await self._verilator.evaluate(request)
         cpu_s, wall_s = time.thread_time() - cpu, time.monotonic() - started
         checked = StageCost(stage="check", cpu_s=cpu_s, wall_s=wall_s)
-        coverage, run_s = await bench.coverage(program, request.seed)
-        ran = StageCost(stage="simulate", cpu_s=run_s, wall_s=run_s)
+        coverage, ran = await bench.coverage(program, request.seed)
         outcome = Covered(
             coverage=coverage,
             ended="finish",

@@ -7,6 +7,7 @@ is another worker, and a dead one does not attract everything by being idle.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -59,17 +60,25 @@ class EvaluationPool:
         return await self._ask(lambda worker: worker.evaluate(request))
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
-        """Return the unit's points; each unit's are asked for once. Raises as ``evaluate``."""
+        """Return the unit's points, which are asked for once, of another worker where one fails.
+
+        Raises as ``evaluate``, after so many failures as there are workers, at least two.
+        """
         asking = self._points.get(unit)
         if asking is None:
-            asking = asyncio.create_task(self._ask(lambda worker: worker.points(unit)))
-            self._points[unit] = asking
+            asking = self._points[unit] = asyncio.create_task(self._asked_for_points(unit))
         try:
             return await asyncio.shield(asking)
         except SimulatorError:
             if self._points.get(unit) is asking:
                 del self._points[unit]
             raise
+
+    async def _asked_for_points(self, unit: Unit) -> tuple[Point, ...]:
+        for _ in range(max(1, len(self._lanes) - 1)):
+            with contextlib.suppress(SimulatorError):
+                return await self._ask(lambda worker: worker.points(unit))
+        return await self._ask(lambda worker: worker.points(unit))
 
     async def _ask(self, question: Callable[[TestbenchSimulator], Awaitable[T]]) -> T:
         return await min(self._lanes, key=_Lane.load).ask(question)

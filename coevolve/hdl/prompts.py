@@ -63,6 +63,7 @@ def prompt(
     instance: str = "dut",
     limit: int = FEEDBACK_CHARACTERS,
     goal: Sequence[int] = (),
+    threshold: float = 1.0,
     rules: bool = False,
     unread: str = "",
 ) -> tuple[ChatText, ...]:
@@ -78,12 +79,13 @@ def prompt(
         instance: Name that the testbench has to give the design's instance.
         limit: Characters of feedback, at most.
         goal: Points that are to be covered; none where coverage as a whole is asked for.
+        threshold: Overall average that is asked for, where there is no goal.
         rules: Whether to add rules of syntax, for a teacher.
         unread: Why the last answer from this state could not be read, where that is so.
     """
     system = opening(state, form, rules=rules)
     form = _possible(form, _base(state))
-    task = _task(unit, specification, form, instance) + _goal(goal, points)
+    task = _task(unit, specification, form, instance) + _goal(goal, points, threshold)
     match state:
         case Blank():
             said = "\n".join([task, *_unread(unread)])
@@ -166,10 +168,10 @@ def _task(unit: Unit, specification: str, form: SubmissionForm, instance: str) -
     )
 
 
-def _goal(goal: Sequence[int], points: Sequence[Point]) -> str:
+def _goal(goal: Sequence[int], points: Sequence[Point], threshold: float) -> str:
     """Return what the work is to reach before all else."""
     if not goal:
-        return ""
+        return f"\nIts overall average has to reach {100 * threshold:g} %." if threshold < 1 else ""
     told = "\n".join(f"- {point_text(points[index])}" for index in goal)
     return (
         "\nAbove all it has to cover these points, all of them in one run, each given as kind, "

@@ -1,6 +1,7 @@
 """What a person sees of a run: a live table or JSON lines, and a summary at the end."""
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import structlog
@@ -46,8 +47,11 @@ class LineDisplay:
             case StepReport():
                 log.info("step", step=message.step, **message.metrics)
             case Evaluation():
-                success = progress.evaluations[message.version]
-                log.info("evaluation", version=message.version, void=message.void, success=success)
+                version = message.version
+                scores = {"success": progress.evaluations[version]}
+                if version in progress.coverage:
+                    scores["coverage"] = progress.coverage[version]
+                log.info("evaluation", version=version, void=message.void, **scores)
             case PartFailed():
                 log.warning("part_restarted", part=message.part, reason=message.reason)
             case DeliveryAlarm():
@@ -119,7 +123,7 @@ class LiveDisplay:
         if progress and progress.evolution:
             parts.append(Text(_evolution_line(progress)))
         if progress and progress.evaluations:
-            parts.append(success_table(progress))
+            parts.extend(score_tables(progress))
         parts.extend(Text(line) for line in self._said[-6:])
         return Group(*parts)
 
@@ -138,24 +142,28 @@ def _evolution_line(progress: Progress) -> str:
     )
 
 
-def success_table(progress: Progress) -> Table:
-    """Return held-out success, a row a group of tasks and a column a scored version."""
-    versions = sorted(progress.evaluations)
-    table = Table(title="held-out success, %", title_justify="left")
+def score_tables(progress: Progress) -> Sequence[Table]:
+    """Return what was scored, a row a group of tasks and a column a scored version.
+
+    Held-out success; of designs, seen ones among them, coverage and then the share that passed.
+    """
+    if not progress.coverage:
+        return (_score_table("held-out success, %", progress.evaluations),)
+    return (
+        _score_table("coverage (overall average), %", progress.coverage),
+        _score_table("designs at their threshold, %", progress.evaluations),
+    )
+
+
+def _score_table(title: str, scores: Mapping[int, Mapping[str, float]]) -> Table:
+    versions = sorted(scores)
+    table = Table(title=title, title_justify="left")
     table.add_column("tasks")
     for version in versions:
         table.add_column(f"step {version}", justify="right")
-    labels = {label: None for version in versions for label in progress.evaluations[version]}
-    for label in labels:
-        table.add_row(
-            label,
-            *(
-                f"{100 * progress.evaluations[version][label]:.1f}"
-                if label in progress.evaluations[version]
-                else ""
-                for version in versions
-            ),
-        )
+    for label in {label: None for version in versions for label in scores[version]}:
+        shares = (scores[version].get(label) for version in versions)
+        table.add_row(label, *("" if x is None else f"{100 * x:.1f}" for x in shares))
     return table
 
 
@@ -170,7 +178,7 @@ def print_summary(
     shares: CpuShares | None,
 ) -> None:
     """Print how the run went. Times are seconds of wall clock; what was not seen is left out."""
-    console.print(success_table(progress))
+    console.print(*score_tables(progress), sep="\n")
     table = Table(title=f"{config.name}: arm {config.arm}, seed {config.seed}")
     table.add_column("what")
     table.add_column("value", justify="right")

@@ -3,7 +3,7 @@
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,9 @@ TOPICS = (
 )
 RECENT = 5
 
+HELD_OUT = "held-out designs"
+"""The group of designs that are never trained on."""
+
 
 @dataclass
 class Progress:
@@ -39,6 +42,9 @@ class Progress:
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     evaluations: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
     """Policy version -> group -> success share; the group ``all`` holds every task."""
+
+    coverage: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
+    """The same with mean coverage, 0..1; empty where the tasks are not about coverage."""
 
     void: dict[int, int] = field(default_factory=dict[int, int])
     discarded: dict[str, int] = field(default_factory=dict[str, int])
@@ -59,6 +65,7 @@ class Progress:
                 self.metrics = message.metrics
             case Evaluation():
                 self.evaluations[message.version] = self._success(message)
+                self.coverage |= self._coverage(message)
                 self.void[message.version] = message.void
             case GroupDiscarded():
                 self.discarded[message.reason] = self.discarded.get(message.reason, 0) + 1
@@ -79,12 +86,33 @@ class Progress:
         """Return the sum of the evolution counts whose names begin with ``prefix``."""
         return sum(n for name, n in self.evolution.items() if name.startswith(prefix))
 
+    def goodness(self) -> dict[int, float]:
+        """Return how good each scored version is on what is held out: coverage, else success."""
+        if self.coverage:
+            return {v: shares.get(HELD_OUT, shares["all"]) for v, shares in self.coverage.items()}
+        return {v: shares["all"] for v, shares in self.evaluations.items() if shares}
+
     def _success(self, evaluation: Evaluation) -> dict[str, float]:
-        passed: dict[str, list[bool]] = {"all": []}
-        for score in evaluation.scores:
-            for label in ("all", *self.labels.get(score.task_id, ())):
-                passed.setdefault(label, []).append(score.turns_passed == score.turns_total)
-        return {label: sum(x) / len(x) for label, x in passed.items() if x}
+        return self._means(
+            (score.task_id, score.turns_passed == score.turns_total) for score in evaluation.scores
+        )
+
+    def _coverage(self, evaluation: Evaluation) -> dict[int, dict[str, float]]:
+        """Return mean coverage under the version; nothing where tasks are not about coverage."""
+        means = self._means(
+            (score.task_id, score.coverage)
+            for score in evaluation.scores
+            if score.coverage is not None
+        )
+        return {evaluation.version: means} if means else {}
+
+    def _means(self, scores: Iterable[tuple[str, float]]) -> dict[str, float]:
+        """Return the mean of the tasks' numbers, by group."""
+        found: dict[str, list[float]] = {"all": []}
+        for task_id, number in scores:
+            for label in ("all", *self.labels.get(task_id, ())):
+                found.setdefault(label, []).append(number)
+        return {label: sum(x) / len(x) for label, x in found.items() if x}
 
 
 def _verdict(verdict: CandidateVerdict) -> str:
@@ -115,6 +143,8 @@ class MetricsFile:
                 line = {"step": message.version, "timing_s/testing": message.wall_s} | {
                     f"val/success/{label}": share for label, share in scores.items()
                 }
+                coverage = progress.coverage.get(message.version, {})
+                line |= {f"val/coverage/{label}": share for label, share in coverage.items()}
             case _:
                 return
         with self._explained():

@@ -16,6 +16,7 @@ asks again up to three times. The agentic and the direct attempt of one number b
 testbench, which is written once.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -92,7 +93,7 @@ async def played(
     writer: Writer, task: CoverageTask, budget: Budget, number: int
 ) -> Mapping[str, Attempt]:
     """Have ``writer`` make one attempt at a design in each way, the attempts' ``number``-th."""
-    seed = sampling_seed(budget.seed, number)
+    seed = sampling_seed(_seed(task.design, budget), number)
 
     def taking(way: str) -> TakeStep:
         return lambda step, index: writer.write(
@@ -117,7 +118,7 @@ def baselines(design: Design, budget: Budget, number: int) -> Mapping[str, Seque
     makes one attempt.
     """
     target = target_of(design)
-    rng = np.random.default_rng((budget.seed, number))
+    rng = np.random.default_rng((_seed(design.design_id, budget), number))
     first = number * budget.calls
     found = {
         LONG: islice(long_runs(target), first, first + budget.calls),
@@ -129,6 +130,15 @@ def baselines(design: Design, budget: Budget, number: int) -> Mapping[str, Seque
         name: [Stimulus(program=printed(program)) for program in programs]
         for name, programs in found.items()
     }
+
+
+def _seed(design_id: str, budget: Budget) -> int:
+    """Return a seed of the design's own: chance on one says nothing of chance on another.
+
+    It is small, since what `sampling_seed` makes of it has to fit 63 bits.
+    """
+    said = f"{budget.seed} {design_id}".encode()
+    return int.from_bytes(hashlib.sha256(said).digest()[:2])
 
 
 async def tried(

@@ -165,11 +165,10 @@ async def found_version(subject: OfRun) -> "HeldVersion":
     from coevolve.export.versions import find_version
 
     path = subject.directory.path
-    success: dict[int, float] = {}
+    goodness: dict[int, float] = {}
     if subject.version == "best":
-        evaluations = open_source(subject.directory).material.progress.evaluations
-        success = {version: shares["all"] for version, shares in evaluations.items() if shares}
-    return await find_version(path, assembly.reader(path), subject.version, success)
+        goodness = open_source(subject.directory).material.progress.goodness()
+    return await find_version(path, assembly.reader(path), subject.version, goodness)
 
 
 def check_domain(config: RunConfig, where: Path) -> None:

@@ -62,6 +62,7 @@ class ChatWriter:
             form=task.form,
             instance=task.instance,
             limit=self.hdl.feedback_characters,
+            threshold=task.threshold,
             rules=self.rules,
         )
         said = await self.model.answer(messages, seed=seed)

@@ -2,7 +2,7 @@
 
 Promises: a task is admitted on what was executed, and on nothing else; each candidate ends in one
 verdict, and its task and its design are written in the same transaction, whatever is killed; a
-machine's failure refuses nothing, and the candidate is judged again after a pause. Candidates are
+machine's failure refuses nothing before the candidate was judged so often. Candidates are
 judged one after the other, since there are a thousand times as many testbenches to be simulated.
 Policies are not probed: how the signal's rollouts would have done on the new task is its label.
 """
@@ -36,8 +36,10 @@ from protocols.journal import Message
 TAKE_LIMIT = 16
 TAKE_WAIT_S = 30.0
 PAUSE_S = 2.0
-LONGEST_PAUSE_S = 600.0
-"""How long a candidate waits whose simulators broke: twice as long each time, up to this."""
+"""How long a candidate waits whose simulators broke: twice as long each time."""
+
+TRIES = 6
+"""So often a candidate is judged: what breaks every simulator is not to keep others waiting."""
 
 log = structlog.get_logger()
 
@@ -109,16 +111,16 @@ class DesignValidator:
         return design, task, verdict
 
     async def _examined(self, candidate: DesignCandidate) -> Findings:
-        """Return what the gates say, however long the simulators are broken."""
-        pause_s = PAUSE_S
-        while True:
+        """Return what the gates say, or that no simulator carries the candidate out."""
+        for attempt in range(TRIES):
             try:
                 return await self._gates.examine(candidate)
             except SimulatorError as error:
                 self._standing.last_error = str(error)
                 log.warning("simulator_failed", candidate=candidate.candidate_id, reason=str(error))
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await asyncio.sleep(PAUSE_S * 2**attempt)
+        broke = f"simulators failed {TRIES} times: {self._standing.last_error}"
+        return Findings(outcome=Refused(gate="replay_failed", found=broke), simulator_calls=0)
 
 
 class _Known:

@@ -76,6 +76,11 @@ class Harness:
         """The design's points, in the order of the bits of a coverage."""
         return self._design.points.points
 
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds that programs took so far."""
+        return self._server.cpu_s
+
     async def run(self, programs: Sequence[Program], seed: int) -> tuple[Coverage, ...]:
         """Return the coverage of each program, all with the same seed.
 

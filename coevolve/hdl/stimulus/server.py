@@ -30,6 +30,9 @@ PROGRAM_S = 20
 PATIENCE_S = 60.0
 """How long nothing at all may come from the child."""
 
+SPENT_BYTES = 8
+"""Behind each answer: the CPU time of the child so far, in nanoseconds."""
+
 
 class Server:
     """Answers requests as ``cpp/server.cpp`` says; one thread at a time may ask."""
@@ -44,6 +47,13 @@ class Server:
         self._program_s = program_s
         self._child: Dialogue | None = None
         self._work: WorkFolder | None = None
+        self._before_s = 0.0
+        self._child_s = 0.0
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of all children, up to their last answers."""
+        return self._before_s + self._child_s
 
     def ask(self, told: bytes, answer_bytes: int) -> bytes:
         """Return the answer of so many bytes. Blocks; raises SimulatorError."""
@@ -52,10 +62,12 @@ class Server:
             self.end()
             child = self._start()
         try:
-            return child.ask(told, answer_bytes, PATIENCE_S)
+            answer = child.ask(told, answer_bytes + SPENT_BYTES, PATIENCE_S)
         except SimulatorError:
             self.end()
             raise
+        self._child_s = int.from_bytes(answer[-SPENT_BYTES:], "little") / 1e9
+        return answer[:-SPENT_BYTES]
 
     def end(self) -> None:
         """End the child."""
@@ -64,6 +76,7 @@ class Server:
         if self._work is not None:
             self._work.remove()
         self._child = self._work = None
+        self._before_s, self._child_s = self.cpu_s, 0.0
 
     def _start(self) -> Dialogue:
         self._work = WorkFolder()

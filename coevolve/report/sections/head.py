@@ -93,14 +93,14 @@ def costs_section(material: Material) -> Markup:
 
 def _tiles(material: Material) -> list[tuple[str, str, str]]:
     """Return (amount, what it is, what it is compared with)."""
-    success = material.progress.evaluations
-    scored = [success[v]["all"] for v in sorted(success) if "all" in success[v]]
+    goodness = material.progress.goodness()
+    scored = [goodness[version] for version in sorted(goodness)]
     costs, timeline = material.costs, material.timeline
     share = costs.synthesized_share
     return [
         (
             percent(scored[-1]) if scored else "\N{EN DASH}",
-            "held-out success",
+            "held-out coverage" if material.progress.coverage else "held-out success",
             f"{percent(scored[0])} at the start" if scored else "not scored yet",
         ),
         (

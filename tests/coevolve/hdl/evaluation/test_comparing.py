@@ -19,6 +19,9 @@ from tests.hdl_simulators import ScriptedSimulator
 from tests.hdl_transitions import FAILED, covered
 from tests.small_designs import counter
 
+SEED = 1
+"""From it the design's own first seed is even."""
+
 MET, MISSED = covered((9, 10)), covered((8, 10))
 
 
@@ -47,7 +50,7 @@ def comparison(writer: Writer, told: list[str]) -> Comparison:
         writer=writer,
         simulator=ScriptedSimulator(),
         judge=None,
-        budget=Budget(calls=2, attempts=3, seed=0, keeps_best=True),
+        budget=Budget(calls=2, attempts=3, seed=SEED, keeps_best=True),
         limits=SimulationLimits(),
         concurrent=2,
         with_baselines=False,
