@@ -19,7 +19,7 @@ from tests.hdl_simulators import ScriptedSimulator
 from tests.hdl_transitions import FAILED, covered
 from tests.small_designs import counter
 
-SEED = 1
+SEED = 0
 """From it the design's own first seed is even."""
 
 MET, MISSED = covered((9, 10)), covered((8, 10))
