@@ -17,7 +17,7 @@ class RejectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Overall average that a step has to gain."""
 
     floor: Share = 0.0
-    """Overall average that it has to reach. (LLM4Cov's stage 0: 0.5.)"""
+    """Overall average that it has to reach where the task has no goal. (LLM4Cov's stage 0: 0.5.)"""
 
     no_kind_falls: bool = True
     """Whether a step is rejected where any kind of coverage fell."""

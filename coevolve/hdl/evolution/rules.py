@@ -7,7 +7,7 @@ has them by the point). A region is as covered as its least covered point.
   task, pooled over ``signals.window``; the groups that follow start from what others wrote. A
   region is forgotten where all of it was covered and some point is by nobody any more. ``rules:
   posterior`` asks that chance alone does this less than ``signals.false_discovery`` of the time,
-  over all regions that could have been forgotten (Bonferroni); ``paper`` asks for nothing more.
+  over all points that could have been forgotten (Bonferroni); ``paper`` asks for nothing more.
 - *Rare* looks at the last ``signals.window`` groups on the design, whatever their task: a region is
   rare that less than ``signals.rare_share`` of the rollouts covered, with ``posterior`` at
   ``signals.confidence``. Deviation: what nobody ever covered is rare, too, with score 1; it is the
@@ -50,7 +50,8 @@ def forgotten(
     before, now = counts_of(earlier, points), counts_of([visit], points)
     rollouts = sum(each.rollouts for each in earlier)
     could_be = [each for each in found if before[list(each.points)].min() > 0]
-    limit = config.false_discovery / max(1, len(could_be)) if config.rules == "posterior" else 1.0
+    tested = sum(len(region.points) for region in could_be)
+    limit = config.false_discovery / max(1, tested) if config.rules == "posterior" else 1.0
     made: list[Finding] = []
     for region in could_be:
         lost = [point for point in region.points if not now[point]]
