@@ -220,8 +220,8 @@ def _stage_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
         ),
         (
             bool(endless),
-            f"$.hdl.stages: every stage but the last needs groups of 1 or more, found 0 in "
-            f"{', '.join(map(str, endless))}; say how many groups it has",
+            f"$.hdl.stages: every stage but the last needs groups of 1 or more, found none "
+            f"for stage {', '.join(map(str, endless))}; say how many groups it has",
         ),
         (
             stages[-1].groups > 0,

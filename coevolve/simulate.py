@@ -96,9 +96,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _asked(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Asked:
     paths: list[Path] = options.paths
-    expected = (0 if options.rtl else 1) + (0 if options.stimulus or options.patch else 1)
-    if len(paths) != expected:
-        parser.error(f"{expected} paths are needed here, found {len(paths)}")
+    expected = [] if options.rtl else ["DESIGN"]
+    expected += [] if options.stimulus or options.patch else ["TB.sv"]
+    if len(paths) != len(expected):
+        needed = " and ".join(expected) or "no path"
+        parser.error(f"needs {needed} here, found {len(paths)} paths")
     if bool(options.rtl) != bool(options.dut):
         parser.error("--rtl and --dut go together")
     if bool(options.patch) != bool(options.base):

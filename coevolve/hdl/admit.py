@@ -151,7 +151,8 @@ def _printed(admission: Admission, options: argparse.Namespace) -> str:
         f"{admission.design_id}: {'admitted' if admission.admitted else 'refused'}; "
         f"{measured.count} points; {ladder}; random {max(measured.random):.4f}"
         + (f", long random {measured.long_random:.4f}" if admission.secret else "")
-        + f"; {killed} of {admission.mutants} mutants killed; {measured.cpu_s:.2f} CPU-s"
+        + f"; {killed} of {admission.mutants} mutants killed"
+        + f"; {measured.cpu_s:.2f} CPU-s an evaluation"
     ]
     lines += [f"  {refusal}" for refusal in admission.refusals]
     if options.uncovered:

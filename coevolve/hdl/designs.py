@@ -108,6 +108,11 @@ def _source_at(path: Path, faults: list[str]) -> SourceFile:
 
 
 def _design_file(folder: Path) -> DesignFile:
+    if not folder.is_dir():
+        raise ConfigError(
+            f"{folder}: a design is a folder with a design.yaml, found no such folder; give one, "
+            "as designs/NAME, or the RTL itself"
+        )
     path = folder / "design.yaml"
     faults: list[str] = []
     tree = _yaml(path, faults)

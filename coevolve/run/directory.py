@@ -197,7 +197,10 @@ def find(run: str | None, root: Path) -> RunDirectory:
             directory = RunDirectory(path.resolve())
             directory.identity()
             return directory
-    raise RunError(f"{run}: is neither a run's folder nor the name of one under {root}")
+    raise RunError(
+        f"{run}: is neither a run's folder nor the name of one under {root}; start one "
+        "with `python -m coevolve.launch FILE`, or name another folder of runs"
+    )
 
 
 def newest(root: Path) -> RunDirectory:

@@ -35,7 +35,7 @@ def status(words: Sequence[str]) -> int | str | None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ((), "2 paths are needed here, found 0"),
+        ((), "needs DESIGN and TB.sv here, found 0 paths"),
         (("--rtl=x.sv", "x"), "--rtl and --dut go together"),
         (("designs/x", "--patch=x"), "--patch and --base go together"),
         (("designs/x", "--stimulus=x", "--patch=x", "--base=x"), "two submissions"),
