@@ -10,7 +10,7 @@ back, so nobody can train on them.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 
 import structlog
@@ -40,8 +40,10 @@ RETRY_PAUSE_S = 0.5
 """Before the second attempt, twice as long before each further one: workers restart in seconds."""
 
 GATHER_S = 0.5
-"""How long a finished rollout waits for others, so that one write carries several; requests
-likewise where there are conversations to go on with, unless more are known to be there."""
+"""How long a finished rollout waits for others, so that one write carries several."""
+
+GROUP_GATHER_S = 0.1
+"""Likewise the last one of a group: groups are what the learner can go on with."""
 
 log = structlog.get_logger()
 
@@ -82,6 +84,8 @@ class RolloutWorker:
         self._loaded = asyncio.Condition()
         self._stopping = asyncio.Event()
         self._live: set[asyncio.Task[None]] = set()
+        self._in_hand = Counter[str]()
+        """Group id -> its requests that are taken and not answered yet."""
 
     async def run(self) -> None:
         """Serve requests until stopped.
@@ -136,7 +140,6 @@ class RolloutWorker:
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         ready: deque[Delivery] = deque()
-        more = False
         while True:
             while ready and len(self._live) < self._config.concurrent:
                 task = group.create_task(self._answer(ready.popleft(), group))
@@ -147,11 +150,12 @@ class RolloutWorker:
                 await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
                 continue
             self._tell()
-            if self._live and not more:
-                await asyncio.sleep(GATHER_S)
             # What is taken ahead saves a call of the store for every conversation that ends.
-            ready.extend(await self._mailbox.take(self._config.concurrent, TAKE_WAIT_S))
-            more = len(ready) == self._config.concurrent
+            taken = await self._mailbox.take(self._config.concurrent, TAKE_WAIT_S)
+            self._in_hand.update(
+                each.message.group_id for each in taken if isinstance(each.message, RolloutRequest)
+            )
+            ready.extend(taken)
 
     def _ended(self, conversation: asyncio.Task[None]) -> None:
         self._live.discard(conversation)
@@ -176,12 +180,23 @@ class RolloutWorker:
         group.create_task(self._hand_in(delivery, outcome))
 
     async def _hand_in(self, delivery: Delivery, outcome: Message) -> None:
+        gather_s = GROUP_GATHER_S if self._is_last_of_group(delivery.message) else GATHER_S
         try:
-            await self._mailbox.complete((delivery.sequence,), (outcome,))
+            await self._mailbox.complete((delivery.sequence,), (outcome,), gather_s=gather_s)
             self._standing.done += 1
         except LeaseLostError as error:
             # Another rollout actor took the request over while the store was away.
             log.warning("rollout_dropped", request=str(delivery.sequence), reason=str(error))
+
+    def _is_last_of_group(self, answered: Message) -> bool:
+        """Strike an answered request off; return whether no other of its group is in hand."""
+        if not isinstance(answered, RolloutRequest):
+            return False
+        self._in_hand[answered.group_id] -= 1
+        if self._in_hand[answered.group_id]:
+            return False
+        del self._in_hand[answered.group_id]
+        return True
 
     async def _roll_out(self, request: RolloutRequest) -> Rollout | VoidRollout:
         task = await self._tasks.get(request.task_id)

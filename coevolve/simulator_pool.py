@@ -3,6 +3,8 @@
 A session stays with the worker that opened it. While a worker is busy with one batch, the commands
 for it gather, and together form the next: back-pressure decides the size of a batch, not a timer.
 So at low load a command waits for nothing, and at high load the price of a remote call is shared.
+A pool may be told to wait a little for further commands; it does so only while there is a session
+that could send one.
 What nobody waits for (opening and forgetting a session) travels with the next command that somebody
 does wait for.
 
@@ -12,6 +14,7 @@ attract everything by being empty, and is still tried from time to time.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 
@@ -49,7 +52,7 @@ class SimulatorPool:
         *,
         gather_s: float = 0.0,
     ) -> None:
-        """Share ``workers``. A batch waits ``gather_s`` seconds for further commands."""
+        """Share ``workers``. A batch waits at most ``gather_s`` seconds for further commands."""
         if not workers:
             raise ValueError("a simulator pool needs at least one worker")
         self._lanes = [_Lane(worker, max_batch, gather_s) for worker in workers]
@@ -61,7 +64,7 @@ class SimulatorPool:
         if lane is None:
             lane = min(self._lanes, key=_Lane.load)
             self._lane_of[session] = lane
-            lane.sessions += 1
+            lane.open()
         lane.tell(Reset(session=session, task=task))
 
     async def act(self, session: str, text: str) -> Observed:
@@ -88,11 +91,11 @@ class SimulatorPool:
     async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
         """Play calls in a world of their own, on whichever worker. Raises SimulatorError."""
         lane = min(self._lanes, key=_Lane.load)
-        lane.sessions += 1
+        lane.open()
         try:
             reply = await lane.ask(Trial(session=name, task=task, turns=tuple(map(tuple, turns))))
         finally:
-            lane.sessions -= 1
+            lane.close()
         if isinstance(reply, Broken):
             raise SimulatorError(reply.reason)
         if not isinstance(reply, Tried):
@@ -115,7 +118,7 @@ class SimulatorPool:
     def _unpin(self, session: str) -> None:
         lane = self._lane_of.pop(session, None)
         if lane is not None:
-            lane.sessions -= 1
+            lane.close()
 
 
 class _Lane:
@@ -126,13 +129,24 @@ class _Lane:
         self._max_batch = max_batch
         self._gather_s = gather_s
         self._waiting: list[tuple[Command, asyncio.Future[Reply] | None]] = []
+        self._asked = 0
+        self._all_wait = asyncio.Event()
         self._draining: asyncio.Task[None] | None = None
         self._penalty = 0
-        self.sessions = 0
+        self._sessions = 0
 
     def load(self) -> int:
         """Return how reluctant one should be to open another session here."""
-        return self.sessions + self._penalty
+        return self._sessions + self._penalty
+
+    def open(self) -> None:
+        """Count one more session."""
+        self._sessions += 1
+
+    def close(self) -> None:
+        """Count one session less."""
+        self._sessions -= 1
+        self._look()
 
     def tell(self, command: Reset | Release) -> None:
         """Have ``command`` travel ahead of whatever is asked next; nobody waits for its reply."""
@@ -142,22 +156,40 @@ class _Lane:
         """Send ``command`` with the next batch and return its reply."""
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, reply))
+        self._asked += 1
+        self._look()
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
         return await reply
 
+    def _look(self) -> None:
+        """Note whether a further command can come before one of those that wait is answered."""
+        if self._asked >= self._sessions:
+            self._all_wait.set()
+        else:
+            self._all_wait.clear()
+
     async def _drain(self) -> None:
+        rest_s = 0.0
         try:
-            while any(waiting is not None for _, waiting in self._waiting):
-                await asyncio.sleep(self._gather_s)
+            while self._asked:
+                await self._gather(max(self._gather_s, rest_s))
                 started = time.monotonic()
                 batch = self._waiting[: self._max_batch]
                 del self._waiting[: self._max_batch]
+                self._asked -= sum(waiting is not None for _, waiting in batch)
+                self._look()
                 self._deliver(batch, await self._execute([command for command, _ in batch]))
                 # Resting for as long as the call took halves the calls of a busy lane.
-                await asyncio.sleep(min(MAX_REST_S, time.monotonic() - started))
+                rest_s = min(MAX_REST_S, time.monotonic() - started)
         finally:
             self._draining = None
+
+    async def _gather(self, wait_s: float) -> None:
+        await asyncio.sleep(0)  # who was answered at once with others asks at once with them
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._all_wait.wait()
 
     async def _execute(self, commands: list[Command]) -> Sequence[Reply]:
         """Return one reply per command, whatever the worker does."""

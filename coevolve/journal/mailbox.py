@@ -7,6 +7,7 @@ one caller's lost lease, its members are repeated one by one, so only that calle
 """
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,6 +34,9 @@ class Delivery(NamedTuple):
 class _Write(NamedTuple):
     sequences: tuple[int, ...]
     outputs: tuple[Record, ...]
+    due_s: float
+    """Until when it may wait for others, by the event loop's clock."""
+
     answer: "asyncio.Future[tuple[int, ...]]"
 
 
@@ -52,7 +56,7 @@ class Mailbox:
         lease_s: float,
         gather_s: float = 0.0,
     ) -> None:
-        """Take a seat. A write waits ``gather_s`` seconds for others to travel with."""
+        """Take a seat. A write waits up to ``gather_s`` seconds for others to travel with."""
         self._store = store
         self._consumer = consumer
         self._topics = tuple(topics)
@@ -64,6 +68,7 @@ class Mailbox:
         self._held: set[int] = set()
         self._taking = asyncio.Lock()
         self._waiting: list[_Write] = []
+        self._queued = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
 
     @property
@@ -89,14 +94,19 @@ class Mailbox:
                 await self._store.take(self._take((), 1, 0.0, 1))
 
     async def complete(
-        self, sequences: Sequence[int], outputs: Sequence[Message] = ()
+        self,
+        sequences: Sequence[int],
+        outputs: Sequence[Message] = (),
+        *,
+        gather_s: float | None = None,
     ) -> tuple[int, ...]:
         """Finish ``sequences`` and add ``outputs``, both or neither; return their sequences.
 
-        Raises LeaseLostError where one was taken over or finished by another; the mailbox then
-        holds none of them any more.
+        Where others wait for it, it may be given less than the mailbox's ``gather_s``; what waits
+        by then travels with it. Raises LeaseLostError where a sequence was taken over or finished
+        by another; the mailbox then holds none of them any more.
         """
-        return await self._written(tuple(sequences), outputs)
+        return await self._written(tuple(sequences), outputs, gather_s)
 
     async def append(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Add ``messages``, all or none, and return their sequences."""
@@ -116,21 +126,34 @@ class Mailbox:
         )
 
     async def _written(
-        self, sequences: tuple[int, ...], outputs: Sequence[Message]
+        self,
+        sequences: tuple[int, ...],
+        outputs: Sequence[Message],
+        gather_s: float | None = None,
     ) -> tuple[int, ...]:
         """Queue a write and wait for it; whoever stops waiting does not stop the write."""
-        answer: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Write(sequences, tuple(map(encode, outputs)), answer))
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[tuple[int, ...]] = loop.create_future()
+        due_s = loop.time() + (self._gather_s if gather_s is None else gather_s)
+        self._waiting.append(_Write(sequences, tuple(map(encode, outputs)), due_s, answer))
+        self._queued.set()
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_all())
         return await answer
 
     async def _write_all(self) -> None:
         while self._waiting:
-            if self._gather_s:
-                await asyncio.sleep(self._gather_s)
-            writes = self._next_writes()
-            await self._carry_out(writes)
+            await self._gather()
+            await self._carry_out(self._next_writes())
+
+    async def _gather(self) -> None:
+        """Wait until a write is due."""
+        now_s = asyncio.get_running_loop().time
+        while (left_s := min(write.due_s for write in self._waiting) - now_s()) > 0:
+            self._queued.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._queued.wait()
 
     def _next_writes(self) -> list[_Write]:
         writes: list[_Write] = []

@@ -206,3 +206,19 @@ async def test_conversations_go_on_while_the_rollouts_of_others_are_written(
     assert sorted(each.index for each in made if isinstance(each, Rollout)) == [0, 1, 2]
     await worker.stop()
     await running
+
+
+async def test_a_group_is_written_when_its_last_rollout_ends(
+    published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coevolve.rollout_worker.GATHER_S", 10 * WAIT_S)
+    loop = Loop(published, tmp_path)
+    requests = [request(index, 3) for index in range(3)]
+    await loop.append(published.versions()[0], TASK, *requests)
+    worker = loop.worker(ScriptGenerator([None] * len(requests)))
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(WAIT_S):
+        made = await loop.written(Rollout, len(requests))
+    assert sorted(each.index for each in made if isinstance(each, Rollout)) == [0, 1, 2]
+    await worker.stop()
+    await running

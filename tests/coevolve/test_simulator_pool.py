@@ -23,6 +23,7 @@ from protocols.simulation import (
 )
 from protocols.tasks import ToolTask, ToolTurn
 
+LONG_S = 30.0
 TASK = ToolTask(
     classes=("GorillaFileSystem",), world="{}", turns=(ToolTurn(instruction="", reference=()),)
 )
@@ -94,6 +95,23 @@ async def test_everything_that_arrives_during_a_batch_forms_the_next() -> None:
     answers = await asyncio.gather(first, *others)
     assert [answer.result for answer in answers] == ["a"] + ["b"] * 9
     assert [len(batch) for batch in worker.batches[batches:]] == [1, 9]
+
+
+async def test_a_batch_waits_for_others_only_while_a_session_could_send_one() -> None:
+    worker = FakeWorker()
+    pool = SimulatorPool([worker], gather_s=LONG_S)
+    for name in "abc":
+        await pool.reset(name, TASK)
+    first, second = (asyncio.create_task(pool.act(name, "ls()")) for name in "ab")
+    await asyncio.sleep(0.05)
+    assert not worker.batches
+    async with asyncio.timeout(LONG_S / 2):
+        await pool.release("c")
+        await asyncio.gather(first, second)
+        await pool.release("b")
+        await pool.act("a", "pwd()")
+    asked = [[c.session for c in batch if isinstance(c, Act)] for batch in worker.batches]
+    assert asked == [["a", "b"], ["a"]]
 
 
 async def test_opening_and_forgetting_travel_with_the_next_command_that_is_waited_for() -> None:

@@ -59,8 +59,17 @@ async def store(tmp_path: Path) -> AsyncIterator[LocalStore]:
     journal.close()
 
 
-def mailbox(store: Store, member: str = "m", lease_s: float = 10.0) -> Mailbox:
-    return Mailbox(store, consumer="c", topics=("run_finished",), member=member, lease_s=lease_s)
+def mailbox(
+    store: Store, member: str = "m", lease_s: float = 10.0, gather_s: float = 0.0
+) -> Mailbox:
+    return Mailbox(
+        store,
+        consumer="c",
+        topics=("run_finished",),
+        member=member,
+        lease_s=lease_s,
+        gather_s=gather_s,
+    )
 
 
 def finished(*steps: int) -> list[RunFinished]:
@@ -104,6 +113,21 @@ async def test_what_is_asked_during_a_write_forms_the_next(store: LocalStore) ->
             assert stored.topic == "stalled"
             assert decode_quiet(stored) == pytest.approx(n + 0.1 * k)
     assert box.held == frozenset()
+
+
+async def test_a_write_that_may_not_wait_takes_along_those_that_may(store: LocalStore) -> None:
+    slow = SlowStore(store)
+    slow.permitted.release()
+    box = mailbox(slow, gather_s=LONG_S)
+    await store.append(append_of(2))
+    await box.take(2, LONG_S)
+    patient = asyncio.create_task(box.complete([1], [stalled(1.0)]))
+    await asyncio.sleep(0.05)
+    assert not slow.writes
+    async with asyncio.timeout(LONG_S / 2):
+        hasty = await box.complete([2], [stalled(2.0)], gather_s=0.0)
+        assert (await patient, hasty) == ((3,), (4,))
+    assert len(slow.writes) == 1
 
 
 async def test_one_lost_lease_costs_only_its_own_caller(store: LocalStore) -> None:
