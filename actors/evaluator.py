@@ -5,7 +5,7 @@ from pathlib import Path
 import ray
 
 from coevolve import assembly
-from coevolve.run import logs
+from coevolve.run.starting import starting
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.interfaces import Store
@@ -23,10 +23,10 @@ class EvaluatorShell:
         simulators: assembly.Simulators,
     ) -> None:
         folder = Path(run_dir)
-        logs.to_file(folder, name)
-        site = assembly.site(config, folder, store)
-        self._engine = assembly.generator(site, config.evaluator.concurrent)
-        self._part = assembly.evaluator(site, self._engine, simulators)
+        with starting(folder, name):
+            site = assembly.site(config, folder, store)
+            self._engine = assembly.generator(site, config.evaluator.concurrent)
+            self._part = assembly.evaluator(site, self._engine, simulators)
 
     async def run(self) -> None:
         """Work until stopped."""

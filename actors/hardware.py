@@ -9,8 +9,8 @@ from ray.actor import ActorProxy
 from ray.exceptions import RayError, RayTaskError
 
 from coevolve.hdl import assembly
-from coevolve.run import logs
 from coevolve.run.standing import Standing
+from coevolve.run.starting import starting
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, SimulatorError
@@ -32,8 +32,8 @@ class HardwareShell:
     """Gives one hardware simulator a process."""
 
     def __init__(self, name: str, config: RunConfig, run_dir: str) -> None:
-        logs.to_file(Path(run_dir), name)
-        self._simulator = assembly.simulator(config)
+        with starting(Path(run_dir), name):
+            self._simulator = assembly.simulator(config)
         self._gate = asyncio.Semaphore(config.hdl.concurrent)
         self._standing = Standing(name)
         self._standing.waits_for("testbenches")

@@ -5,7 +5,7 @@ from pathlib import Path
 import ray
 
 from coevolve import assembly
-from coevolve.run import logs
+from coevolve.run.starting import starting
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.interfaces import Store
@@ -16,8 +16,8 @@ class LearnerShell:
 
     def __init__(self, name: str, config: RunConfig, run_dir: str, store: Store) -> None:
         folder = Path(run_dir)
-        logs.to_file(folder, name)
-        self._part = assembly.learner(assembly.site(config, folder, store))
+        with starting(folder, name):
+            self._part = assembly.learner(assembly.site(config, folder, store))
 
     async def run(self) -> None:
         """Work until every step is taken or the part is stopped."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import ray
 
 from coevolve import assembly
-from coevolve.run import logs
+from coevolve.run.starting import starting
 from coevolve.synthesis import assembly as evolution
 from protocols.config import RunConfig
 from protocols.control import PartStatus
@@ -24,8 +24,8 @@ class ValidatorShell:
         simulators: assembly.Simulators,
     ) -> None:
         folder = Path(run_dir)
-        logs.to_file(folder, name)
-        self._part = evolution.validator(assembly.site(config, folder, store), simulators)
+        with starting(folder, name):
+            self._part = evolution.validator(assembly.site(config, folder, store), simulators)
 
     async def run(self) -> None:
         """Work until stopped."""
