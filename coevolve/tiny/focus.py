@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -70,10 +71,24 @@ class Planner:
         """Return what of the focus is to be followed; nothing where there is plenty of all."""
         return tuple(chain for chain in focus if self.coverage.wants(self.rng, chain))
 
+    @cached_property
+    def _links(self) -> tuple[Chain, ...]:
+        """Pairs of tools of which one can use what the other leaves behind, by kind of link.
+
+        A file that was just made is empty: it serves what writes into one.
+        """
+        tools = tuple(self.tools.values())
+        return tuple(
+            (lead.name, user.name)
+            for serves in _SERVES
+            for lead in tools
+            for user in tools
+            if serves(lead, user)
+        )
+
     def _any(self) -> Chain:
         """Return an errand of a single tool or of a link."""
-        linked = [chain for pairs in _links(self.tools) for chain in pairs]
-        return self._one_of([*((name,) for name in self.tools), *linked])
+        return self._one_of([*((name,) for name in self.tools), *self._links])
 
     def _drawn_out(self, core: Chain) -> Chain:
         """Return ``core``, or an errand around it."""
@@ -82,8 +97,7 @@ class Planner:
         if self.rng.random() < _ALONE_SHARE:
             return core
         tool = next(iter(core))
-        linked = [pair for pairs in _links(self.tools) for pair in pairs if tool in pair]
-        return self._one_of([core, *linked])
+        return self._one_of([core, *(pair for pair in self._links if tool in pair)])
 
     def _one_of(self, chains: Sequence[Chain]) -> Chain:
         completed = [each for chain in chains for each in self._completed(chain)]
@@ -134,17 +148,6 @@ def _chain(
         if turn in (None, action.turn) and not (action.failed and most)
     )
     return tuple(name for name in called if name in tools)[:most]
-
-
-def _links(tools: Mapping[str, Tool]) -> list[list[Chain]]:
-    """Return, by kind, the pairs of tools of which one can use what the other leaves behind.
-
-    A file that was just made is empty: it serves what writes into one.
-    """
-    pairs = [(lead, user) for lead in tools.values() for user in tools.values()]
-    return [
-        [(lead.name, user.name) for lead, user in pairs if serves(lead, user)] for serves in _SERVES
-    ]
 
 
 def _writes_into_it(lead: Tool, user: Tool) -> bool:
