@@ -111,6 +111,11 @@ class Groups:
         self._complete: deque[Group] = deque()
         self._batch: list[Group] = []
         self._held: set[int] = set()
+        self.void_in_row = 0
+        """Groups judged void since the last one that was not."""
+
+        self.last_failure = ""
+        """Why the last void rollout was void."""
 
     @property
     def held(self) -> int:
@@ -147,6 +152,8 @@ class Groups:
         if sequence in self._held:
             return
         self._held.add(sequence)
+        if isinstance(message, VoidRollout):
+            self.last_failure = message.reason
         gathering = self._gathering.setdefault(message.group_id, _Gathering())
         gathering.members[message.index] = (sequence, message)
         if len(gathering.members) == message.group_size:
@@ -158,6 +165,7 @@ class Groups:
         while self._complete and not self.full:
             group = self._complete.popleft()
             reason = self._fault(group)
+            self.void_in_row = self.void_in_row + 1 if reason == "void" else 0
             if reason is None:
                 self._batch.append(group)
                 continue

@@ -197,6 +197,31 @@ async def test_groups_that_no_step_may_use_are_discarded_at_once(model: Path, tm
     assert set(gone) <= journal.finished
 
 
+async def test_a_run_whose_groups_are_all_void_for_long_ends_and_says_why(
+    model: Path, tmp_path: Path
+):
+    journal = MemoryJournal()
+    part = learner(settings(model, void_timeout_s=0.2), tmp_path, journal)
+
+    def add_void(numbers: range) -> None:
+        journal.add(*(void(group, index, size=4) for group in numbers for index in range(4)))
+
+    async def discarded(groups: int) -> None:
+        await journal.until(lambda: len(journal.all(GroupDiscarded)) == groups)
+
+    add_void(range(50, 54))
+    running = asyncio.create_task(part.run())
+    await discarded(4)
+    add_groups(journal, range(1, 2))
+    add_void(range(60, 63))
+    await discarded(7)
+    await asyncio.sleep(0.3)
+    add_void(range(63, 64))
+    with pytest.raises(LearnerError, match="all 4 were void, at last because: the child died"):
+        async with asyncio.timeout(30.0):
+            await running
+
+
 async def test_stopping_leaves_a_checkpoint_from_which_the_run_goes_on(model: Path, tmp_path: Path):
     config = settings(model)
     journal = MemoryJournal()
