@@ -86,18 +86,8 @@ class ChatStepRenderer:
         self, task: CoverageTask, design: Design, points: Sequence[Point], *, rules: bool = False
     ) -> tuple[ChatText, ...]:
         """Return the prompt's messages; ``rules`` adds rules of syntax, for a teacher."""
-        return prompts.prompt(
-            design.unit,
-            design.specification,
-            task.state,
-            points,
-            form=task.form,
-            instance=task.instance,
-            limit=self._hdl.feedback_characters,
-            goal=task.goal,
-            threshold=task.threshold,
-            rules=rules,
-        )
+        limit = self._hdl.feedback_characters
+        return prompts.step_prompt(task, design, points, limit=limit, rules=rules)
 
     def written(self, answer: str) -> tuple[int, ...]:
         """Return the tokens of an answer as the policy would have to sample them."""

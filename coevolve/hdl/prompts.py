@@ -21,6 +21,7 @@ from coevolve.hdl.instructions import system_message
 from coevolve.hdl.patch import NO_CHANGES
 from coevolve.hdl.points import point_text
 from coevolve.hdl.summary import message, status
+from protocols.designs import Design
 from protocols.hardware import (
     Covered,
     NotCovered,
@@ -32,6 +33,7 @@ from protocols.hardware import (
     Testbench,
     Unit,
 )
+from protocols.tasks import CoverageTask
 from protocols.transitions import Blank, ChatText, DesignState, Graded
 
 FEEDBACK_CHARACTERS = 4000
@@ -103,6 +105,29 @@ def prompt(
             )
         case _:
             assert_never(state)
+
+
+def step_prompt(
+    task: CoverageTask,
+    design: Design,
+    points: Sequence[Point],
+    *,
+    limit: int = FEEDBACK_CHARACTERS,
+    rules: bool = False,
+) -> tuple[ChatText, ...]:
+    """Return the messages of a task's step on its design; see `prompt`."""
+    return prompt(
+        design.unit,
+        design.specification,
+        task.state,
+        points,
+        form=task.form,
+        instance=task.instance,
+        limit=limit,
+        goal=task.goal,
+        threshold=task.threshold,
+        rules=rules,
+    )
 
 
 def opening(state: DesignState, form: SubmissionForm, *, rules: bool = False) -> ChatText:

@@ -54,17 +54,9 @@ class ChatWriter:
         """Ask for the step. Raises EndpointError where there is no answer."""
         del session
         design = self.designs[task.design]
-        messages = prompts.prompt(
-            design.unit,
-            design.specification,
-            task.state,
-            await self.simulator.points(design.unit),
-            form=task.form,
-            instance=task.instance,
-            limit=self.hdl.feedback_characters,
-            threshold=task.threshold,
-            rules=self.rules,
-        )
+        points = await self.simulator.points(design.unit)
+        limit = self.hdl.feedback_characters
+        messages = prompts.step_prompt(task, design, points, limit=limit, rules=self.rules)
         said = await self.model.answer(messages, seed=seed)
         self.spent.answers += 1
         self.spent.prompt_tokens += said.prompt_tokens
