@@ -58,8 +58,8 @@ def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, fold
     commands = (ADAPTER if is_adapter else MERGED).format(base=base, folder=folder, rank=most)
     number = version.version
     progress = source.material.progress
-    success = (progress.coverage or progress.evaluations).get(number, {})
-    scores = [[group, f"{100 * share:.1f} %"] for group, share in success.items()]
+    shares = progress.scores.get(number, {})
+    scores = [[group, f"{100 * share:.1f} %"] for group, share in shares.items()]
     weights = [
         ["base model", base],
         ["trained", "a LoRA adapter" if version.format == "lora" else "all weights"],
@@ -75,8 +75,8 @@ def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, fold
             _table(("what", "value"), weights),
             "## Loading it\n",
             commands,
-            "## Held-out success\n",
-            _table(("tasks", "success"), scores)
+            f"## Held-out {progress.measure}\n",
+            _table(("tasks", progress.measure), scores)
             if scores
             else "This version was not scored on held-out tasks.\n",
             *_run(source),

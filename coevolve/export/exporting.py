@@ -93,7 +93,7 @@ def export_weights(directory: RunDirectory, kind: str, wanted: str, target: Path
 
     write_target(target, write)
     number = held.version.version
-    measure = "coverage" if source.material.progress.coverage else "success"
+    measure = source.material.progress.measure
     known = number in goodness
     scored = f", {100 * goodness[number]:.1f} % held-out {measure}" if known else ""
     return f"{kind} of version {number}{scored}"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from coevolve.run.deliveries import TOPICS as DELIVERY_TOPICS
 from coevolve.run.deliveries import Deliveries
@@ -86,11 +87,19 @@ class Progress:
         """Return the sum of the evolution counts whose names begin with ``prefix``."""
         return sum(n for name, n in self.evolution.items() if name.startswith(prefix))
 
+    @property
+    def measure(self) -> Literal["coverage", "success"]:
+        """What versions are compared by: coverage where the tasks are about it."""
+        return "coverage" if self.coverage else "success"
+
+    @property
+    def scores(self) -> Mapping[int, Mapping[str, float]]:
+        """Policy version -> group -> share, by that measure."""
+        return self.coverage or self.evaluations
+
     def goodness(self) -> dict[int, float]:
-        """Return how good each scored version is on what is held out: coverage, else success."""
-        if self.coverage:
-            return {v: shares.get(HELD_OUT, shares["all"]) for v, shares in self.coverage.items()}
-        return {v: shares["all"] for v, shares in self.evaluations.items() if shares}
+        """Return how good each scored version is on what is held out, by that measure."""
+        return {v: each.get(HELD_OUT, each["all"]) for v, each in self.scores.items() if each}
 
     def _success(self, evaluation: Evaluation) -> dict[str, float]:
         return self._means(

@@ -100,7 +100,7 @@ def _tiles(material: Material) -> list[tuple[str, str, str]]:
     return [
         (
             percent(scored[-1]) if scored else "\N{EN DASH}",
-            "held-out coverage" if material.progress.coverage else "held-out success",
+            f"held-out {material.progress.measure}",
             f"{percent(scored[0])} at the start" if scored else "not scored yet",
         ),
         (

@@ -93,27 +93,27 @@ def visited_by_tool(material: Material, periods: Sequence[range]) -> dict[tuple[
 
 
 def _over_steps(material: Material) -> Markup:
-    coverage = material.progress.coverage
-    success = coverage or material.progress.evaluations
+    scores = material.progress.scores
+    is_coverage = material.progress.measure == "coverage"
     versions = sorted(material.timeline.evaluations)
-    names = list(dict.fromkeys(name for version in versions for name in success[version]))
+    names = list(dict.fromkeys(name for version in versions for name in scores[version]))
     lines = [
         Line(
             name=name,
-            points=tuple((v, success[v][name]) for v in versions if name in success[v]),
+            points=tuple((v, scores[v][name]) for v in versions if name in scores[v]),
             bounds=tuple(_bounds(material.timeline.evaluations[v]) for v in versions)
-            if name == "all" and not coverage
+            if name == "all" and not is_coverage
             else (),
             strong=name == "all",
         )
         for name in names
     ]
     rows = [
-        [name, *(percent(success[v][name]) if name in success[v] else "" for v in versions)]
+        [name, *(percent(scores[v][name]) if name in scores[v] else "" for v in versions)]
         for name in names
     ]
     tasks = len(material.timeline.evaluations[versions[-1]].scores)
-    if coverage:
+    if is_coverage:
         title, up = "Coverage by policy version", "overall average"
         said = f"The best testbench of a few steps on each of {tasks} designs; 0 where all failed."
     else:
