@@ -11,15 +11,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coevolve.journal.codec import decode_as
-from coevolve.journal.retained import retained
+from coevolve.journal.retained import retained_rollouts
 from coevolve.synthesis.precedents import Precedents
 from coevolve.tasks import TaskShelf
 from protocols.config import RunConfig
 from protocols.errors import LeakError
 from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.interfaces import Reader, TaskSource
-from protocols.rollouts import Rollout
 from protocols.synthesis import Anything, Attempt, Brief, Start
 from protocols.tasks import Task
 
@@ -77,7 +75,7 @@ class BriefWriter:
         return (*own, *map(self._source.start, numbers))
 
     async def _attempts(self, signal: Signal, sequences: Sequence[int]) -> tuple[Attempt, ...]:
-        rollouts = [decode_as(each, Rollout) for each in await retained(self._reader, sequences)]
+        rollouts = (await retained_rollouts(self._reader, sequences)).values()
         for task_id in sorted({rollout.task_id for rollout in rollouts}):
             await self._training_task(task_id, signal)
         return tuple(

@@ -21,8 +21,7 @@ from coevolve.hdl.curation.states import average, exact, reached
 from coevolve.hdl.evolution.catalogue import Catalogue
 from coevolve.hdl.evolution.regions import Region, design_of, named, regions
 from coevolve.hdl.evolution.variants import other_constants
-from coevolve.journal.codec import decode_as
-from coevolve.journal.retained import retained
+from coevolve.journal.retained import retained_rollouts
 from coevolve.synthesis.briefs import seed_of
 from coevolve.tasks import TaskShelf
 from protocols.config import RunConfig
@@ -135,8 +134,7 @@ class Enumeration:
         return regions(await self._simulator.points(design.unit), design.unit)
 
     async def _evidence(self, signal: Signal) -> list[tuple[int, Rollout]]:
-        records = await retained(self._reader, signal.evidence)
-        return [(record.sequence, decode_as(record, Rollout)) for record in records]
+        return list((await retained_rollouts(self._reader, signal.evidence)).items())
 
     def _generator(self, signal: Signal, what: str) -> random.Random:
         return random.Random(seed_of(self._config.seed, signal.signal_id, what))  # noqa: S311

@@ -34,7 +34,7 @@ from coevolve.hdl.grading import graded, grading
 from coevolve.hdl.points import point_set
 from coevolve.hdl.steps import succeeds
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
-from coevolve.journal.retained import retained
+from coevolve.journal.retained import retained_rollouts
 from coevolve.tasks import TaskShelf
 from protocols.config import RunConfig
 from protocols.design_evolution import (
@@ -48,7 +48,6 @@ from protocols.errors import ConfigError, JournalError
 from protocols.evolution import Gate, Refused, Signal
 from protocols.hardware import Stimulus, Submission, Testbench
 from protocols.interfaces import Reader, TestbenchSimulator
-from protocols.rollouts import Rollout
 from protocols.tasks import CoverageTask, Synthesized
 from protocols.transitions import Graded, coverage_of
 
@@ -144,9 +143,8 @@ class DesignGates:
         for point in change.points:
             if point not in counted:
                 raise _RefusedError("malformed", f"point {point} of {len(points)} does not count")
-        records = await retained(self._reader, (change.start,)) if change.start else ()
-        if records:
-            start = decode_as(records[0], Rollout)
+        found = await retained_rollouts(self._reader, (change.start,)) if change.start else {}
+        for start in found.values():
             before = await self._tasks.get(start.task_id)
             if start.graded is None or before.design != design.design_id:
                 raise _RefusedError("malformed", "the start is no testbench of the design")
@@ -208,7 +206,7 @@ class DesignGates:
         """Return what the signal's rollouts on this design made."""
         found = await self._reader.find(SIGNALS_BY_ID, candidate.signal_id, limit=1)
         sequences = decode_as(found[0], Signal).evidence if found else ()
-        rollouts = [decode_as(each, Rollout) for each in await retained(self._reader, sequences)]
+        rollouts = (await retained_rollouts(self._reader, sequences)).values()
         tasks = {each.task_id: await self._tasks.get(each.task_id) for each in rollouts}
         return [each.graded for each in rollouts if tasks[each.task_id].design == design.design_id]
 
