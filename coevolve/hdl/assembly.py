@@ -7,6 +7,7 @@ processes of runs without designs start without it.
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,9 +50,15 @@ class HardwareSimulators:
 
 def designs(config: "RunConfig") -> "tuple[Design, ...]":
     """Return the run's designs, of both splits. Raises ConfigError."""
+    return _loaded(Path(config.hdl.designs) if config.hdl.designs else DESIGNS)
+
+
+@cache
+def _loaded(root: Path) -> "tuple[Design, ...]":
+    """Read the folder once a process: checking every design elaborates it."""
     from coevolve.hdl.designs import load_all
 
-    return load_all(Path(config.hdl.designs) if config.hdl.designs else DESIGNS)
+    return load_all(root)
 
 
 def simulator(config: "RunConfig") -> "HarnessSimulator":
@@ -144,7 +151,7 @@ def workbench(
     """Return what lets the policy take steps on designs."""
     from coevolve.hdl.steps import PolicyWriter
 
-    known = _catalogue(config, reader)
+    known = catalogue(config, reader)
     renderer = _renderer(config, known.known)
     writer = PolicyWriter(generator=engine, renderer=renderer, temperature=temperature)
     return _workbench(config, writer, renderer, known, workers, reader)
@@ -168,7 +175,7 @@ def teachers_workbench(
     from coevolve.hdl.teacher import TeacherWriter
     from coevolve.synthesis.calls import JournalCallLog, Ledger
 
-    known = _catalogue(config, reader)
+    known = catalogue(config, reader)
     folder = model_folder(config.policy.model)
     renderer = ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
     teacher = _teacher(model, run_dir, config.rollout.concurrent)
@@ -230,7 +237,8 @@ def _workbench(
     )
 
 
-def _catalogue(config: "RunConfig", reader: Reader) -> "Catalogue":
+def catalogue(config: "RunConfig", reader: Reader) -> "Catalogue":
+    """Return the run's designs by id: those of its folder, and those that it made."""
     from coevolve.hdl.evolution.catalogue import Catalogue
 
     return Catalogue(designs(config), reader)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from coevolve.hdl.curation.states import average
+from coevolve.hdl.curation.states import average, exact
 from protocols.hardware import Covered, NotCovered, Outcome
 from protocols.transitions import DesignState, Graded, Transition
 
@@ -90,7 +90,7 @@ def select(
     if not coverages:
         return tuple(picks)
     worst, median = coverages[0], coverages[(len(coverages) - 1) // 2]
-    both = median - worst > Fraction(repr(gap))
+    both = median - worst > exact(gap)
     wanted: tuple[tuple[Why, Fraction], ...] = (("worst", worst), ("median", median))
     for why, coverage in wanted:
         if both or why == prioritize:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from coevolve.hdl import assembly as hardware
-from coevolve.hdl.evolution.catalogue import Catalogue
 from coevolve.hdl.evolution.enumeration import Enumeration
 from coevolve.hdl.evolution.gates import DesignGates
 from coevolve.hdl.evolution.observer import DesignObserver
@@ -23,7 +22,7 @@ def observer(
     return DesignObserver(
         config,
         tasks=TaskShelf(reader, CoverageTask),
-        catalogue=Catalogue(hardware.designs(config), reader),
+        catalogue=hardware.catalogue(config, reader),
         simulator=EvaluationPool(workers),
     )
 
@@ -35,7 +34,7 @@ def synthesizer(
     enumeration = Enumeration(
         config,
         reader=reader,
-        catalogue=Catalogue(hardware.designs(config), reader),
+        catalogue=hardware.catalogue(config, reader),
         simulator=EvaluationPool(workers),
     )
     return DesignSynthesizer(config, store=store, reader=reader, enumeration=enumeration)
@@ -48,7 +47,7 @@ def validator(
     gates = DesignGates(
         config,
         reader=reader,
-        catalogue=Catalogue(hardware.designs(config), reader),
+        catalogue=hardware.catalogue(config, reader),
         simulator=EvaluationPool(workers),
     )
     return DesignValidator(config, store=store, reader=reader, gates=gates)
