@@ -10,7 +10,7 @@ class Standing:
     """Remembers what a part waits for, since when, and what went wrong last."""
 
     def __init__(self, part: str) -> None:
-        self._part = part
+        self.part = part
         self._waits_for = "being started"
         self._since = time.monotonic()
         self.policy_version = -1
@@ -26,7 +26,7 @@ class Standing:
     def report(self, mailbox: int) -> PartStatus:
         """Return the status, with ``mailbox`` records in work."""
         return PartStatus(
-            part=self._part,
+            part=self.part,
             pid=os.getpid(),
             waits_for=self._waits_for,
             since_s=time.monotonic() - self._since,

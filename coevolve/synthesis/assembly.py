@@ -23,8 +23,7 @@ from protocols.interfaces import Reader, SimulatorWorker, Synthesizer
 from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
 
 if TYPE_CHECKING:
-    from coevolve.hdl.evolution.synthesizer import DesignSynthesizer
-    from coevolve.hdl.evolution.validator import DesignValidator
+    from coevolve.hdl.evolution.answering import AnsweringPart
 
 GATHER_S = 0.3
 """How long exploring and judging have their commands wait for others: nobody waits for them."""
@@ -36,7 +35,7 @@ SYNTHESES = 128
 """Conversations of the policy in its second role at a time."""
 
 
-def synthesizer(site: Site, simulators: Simulators) -> "SynthesizerWorker | DesignSynthesizer":
+def synthesizer(site: Site, simulators: Simulators) -> "SynthesizerWorker | AnsweringPart":
     """Return the part that makes tasks out of signals."""
     if isinstance(simulators, HardwareSimulators):
         from coevolve.hdl.evolution import assembly as designs
@@ -102,7 +101,7 @@ def synthesizer_model(
             return EndpointSynthesizer(model, simulator=simulator)
 
 
-def validator(site: Site, simulators: Simulators) -> "Validator | DesignValidator":
+def validator(site: Site, simulators: Simulators) -> "Validator | AnsweringPart":
     """Return the part that judges candidates."""
     if isinstance(simulators, HardwareSimulators):
         from coevolve.hdl.evolution import assembly as designs

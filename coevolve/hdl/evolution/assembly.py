@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from coevolve.hdl import assembly as hardware
+from coevolve.hdl.evolution.answering import AnsweringPart
 from coevolve.hdl.evolution.enumeration import Enumeration
 from coevolve.hdl.evolution.gates import DesignGates
 from coevolve.hdl.evolution.observer import DesignObserver
-from coevolve.hdl.evolution.synthesizer import DesignSynthesizer
-from coevolve.hdl.evolution.validator import DesignValidator
+from coevolve.hdl.evolution.synthesizer import synthesizer_part
+from coevolve.hdl.evolution.validator import validator_part
 from coevolve.hdl.pool import EvaluationPool
 from coevolve.tasks import TaskShelf
 from protocols.config import RunConfig
@@ -29,7 +30,7 @@ def observer(
 
 def synthesizer(
     config: RunConfig, store: Store, reader: Reader, workers: Sequence[TestbenchSimulator]
-) -> DesignSynthesizer:
+) -> AnsweringPart:
     """Return the part that makes candidates out of signals."""
     enumeration = Enumeration(
         config,
@@ -37,12 +38,12 @@ def synthesizer(
         catalogue=hardware.catalogue(config, reader),
         simulator=EvaluationPool(workers),
     )
-    return DesignSynthesizer(config, store=store, reader=reader, enumeration=enumeration)
+    return synthesizer_part(config, store, reader, enumeration)
 
 
 def validator(
     config: RunConfig, store: Store, reader: Reader, workers: Sequence[TestbenchSimulator]
-) -> DesignValidator:
+) -> AnsweringPart:
     """Return the part that judges candidates."""
     gates = DesignGates(
         config,
@@ -50,4 +51,4 @@ def validator(
         catalogue=hardware.catalogue(config, reader),
         simulator=EvaluationPool(workers),
     )
-    return DesignValidator(config, store=store, reader=reader, gates=gates)
+    return validator_part(config, store, reader, gates)

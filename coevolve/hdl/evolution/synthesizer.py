@@ -1,22 +1,18 @@
-"""The synthesizer part of runs on designs: turns signals into candidates, by enumeration.
+"""The synthesizer of runs on designs: turns signals into candidates, by enumeration.
 
-Promises: a signal is finished in the same transaction that adds what came of it, so each is settled
-exactly once whatever is killed. There is no model, so there is none to swap, and an answer takes
-too little for signals to expire or for a pause to keep them.
+There is no model, so there is none to swap, and an answer takes too little for signals to expire or
+for a pause to keep them.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
+from coevolve.hdl.evolution.answering import AnsweringPart
 from coevolve.hdl.evolution.enumeration import Enumeration
 from coevolve.journal.codec import decode_as
-from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.paging import whole_topic
 from coevolve.run.standing import Standing
-from coevolve.run.stopping import unless_stopped
 from protocols.config import RunConfig
-from protocols.control import PartStatus
 from protocols.design_evolution import DesignCandidate, DesignVariant
 from protocols.evolution import Signal, SignalSettled
 from protocols.interfaces import Reader, Store
@@ -25,63 +21,46 @@ from protocols.journal import Message
 NAME = "enumeration"
 """What candidates carry as their synthesizer."""
 
-TAKE_LIMIT = 64
-TAKE_WAIT_S = 30.0
+
+def synthesizer_part(
+    config: RunConfig, store: Store, reader: Reader, enumeration: Enumeration
+) -> AnsweringPart:
+    """Return the synthesizer as a part."""
+    standing = Standing("synthesizer")
+    return AnsweringPart(
+        DesignSynthesizer(enumeration, reader, standing),
+        standing,
+        store=store,
+        topic="signal",
+        awaited="signals",
+        lease_s=config.store.lease_s,
+    )
 
 
 class DesignSynthesizer:
-    """A `protocols.interfaces.Part`: answers signals in the order in which they come."""
+    """A `coevolve.hdl.evolution.answering.Answerer` of signals."""
 
-    def __init__(
-        self, config: RunConfig, *, store: Store, reader: Reader, enumeration: Enumeration
-    ) -> None:
-        self._config = config
-        self._store = store
-        self._reader = reader
+    def __init__(self, enumeration: Enumeration, reader: Reader, standing: Standing) -> None:
         self._enumeration = enumeration
-        self._standing = Standing("synthesizer")
-        self._stopping = asyncio.Event()
-        self._mailbox: Mailbox | None = None
+        self._reader = reader
+        self._standing = standing
+        self._variants = Counter[str]()
+        """Design -> variants of it that were asked for."""
 
-    async def run(self) -> None:
-        """Answer signals until stopped; all that is known comes from the journal."""
-        await unless_stopped(self._stopping, self._work())
-
-    async def stop(self) -> None:
-        """Make ``run`` return; signals in hand stay open."""
-        self._stopping.set()
-
-    def status(self) -> PartStatus:
-        """Say what the part is doing."""
-        return self._standing.report(len(self._mailbox.held) if self._mailbox else 0)
-
-    def cpu_s(self) -> float:
-        """Return 0: no model is asked."""
-        return 0.0
-
-    async def _work(self) -> None:
-        self._mailbox = mailbox = Mailbox(
-            self._store,
-            consumer="synthesizer",
-            topics=("signal",),
-            member="synthesizer",
-            lease_s=self._config.store.lease_s,
-        )
-        deliveries = await mailbox.take(TAKE_LIMIT, 0.0)
-        variants: Counter[str] = Counter()
+    async def begin(self) -> None:
+        """Count the variants that were asked for before."""
+        self._variants.clear()
         async for record in whole_topic(self._reader, "design_candidate"):
-            variants.update(_variants([decode_as(record, DesignCandidate)]))
-        while True:
-            for sequence, signal in deliveries:
-                assert isinstance(signal, Signal)
-                candidates = await self._candidates(signal, variants)
-                await mailbox.complete((sequence,), _answer(signal, candidates))
-                variants.update(_variants(candidates))
-                self._standing.done += 1
-            self._standing.waits_for("signals")
-            deliveries = await mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
+            self._variants.update(_variants([decode_as(record, DesignCandidate)]))
 
-    async def _candidates(self, signal: Signal, variants: Counter[str]) -> list[DesignCandidate]:
+    async def answer(self, message: Message) -> Sequence[Message]:
+        """Return the candidates of a signal, and that it is settled."""
+        assert isinstance(message, Signal)
+        candidates = await self._candidates(message)
+        self._variants.update(_variants(candidates))
+        return _answer(message, candidates)
+
+    async def _candidates(self, signal: Signal) -> list[DesignCandidate]:
         self._standing.policy_version = max(self._standing.policy_version, signal.policy_version)
         return [
             DesignCandidate(
@@ -91,7 +70,7 @@ class DesignSynthesizer:
                 change=change,
                 policy_version=signal.policy_version,
             )
-            for number, change in enumerate(await self._enumeration.changes(signal, variants))
+            for number, change in enumerate(await self._enumeration.changes(signal, self._variants))
         ]
 
 

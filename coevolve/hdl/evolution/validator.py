@@ -1,10 +1,10 @@
-"""The validator part of runs on designs: turns candidates into verdicts, and sound ones into tasks.
+"""The validator of runs on designs: turns candidates into verdicts, and sound ones into tasks.
 
 Promises: a task is admitted on what was executed, and on nothing else; each candidate ends in one
-verdict, and its task and its design are written in the same transaction, whatever is killed; a
-machine's failure refuses nothing before the candidate was judged so often. Candidates are
-judged one after the other, since there are a thousand times as many testbenches to be simulated.
-Policies are not probed: how the signal's rollouts would have done on the new task is its label.
+verdict, with which its task and its design are written; a machine's failure refuses nothing before
+the candidate was judged so often. Candidates are judged one after the other, since there are a
+thousand times as many testbenches to be simulated. Policies are not probed: how the signal's
+rollouts would have done on the new task is its label.
 """
 
 import asyncio
@@ -13,13 +13,11 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
+from coevolve.hdl.evolution.answering import AnsweringPart
 from coevolve.hdl.evolution.gates import DesignGates, Findings, Sound
 from coevolve.journal.fold import fold
-from coevolve.journal.mailbox import Mailbox
 from coevolve.run.standing import Standing
-from coevolve.run.stopping import unless_stopped
 from protocols.config import RunConfig
-from protocols.control import PartStatus
 from protocols.design_evolution import (
     DesignCandidate,
     DesignChange,
@@ -33,8 +31,6 @@ from protocols.evolution import Admitted, CandidateVerdict, Label, Refused
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 
-TAKE_LIMIT = 16
-TAKE_WAIT_S = 30.0
 PAUSE_S = 2.0
 """How long a candidate waits whose simulators broke: twice as long each time."""
 
@@ -44,58 +40,46 @@ TRIES = 6
 log = structlog.get_logger()
 
 
+def validator_part(
+    config: RunConfig, store: Store, reader: Reader, gates: DesignGates
+) -> AnsweringPart:
+    """Return the validator as a part."""
+    standing = Standing("validator")
+    return AnsweringPart(
+        DesignValidator(gates, reader, standing),
+        standing,
+        store=store,
+        topic="design_candidate",
+        awaited="candidates",
+        lease_s=config.store.lease_s,
+    )
+
+
 class DesignValidator:
-    """A `protocols.interfaces.Part`: one verdict for each candidate."""
+    """A `coevolve.hdl.evolution.answering.Answerer`: one verdict for each candidate."""
 
-    def __init__(
-        self, config: RunConfig, *, store: Store, reader: Reader, gates: DesignGates
-    ) -> None:
-        self._config = config
-        self._store = store
-        self._reader = reader
+    def __init__(self, gates: DesignGates, reader: Reader, standing: Standing) -> None:
         self._gates = gates
-        self._standing = Standing("validator")
-        self._stopping = asyncio.Event()
-        self._mailbox: Mailbox | None = None
+        self._reader = reader
+        self._standing = standing
+        self._known = _Known()
 
-    async def run(self) -> None:
-        """Judge candidates until stopped; all that is known comes from the journal."""
-        await unless_stopped(self._stopping, self._work())
+    async def begin(self) -> None:
+        """Learn what was admitted before."""
+        self._known = _Known()
+        await fold(self._reader, ("design_candidate", "candidate_verdict"), self._known.fold)
 
-    async def stop(self) -> None:
-        """Make ``run`` return; what is being judged stays open."""
-        self._stopping.set()
+    async def answer(self, message: Message) -> Sequence[Message]:
+        """Return the verdict on a candidate, behind the task and the design that it admits."""
+        assert isinstance(message, DesignCandidate)
+        self._standing.waits_for(f"the gates of {message.candidate_id}")
+        outputs = await self._judged(message)
+        for each in (message, *outputs):
+            self._known.fold(each)
+        return outputs
 
-    def status(self) -> PartStatus:
-        """Say what the part is doing."""
-        return self._standing.report(len(self._mailbox.held) if self._mailbox else 0)
-
-    async def _work(self) -> None:
-        self._mailbox = mailbox = Mailbox(
-            self._store,
-            consumer="validator",
-            topics=("design_candidate",),
-            member="validator",
-            lease_s=self._config.store.lease_s,
-        )
-        deliveries = await mailbox.take(TAKE_LIMIT, 0.0)
-        known = _Known()
-        await fold(self._reader, ("design_candidate", "candidate_verdict"), known.fold)
-        while True:
-            for sequence, candidate in deliveries:
-                assert isinstance(candidate, DesignCandidate)
-                self._standing.waits_for(f"the gates of {candidate.candidate_id}")
-                outputs = await self._judged(candidate, known)
-                await mailbox.complete((sequence,), outputs)
-                for message in (candidate, *outputs):
-                    known.fold(message)
-                self._standing.done += 1
-                await mailbox.renew()
-            self._standing.waits_for("candidates")
-            deliveries = await mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
-
-    async def _judged(self, candidate: DesignCandidate, known: "_Known") -> Sequence[Message]:
-        twin = known.twin(candidate)
+    async def _judged(self, candidate: DesignCandidate) -> Sequence[Message]:
+        twin = self._known.twin(candidate)
         if twin:
             refused = Refused(gate="duplicate", found=f"the same as {twin}")
             return (_verdict(candidate, Findings(outcome=refused, simulator_calls=0)),)

@@ -12,8 +12,8 @@ from coevolve.hdl.evolution.catalogue import Catalogue
 from coevolve.hdl.evolution.enumeration import Enumeration
 from coevolve.hdl.evolution.gates import DesignGates, Findings, Sound
 from coevolve.hdl.evolution.regions import about, regions
-from coevolve.hdl.evolution.synthesizer import DesignSynthesizer
-from coevolve.hdl.evolution.validator import DesignValidator
+from coevolve.hdl.evolution.synthesizer import synthesizer_part
+from coevolve.hdl.evolution.validator import validator_part
 from coevolve.hdl.frontier import beginning
 from coevolve.journal.codec import decode, encode
 from coevolve.journal.journal import Journal
@@ -159,8 +159,8 @@ class Desk:
             config, reader=self.store, catalogue=self.catalogue, simulator=self.simulator
         )
         return [
-            DesignSynthesizer(config, store=self.store, reader=self.store, enumeration=enumeration),
-            DesignValidator(config, store=self.store, reader=self.store, gates=self.gates()),
+            synthesizer_part(config, self.store, self.store, enumeration),
+            validator_part(config, self.store, self.store, self.gates()),
         ]
 
     async def held(self, topic: str) -> list[Message]:
