@@ -121,6 +121,11 @@ class MemoryJournal:
         """Append without waiting."""
         return self._keep([encode(message) for message in messages])
 
+    async def tell(self) -> None:
+        """Have those who wait look at what was added."""
+        async with self._grown:
+            self._grown.notify_all()
+
     def as_append(self) -> Append:
         """Everything so far, to be put into another journal."""
         return Append(
@@ -182,8 +187,7 @@ class MemoryJournal:
 
     async def _keep_and_tell(self, records: Sequence[Record]) -> tuple[int, ...]:
         sequences = self._keep(records)
-        async with self._grown:
-            self._grown.notify_all()
+        await self.tell()
         return sequences
 
     async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:

@@ -172,7 +172,7 @@ class _Session:
         self._deliveries = deliveries
         self._standing = standing
         self._last_checkpoint = last_checkpoint
-        self._void_since_s: float | None = None
+        self._void_since_s = time.monotonic()
         self._standing.policy_version = trainer.step
 
     @property
@@ -239,28 +239,25 @@ class _Session:
 
     async def _discard(self) -> None:
         """Finish complete groups that may not join the batch."""
+        before = self._groups.void_in_row
         discards = self._groups.judge()
+        if not before or self._groups.void_in_row != before + len(discards):
+            self._void_since_s = time.monotonic()  # where there is a row of void groups, it is new
         sequences = [s for discard in discards for s in discard.sequences]
         if sequences:
             await self._finish(sequences, [discard.message for discard in discards])
-            self._refuse_to_wait_for_nothing()
+        self._refuse_to_wait_for_nothing()
 
     def _refuse_to_wait_for_nothing(self) -> None:
         """Raise LearnerError where machines fail for so long that nobody will mend them."""
-        now_s, config = time.monotonic(), self._config.learner
-        if not self._groups.void_in_row:
-            self._void_since_s = None
-        elif self._void_since_s is None:
-            self._void_since_s = now_s
-        elif (
-            now_s - self._void_since_s > config.void_timeout_s
-            and self._groups.void_in_row >= config.groups_per_step
-        ):
+        config, in_row = self._config.learner, self._groups.void_in_row
+        for_s = time.monotonic() - self._void_since_s
+        if in_row >= config.groups_per_step and for_s > config.void_timeout_s:
             raise LearnerError(
                 f"step {self.trainer.step + 1} needs groups with two rollouts or more to compare; "
-                f"for {now_s - self._void_since_s:.0f} s (learner.void_timeout_s: "
-                f"{config.void_timeout_s:g}) all {self._groups.void_in_row} were void, at last "
-                f"because: {self._groups.last_failure}; mend that, then --resume"
+                f"for {for_s:.0f} s (learner.void_timeout_s: {config.void_timeout_s:g}) all "
+                f"{in_row} were void, at last because: {self._groups.last_failure}; mend that, "
+                "then --resume"
             )
 
     async def _take_step(self, groups: Sequence[Group], started_s: float) -> None:

@@ -203,21 +203,24 @@ async def test_a_run_whose_groups_are_all_void_for_long_ends_and_says_why(
     journal = MemoryJournal()
     part = learner(settings(model, void_timeout_s=0.2), tmp_path, journal)
 
-    def add_void(numbers: range) -> None:
+    async def fail(numbers: range) -> None:
         journal.add(*(void(group, index, size=4) for group in numbers for index in range(4)))
+        await journal.tell()
 
     async def discarded(groups: int) -> None:
         await journal.until(lambda: len(journal.all(GroupDiscarded)) == groups)
 
-    add_void(range(50, 54))
+    await fail(range(50, 54))
     running = asyncio.create_task(part.run())
     await discarded(4)
-    add_groups(journal, range(1, 2))
-    add_void(range(60, 63))
-    await discarded(7)
     await asyncio.sleep(0.3)
-    add_void(range(63, 64))
-    with pytest.raises(LearnerError, match="all 4 were void, at last because: the child died"):
+    add_groups(journal, range(1, 2))
+    await fail(range(60, 64))
+    await discarded(8)
+    await asyncio.sleep(0.3)
+    assert not running.done()
+    await fail(range(64, 65))
+    with pytest.raises(LearnerError, match="all 5 were void, at last because: the child died"):
         async with asyncio.timeout(30.0):
             await running
 
