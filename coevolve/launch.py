@@ -63,6 +63,15 @@ INTERRUPTED = 130
 WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """One thread a process: the parts share the machine by being several."""
 
+UNOBSERVED = {
+    "RAY_event_stats": "0",
+    "RAY_task_events_report_interval_ms": "0",
+    "RAY_enable_metrics_collection": "0",
+    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",
+}
+"""Has a local cluster keep no statistics of its own, which nobody could look at without Ray's
+dashboard (they make every call of an actor a sixth dearer), and look for new logs less often."""
+
 
 def main(words: Sequence[str]) -> None:
     """Parse the command line, check everything that can be checked, and only then start Ray."""
@@ -171,16 +180,6 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
     console.print(f"report: {directory.report}")
     if not run.finished:
         console.print(f"stopped; go on with --resume and the same run file ({directory.path})")
-
-
-UNOBSERVED = {
-    "RAY_event_stats": "0",
-    "RAY_task_events_report_interval_ms": "0",
-    "RAY_enable_metrics_collection": "0",
-    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",
-}
-"""Has a local cluster keep no statistics of its own, which nobody could look at without Ray's
-dashboard: they make every call of an actor a sixth dearer."""
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ GATHER_S = 0.5
 """How long a finished rollout waits for others, so that one write carries several."""
 
 GROUP_GATHER_S = 0.1
-"""Likewise the last one of a group: groups are what the learner can go on with."""
+"""Likewise the last one in hand of its group: groups are what the learner can go on with."""
 
 log = structlog.get_logger()
 
@@ -180,7 +180,7 @@ class RolloutWorker:
         group.create_task(self._hand_in(delivery, outcome))
 
     async def _hand_in(self, delivery: Delivery, outcome: Message) -> None:
-        gather_s = GROUP_GATHER_S if self._is_last_of_group(delivery.message) else GATHER_S
+        gather_s = GROUP_GATHER_S if self._ends_group(delivery.message) else GATHER_S
         try:
             await self._mailbox.complete((delivery.sequence,), (outcome,), gather_s=gather_s)
             self._standing.done += 1
@@ -188,8 +188,8 @@ class RolloutWorker:
             # Another rollout actor took the request over while the store was away.
             log.warning("rollout_dropped", request=str(delivery.sequence), reason=str(error))
 
-    def _is_last_of_group(self, answered: Message) -> bool:
-        """Strike an answered request off; return whether no other of its group is in hand."""
+    def _ends_group(self, answered: Message) -> bool:
+        """Strike a request off; return whether no other of its group is in hand any more."""
         if not isinstance(answered, RolloutRequest):
             return False
         self._in_hand[answered.group_id] -= 1

@@ -130,6 +130,9 @@ class _Lane:
         self._gather_s = gather_s
         self._waiting: list[tuple[Command, asyncio.Future[Reply] | None]] = []
         self._asked = 0
+        """Commands of sessions that wait to be sent; of trials there may always be further ones."""
+
+        self._trials = 0
         self._all_wait = asyncio.Event()
         self._draining: asyncio.Task[None] | None = None
         self._penalty = 0
@@ -142,6 +145,7 @@ class _Lane:
     def open(self) -> None:
         """Count one more session."""
         self._sessions += 1
+        self._look()
 
     def close(self) -> None:
         """Count one session less."""
@@ -156,15 +160,21 @@ class _Lane:
         """Send ``command`` with the next batch and return its reply."""
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, reply))
-        self._asked += 1
+        self._count(command, 1)
         self._look()
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
         return await reply
 
+    def _count(self, command: Command, number: int) -> None:
+        if isinstance(command, Trial):
+            self._trials += number
+        else:
+            self._asked += number
+
     def _look(self) -> None:
         """Note whether a further command can come before one of those that wait is answered."""
-        if self._asked >= self._sessions:
+        if not self._trials and self._asked >= self._sessions:
             self._all_wait.set()
         else:
             self._all_wait.clear()
@@ -172,15 +182,17 @@ class _Lane:
     async def _drain(self) -> None:
         rest_s = 0.0
         try:
-            while self._asked:
+            while self._asked or self._trials:
                 await self._gather(max(self._gather_s, rest_s))
                 started = time.monotonic()
                 batch = self._waiting[: self._max_batch]
                 del self._waiting[: self._max_batch]
-                self._asked -= sum(waiting is not None for _, waiting in batch)
+                for command, waiting in batch:
+                    if waiting is not None:
+                        self._count(command, -1)
                 self._look()
                 self._deliver(batch, await self._execute([command for command, _ in batch]))
-                # Resting for as long as the call took halves the calls of a busy lane.
+                # Where others asked meanwhile, resting as long again halves the calls.
                 rest_s = min(MAX_REST_S, time.monotonic() - started)
         finally:
             self._draining = None

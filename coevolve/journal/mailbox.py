@@ -102,9 +102,9 @@ class Mailbox:
     ) -> tuple[int, ...]:
         """Finish ``sequences`` and add ``outputs``, both or neither; return their sequences.
 
-        Where others wait for it, it may be given less than the mailbox's ``gather_s``; what waits
-        by then travels with it. Raises LeaseLostError where a sequence was taken over or finished
-        by another; the mailbox then holds none of them any more.
+        ``gather_s`` replaces the mailbox's own; what waits by then travels with it. Raises
+        LeaseLostError where a sequence was taken over or finished by another; the mailbox then
+        holds none of them any more.
         """
         return await self._written(tuple(sequences), outputs, gather_s)
 

@@ -10,7 +10,7 @@ from protocols.rollouts import Rollout
 
 
 async def retained_rollouts(reader: Reader, sequences: Sequence[int]) -> dict[int, Rollout]:
-    """Return those of the rollouts that the journal still holds, by sequence, in that order."""
+    """Return the rollouts that the journal still holds by sequence, in the order asked for."""
     return {
         record.sequence: decode_as(record, Rollout) for record in await _retained(reader, sequences)
     }

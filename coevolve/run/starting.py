@@ -20,6 +20,7 @@ def starting(run_dir: Path, part: str) -> Generator[None]:
     gc.disable()
     try:
         yield
+        gc.collect()
+        gc.freeze()
     finally:
         gc.enable()
-        gc.freeze()

@@ -114,6 +114,17 @@ async def test_a_batch_waits_for_others_only_while_a_session_could_send_one() ->
     assert asked == [["a", "b"], ["a"]]
 
 
+async def test_trials_wait_for_others_for_as_long_as_they_are_told_to() -> None:
+    worker = FakeWorker()
+    pool = SimulatorPool([worker], gather_s=0.2)
+    worker.answer = lambda _: Tried(initial="", turns=())
+    first = asyncio.create_task(pool.trial("a", TASK, ()))
+    await asyncio.sleep(0.05)
+    assert not worker.batches
+    await asyncio.gather(first, pool.trial("b", TASK, ()))
+    assert [len(batch) for batch in worker.batches] == [2]
+
+
 async def test_opening_and_forgetting_travel_with_the_next_command_that_is_waited_for() -> None:
     worker = FakeWorker()
     pool = pool_of(worker)

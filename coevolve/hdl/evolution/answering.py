@@ -47,7 +47,7 @@ class AnsweringPart:
     ) -> None:
         """Answer ``topic``; ``awaited`` says in a word what is waited for.
 
-        ``standing`` is the answerer's too.
+        The answerer may write into the same ``standing`` what it does.
         """
         self._answerer = answerer
         self._standing = standing
