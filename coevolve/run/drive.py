@@ -20,7 +20,7 @@ from coevolve.run.directory import RunDirectory
 from coevolve.run.display import Display
 from coevolve.run.pausing import is_paused
 from coevolve.run.progress import TOPICS, MetricsFile, Progress
-from coevolve.run.supervisor import Supervisor
+from coevolve.run.supervisor import Supervisor, note_replacements
 from coevolve.run.watchdog import watch
 from protocols.config import RunConfig
 from protocols.control import (
@@ -116,6 +116,9 @@ class Run:
                     self._config.watchdog.quiet_s,
                     self._alarm,
                 )
+            ),
+            asyncio.create_task(
+                note_replacements((*self._simulators, self._store_part), self._note)
             ),
         ]
         timing = asyncio.create_task(self._time_start_up())

@@ -32,6 +32,7 @@ REVIVAL_S = 180.0
 """A process that loads vLLM beside others on two busy cores was seen to take 50 s."""
 
 PAUSE_S = 0.2
+LOOK_S = 5.0
 
 HOPELESS = (
     CheckpointError,
@@ -46,6 +47,20 @@ HOPELESS = (
 """What starting again cannot mend."""
 
 log = structlog.get_logger()
+
+
+async def note_replacements(
+    parts: Sequence[SupervisedPart], note: Callable[[PartFailed], Awaitable[None]]
+) -> None:
+    """Note, for ever, each of ``parts`` that another process took over: what Ray revives alone."""
+    known: dict[str, int] = {}
+    while True:
+        for part in parts:
+            pid = (await part.status()).pid
+            if pid and known.setdefault(part.name, pid) != pid:
+                known[part.name] = pid
+                await note(PartFailed(part=part.name, reason=f"{part.name}: its process ended"))
+        await asyncio.sleep(LOOK_S)
 
 
 class Supervisor:

@@ -1,6 +1,8 @@
+import asyncio
+
 import pytest
 
-from coevolve.run.supervisor import FAILURES, Supervisor
+from coevolve.run.supervisor import FAILURES, Supervisor, note_replacements
 from protocols.control import PartFailed
 from protocols.errors import CoevolveError, DeliveryError, LearnerError, PartDiedError, RunError
 from tests.fakes import ScriptPart
@@ -55,3 +57,28 @@ async def test_a_part_that_comes_back_when_the_run_was_stopped_does_not_run_agai
     supervisor = Supervisor([part], stop)
     await supervisor.run()
     assert part.runs == 1
+
+
+async def test_a_part_that_ray_alone_revives_is_noted_once_for_each_process(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("coevolve.run.supervisor.LOOK_S", 0.01)
+    part = ScriptPart("simulator-0", [])
+    noted: list[PartFailed] = []
+    told = asyncio.Event()
+
+    async def note(failure: PartFailed) -> None:
+        noted.append(failure)
+        told.set()
+
+    watching = asyncio.create_task(note_replacements([part], note))
+    await asyncio.sleep(0.1)
+    part.alive = False
+    await asyncio.sleep(0.1)
+    assert not noted
+    part.alive, part.pid = True, 2
+    async with asyncio.timeout(30.0):
+        await told.wait()
+    await asyncio.sleep(0.1)
+    watching.cancel()
+    assert [failure.part for failure in noted] == ["simulator-0"]
