@@ -180,7 +180,7 @@ class RolloutWorker:
         group.create_task(self._hand_in(delivery, outcome))
 
     async def _hand_in(self, delivery: Delivery, outcome: Message) -> None:
-        gather_s = GROUP_GATHER_S if self._ends_group(delivery.message) else GATHER_S
+        gather_s = GROUP_GATHER_S if self._ends_group(delivery.message) else None
         try:
             await self._mailbox.complete((delivery.sequence,), (outcome,), gather_s=gather_s)
             self._standing.done += 1

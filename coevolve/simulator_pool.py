@@ -130,13 +130,13 @@ class _Lane:
         self._gather_s = gather_s
         self._waiting: list[tuple[Command, asyncio.Future[Reply] | None]] = []
         self._asked = 0
-        """Commands of sessions that wait to be sent; of trials there may always be further ones."""
+        """Sessions' commands among them that somebody waits for."""
 
-        self._trials = 0
         self._all_wait = asyncio.Event()
         self._draining: asyncio.Task[None] | None = None
         self._penalty = 0
         self._sessions = 0
+        """Open ones. A trial is one that is never seen to wait: others may always come."""
 
     def load(self) -> int:
         """Return how reluctant one should be to open another session here."""
@@ -160,21 +160,15 @@ class _Lane:
         """Send ``command`` with the next batch and return its reply."""
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, reply))
-        self._count(command, 1)
+        self._asked += isinstance(command, Act | Grade)
         self._look()
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
         return await reply
 
-    def _count(self, command: Command, number: int) -> None:
-        if isinstance(command, Trial):
-            self._trials += number
-        else:
-            self._asked += number
-
     def _look(self) -> None:
         """Note whether a further command can come before one of those that wait is answered."""
-        if not self._trials and self._asked >= self._sessions:
+        if self._asked >= self._sessions:
             self._all_wait.set()
         else:
             self._all_wait.clear()
@@ -182,14 +176,12 @@ class _Lane:
     async def _drain(self) -> None:
         rest_s = 0.0
         try:
-            while self._asked or self._trials:
+            while any(waiting is not None for _, waiting in self._waiting):
                 await self._gather(max(self._gather_s, rest_s))
                 started = time.monotonic()
                 batch = self._waiting[: self._max_batch]
                 del self._waiting[: self._max_batch]
-                for command, waiting in batch:
-                    if waiting is not None:
-                        self._count(command, -1)
+                self._asked -= sum(isinstance(command, Act | Grade) for command, _ in batch)
                 self._look()
                 self._deliver(batch, await self._execute([command for command, _ in batch]))
                 # Where others asked meanwhile, resting as long again halves the calls.
