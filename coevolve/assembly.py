@@ -5,6 +5,7 @@ Torch and transformers load inside the functions of the parts that use a model, 
 processes start without them.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,7 @@ from protocols.interfaces import (
     Store,
     TaskSource,
 )
+from protocols.learning import PolicyVersion, TaskScore
 from protocols.tasks import AnyTask, Task
 from protocols.transitions import Writer
 
@@ -146,39 +148,45 @@ def generator(site: Site, concurrent: int) -> Generator:
 
     Raises GeneratorError where the engine cannot serve the run's model.
     """
-    folder = model_folder(site.config.policy.model)
-    match site.config.rollout.engine:
+    return _engine(site.config, site.run_dir, concurrent)
+
+
+def _engine(config: RunConfig, run_dir: Path, concurrent: int) -> Generator:
+    folder = model_folder(config.policy.model)
+    match config.rollout.engine:
         case TransformersEngine():
             from coevolve.engine.generator import TransformersGenerator
 
             return TransformersGenerator(
                 folder,
-                site.run_dir,
+                run_dir,
                 max_concurrent=concurrent,
-                max_length=site.config.rollout.max_tokens,
+                max_length=config.rollout.max_tokens,
             )
         case VllmEngine() as settings:
-            return _vllm_generator(site, settings, folder, concurrent)
+            return _vllm_engine(config, run_dir, settings, concurrent)
 
 
-def _vllm_generator(site: Site, settings: VllmEngine, folder: Path, concurrent: int) -> Generator:
+def _vllm_engine(
+    config: RunConfig, run_dir: Path, settings: VllmEngine, concurrent: int
+) -> Generator:
     environment.settle(settings)
     from coevolve.engine.vllm.core import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 
     # One adapter for each version that rollouts may be behind, the newest, and one on its way.
-    adapters = site.config.learner.max_staleness + 2
+    adapters = config.learner.max_staleness + 2
     return VllmGenerator(
-        folder,
-        site.run_dir,
+        model_folder(config.policy.model),
+        run_dir,
         settings,
         Limits(
             concurrent=concurrent,
-            length=site.config.rollout.max_tokens,
+            length=config.rollout.max_tokens,
             adapters=adapters if settings.deliver == "adapter" else 0,
-            rank=site.config.policy.lora_rank,
+            rank=config.policy.lora_rank,
         ),
-        seed=site.config.seed,
+        seed=config.seed,
     )
 
 
@@ -234,7 +242,39 @@ def evaluator(site: Site, engine: Generator, simulators: Simulators) -> Evaluato
         engine=proven_engine(site, "evaluator", engine),
         examiner=_examiner(config, player),
         tasks=_examined(config),
+        canaries=canaries(config),
     )
+
+
+async def scores(config: RunConfig, run_dir: Path, version: PolicyVersion) -> Mapping[str, float]:
+    """Return the greedy score of a version of ``run_dir`` on each held-out task, by task id.
+
+    For tasks with tools. Raises SimulatorError and GeneratorError.
+    """
+    engine = _engine(config, run_dir, config.evaluator.concurrent)
+    worker = simulator_worker(config)
+    examiner = ToolExaminer(_arena(config, engine, [worker], temperature=0.0, gather_s=0.0))
+    gate = asyncio.Semaphore(config.evaluator.concurrent)
+
+    async def score(number: int, task: Task) -> TaskScore:
+        async with gate:
+            return await examiner.examine(task, f"score-{number}")
+
+    try:
+        await engine.load(version)
+        tasks = task_source(config).held_out()
+        found = await asyncio.gather(*(score(*each) for each in enumerate(tasks)))
+    finally:
+        await engine.close()
+        await worker.close()
+    return {each.task_id: each.score for each in found}
+
+
+def canaries(config: RunConfig) -> Sequence[AnyTask]:
+    """Return the guard's tasks; with hardware designs those that the run trains on."""
+    if config.domain == "hdl":
+        return [task for task in hardware.examined(config) if task.split == "train"]
+    return task_source(config).canaries(config.learner.guard.tasks)
 
 
 def _players(
@@ -288,11 +328,23 @@ def _player(
         return hardware.workbench(
             site.config, engine, simulators.workers, site.reader, temperature=temperature
         )
+    return _arena(site.config, engine, simulators, temperature=temperature, gather_s=gather_s)
+
+
+def _arena(
+    config: RunConfig,
+    engine: Generator,
+    simulators: Sequence[SimulatorWorker],
+    *,
+    temperature: float,
+    gather_s: float,
+) -> Arena:
+    """Return what lets the policy attempt tasks with tools."""
     return Arena(
         generator=engine,
         simulator=SimulatorPool(simulators, gather_s=gather_s),
-        renderer=renderer(site.config),
-        limits=site.config.rollout,
+        renderer=renderer(config),
+        limits=config.rollout,
         temperature=temperature,
     )
 

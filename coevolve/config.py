@@ -18,14 +18,15 @@ import yaml
 from coevolve.learning.model_folder import TINY, TINY_HDL
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
-from protocols.objectives import Dpo, Sft
+from protocols.learner_config import LearnerConfig
+from protocols.objectives import Dapo, Dpo, NoObjective, PolicyGradient, Sft
 from protocols.synthesizers import PolicyModel
 
 MAX_ADAPTER_RANK = 512
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as people write it: `1e-3` is a number, and a key stands once in its section."""
+    """YAML as people write it: `1e-3` is a number, `off` a word, and a key stands only once."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Return the section. Raises ConstructorError where a key stands twice."""
@@ -39,6 +40,14 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+BOOL = "tag:yaml.org,2002:bool"
+
+# As in YAML 1.2: `off`, `no` and their like are words.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != BOOL]
+    for first, found in _Loader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(BOOL, re.compile(r"^(?:true|false)$", re.IGNORECASE), list("tTfF"))
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
@@ -95,14 +104,10 @@ def conflicts(config: RunConfig) -> list[str]:
             f"to train on with learner.max_staleness = {learner.max_staleness}; use at most {most}",
         ),
         (
-            learner.replay_per_step > learner.replay_size,
-            f"$.learner.replay_per_step: {learner.replay_per_step} cannot be drawn from "
-            f"learner.replay_size = {learner.replay_size}; lower the one or raise the other",
-        ),
-        (
-            learner.warmup_steps > learner.steps,
-            f"$.learner.warmup_steps: {learner.warmup_steps} is more than "
-            f"learner.steps = {learner.steps}; the learning rate would never be reached",
+            learner.imitation.replay_per_step > learner.imitation.replay_size,
+            f"$.learner.imitation.replay_per_step: {learner.imitation.replay_per_step} cannot be "
+            f"drawn from learner.imitation.replay_size = {learner.imitation.replay_size}; lower "
+            "the one or raise the other",
         ),
         (
             tasks.source == "bfcl" and config.arm == "uniform",
@@ -121,6 +126,17 @@ def conflicts(config: RunConfig) -> list[str]:
 def synthesizes(config: RunConfig) -> bool:
     """Return whether the run's arm makes tasks of its own."""
     return config.arm in ("full", "random", "placebo")
+
+
+def needs_reference(learner: LearnerConfig) -> bool:
+    """Return whether the learner asks the model that the run starts from for its probabilities."""
+    match learner.objective:
+        case Dpo():
+            return True
+        case Sft() | NoObjective():
+            return False
+        case _:
+            return learner.kl_coefficient > 0 or learner.divergence_every > 0
 
 
 def _evolution_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
@@ -173,10 +189,10 @@ def _hdl_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
             "leave it out",
         ),
         (
-            learner.imitation_weight > 0 or learner.replay_per_step > 0,
-            f"$.learner.imitation_weight: {learner.imitation_weight}, with learner.replay_per_step "
-            f"{learner.replay_per_step}, needs tasks with references, and domain hdl has none; set "
-            "both to 0",
+            learner.imitation.weight > 0 or learner.imitation.replay_per_step > 0,
+            f"$.learner.imitation.weight: {learner.imitation.weight}, with "
+            f"learner.imitation.replay_per_step {learner.imitation.replay_per_step}, needs tasks "
+            "with references, and domain hdl has none; set both to 0",
         ),
         (
             config.policy.model == TINY_HDL and not isinstance(learner.objective, Sft),
@@ -262,18 +278,29 @@ def _engine_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
 
 def _learner_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
     learner = config.learner
+    kind = learner.objective.__struct_config__.tag
     return (
         (
-            learner.kl_coefficient > 0 and isinstance(learner.objective, Sft | Dpo),
+            learner.credit == "turn"
+            and (config.domain == "hdl" or not isinstance(learner.objective, PolicyGradient)),
+            f"$.learner.credit: turn needs domain bfcl and a policy gradient, found domain "
+            f"{config.domain} and objective {kind}; choose rollout",
+        ),
+        (
+            isinstance(learner.objective, Dapo) and not learner.refill_batches,
+            "$.learner.refill_batches: the objective dapo replaces groups without variance and "
+            "needs 1 or more, found 0",
+        ),
+        (
+            learner.kl_coefficient > 0 and not isinstance(learner.objective, PolicyGradient),
             f"$.learner.kl_coefficient: {learner.kl_coefficient} needs a policy gradient, found "
-            "learner.objective sft or dpo, which have no such term; set it to 0",
+            f"learner.objective {kind}, which has no such term; set it to 0",
         ),
         (
             learner.rarity_bonus > 0
-            and (config.domain != "hdl" or isinstance(learner.objective, Sft | Dpo)),
+            and (config.domain != "hdl" or not isinstance(learner.objective, PolicyGradient)),
             f"$.learner.rarity_bonus: {learner.rarity_bonus} needs domain hdl and a policy "
-            f"gradient, found domain {config.domain} and objective "
-            f"{learner.objective.__struct_config__.tag}; set it to 0",
+            f"gradient, found domain {config.domain} and objective {kind}; set it to 0",
         ),
     )
 

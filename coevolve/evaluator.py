@@ -1,7 +1,11 @@
-"""The evaluator: scores policy versions on the held-out tasks, greedily, while training goes on.
+"""The evaluator: scores policy versions on tasks that nobody trains on, while training goes on.
 
-It has an engine of its own, so a version is scored whole: no token comes from another one, and none
-before the engine has proven what it serves. It never writes anything that the learner trains on.
+The held-out tasks are what a run is reported by. The guard's canaries (`coevolve.learning.guard`)
+are scored more often, and nothing is reported on them. A task that is both is attempted once.
+
+The evaluator has an engine of its own, so a version is scored whole: no token comes from another
+one, and none before the engine has proven what it serves. It never writes anything that the learner
+trains on.
 """
 
 import asyncio
@@ -15,11 +19,12 @@ from coevolve.journal.mailbox import Mailbox
 from coevolve.rollout import Player
 from coevolve.run.standing import Standing
 from coevolve.run.stopping import unless_stopped
+from coevolve.schedule import is_evaluated, is_guarded, is_scored
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError
 from protocols.interfaces import Store
-from protocols.learning import Evaluation, PolicyVersion, TaskScore
+from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore
 from protocols.tasks import AnyTask, Task
 
 TAKE_WAIT_S = 30.0
@@ -65,11 +70,14 @@ class Evaluator:
         engine: ProvenEngine,
         examiner: Examiner,
         tasks: Sequence[AnyTask],
+        canaries: Sequence[AnyTask],
     ) -> None:
+        """Score on the held-out ``tasks`` and on the guard's ``canaries``."""
         self._config = config
         self._engine = engine
         self._examiner = examiner
         self._tasks = tasks
+        self._canaries = canaries
         self._mailbox = Mailbox(
             store,
             consumer="evaluator",
@@ -100,8 +108,8 @@ class Evaluator:
                 if version.kept:
                     proof = await self._engine.serve(version)
                     self._standing.policy_version = version.version
-                    score = await self._score_version(version)
-                    await self._mailbox.complete((delivery.sequence,), (proof, score))
+                    scores = await self._score_version(version)
+                    await self._mailbox.complete((delivery.sequence,), (proof, *scores))
                     self._standing.done += 1
                 else:
                     passed_over.append(delivery.sequence)
@@ -111,8 +119,10 @@ class Evaluator:
 
     def _missing(self) -> int:
         """Return how many further versions there will be when the next is to be scored."""
-        every, last = self._config.evaluator.every, self._config.learner.steps
-        return max(1, min(every - self._newest % every, last - self._newest))
+        last = self._config.learner.steps
+        following = range(self._newest + 1, last + 1)
+        due = next((each for each in following if is_scored(each, self._config)), last)
+        return max(1, due - self._newest)
 
     async def stop(self) -> None:
         """Drop the evaluation in hand (its version stays open) and make ``run`` return."""
@@ -122,20 +132,38 @@ class Evaluator:
         """Say what the part is doing."""
         return self._standing.report(len(self._mailbox.held))
 
-    async def _score_version(self, version: PolicyVersion) -> Evaluation:
-        """Return the greedy score of ``version``, which is served, on every task."""
+    async def _score_version(self, version: PolicyVersion) -> Sequence[Evaluation | CanaryScores]:
+        """Return the greedy scores of ``version``, which is served, on every task that is due."""
         started = time.monotonic()
-        self._standing.waits_for(f"version {version.version} on {len(self._tasks)} tasks")
+        tasks = self._tasks if is_evaluated(version.version, self._config) else ()
+        canaries = self._canaries if is_guarded(version.version, self._config) else ()
+        due = list({task.task_id: task for task in (*tasks, *canaries)}.values())
+        self._standing.waits_for(f"version {version.version} on {len(due)} tasks")
         gate = asyncio.Semaphore(self._config.evaluator.concurrent)
-        scores = await asyncio.gather(
-            *(self._score(number, task, version, gate) for number, task in enumerate(self._tasks))
+        found = await asyncio.gather(
+            *(self._score(number, task, version, gate) for number, task in enumerate(due))
         )
-        return Evaluation(
-            version=version.version,
-            scores=tuple(score for score in scores if score is not None),
-            void=scores.count(None),
-            wall_s=time.monotonic() - started,
-        )
+        scored = {score.task_id: score for score in found if score is not None}
+
+        def of(wanted: Sequence[AnyTask]) -> tuple[TaskScore, ...]:
+            return tuple(scored[task.task_id] for task in wanted if task.task_id in scored)
+
+        scores: list[Evaluation | CanaryScores] = []
+        if tasks:
+            passed = of(tasks)
+            scores.append(
+                Evaluation(
+                    version=version.version,
+                    scores=passed,
+                    void=len(tasks) - len(passed),
+                    wall_s=time.monotonic() - started,
+                )
+            )
+        if canaries:
+            passed = of(canaries)
+            void = len(canaries) - len(passed)
+            scores.append(CanaryScores(version=version.version, scores=passed, void=void))
+        return scores
 
     async def _score(
         self, number: int, task: AnyTask, version: PolicyVersion, gate: asyncio.Semaphore

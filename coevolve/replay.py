@@ -1,5 +1,8 @@
 """Takes a run's learner steps again: `python -m coevolve.replay RUN_DIR [--from-checkpoint N]`.
 
+`--ablate SOURCE` trains the recorded batches without one source of gradient and says what it was
+worth (`coevolve.ablate`).
+
 Each recorded step is taken on its recorded batch, from version 0 or from a checkpoint, and the
 weights are compared with the recorded digest. Nothing is written. Exits 0 where every step reached
 its recorded weights, 1 where one did not, or where the steps cannot be taken.
@@ -15,9 +18,12 @@ from pathlib import Path
 from rich.console import Console
 
 from coevolve import assembly
+from coevolve.ablate import SOURCES, ablate
+from coevolve.learning.batch import Source
 from coevolve.learning.checkpoint import verify
 from coevolve.learning.history import History
 from coevolve.learning.recovery import take_again, trainer_at
+from coevolve.run import attribution
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, CoevolveError
@@ -56,7 +62,7 @@ async def replay(
         verify(run_dir, checkpoint)
     trainer = await trainer_at(checkpoint, config, run_dir, history)
     for report in await history.steps(after=trainer.step):
-        reached = await take_again(trainer, report, config, history)
+        reached = await take_again(trainer, report, config, run_dir, history)
         yield ReplayedStep(step=report.step, recorded=report.weights_digest, reached=reached)
 
 
@@ -91,6 +97,20 @@ async def _report(run_dir: Path, from_checkpoint: int | None, console: Console) 
     return not differing
 
 
+async def _attribute(run_dir: Path, sources: Sequence[Source], console: Console) -> None:
+    """Print what each source was worth, and keep it in the run's folder."""
+    directory = RunDirectory(run_dir)
+    directory.identity()
+    config = directory.config()
+    history = History(
+        assembly.reader(run_dir), assembly.reference_renderer(config), config.hdl.stages
+    )
+    found = await ablate(config, run_dir, history, list(dict.fromkeys(sources)))
+    attribution.write(run_dir, found)
+    for line in attribution.lines(found):
+        console.print(line)
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Parse the command line, or ``words`` in its place, and replay."""
     parser = argparse.ArgumentParser(prog="python -m coevolve.replay", description=__doc__)
@@ -98,8 +118,18 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--from-checkpoint", type=int, metavar="N", help="start at this step and not at version 0"
     )
+    parser.add_argument(
+        "--ablate",
+        action="append",
+        choices=SOURCES,
+        metavar="SOURCE",
+        help=f"train without a source and score it: {', '.join(SOURCES)}; may be given repeatedly",
+    )
     arguments = parser.parse_args(words)
     try:
+        if arguments.ablate:
+            asyncio.run(_attribute(arguments.run_dir, arguments.ablate, Console(highlight=False)))
+            return
         equal = asyncio.run(
             _report(arguments.run_dir, arguments.from_checkpoint, Console(highlight=False))
         )

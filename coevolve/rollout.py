@@ -30,6 +30,9 @@ class Played:
     turns_passed: int
     turns_total: int
     ended: Ending
+    turn_starts: tuple[int, ...] = (0,)
+    """Where each turn that was begun starts among the tokens."""
+
     versions: tuple[int, ...]
     """The policy version of each sampled token, at least one."""
 
@@ -99,6 +102,7 @@ class Arena:
             turns_passed=conversation.turns_passed,
             turns_total=len(task.turns),
             ended=ended,
+            turn_starts=tuple(conversation.turn_starts),
             versions=tuple(conversation.transcript.sampled_versions()),
             wall_s=time.monotonic() - started,
         )
@@ -121,6 +125,7 @@ def rollout_of(request: RolloutRequest, played: Played) -> Rollout:
         version_min=min(played.versions),
         version_max=max(played.versions),
         ended=played.ended,
+        turn_starts=played.turn_starts,
         wall_s=played.wall_s,
         graded=played.graded,
         author=request.author,
@@ -184,6 +189,7 @@ class _Conversation:
         self._seed = seed
         self.transcript = Transcript()
         self.actions: list[Action] = []
+        self.turn_starts = [0]
         self.turns_passed = 0
 
     async def hold(self) -> Ending:
@@ -194,6 +200,7 @@ class _Conversation:
         try:
             for turn in range(len(turns)):
                 if turn > 0:
+                    self.turn_starts.append(len(self.transcript.token_ids))
                     self.transcript.feed(arena.renderer.instruction(self._body, turn))
                 ending = await self._take_turn(turn)
                 if ending != "finished":

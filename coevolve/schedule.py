@@ -47,6 +47,23 @@ def cycle_of(request: RolloutRequest, evolve_every: int) -> int:
     return request.policy_version_at_least // evolve_every if evolve_every else 0
 
 
+def is_evaluated(version: int, config: RunConfig) -> bool:
+    """Return whether a policy version is scored on the held-out tasks."""
+    return version % config.evaluator.every == 0 or version == config.learner.steps
+
+
+def is_guarded(version: int, config: RunConfig) -> bool:
+    """Return whether a policy version is scored on the guard's canaries."""
+    guard = config.learner.guard
+    last = version == config.learner.steps
+    return guard.action != "none" and (version % guard.every == 0 or last)
+
+
+def is_scored(version: int, config: RunConfig) -> bool:
+    """Return whether the evaluator scores a policy version, so that its weights are kept."""
+    return is_evaluated(version, config) or is_guarded(version, config)
+
+
 class Schedule:
     """Counts what was asked for, what is consumed and what is still open."""
 

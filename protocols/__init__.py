@@ -18,6 +18,8 @@ Records of the journal (`protocols.journal.Message`):
 | `DeliveryAlarm`      | the same, learner      | learner, launch, whoever attaches             |
 | `Checkpoint`         | learner                | learner (after a restart)                     |
 | `Evaluation`         | evaluator              | launch, whoever attaches                      |
+| `CanaryScores`       | evaluator              | learner, whoever attaches                     |
+| `PolicyRegressed`    | learner                | launch, whoever attaches                      |
 | `Visit`              | signal extractor       | curriculum, signal extractor                  |
 | `DesignVisit`        | signal extractor       | curriculum, signal extractor                  |
 | `Signal`             | signal extractor       | synthesizer, curriculum                       |

@@ -12,9 +12,9 @@ from protocols.evolution_config import (
 )
 from protocols.hardware_config import HdlConfig
 from protocols.journal import Durability
+from protocols.learner_config import LearnerConfig
 from protocols.learning import WeightsFormat
-from protocols.numbers import Count, NonNegative, Positive, Share
-from protocols.objectives import Grpo, ImportanceLevel, Objective
+from protocols.numbers import Count, NonNegative, Positive
 from protocols.tasks import BfclCategory
 
 
@@ -186,81 +186,6 @@ class SimulatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     memory_mb: Annotated[int, msgspec.Meta(ge=64)] = 512
     """Address space of a child."""
-
-
-class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Policy optimisation."""
-
-    steps: Count = 80
-    groups_per_step: Count = 8
-    objective: Objective = Grpo()
-    """What is optimised, with its own parameters."""
-
-    learning_rate: Positive = 2e-3
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """How the learning rate goes after the warm-up, until the last of ``steps``."""
-
-    warmup_steps: NonNegative = 0
-    final_rate_share: Share = 0.0
-    """Share of the learning rate that ``linear`` and ``cosine`` fall towards."""
-
-    weight_decay: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    max_grad_norm: Positive = 1.0
-    ppo_epochs: Count = 1
-    """How often a step goes over its batch."""
-
-    mini_batches: Count = 1
-    """Updates of one such pass. With a single update a step, no clip ever binds."""
-
-    micro_batch_tokens: Count = 682
-    """Tokens of one forward and backward, padding included: what bounds a step's memory. More rows
-    at a time cost a small model more in padding than they save. One row may be longer."""
-
-    importance: ImportanceLevel = "token"
-    """Correction of what the engine's probabilities differ from the trainer's."""
-
-    importance_cap: Positive = 2.0
-    """Truncation of the engine-to-trainer importance ratio."""
-
-    kl_coefficient: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """Weight of the divergence from the model that the run starts from; 0 needs no reference."""
-
-    rarity_bonus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """On hardware designs, added to a reward before groups are compared: so much times the mean,
-    over the points that a testbench covers, of 1 / (rollouts of its group that cover the point)."""
-
-    loss_normalizer_tokens: Count = 12
-    """Expected sampled tokens per rollout: the constant that token losses are divided by where the
-    objective's ``aggregation`` is ``constant``."""
-
-    imitation_weight: Annotated[float, msgspec.Meta(ge=0.0)] = 8.0
-    """Weight of the reference where every rollout of a group failed; 0 turns imitation off."""
-
-    replay_size: NonNegative = 256
-    """References kept for replay."""
-
-    replay_per_step: NonNegative = 24
-    replay_weight: Annotated[float, msgspec.Meta(ge=0.0)] = 2.0
-    refill_zero_variance: bool = False
-    """Whether a group that teaches nothing, because its rewards are all equal and no reference is
-    imitated, is replaced by another. The objective ``dapo`` always does."""
-
-    max_staleness: NonNegative = 2
-    """Policy versions that a rollout may be behind the learner when it is trained on."""
-
-    void_timeout_s: Positive = 300.0
-    """How long groups may go on coming in of which machines' failures left nothing to compare,
-    before the run ends. At least a step's groups have to be void in a row."""
-
-    checkpoint_every: Count = 10
-    """Steps between checkpoints."""
-
-    threads: Count = 1
-    devices: Count = 1
-    """Processes, or GPUs of one node, over which weights, gradients and optimizer are split."""
-
-    device_timeout_s: Positive = 600.0
-    """With several ``devices``: how long one waits for another before the step is given up."""
 
 
 class DeliveryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

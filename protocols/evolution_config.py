@@ -98,8 +98,8 @@ class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """From this on a candidate is a near-duplicate of a task of the pool, or of a held-out one."""
 
     not_yet_share: Share = 0.6
-    """Share of the admitted tasks that the policy may be unable to do, where the learner imitates
-    references; further ones are parked. Without imitation all of them are."""
+    """Share of the admitted tasks that none of the probes solved; further ones are parked. A few
+    probes cannot tell 'never' from 'seldom', so such tasks teach a policy gradient, too."""
 
     retry_after_versions: Count = 10
     """Policy versions after which a parked candidate is probed again."""

@@ -235,6 +235,10 @@ class TaskSource(Protocol):
         """Return the tasks that only the evaluator may see, the same in every run."""
         ...
 
+    def canaries(self, count: int) -> Sequence[Task]:
+        """Return up to ``count`` tasks for the guard: neither trained on nor held out."""
+        ...
+
     def start(self, number: int) -> Start:
         """Return the run's state ``number`` of the training split to explore from."""
         ...

@@ -34,11 +34,13 @@ from protocols.evolution import (
     Visit,
 )
 from protocols.learning import (
+    CanaryScores,
     Checkpoint,
     Delivered,
     DeliveryAlarm,
     Evaluation,
     GroupDiscarded,
+    PolicyRegressed,
     PolicyVersion,
     StepReport,
 )
@@ -66,6 +68,8 @@ Message = (
     | DeliveryAlarm
     | Checkpoint
     | Evaluation
+    | CanaryScores
+    | PolicyRegressed
     | Visit
     | DesignVisit
     | Signal

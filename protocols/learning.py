@@ -140,13 +140,17 @@ class DeliveryAlarm(msgspec.Struct, frozen=True, kw_only=True, tag="delivery_ala
     reason: WeightsDiffer | OldVersionServed | NothingDelivered
 
 
+DiscardReason = Literal["stale", "void", "zero_variance", "abandoned"]
+"""``abandoned``: written, in part at least, by a version that the guard has left."""
+
+
 class GroupDiscarded(msgspec.Struct, frozen=True, kw_only=True, tag="group_discarded"):
     """A complete group that no step will train on; the curriculum asks for another."""
 
     group_id: str
     group: int
     task_id: str
-    reason: Literal["stale", "void", "zero_variance"]
+    reason: DiscardReason
     successes: int
     rollouts: int
     """Rollouts of the group that are not void."""
@@ -169,8 +173,39 @@ class TrainedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """``imitation`` of the reference where every rollout failed; ``nothing`` for zero variance."""
 
 
+class Returned(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a step found its weights that went back to an earlier version."""
+
+    to_version: Annotated[int, msgspec.Meta(ge=0)]
+    rate_factor: float
+    """What all learning rates are multiplied with from this step on, 0..1."""
+
+
+class PolicyRegressed(msgspec.Struct, frozen=True, kw_only=True, tag="policy_regressed"):
+    """A policy version lost more of the canary tasks than the guard allows."""
+
+    version: int
+    """That lost."""
+
+    score: float
+    """Its mean score over the canaries that both versions have a score of, 0..1."""
+
+    best_version: int
+    best_score: float
+    lost: int
+    """Canaries that the best version does better; and so for ``gained``, the other way round."""
+
+    gained: int
+    canaries: int
+    chance: float
+    """p value of the loss: one-sided exact sign test."""
+
+    action: Literal["return", "warn"]
+    """``return``: the learner's next step goes back to the best version."""
+
+
 class StepReport(msgspec.Struct, frozen=True, kw_only=True, tag="step_report"):
-    """The learner took one optimizer step: everything needed to take it again."""
+    """The learner took one step: everything needed to take it again."""
 
     step: Annotated[int, msgspec.Meta(ge=1)]
     """Counted from 1; the step made policy version ``step``."""
@@ -182,6 +217,9 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True, tag="step_report"):
 
     metrics: dict[str, float]
     """Named as verl and TRL name them."""
+
+    returned: Returned | None = None
+    """Where the step went back to an earlier version; it then trained on nothing."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
@@ -206,6 +244,13 @@ class TaskScore(msgspec.Struct, frozen=True, kw_only=True):
     coverage: float | None = None
     """Overall average, 0..1, of the best testbench; 0 where all failed. None with tools."""
 
+    @property
+    def score(self) -> float:
+        """Return the coverage, or with tools 1 for success and 0 for failure."""
+        if self.coverage is not None:
+            return self.coverage
+        return float(self.turns_passed == self.turns_total)
+
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):
     """Greedy score of one policy version on the held-out tasks."""
@@ -216,3 +261,12 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):
     """Tasks that a machine's failure left unscored."""
 
     wall_s: float
+
+
+class CanaryScores(msgspec.Struct, frozen=True, kw_only=True, tag="canary_scores"):
+    """Greedy scores of one policy version on the guard's tasks, which nothing is reported on."""
+
+    version: int
+    scores: tuple[TaskScore, ...]
+    void: int
+    """Tasks that a machine's failure left unscored."""

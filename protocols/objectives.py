@@ -107,9 +107,27 @@ class Dpo(
     """How closely the policy is held to the reference; larger is closer."""
 
 
+class NoObjective(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="none",
+):
+    """Nothing but imitation, for ablations.
+
+    Groups whose rollouts differ fill a step's batch as with a policy gradient, and teach nothing.
+    """
+
+
 PolicyGradient = Grpo | DrGrpo | Dapo | Gspo
-Objective = PolicyGradient | Sft | Dpo
+Objective = PolicyGradient | Sft | Dpo | NoObjective
 
 ImportanceLevel = Literal["token", "sequence", "off"]
 """What the engine's and the trainer's probabilities are compared of: each token's, or the whole
 rollout's; or nothing."""
+
+Credit = Literal["rollout", "turn"]
+"""What a token's advantage compares. ``rollout``: the reward of its whole rollout with those of the
+group. ``turn``: whether its turn passed, with the rollouts of the group that began that turn."""

@@ -121,6 +121,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     wall_s: float
     """Seconds from the first token to the verdict."""
 
+    turn_starts: tuple[int, ...] = (0,)
+    """Where each turn that was begun starts among the tokens, its instruction included."""
+
     graded: Graded | None = None
     """The testbench that it wrote, where coverage is the task."""
 

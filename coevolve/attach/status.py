@@ -18,6 +18,7 @@ from coevolve.run.display import score_tables
 from coevolve.run.evolution import Evolution, whole_fold
 from coevolve.run.fates import WAITING, Tally
 from coevolve.run.progress import TOPICS, Progress
+from coevolve.run.teaching import sentence as regression
 from protocols.control import PartStatus
 from protocols.journal import JournalStatistics
 from protocols.synthesizers import EndpointModel, SynthesizerModel
@@ -72,6 +73,8 @@ def _tree(
         "step": progress.step,
         "success": progress.evaluations,
         "coverage": progress.coverage,
+        "canaries": progress.canaries,
+        "regressions": progress.teaching.returns,
         "discarded": progress.discarded,
         "deliveries": progress.deliveries.newest,
         "delivery_alarm": progress.deliveries.alarm,
@@ -142,6 +145,7 @@ def _head(subject: Subject, progress: Progress, evolution: Evolution) -> list[st
     return [
         f"{subject.standing}; step {progress.step}",
         *([f"ALARM: {sentence(progress.deliveries.alarm)}"] if progress.deliveries.alarm else ()),
+        *(regression(each) for each in progress.teaching.returns[-ERRORS:]),
         *(["paused; `resume` lets it go on"] if evolution.paused else ()),
         _synthesizer_line(subject, evolution),
     ]

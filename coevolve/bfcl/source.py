@@ -26,6 +26,7 @@ _HELD_OUT_STREAM = 1
 _POOL_STREAM = 2
 _CHOICE_STREAM = 3
 _START_STREAM = 4
+_CANARY_STREAM = 5
 
 log = structlog.get_logger()
 
@@ -40,7 +41,11 @@ class BfclSource:
         """Carry out every reference. Raises ConfigError where one side of the split is empty."""
         self._seed = config.seed
         tasks, self.left_out = _checked(config.tasks)
-        self._train = _shuffled(tasks, "train", (config.seed, _POOL_STREAM))
+        train = _shuffled(tasks, "train", (config.tasks.split_seed, _CANARY_STREAM))
+        watched = config.learner.guard.tasks if config.learner.guard.action != "none" else 0
+        # A guard that took most of a small training split would leave nothing to train on.
+        self._canaries = train[: min(watched, len(train) // 4)]
+        self._train = _shuffled(train[len(self._canaries) :], "train", (config.seed, _POOL_STREAM))
         self._pool = self._train[: config.tasks.seeds]
         held_out = _shuffled(tasks, "held_out", (config.tasks.split_seed, _HELD_OUT_STREAM))
         self._held_out = held_out[: config.tasks.held_out]
@@ -63,6 +68,10 @@ class BfclSource:
     def held_out(self) -> Sequence[Task]:
         """Return the held-out tasks, the same for every seed of a run."""
         return self._held_out
+
+    def canaries(self, count: int) -> Sequence[Task]:
+        """Return training tasks that are in no run's pool, the same for every seed of a run."""
+        return self._canaries[:count]
 
     def start(self, number: int) -> Start:
         """Return the world of a training task, of the pool or not."""

@@ -55,7 +55,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
                 type=_version,
                 default="newest",
                 metavar="N|newest|best",
-                help="policy version; best: of most held-out success or coverage (default: newest)",
+                help="policy version; best: by the guard's canary tasks (default: newest)",
             )
     return parser.parse_args(argv)
 

@@ -82,8 +82,8 @@ def export_weights(directory: RunDirectory, kind: str, wanted: str, target: Path
 
     check_target(target)
     source = open_source(directory)
-    goodness = source.material.progress.goodness()
-    held = asyncio.run(find_version(directory.path, source.reader, wanted, goodness))
+    progress = source.material.progress
+    held = asyncio.run(find_version(directory.path, source.reader, wanted, progress.canaries))
     is_adapter = kind == "adapter"
 
     def write(folder: Path) -> None:
@@ -93,9 +93,9 @@ def export_weights(directory: RunDirectory, kind: str, wanted: str, target: Path
 
     write_target(target, write)
     number = held.version.version
-    measure = source.material.progress.measure
-    known = number in goodness
-    scored = f", {100 * goodness[number]:.1f} % held-out {measure}" if known else ""
+    scores = progress.held_out()
+    known = number in scores
+    scored = f", {100 * scores[number]:.1f} % held-out {progress.measure}" if known else ""
     return f"{kind} of version {number}{scored}"
 
 

@@ -33,12 +33,13 @@ class HeldVersion:
 
 
 async def find_version(
-    run_dir: Path, reader: Reader, wanted: str, goodness: Mapping[int, float]
+    run_dir: Path, reader: Reader, wanted: str, canaries: Mapping[int, float]
 ) -> HeldVersion:
     """Return the version number ``wanted``, the ``newest`` on disk, or the ``best``.
 
-    ``goodness`` is that of each scored version on what is held out; of equally good ones the newer
-    is the best. Raises RunError where there is no such version, or its weights are gone.
+    The best has the highest score on the guard's ``canaries``, and is the newest of equals; so what
+    is held out remains a fair measure of it. Raises RunError where there is no such version, or its
+    weights are gone.
     """
     versions: dict[int, PolicyVersion] = {}
     async for record in whole_topic(reader, "policy_version"):
@@ -56,7 +57,7 @@ async def find_version(
             if versions
             else f"{run_dir}: has made no policy version yet; wait until it has started"
         )
-    number = _number(run_dir, wanted, held, goodness)
+    number = _number(run_dir, wanted, held, canaries)
     if number in held:
         return held[number]
     found = "its weights were removed" if number in versions else "the run never made it"
@@ -68,18 +69,19 @@ async def find_version(
 
 
 def _number(
-    run_dir: Path, wanted: str, held: Mapping[int, HeldVersion], goodness: Mapping[int, float]
+    run_dir: Path, wanted: str, held: Mapping[int, HeldVersion], canaries: Mapping[int, float]
 ) -> int:
     match wanted:
         case "newest":
             return max(held)
         case "best":
-            if not goodness:
+            scored = canaries.keys() & held.keys()
+            if not scored:
                 raise RunError(
-                    f"{run_dir}: no version was scored yet, so none is the best; "
-                    f"--version newest is version {max(held)}"
+                    f"{run_dir}: no version was scored on the guard's canaries (learner.guard), so "
+                    f"none is the best; --version newest is version {max(held)}"
                 )
-            return max(goodness, key=lambda number: (goodness[number], number))
+            return max(scored, key=lambda number: (canaries[number], number))
         case _:
             return int(wanted)
 

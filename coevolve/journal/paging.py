@@ -8,9 +8,11 @@ from protocols.journal import StoredRecord
 PAGE = 1000
 
 
-async def whole_topic(reader: Reader, topic: str) -> AsyncIterator[StoredRecord]:
-    """Yield every record of ``topic``, oldest first, those that come meanwhile included."""
-    after = 0
+async def whole_topic(reader: Reader, topic: str, after: int = 0) -> AsyncIterator[StoredRecord]:
+    """Yield every record of ``topic`` beyond sequence ``after``, oldest first.
+
+    Those that come meanwhile are included.
+    """
     while page := await reader.scan(topic, after=after, limit=PAGE):
         for record in page:
             yield record

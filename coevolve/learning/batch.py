@@ -1,16 +1,17 @@
 """What one optimizer step trains on, and what can be said of it without the model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal
 
 from coevolve.learning.groups import Group, use_of
-from coevolve.learning.objectives import dpo, policy_gradient, sft
+from coevolve.learning.objectives import credit, dpo, policy_gradient, sft
 from coevolve.learning.rewards import shaped
 from protocols import columns
-from protocols.config import LearnerConfig
+from protocols.learner_config import LearnerConfig
 from protocols.learning import TrainedGroup
-from protocols.objectives import Dpo, PolicyGradient, Sft
+from protocols.objectives import Dpo, NoObjective, PolicyGradient, Sft
 from protocols.rollouts import Rollout
 
 
@@ -36,11 +37,36 @@ class BatchGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Rates:
+    """Learning rates of one step."""
+
+    objective: float
+    imitation: float
+
+    def metrics(self) -> dict[str, float]:
+        """Return what a step reports of them."""
+        return {"actor/lr": self.objective, "actor/imitation_lr": self.imitation}
+
+    @classmethod
+    def reported(cls, metrics: Mapping[str, float]) -> "Rates":
+        """Return what a step reported."""
+        return cls(objective=metrics["actor/lr"], imitation=metrics["actor/imitation_lr"])
+
+
+@dataclass(frozen=True, kw_only=True)
 class Batch:
     """The groups of step ``step``."""
 
     step: int
     groups: tuple[BatchGroup, ...]
+    rates: Rates | None = None
+    """Learning rates of the step where it was taken before: a run that is resumed with another
+    number of steps has another schedule from there on. None for those of the config."""
+
+
+Source = Literal["objective", "imitation", "replay"]
+"""What makes a step learn from a row: ``learner.objective``, that a whole group failed, or that a
+reference is imitated once more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +76,26 @@ class SampledRow:
     token_ids: Sequence[int]
     mask: Sequence[int]
     sampler_logprobs: Sequence[float]
-    advantage: float
+    group: int = 0
+    """Position of its group among those of the step that the objective learns from."""
+
+    advantages: Sequence[float]
+    """Of the written tokens but a first one; and so for ``start_logprobs``."""
+
     start_logprobs: Sequence[float] = ()
-    """Of the written tokens but a first one, by the policy at the start of the step; empty where
-    the step makes a single update, so that this is the policy itself."""
+    """By the policy at the start of the step; empty where the step makes a single update, so that
+    this is the policy itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceRow:
-    """A reference, to be made more likely."""
+    """A token sequence that is given, to be made more likely."""
 
     token_ids: Sequence[int]
     mask: Sequence[int]
     weight: float
+    source: Source = "objective"
+    group: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +113,7 @@ class PairRow:
     better: Conversation
     worse: Conversation
     beta: float
+    group: int = 0
 
 
 Row = SampledRow | ReferenceRow | PairRow
@@ -89,6 +123,11 @@ Row = SampledRow | ReferenceRow | PairRow
 def conversations(row: Row) -> tuple[SampledRow | ReferenceRow | Conversation, ...]:
     """Return the token sequences of a row: the better one of a pair first."""
     return (row.better, row.worse) if isinstance(row, PairRow) else (row,)
+
+
+def source_of(row: Row) -> Source:
+    """Return what makes the step learn from the row."""
+    return row.source if isinstance(row, ReferenceRow) else "objective"
 
 
 def row_length(row: Row) -> int:
@@ -108,40 +147,58 @@ def trained_group(group: Group, config: LearnerConfig) -> TrainedGroup:
     )
 
 
-def learned_rows(group: BatchGroup, config: LearnerConfig) -> Sequence[Row]:
-    """Return what the objective makes of a group that is not all alike."""
+def learned_rows(group: BatchGroup, config: LearnerConfig, number: int = 0) -> Sequence[Row]:
+    """Return what the objective makes of a group that is not all alike.
+
+    ``number`` is the group's position among those of the step that the objective learns from.
+    """
     rewards = [rollout.reward for rollout in group.rollouts]
     match config.objective:
         case Sft():
             worthy = sft.best(rewards) if group.worthy is None else group.worthy
-            return [_imitated(group.rollouts[index]) for index in worthy]
+            return [_imitated(group.rollouts[index], number) for index in worthy]
         case Dpo(beta=beta):
             return [
                 PairRow(
                     better=_conversation(group.rollouts[better]),
                     worse=_conversation(group.rollouts[worse]),
                     beta=beta,
+                    group=number,
                 )
                 for better, worse in dpo.pairs(rewards)
             ]
+        case NoObjective():
+            return []
         case objective:
-            return sampled_rows(group, objective, rarity_bonus=config.rarity_bonus)
+            return sampled_rows(group, objective, config, number)
 
 
 def sampled_rows(
-    group: BatchGroup, objective: PolicyGradient, *, rarity_bonus: float = 0.0
+    group: BatchGroup, objective: PolicyGradient, config: LearnerConfig, number: int = 0
 ) -> list[SampledRow]:
-    """Return the rollouts of a group with their advantages."""
-    rewards = shaped(group.rollouts, rarity_bonus)
-    advantages = policy_gradient.surrogate(objective).advantages(rewards)
+    """Return the rollouts of a group with the advantages of their tokens."""
+    plain = policy_gradient.surrogate(objective).advantages
+
+    def compare(rewards: Sequence[float]) -> list[float]:
+        return [a if a >= 0 else config.negative_weight * a for a in plain(rewards)]
+
+    if config.credit == "turn":
+        advantages = credit.by_turn(group.rollouts, compare)
+    else:
+        compared = compare(shaped(group.rollouts, config.rarity_bonus))
+        advantages = [
+            [advantage] * len(credit.written(rollout))
+            for rollout, advantage in zip(group.rollouts, compared, strict=True)
+        ]
     return [
         SampledRow(
             token_ids=columns.from_int32(rollout.tokens.token_ids),
             mask=list(rollout.tokens.mask),
             sampler_logprobs=columns.from_float32(rollout.tokens.logprobs),
-            advantage=advantage,
+            advantages=of_tokens,
+            group=number,
         )
-        for rollout, advantage in zip(group.rollouts, advantages, strict=True)
+        for rollout, of_tokens in zip(group.rollouts, advantages, strict=True)
     ]
 
 
@@ -151,9 +208,9 @@ def _conversation(rollout: Rollout) -> Conversation:
     )
 
 
-def _imitated(rollout: Rollout) -> ReferenceRow:
+def _imitated(rollout: Rollout, number: int) -> ReferenceRow:
     own = _conversation(rollout)
-    return ReferenceRow(token_ids=own.token_ids, mask=own.mask, weight=1.0)
+    return ReferenceRow(token_ids=own.token_ids, mask=own.mask, weight=1.0, group=number)
 
 
 def batch_metrics(batch: Batch) -> dict[str, float]:
@@ -188,6 +245,10 @@ def batch_metrics(batch: Batch) -> dict[str, float]:
         "groups/all_fail": float(all_fail),
         "groups/all_pass": float(all_pass),
         "groups/mixed": float(len(wins) - all_fail - all_pass),
+        "groups/informative": float(
+            sum(group.record.use == "policy_gradient" for group in batch.groups)
+        ),
+        "groups/imitated": float(sum(group.record.use == "imitation" for group in batch.groups)),
         "perf/total_num_tokens": float(sum(rollout.tokens.count for rollout in rollouts)),
     }
 

@@ -8,19 +8,22 @@ Promises:
   joins that step's batch or is discarded. Neither clock nor batching of deliveries has a say, so
   a learner that was killed makes the next batch that it would have made.
 - A group is discarded as *void* where fewer than two rollouts can be compared, as *stale* where a
-  rollout is older than the staleness bound allows at that step, and as *zero_variance* where it
-  teaches nothing and the run refills such groups (DAPO, arXiv 2503.14476, dynamic sampling): all
-  rewards are equal, and no reference is imitated.
+  rollout is older than the staleness bound allows at that step, as *abandoned* where a version that
+  the guard has left wrote some of it, and as *zero_variance* where it teaches nothing (its rollouts
+  do not differ, and no reference is imitated) and the step may replace further groups (DAPO, arXiv
+  2503.14476, dynamic sampling; bounded by ``learner.refill_batches``).
 """
 
 from collections import deque
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from coevolve.learning.objectives import credit
 from coevolve.learning.rewards import shaped
-from protocols.config import LearnerConfig
+from protocols.learner_config import LearnerConfig
+from protocols.learning import DiscardReason as Reason
 from protocols.learning import GroupDiscarded
-from protocols.objectives import Dapo
 from protocols.rollouts import Rollout, VoidRollout
 
 COMPARABLE = 2
@@ -46,6 +49,12 @@ class Group:
         return sum(rollout.succeeded for _, rollout in self.rollouts)
 
     @property
+    def versions(self) -> range:
+        """Return the policy versions that may have written some of the group."""
+        newest = max(rollout.version_max for _, rollout in self.rollouts)
+        return range(self.oldest_version, newest + 1)
+
+    @property
     def oldest_version(self) -> int:
         """Return the oldest policy version that sampled any token of the group."""
         return min(rollout.version_min for _, rollout in self.rollouts)
@@ -55,10 +64,14 @@ def use_of(
     group: Group, config: LearnerConfig
 ) -> Literal["policy_gradient", "imitation", "nothing"]:
     """Return what a step makes of the group."""
-    if group.successes == 0 and config.imitation_weight > 0:
+    if group.successes == 0 and config.imitation.weight > 0:
         return "imitation"
-    rewards = shaped([rollout for _, rollout in group.rollouts], config.rarity_bonus)
-    return "policy_gradient" if len(set(rewards)) > 1 else "nothing"
+    rollouts = [rollout for _, rollout in group.rollouts]
+    if config.credit == "turn":
+        informative = credit.is_informative(rollouts)
+    else:
+        informative = len(set(shaped(rollouts, config.rarity_bonus))) > 1
+    return "policy_gradient" if informative else "nothing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +80,6 @@ class Discard:
 
     sequences: tuple[int, ...]
     message: GroupDiscarded
-
-
-def _refills(config: LearnerConfig) -> bool:
-    return config.refill_zero_variance or isinstance(config.objective, Dapo)
 
 
 @dataclass
@@ -96,17 +105,29 @@ class _Gathering:
 class Groups:
     """The groups between their first rollout and the step that uses them up."""
 
-    def __init__(self, config: LearnerConfig, *, step: int, consumed: int) -> None:
+    def __init__(
+        self,
+        config: LearnerConfig,
+        *,
+        step: int,
+        consumed: int,
+        replaced: int = 0,
+        abandoned: Collection[int] = (),
+    ) -> None:
         """Start empty.
 
         Args:
             config: How large a batch is and what may join it.
             step: The step to fill first, counted from 1.
             consumed: Groups trained on or discarded since the start of the run.
+            replaced: Groups discarded for ``step`` because they teach nothing.
+            abandoned: Policy versions that the guard has left.
         """
         self._config = config
         self._step = step
         self._consumed = consumed
+        self._replaced = replaced
+        self._abandoned = set(abandoned)
         self._gathering: dict[str, _Gathering] = {}
         self._complete: deque[Group] = deque()
         self._batch: list[Group] = []
@@ -170,6 +191,7 @@ class Groups:
                 self._batch.append(group)
                 continue
             self._consumed += 1
+            self._replaced += reason == "zero_variance"
             self._held.difference_update(group.sequences)
             discards.append(self._discard(group, reason))
         return tuple(discards)
@@ -186,18 +208,33 @@ class Groups:
             self._held.difference_update(group.sequences)
         self._consumed += len(batch)
         self._step += 1
+        self._replaced = 0
         return batch
 
-    def _fault(self, group: Group) -> Literal["void", "stale", "zero_variance"] | None:
+    def abandon(self, versions: Iterable[int]) -> None:
+        """Take a step without a batch, after which ``versions`` are never trained on.
+
+        Groups that have joined the batch are judged once more.
+        """
+        self._abandoned.update(versions)
+        self._complete.extendleft(reversed(self._batch))
+        self._batch.clear()
+        self._step += 1
+        self._replaced = 0
+
+    def _fault(self, group: Group) -> Reason | None:
         if len(group.rollouts) < COMPARABLE:
             return "void"
+        if not self._abandoned.isdisjoint(group.versions):
+            return "abandoned"
         if group.oldest_version < self._step - 1 - self._config.max_staleness:
             return "stale"
-        if _refills(self._config) and use_of(group, self._config) == "nothing":
+        most = self._config.refill_batches * self._config.groups_per_step
+        if self._replaced < most and use_of(group, self._config) == "nothing":
             return "zero_variance"
         return None
 
-    def _discard(self, group: Group, reason: Literal["void", "stale", "zero_variance"]) -> Discard:
+    def _discard(self, group: Group, reason: Reason) -> Discard:
         return Discard(
             sequences=group.sequences,
             message=GroupDiscarded(

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from coevolve.hdl.curation.rejection import most_gained, rule_of
 from coevolve.hdl.stages import is_learned_from, stage_of
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import VERSIONS_BY_NUMBER, decode_as
 from coevolve.journal.paging import whole_topic
-from coevolve.learning.batch import Batch, BatchGroup, Reference
+from coevolve.learning.batch import Batch, BatchGroup, Rates, Reference
 from coevolve.tasks import TaskShelf
 from protocols.errors import JournalError, LearnerError
 from protocols.hardware_config import StageConfig
@@ -52,6 +52,23 @@ class History:
         found = await self._reader.last("policy_version")
         return decode_as(found, PolicyVersion) if found else None
 
+    async def version(self, number: int) -> PolicyVersion:
+        """Return the record of a version. Raises LearnerError where the run never made it."""
+        found = await self._reader.find(VERSIONS_BY_NUMBER, str(number))
+        if not found:
+            raise LearnerError(f"the journal has no policy version {number}; is it this run's?")
+        return decode_as(found[-1], PolicyVersion)
+
+    async def replaced_since_last_step(self) -> int:
+        """Count the groups that were discarded for the next step because they teach nothing."""
+        last = await self._reader.last("step_report")
+        after = last.sequence if last else 0
+        discarded = [
+            decode_as(stored, GroupDiscarded).reason
+            async for stored in whole_topic(self._reader, "group_discarded", after=after)
+        ]
+        return discarded.count("zero_variance")
+
     async def checkpoints(self) -> list[Checkpoint]:
         """Return every checkpoint that was registered, oldest first."""
         return await self._all("checkpoint", Checkpoint)
@@ -88,7 +105,8 @@ class History:
                 f"rollouts ({error}); start from a later checkpoint, and raise store.retain_gb in "
                 "runs that are to be replayed from the start"
             ) from error
-        return Batch(step=report.step, groups=tuple(groups))
+        rates = Rates.reported(report.metrics)
+        return Batch(step=report.step, groups=tuple(groups), rates=rates)
 
     async def group(self, record: TrainedGroup, rollouts: Sequence[Rollout]) -> BatchGroup:
         """Return a group of a batch, with its task's reference where the step imitates it."""

@@ -9,6 +9,8 @@ Promises:
   function of the batches (`coevolve.learning.trainer`). A learner that was killed goes on with the
   step that it would have taken, from weights that are proven to be the recorded ones
   (`coevolve.learning.recovery`).
+- A version that loses what an earlier one could do (`coevolve.learning.guard`) is left: the next
+  step goes back to the best version, with a lower rate, and says so in the journal.
 - Nothing is published from a step whose loss or gradient is not finite, and no step is taken while
   an engine serves something else than what was published (`coevolve.learning.publication`).
 """
@@ -21,13 +23,16 @@ from pathlib import Path
 import structlog
 
 from coevolve.delivery import rollout_engines
+from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import Delivery, Mailbox
 from coevolve.learning.batch import Batch, batch_metrics, trained_group
 from coevolve.learning.groups import Group, Groups
+from coevolve.learning.guard import TOPICS as GUARD_TOPICS
+from coevolve.learning.guard import Guard
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.publication import DeliveryWatch
-from coevolve.learning.recovery import recover
+from coevolve.learning.recovery import go_back, recover
 from coevolve.learning.versions import (
     is_whole,
     remove_old_versions,
@@ -36,12 +41,13 @@ from coevolve.learning.versions import (
 )
 from coevolve.run.standing import Standing
 from coevolve.run.stopping import unless_stopped
+from coevolve.schedule import is_guarded
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, LearnerError
 from protocols.interfaces import Reader, Renderer, Store
 from protocols.journal import Message
-from protocols.learning import StepReport
+from protocols.learning import PolicyRegressed, Returned, StepReport
 from protocols.rollouts import Rollout, VoidRollout
 
 TAKE_LIMIT = 256
@@ -128,6 +134,8 @@ class Learner:
             reader=self._reader,
             append=mailbox.append,
         )
+        guard = Guard(self._config.learner.guard)
+        guarded_through = await fold(self._reader, GUARD_TOPICS, guard.fold)
         session = _Session(
             self._config,
             self._run_dir,
@@ -138,7 +146,12 @@ class Learner:
                 self._config.learner,
                 step=trainer.step + 1,
                 consumed=await self._history.groups_consumed(),
+                replaced=await self._history.replaced_since_last_step(),
+                abandoned=guard.abandoned,
             ),
+            guard=guard,
+            guarded_through=guarded_through,
+            reader=self._reader,
             deliveries=deliveries,
             standing=self._standing,
             last_checkpoint=checkpoint.step if checkpoint else 0,
@@ -159,6 +172,9 @@ class _Session:
         mailbox: Mailbox,
         trainer: AnyTrainer,
         groups: Groups,
+        guard: Guard,
+        guarded_through: int,
+        reader: Reader,
         deliveries: DeliveryWatch,
         standing: Standing,
         last_checkpoint: int,
@@ -169,6 +185,9 @@ class _Session:
         self._history = history
         self._mailbox = mailbox
         self._groups = groups
+        self._guard = guard
+        self._guarded_through = guarded_through
+        self._reader = reader
         self._deliveries = deliveries
         self._standing = standing
         self._last_checkpoint = last_checkpoint
@@ -196,10 +215,16 @@ class _Session:
         """Take step after step until ``stopping`` is set or the configured number is reached."""
         while self.trainer.step < self._config.learner.steps:
             started_s = time.monotonic()
-            batch = await self._next_batch(stopping)
-            if batch is None:
-                return
-            await self._take_step(batch, started_s)
+            loss = await self._loss()
+            if loss is not None and loss.action == "return":
+                await self._go_back(loss)
+            else:
+                if loss is not None:
+                    await self._mailbox.append([loss])
+                batch = await self._next_batch(stopping)
+                if batch is None:
+                    return
+                await self._take_step(batch, started_s)
             if self.trainer.step % self._config.learner.checkpoint_every == 0:
                 await self.leave_checkpoint()
 
@@ -211,6 +236,44 @@ class _Session:
         checkpoint = await asyncio.to_thread(write_checkpoint, self._run_dir, self.trainer)
         await self._mailbox.append([checkpoint])
         self._last_checkpoint = checkpoint.step
+
+    async def _loss(self) -> PolicyRegressed | None:
+        """Return what a version has lost of what an earlier one could do, where that is new."""
+        self._guarded_through = await fold(
+            self._reader, GUARD_TOPICS, self._guard.fold, after=self._guarded_through
+        )
+        return self._guard.loss()
+
+    async def _go_back(self, loss: PolicyRegressed) -> None:
+        """Take a step back to the best version, and leave what came after it."""
+        step = self.trainer.step + 1
+        self._standing.waits_for(f"step {step} to go back to version {loss.best_version}")
+        returned = Returned(
+            to_version=loss.best_version,
+            rate_factor=self._guard.rate_factor * self._config.learner.guard.rate_factor,
+        )
+        metrics = await go_back(self.trainer, step, returned, self._run_dir, self._history)
+        version = await asyncio.to_thread(write_version, self._run_dir, self.trainer, self._config)
+        report = StepReport(
+            step=step,
+            groups=(),
+            weights_digest=version.digest,
+            groups_consumed=self._groups.consumed,
+            metrics=metrics,
+            returned=returned,
+        )
+        self._deliveries.published(step)
+        await self._mailbox.append([loss, report, version])
+        self._groups.abandon(range(loss.best_version + 1, step))
+        self._standing.policy_version = step
+        log.warning(
+            "policy_regressed",
+            version=loss.version,
+            score=round(loss.score, 3),
+            best_version=loss.best_version,
+            best_score=round(loss.best_score, 3),
+            rate_factor=returned.rate_factor,
+        )
 
     async def _next_batch(self, stopping: asyncio.Event) -> tuple[Group, ...] | None:
         """Return the groups of the next step, or None where ``stopping`` was set before."""
@@ -298,8 +361,15 @@ class _Session:
         self._deliveries.published(step)
         await self._finish([s for group in groups for s in group.sequences], [report, version])
         self._standing.policy_version = step
-        await asyncio.to_thread(remove_old_versions, self._run_dir, step, self._config)
+        await asyncio.to_thread(
+            remove_old_versions, self._run_dir, step, self._config, self._still_needed(step)
+        )
         log.info("step", step=step, score=metrics["critic/score/mean"])
+
+    def _still_needed(self, step: int) -> set[int]:
+        """Return the versions that the evaluator has yet to score, or the guard may go back to."""
+        due = (each for each in range(step) if is_guarded(each, self._config))
+        return {*self._guard.needed, *(each for each in due if not self._guard.is_scored(each))}
 
     async def _finish(self, sequences: Sequence[int], outputs: Sequence[Message]) -> None:
         await self._mailbox.complete(sequences, outputs)

@@ -31,14 +31,14 @@ from peft import (
     get_peft_model,
     get_peft_model_state_dict,
 )
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from coevolve.learning.batch import Conversation, Row, conversations, row_length
 from coevolve.learning.model_folder import HUB_ID
 from coevolve.learning.reading import read_model
 from coevolve.learning.scoring import score
-from coevolve.learning.sharded.ranks import ALONE, Ranks, whole_weights
+from coevolve.learning.sharded.ranks import ALONE, Ranks, like, whole_weights
 from protocols.config import PolicyConfig
 from protocols.errors import LearnerError
 from protocols.learning import WeightsFormat
@@ -172,6 +172,18 @@ class Policy:
             settings.save_pretrained(str(folder))
         else:
             self._model.save_pretrained(folder, state_dict=weights, max_shard_size="1000GB")
+
+    @torch.no_grad()
+    def load(self, folder: Path) -> None:
+        """Take over the weights that ``save`` wrote into ``folder``, on every rank."""
+        saved = load_file(folder / WEIGHTS_FILES[self._config.train])
+        own: dict[str, torch.Tensor] = (
+            get_peft_model_state_dict(self._model)
+            if isinstance(self._model, PeftModel)
+            else dict(self._model.named_parameters())
+        )
+        for name, tensor in own.items():
+            tensor.copy_(like(saved[name], tensor))
 
     def _ready(self, model: PreTrainedModel) -> PreTrainedModel:
         if self._config.gradient_checkpointing:

@@ -1,13 +1,13 @@
-"""The learning rate of a step, as a function of the config alone."""
+"""The share of the learning rate that a step has, as a function of the config alone."""
 
 import math
 from typing import assert_never
 
-from protocols.config import LearnerConfig
+from protocols.learner_config import LearnerConfig
 
 
-def learning_rate(config: LearnerConfig, step: int) -> float:
-    """Return the rate of ``step``, counted from 1.
+def rate_share(config: LearnerConfig, step: int) -> float:
+    """Return what share of the full rate ``step``, counted from 1, has: 0..1.
 
     It rises linearly up to the last warm-up step. From the step after it, which has the full rate,
     ``linear`` falls in equal steps and ``cosine`` along half a cosine, both towards
@@ -15,7 +15,7 @@ def learning_rate(config: LearnerConfig, step: int) -> float:
     """
     warmup = config.warmup_steps
     if step <= warmup:
-        return config.learning_rate * (step / warmup)
+        return step / warmup
     done = min(1.0, (step - 1 - warmup) / max(1, config.steps - warmup))
     match config.schedule:
         case "constant":
@@ -27,4 +27,4 @@ def learning_rate(config: LearnerConfig, step: int) -> float:
         case _:
             assert_never(config.schedule)
     floor = config.final_rate_share
-    return config.learning_rate * (floor + (1.0 - floor) * left)
+    return floor + (1.0 - floor) * left

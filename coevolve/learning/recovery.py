@@ -1,8 +1,8 @@
 """Brings a trainer to where the journal says that the learner is, and proves that it is there.
 
 Starting points are, newest first, the checkpoints that are whole, then version 0. From there the
-recorded steps are taken again on their recorded batches; each has to reach the recorded weights,
-bit by bit.
+recorded steps are taken again, on their recorded batches or back to the recorded version; each has
+to reach the recorded weights, bit by bit.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from coevolve.learning.history import History
 from coevolve.learning.model_folder import model_folder
 from coevolve.learning.opening import AnyTrainer, open_trainer
 from coevolve.learning.policy import WEIGHTS_FILES
-from coevolve.learning.versions import weights_digest
+from coevolve.learning.versions import is_whole, weights_digest
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, LearnerError
-from protocols.learning import Checkpoint, PolicyVersion, StepReport
+from protocols.learning import Checkpoint, PolicyVersion, Returned, StepReport
 
 log = structlog.get_logger()
 
@@ -35,7 +35,7 @@ async def recover(
     checkpoint = newest_valid(run_dir, await history.checkpoints())
     trainer = await trainer_at(checkpoint, config, run_dir, history)
     for report in await history.steps(after=trainer.step):
-        found = await take_again(trainer, report, config, history)
+        found = await take_again(trainer, report, config, run_dir, history)
         if found != report.weights_digest:
             raise LearnerError(
                 f"step {report.step}, taken again from "
@@ -63,12 +63,32 @@ async def trainer_at(
 
 
 async def take_again(
-    trainer: AnyTrainer, report: StepReport, config: RunConfig, history: History
+    trainer: AnyTrainer, report: StepReport, config: RunConfig, run_dir: Path, history: History
 ) -> str:
     """Take a recorded step again and return the digest of the weights that it reaches."""
-    batch = await history.batch(report)
-    await asyncio.to_thread(trainer.take_step, batch)
+    if report.returned is None:
+        batch = await history.batch(report)
+        await asyncio.to_thread(trainer.take_step, batch)
+    else:
+        await go_back(trainer, report.step, report.returned, run_dir, history)
     return await asyncio.to_thread(weights_digest, trainer, config)
+
+
+async def go_back(
+    trainer: AnyTrainer, step: int, returned: Returned, run_dir: Path, history: History
+) -> dict[str, float]:
+    """Take a step back to an earlier version and return its metrics.
+
+    Raises CheckpointError where that version's weights are gone or were changed.
+    """
+    version = await history.version(returned.to_version)
+    if not await asyncio.to_thread(is_whole, run_dir, version):
+        raise CheckpointError(
+            f"{run_dir / version.path}: step {step} goes back to version {version.version}, whose "
+            "weights are missing or were changed; put that folder back"
+        )
+    folder = run_dir / version.path
+    return await asyncio.to_thread(trainer.go_back, step, folder, returned.rate_factor)
 
 
 def _at_version_0(first: PolicyVersion, config: RunConfig, base: Path, run_dir: Path) -> AnyTrainer:

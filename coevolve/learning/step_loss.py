@@ -15,7 +15,6 @@ same bits.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import TypeVar
 
 import torch
@@ -35,9 +34,6 @@ RowT = TypeVar("RowT", SampledRow, ReferenceRow, PairRow)
 class _Scores:
     """What the policy thinks of the tokens that it wrote in some rows."""
 
-    kinds: list[type[Row]]
-    """R entries: the kind of row that each token sequence belongs to."""
-
     lengths: list[int]
     """R entries: written tokens of each sequence."""
 
@@ -45,18 +41,6 @@ class _Scores:
     entropies: torch.Tensor
     reference: torch.Tensor | None
     """N entries each, sequence by sequence; no reference where nothing is compared with it."""
-
-    def of(self, kind: type[Row]) -> "_Scores":
-        """Return those of the rows of one kind."""
-        is_kind = [each is kind for each in self.kinds]
-        chosen_N = self.per_token(is_kind, torch.bool)
-        return _Scores(
-            kinds=list(compress(self.kinds, is_kind)),
-            lengths=list(compress(self.lengths, is_kind)),
-            logprobs=self.logprobs[chosen_N],
-            entropies=self.entropies[chosen_N],
-            reference=None if self.reference is None else self.reference[chosen_N],
-        )
 
     def per_token(
         self, values_R: Sequence[float], dtype: torch.dtype = torch.float32
@@ -109,27 +93,35 @@ class StepLoss:
         self._compares = compares
 
     def add(self, pack: Sequence[Row]) -> None:
-        """Add the gradient of one micro-batch to the parameters; without rows there is none."""
-        scores = self._scores(pack)
+        """Add the gradient of one micro-batch to the parameters; without rows there is none.
+
+        Rollouts are scored at the temperature that they were sampled at, all else at 1: SFT and DPO
+        are defined on the model's own distribution. So a micro-batch has rows of one kind.
+        """
+        kinds = {type(row) for row in pack}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"a micro-batch needs rows of one kind, found {sorted(map(str, kinds))}"
+            )
+        scores = self._scores(pack, self._temperature if SampledRow in kinds else 1.0)
         terms: list[torch.Tensor] = []
         if (rollouts := _only(pack, SampledRow)) and self._surrogate:
-            terms.append(self._of_rollouts(self._surrogate, rollouts, scores.of(SampledRow)))
+            terms.append(self._of_rollouts(self._surrogate, rollouts, scores))
         if references := _only(pack, ReferenceRow):
-            terms.append(self._of_references(references, scores.of(ReferenceRow)))
+            terms.append(self._of_references(references, scores))
         if pairs := _only(pack, PairRow):
-            terms.append(self._of_pairs(pairs, scores.of(PairRow)))
+            terms.append(self._of_pairs(pairs, scores))
         torch.stack(terms or [scores.logprobs.sum()]).sum().backward()
 
-    def _scores(self, pack: Sequence[Row]) -> _Scores:
+    def _scores(self, pack: Sequence[Row], temperature: float) -> _Scores:
         ids_B_T, mask_B_T = padded(pack)
-        at = {"temperature": self._temperature}
+        at = {"temperature": temperature}
         logprobs_N, entropies_N = self._policy.logprobs(ids_B_T, mask_B_T, **at)
         self._tally.add(
             tokens=sum(len(side.token_ids) for row in pack for side in conversations(row)),
             padded_tokens=ids_B_T.numel() if pack else 0,
         )
         return _Scores(
-            kinds=[type(row) for row in pack for _ in conversations(row)],
             lengths=written(mask_B_T),
             logprobs=logprobs_N,
             entropies=entropies_N,
@@ -144,7 +136,8 @@ class StepLoss:
         """Return the policy gradient's loss, and the divergence where it has a weight."""
         learner, lengths_R, logprobs_N = self._learner, scores.lengths, scores.logprobs
         start_N, sampler_N = _before(rows, logprobs_N)
-        advantages_N = scores.per_token([row.advantage for row in rows])
+        advantages = [advantage for row in rows for advantage in row.advantages]
+        advantages_N = torch.tensor(advantages, dtype=torch.float32, device=logprobs_N.device)
         scales_N = scores.scales(self._weighing)
         ratios_N = importance.ratios(start_N, sampler_N, lengths_R, level=learner.importance)
         losses_N = surrogate.losses(logprobs_N, start_N, advantages_N, lengths_R)
@@ -158,10 +151,13 @@ class StepLoss:
             entropy=float(scores.entropies.sum()),
             clipped=int(surrogate.is_clipped(logprobs_N, start_N, advantages_N, lengths_R).sum()),
         )
-        return policy + self._divergence(scores, scales_N) if learner.kl_coefficient else policy
+        if scores.reference is None:
+            return policy
+        losses_N = divergence.losses(logprobs_N, scores.reference)
+        self._tally.add(divergence=float(losses_N.detach().sum()), compared=losses_N.numel())
+        return policy + self._divergence(losses_N, scales_N) if learner.kl_coefficient else policy
 
-    def _divergence(self, scores: _Scores, scales_N: torch.Tensor) -> torch.Tensor:
-        losses_N = divergence.losses(scores.logprobs, scores.behind())
+    def _divergence(self, losses_N: torch.Tensor, scales_N: torch.Tensor) -> torch.Tensor:
         kl = self._learner.kl_coefficient * (losses_N * scales_N).sum() / self._weighing.tokens
         self._tally.add(kl_loss=float(kl.detach()))
         return kl

@@ -9,6 +9,8 @@ Letters: N tokens that the policy wrote, R rollouts.
   differ: ``kl`` is KL(engine || trainer) per token, ``k3_kl`` its never negative estimate (verl;
   its ``chi2`` and rejection statistics are left out). ``rollout_is_mean`` and its like are of the
   truncated weights that the loss is multiplied with, as in verl.
+- ``actor/kl_from_start``: divergence per token from the model that the run starts from, by the k3
+  estimate, in the steps that measure it.
 - ``sampling/*``: TRL's. Its importance ratios are truncated, too.
 """
 
@@ -17,7 +19,7 @@ Letters: N tokens that the policy wrote, R rollouts.
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -69,6 +71,11 @@ class Tally:
         return total
 
     @property
+    def sums(self) -> Mapping[str, float]:
+        """Return everything that was added up."""
+        return self._sums
+
+    @property
     def loss(self) -> float:
         """Return the sum of all losses so far; not finite where one of them was not."""
         return math.fsum(self._sums[name] for name in LOSSES)
@@ -89,6 +96,8 @@ class Tally:
                 "rewards/margins": (sums["better"] - sums["worse"]) / pairs,
                 "rewards/accuracies": sums["right"] / pairs,
             }
+        if compared := sums["compared"]:
+            found["actor/kl_from_start"] = sums["divergence"] / compared
         if sampled := sums["sampled"]:
             found |= {
                 "actor/entropy": sums["entropy"] / sampled,

@@ -1,10 +1,10 @@
 """Takes optimizer steps: the weights, the optimizer and the references kept for replay.
 
 Everything that a step does is a function of the state before it, its batch and the run's config:
-the learning rate, the replayed references and the order of several updates depend on config, seed
-and step alone, dropout is off, and the order of every sum is fixed. So the same batches make the
-same weights, bit by bit, on one machine with one version of torch; a checkpoint holds no random
-state beyond seed and step.
+the learning rate (unless a batch brings its own), the replayed references and the order of several
+updates depend on config, seed and step alone, dropout is off, and the order of every sum is fixed.
+So the same batches make the same weights, bit by bit, on one machine with one version of torch; a
+checkpoint holds no random state beyond seed and step.
 """
 
 # torch is partly untyped.
@@ -13,7 +13,7 @@ state beyond seed and step.
 import dataclasses
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,28 +21,29 @@ import msgspec
 import numpy as np
 import torch
 
+from coevolve.config import needs_reference
 from coevolve.delivery import probe_tokens
+from coevolve.learning import attribution
+from coevolve.learning.attribution import Gauge, NoiseScale, Part
 from coevolve.learning.batch import (
     Batch,
     PairRow,
+    Rates,
     Reference,
     ReferenceRow,
     Row,
     SampledRow,
+    Source,
     conversations,
     learned_rows,
+    source_of,
 )
 from coevolve.learning.objectives import aggregation, policy_gradient
 from coevolve.learning.objectives.aggregation import Weighing
+from coevolve.learning.optimizers import TEACHERS, Optimizers, Teacher
 from coevolve.learning.policy import Policy, micro_batches, padded, written
-from coevolve.learning.rates import learning_rate
-from coevolve.learning.sharded.ranks import (
-    ALONE,
-    Ranks,
-    split_optimizer,
-    whole,
-    whole_optimizer,
-)
+from coevolve.learning.rates import rate_share
+from coevolve.learning.sharded.ranks import ALONE, Ranks
 from coevolve.learning.sharded.share import share
 from coevolve.learning.step_loss import StepLoss
 from coevolve.learning.tally import Tally
@@ -50,13 +51,16 @@ from protocols import columns
 from protocols.config import RunConfig
 from protocols.errors import LearnerError
 from protocols.learning import Probe
-from protocols.objectives import Dpo, Sft
-
-BETAS = (0.9, 0.98)
-"""AdamW's decay rates; the shorter memory of squares suits gradients that change with the data."""
+from protocols.objectives import Dpo, PolicyGradient, Sft
 
 UPDATES = 1
 """Tells the random order of a step's updates from its draw of replayed references."""
+
+PARTS: dict[Teacher, tuple[Part, ...]] = {
+    "objective": ("even", "odd"),
+    "imitation": ("imitation", "replay"),
+}
+"""Whose gradients make up a teacher's, in the order in which they are added."""
 
 STATE_FILE = "trainer_state.json"
 OPTIMIZER_FILE = "optimizer.pt"
@@ -69,6 +73,12 @@ class TrainerState(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     learning_rate: float
     """Of the step that was taken last."""
+
+    rate_factor: float = 1.0
+    """What the guard's returns left of all learning rates."""
+
+    noise: tuple[float, float] = (0.0, 0.0)
+    """Averages behind the gradient noise scale."""
 
     replay: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     """(token ids, mask) of the references kept for replay, oldest first."""
@@ -94,29 +104,26 @@ class Trainer:
         learner = config.learner
         self._config = config
         self._ranks = ranks
+        self._surrogate = (
+            policy_gradient.surrogate(learner.objective)
+            if isinstance(learner.objective, PolicyGradient)
+            else None
+        )
         self._policy = Policy(
             config.policy,
             base,
             weights=checkpoint or weights,
             seed=config.seed,
             threads=learner.threads,
-            with_reference=learner.kl_coefficient > 0 or isinstance(learner.objective, Dpo),
+            with_reference=needs_reference(learner),
             ranks=ranks,
         )
-        self._surrogate = (
-            None
-            if isinstance(learner.objective, Sft | Dpo)
-            else policy_gradient.surrogate(learner.objective)
-        )
-        self._parameters = self._policy.parameters()
-        self._optimizer = torch.optim.AdamW(
-            self._parameters,
-            lr=learner.learning_rate,
-            betas=BETAS,
-            weight_decay=learner.weight_decay,
-        )
-        self._replay: deque[Reference] = deque(maxlen=learner.replay_size)
+        self._optimizers = Optimizers(self._policy.parameters(), learner)
+        self._gauge = Gauge(self._policy.parameters())
+        self._noise = NoiseScale()
+        self._replay: deque[Reference] = deque(maxlen=learner.imitation.replay_size)
         self._step = 0
+        self._rate_factor = 1.0
         self._cpu_s = 0.0
         if checkpoint is not None:
             self._restore(checkpoint)
@@ -140,7 +147,8 @@ class Trainer:
         """
         rows = self._rows(batch)
         groups = ", ".join(group.record.group_id for group in batch.groups)
-        return self._improve(batch.step, rows, self._weighing(batch, rows), f"groups {groups}")
+        weighing = self._weighing(batch, rows)
+        return self._improve(batch.step, rows, weighing, f"groups {groups}", batch.rates)
 
     def take_supervised_step(
         self, step: int, rows: Sequence[ReferenceRow] | Sequence[PairRow]
@@ -157,28 +165,48 @@ class Trainer:
         return self._improve(step, rows, _supervision(rows), f"{len(rows)} given rows")
 
     def _improve(
-        self, step: int, rows: Sequence[Row], weighing: Weighing, what: str
+        self,
+        step: int,
+        rows: Sequence[Row],
+        weighing: Weighing,
+        what: str,
+        rates: Rates | None = None,
     ) -> dict[str, float]:
         """Make the updates of one step; ``what`` names its rows where one goes wrong."""
-        if step != self._step + 1:
-            raise LearnerError(f"after step {self._step} comes no step {step}")
+        self._check_next(step)
+        rates = rates or self._rates(step)
         learner = self._config.learner
         started_s = self._clock_s()
         tally = Tally(level=learner.importance, cap=learner.importance_cap)
-        rate = learning_rate(learner, step)
         updates = list(self._updates(step, rows))
         share = weighing.of_mini_batch(len(updates) // learner.ppo_epochs)
-        norms = [self._update(each, share, tally, rate, f"{step} on {what}") for each in updates]
+        norms = [self._update(each, share, tally, step, rates, what) for each in updates]
         tally = Tally.merged(self._ranks.gathered(tally))
         self._step = step
         self._cpu_s += self._clock_s() - started_s
-        return tally.metrics(len(updates)) | {
-            "actor/grad_norm": math.fsum(norms) / len(norms),
-            "actor/lr": rate,
-            "perf/trained_tokens": float(
-                sum(len(side.token_ids) for row in rows for side in conversations(row))
-            ),
-        }
+        groups = {row.group for row in rows if source_of(row) == "objective"}
+        return (
+            tally.metrics(len(updates))
+            | attribution.shares(tally.sums)
+            | self._noise.add(tally.sums, len(groups))
+            | {f"source/{source}/rows": float(n) for source, n in _count(rows).items()}
+            | {
+                "actor/grad_norm": math.fsum(norms) / len(norms),
+                **rates.metrics(),
+                "perf/trained_tokens": float(
+                    sum(len(side.token_ids) for row in rows for side in conversations(row))
+                ),
+            }
+        )
+
+    def _rates(self, step: int) -> Rates:
+        """Return the learning rates of a step, by the config and the guard's returns."""
+        learner = self._config.learner
+        share = rate_share(learner, step) * self._rate_factor
+        return Rates(
+            objective=learner.learning_rate * share,
+            imitation=learner.imitation.learning_rate * share,
+        )
 
     def _updates(self, step: int, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
         """Yield the rows of each update of ``step``."""
@@ -211,33 +239,70 @@ class Trainer:
         return found
 
     def _update(
-        self, rows: Sequence[Row], weighing: Weighing, tally: Tally, rate: float, what: str
+        self,
+        rows: Sequence[Row],
+        weighing: Weighing,
+        tally: Tally,
+        step: int,
+        rates: Rates,
+        what: str,
     ) -> float:
-        """Move the weights once, unless there are no rows, and return the gradient's norm."""
-        self._optimizer.zero_grad()
+        """Move the weights once for each teacher that has rows; return the objective's norm."""
+        learner = self._config.learner
+        every = learner.divergence_every
         loss = StepLoss(
             self._policy,
             self._config,
             surrogate=self._surrogate,
             weighing=weighing,
             tally=tally,
-            compares=self._config.learner.kl_coefficient > 0
+            compares=learner.kl_coefficient > 0
+            or bool(every and step % every == 0)
             or any(isinstance(row, PairRow) for row in rows),
         )
-        for pack in share(rows, self._config.learner.micro_batch_tokens, self._ranks):
-            loss.add(pack)
-        limit = self._config.learner.max_grad_norm
-        norm = float(whole(torch.nn.utils.clip_grad_norm_(self._parameters, limit)))
-        if not (math.isfinite(norm) and math.isfinite(tally.loss)):
-            raise LearnerError(
-                f"step {what}: loss {tally.loss} and gradient norm {norm} need to be finite; "
-                "nothing was published; start a new run with a lower learner.learning_rate"
-            )
-        if rows:
-            for group in self._optimizer.param_groups:
-                group["lr"] = rate
-            self._optimizer.step()
-        return norm
+        parts = _parts(rows)
+        norms = dict.fromkeys(TEACHERS, 0.0)
+        for teacher in TEACHERS:
+            taught: list[Part] = [part for part in PARTS[teacher] if parts[part]]
+            if not taught:
+                continue
+            self._optimizers.zero_grad()
+            self._gauge.begin()
+            for part in taught:
+                for pack in share(parts[part], learner.micro_batch_tokens, self._ranks):
+                    loss.add(pack)
+                self._gauge.added(part)
+            norm = norms[teacher] = self._optimizers.clip()
+            if not (math.isfinite(norm) and math.isfinite(tally.loss)):
+                raise LearnerError(
+                    f"step {step} on {what}: loss {tally.loss} and gradient norm {norm} need to be "
+                    "finite; nothing was published; start a new run with a lower "
+                    "learner.learning_rate"
+                )
+            is_objective = teacher == "objective"
+            self._optimizers.step(teacher, rates.objective if is_objective else rates.imitation)
+            self._gauge.moved(teacher)
+        tally.add(**self._gauge.sums())
+        return norms["objective"]
+
+    def go_back(self, step: int, folder: Path, rate_factor: float) -> dict[str, float]:
+        """Take step ``step`` back to the weights in ``folder``, and return its metrics.
+
+        Momentum is forgotten, the references kept for replay stay, and from now on all learning
+        rates are multiplied with ``rate_factor``. Raises LearnerError where the step is not the
+        next one.
+        """
+        self._check_next(step)
+        self._policy.load(folder)
+        self._optimizers.reset()
+        self._noise = NoiseScale()
+        self._rate_factor = rate_factor
+        self._step = step
+        return self._rates(step).metrics()
+
+    def _check_next(self, step: int) -> None:
+        if step != self._step + 1:
+            raise LearnerError(f"after step {self._step} comes no step {step}")
 
     @torch.no_grad()
     def probe(self) -> Probe:
@@ -259,14 +324,16 @@ class Trainer:
     def save(self, folder: Path) -> None:
         """Write all that ``checkpoint`` needs into ``folder``."""
         self._policy.save(folder)
-        optimizer = whole_optimizer(self._optimizer.state_dict())
+        optimizer = self._optimizers.state()
         if not self._ranks.writes:
             return
         torch.save(optimizer, folder / OPTIMIZER_FILE)
         state = TrainerState(
             step=self._step,
             seed=self._config.seed,
-            learning_rate=learning_rate(self._config.learner, self._step),
+            learning_rate=self._rates(self._step).objective,
+            rate_factor=self._rate_factor,
+            noise=self._noise.state,
             replay=tuple((each.token_ids, each.mask) for each in self._replay),
         )
         (folder / STATE_FILE).write_bytes(msgspec.json.encode(state))
@@ -274,32 +341,37 @@ class Trainer:
     def _restore(self, folder: Path) -> None:
         state = msgspec.json.decode((folder / STATE_FILE).read_bytes(), type=TrainerState)
         optimizer = torch.load(folder / OPTIMIZER_FILE, weights_only=True, map_location="cpu")
-        self._optimizer.load_state_dict(split_optimizer(optimizer, self._parameters))
+        self._optimizers.restore(optimizer)
         self._step = state.step
+        self._rate_factor = state.rate_factor
+        self._noise = NoiseScale(*state.noise)
         self._replay.extend(Reference(token_ids=ids, mask=mask) for ids, mask in state.replay)
 
     def _rows(self, batch: Batch) -> list[Row]:
         """Return what the step learns from, and remember the batch's references."""
         config = self._config.learner
         rows: list[Row] = []
+        number = 0
         for group in batch.groups:
             if group.record.use == "policy_gradient":
-                rows.extend(learned_rows(group, config))
+                rows.extend(learned_rows(group, config, number))
+                number += 1
             elif group.reference is not None:
-                rows.append(_imitated(group.reference, config.imitation_weight))
+                rows.append(_imitated(group.reference, config.imitation.weight, "imitation"))
                 self._replay.append(group.reference)
         rng = np.random.default_rng([self._config.seed, batch.step])
-        count = min(config.replay_per_step, len(self._replay))
+        count = min(config.imitation.replay_per_step, len(self._replay))
         drawn = rng.choice(len(self._replay), size=count, replace=False) if count else ()
-        rows.extend(_imitated(self._replay[int(index)], config.replay_weight) for index in drawn)
+        weight = config.imitation.replay_weight
+        rows.extend(_imitated(self._replay[int(index)], weight, "replay") for index in drawn)
         return rows
 
     def _weighing(self, batch: Batch, rows: Sequence[Row]) -> Weighing:
-        if self._surrogate is None:
-            return _supervision(rows)
         learner, size = self._config.learner, self._config.rollout.group_size
+        if isinstance(learner.objective, Sft | Dpo):
+            return _supervision(rows)
         return aggregation.of_batch(
-            self._surrogate.aggregation,
+            self._surrogate.aggregation if self._surrogate else "constant",
             [sum(each.tokens.mask[1:]) for group in batch.groups for each in group.rollouts],
             expected_tokens=float(learner.groups_per_step * size * learner.loss_normalizer_tokens),
         )
@@ -316,5 +388,25 @@ def _supervision(rows: Sequence[Row]) -> Weighing:
     )
 
 
-def _imitated(reference: Reference, weight: float) -> ReferenceRow:
-    return ReferenceRow(token_ids=reference.token_ids, mask=reference.mask, weight=weight)
+def _imitated(reference: Reference, weight: float, source: Source) -> ReferenceRow:
+    return ReferenceRow(
+        token_ids=reference.token_ids, mask=reference.mask, weight=weight, source=source
+    )
+
+
+def _parts(rows: Sequence[Row]) -> dict[Part, list[Row]]:
+    """Return the rows by what their gradient is measured as."""
+    parts: dict[Part, list[Row]] = {"even": [], "odd": [], "imitation": [], "replay": []}
+    for row in rows:
+        match source_of(row):
+            case "objective":
+                parts["odd" if row.group % 2 else "even"].append(row)
+            case source:
+                parts[source].append(row)
+    return parts
+
+
+def _count(rows: Sequence[Row]) -> Counter[Source]:
+    counted = Counter[Source]({"objective": 0, "imitation": 0, "replay": 0})
+    counted.update(map(source_of, rows))
+    return counted

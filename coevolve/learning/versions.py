@@ -1,16 +1,19 @@
 """Weights and checkpoints as folders of a run: `versions/v_N` and `checkpoints/step_N`.
 
 A folder is whole before its record is written; a record is what makes it exist. Version folders
-that no rollout can need any more are removed, except those that stay for evaluation.
+that no rollout can need any more are removed, except those that stay for evaluation and those that
+the guard may go back to.
 """
 
 import shutil
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 from coevolve.learning.checkpoint import file_digest, folder_digest, folder_size, write_folder
 from coevolve.learning.opening import AnyTrainer
 from coevolve.learning.policy import WEIGHTS_FILES
+from coevolve.schedule import is_evaluated, is_scored
 from protocols.config import RunConfig
 from protocols.learning import Checkpoint, PolicyVersion
 
@@ -34,7 +37,7 @@ def write_version(run_dir: Path, trainer: AnyTrainer, config: RunConfig) -> Poli
         format=config.policy.train,
         digest=file_digest(weights),
         size_bytes=weights.stat().st_size,
-        kept=is_kept(trainer.step, config),
+        kept=is_scored(trainer.step, config),
         probe=trainer.probe(),
     )
 
@@ -64,14 +67,15 @@ def weights_digest(trainer: AnyTrainer, config: RunConfig) -> str:
         return file_digest(Path(folder) / WEIGHTS_FILES[config.policy.train])
 
 
-def is_kept(version: int, config: RunConfig) -> bool:
-    """Whether the version is scored, so that its weights stay."""
-    return version % config.evaluator.every == 0 or version == config.learner.steps
+def remove_old_versions(
+    run_dir: Path, newest: int, config: RunConfig, needed: Collection[int]
+) -> None:
+    """Remove the weights that neither a rollout nor an evaluation can need any more.
 
-
-def remove_old_versions(run_dir: Path, newest: int, config: RunConfig) -> None:
-    """Remove the weights that neither a rollout nor an evaluation can need any more."""
+    ``needed`` names versions whose weights stay besides, whatever their age.
+    """
     for folder in (run_dir / "versions").glob("v_*"):
         version = int(folder.name.removeprefix("v_"))
-        if version < newest - config.learner.max_staleness - SPARE and not is_kept(version, config):
+        is_old = version < newest - config.learner.max_staleness - SPARE
+        if is_old and not is_evaluated(version, config) and version not in needed:
             shutil.rmtree(folder)

@@ -22,12 +22,14 @@ from coevolve.report.sections.machine import (
 from coevolve.report.sections.pool import pool_section
 from coevolve.report.sections.signals import candidates_section, signals_section
 from coevolve.report.sections.success import held_out_section, training_section
+from coevolve.report.sections.teaching import teaching_section
 from coevolve.report.style import style_sheet
 from protocols.errors import RunError
 
 SECTIONS = {
     "held-out": held_out_section,
     "training": training_section,
+    "teaching": teaching_section,
     "signals": signals_section,
     "candidates": candidates_section,
     "pool": pool_section,

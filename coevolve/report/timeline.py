@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from coevolve.delivery import sentence
+from coevolve.run.teaching import sentence as regression
 from protocols.control import (
     PartFailed,
     RunContinued,
@@ -16,7 +17,13 @@ from protocols.control import (
 )
 from protocols.evolution import SwapRefused, SynthesizerSwapped
 from protocols.journal import Message
-from protocols.learning import DeliveryAlarm, Evaluation, GroupDiscarded, StepReport
+from protocols.learning import (
+    DeliveryAlarm,
+    Evaluation,
+    GroupDiscarded,
+    PolicyRegressed,
+    StepReport,
+)
 
 TOPICS = (
     "run_started",
@@ -33,6 +40,7 @@ TOPICS = (
     "synthesizer_swapped",
     "swap_refused",
     "delivery_alarm",
+    "policy_regressed",
 )
 
 
@@ -115,6 +123,8 @@ def _told(message: Message) -> tuple[str, str] | None:
             return f"{message.part} was started again", message.reason
         case DeliveryAlarm(engine=engine):
             return f"{engine} does not serve what was published", sentence(message)
+        case PolicyRegressed(version=version):
+            return f"version {version} lost what an earlier one could do", regression(message)
         case SynthesizerSwapped():
             return f"{message.synthesizer} synthesizes from here", ""
         case SwapRefused():

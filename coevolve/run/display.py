@@ -14,10 +14,11 @@ from coevolve.delivery import sentence
 from coevolve.run.accounting import CpuShares
 from coevolve.run.costs import Costs
 from coevolve.run.progress import Progress
+from coevolve.run.teaching import sentence as regression
 from protocols.config import RunConfig
 from protocols.control import PartFailed, Stalled
 from protocols.journal import Message
-from protocols.learning import DeliveryAlarm, Evaluation, StepReport
+from protocols.learning import DeliveryAlarm, Evaluation, PolicyRegressed, StepReport
 
 log = structlog.get_logger()
 
@@ -56,6 +57,8 @@ class LineDisplay:
                 log.warning("part_restarted", part=message.part, reason=message.reason)
             case DeliveryAlarm():
                 log.error("delivery_alarm", engine=message.engine, reason=sentence(message))
+            case PolicyRegressed():
+                log.warning("policy_regressed", reason=regression(message))
             case Stalled():
                 log.warning("stalled", quiet_s=message.quiet_s, waiting=message.waiting)
             case _:
@@ -88,6 +91,8 @@ class LiveDisplay:
                 self._said.append(f"{message.part} was started again: {message.reason}")
             case DeliveryAlarm():
                 self._said.append(sentence(message))
+            case PolicyRegressed():
+                self._said.append(regression(message))
             case Stalled():
                 self._said.append(f"nothing moved for {message.quiet_s:.0f} s:")
                 self._said.extend(f"  {line}" for line in message.waiting)
@@ -194,7 +199,7 @@ def print_summary(
         table.add_row("  share of all CPU", f"{100 * shares.rest_share:.1f} %")
         for name, used_s in sorted(shares.rest_s.items(), key=lambda each: -each[1]):
             table.add_row(f"  {name}", f"{used_s:.1f} s")
-    for what, value in progress.deliveries.lines():
+    for what, value in (*progress.teaching.lines(), *progress.deliveries.lines()):
         table.add_row(what, value)
     for reason, count in sorted(progress.discarded.items()):
         table.add_row(f"groups discarded: {reason}", str(count))

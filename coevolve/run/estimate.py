@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.config import needs_reference
 from coevolve.learning.architecture import Architecture, architecture
 from coevolve.learning.model_folder import local_folder, model_config
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
-from protocols.objectives import Dpo
 
 FP32, BF16 = 4, 2
 MOMENTS = 2 * FP32
@@ -131,18 +131,19 @@ def learner_memory(
 
     All weights: 4 P, gradients 4 P, moments 8 P, the reference b P where there is one, and with
     bf16 2 P for the copies that products are computed with (one layer's, which is left out, with
-    gradient checkpointing). An adapter: b P + 4 T, gradients 4 T, moments 8 T.
+    gradient checkpointing). An adapter: b P + 4 T, gradients 4 T, moments 8 T. Where references are
+    imitated, there are moments twice.
     """
     policy, learner = config.policy, config.learner
     width = FP32 if policy.precision == "fp32" else BF16
     full = policy.train == "full"
-    referred = learner.kl_coefficient > 0 or isinstance(learner.objective, Dpo)
+    referred = needs_reference(learner)
     copied = full and policy.precision == "bf16" and not policy.gradient_checkpointing
     base = 0 if full else _times(count, width)
     return {
         "weights": _sum(base, _times(learning, FP32)),
         "gradients": _times(learning, FP32),
-        "optimizer": _times(learning, MOMENTS),
+        "optimizer": _times(learning, moments(config)),
         "reference": _times(count, width) if full and referred else 0,
         "copies": _times(count, BF16) if copied else 0,
         "activations": activations(config, sizes),
@@ -219,19 +220,26 @@ def rollout_tokens(config: RunConfig) -> int:
 
 def trained_tokens(config: RunConfig) -> int:
     """Return the tokens of a step's rollouts and replayed references, in every epoch."""
-    replayed = config.learner.replay_per_step * config.rollout.max_tokens
+    replayed = config.learner.imitation.replay_per_step * config.rollout.max_tokens
     return config.learner.ppo_epochs * (rollout_tokens(config) + replayed)
+
+
+def moments(config: RunConfig) -> int:
+    """Return the bytes of the optimizers' moments for each trained weight."""
+    imitation = config.learner.imitation
+    imitates = imitation.weight > 0 or imitation.replay_per_step > 0
+    return MOMENTS * (2 if imitates else 1)
 
 
 def disk(config: RunConfig, learning: int | None) -> Disk:
     """Return what the run's folder grows by.
 
-    A version is 4 T, a checkpoint 12 T. At the end of a run of N steps there are the scored
-    versions (every E, the first and the last), the recent ones, N / C checkpoints, and the journal,
-    which keeps no more rollouts than its limit; in a day the same of 1,440 steps, without recent
-    versions, which go as others come.
+    A version is 4 T, a checkpoint 12 T, or 20 T where references are imitated. At the end of a run
+    of N steps there are the scored versions (every E, the first and the last), the recent ones,
+    N / C checkpoints, and the journal, which keeps no more rollouts than its limit; in a day the
+    same of 1,440 steps, without recent versions, which go as others come.
     """
-    version, checkpoint = _times(learning, FP32), _times(learning, FP32 + MOMENTS)
+    version, checkpoint = _times(learning, FP32), _times(learning, FP32 + moments(config))
     journal = TOKEN_COLUMNS * rollout_tokens(config)
     steps = config.learner.steps
     scored = len({*range(0, steps + 1, config.evaluator.every), steps})

@@ -6,19 +6,23 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 from coevolve.run.deliveries import TOPICS as DELIVERY_TOPICS
 from coevolve.run.deliveries import Deliveries
+from coevolve.run.teaching import Teaching
 from protocols.control import PartFailed, Stalled
 from protocols.errors import RunError
-from protocols.evolution import Admitted, CandidateVerdict, Parked, Refused, Signal, SignalSettled
+from protocols.evolution import Admitted, CandidateVerdict, Refused, Signal, SignalSettled
 from protocols.journal import Message
-from protocols.learning import Evaluation, GroupDiscarded, StepReport
+from protocols.learning import CanaryScores, Evaluation, GroupDiscarded, StepReport
 
 TOPICS = (
     *DELIVERY_TOPICS,
     "evaluation",
+    "canary_scores",
+    "policy_regressed",
     "group_discarded",
     "signal",
     "signal_settled",
@@ -47,6 +51,10 @@ class Progress:
     coverage: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
     """The same with mean coverage, 0..1; empty where the tasks are not about coverage."""
 
+    canaries: dict[int, float] = field(default_factory=dict[int, float])
+    """Policy version -> mean score over the guard's tasks, 0..1."""
+
+    teaching: Teaching = field(default_factory=Teaching)
     void: dict[int, int] = field(default_factory=dict[int, int])
     discarded: dict[str, int] = field(default_factory=dict[str, int])
     evolution: Counter[str] = field(default_factory=Counter[str])
@@ -60,6 +68,7 @@ class Progress:
     def fold(self, message: Message) -> None:
         """Take in one record; kinds that say nothing about progress are passed over."""
         self.deliveries.fold(message)
+        self.teaching.fold(message)
         match message:
             case StepReport():
                 self.step = message.step
@@ -68,14 +77,12 @@ class Progress:
                 self.evaluations[message.version] = self._success(message)
                 self.coverage |= self._coverage(message)
                 self.void[message.version] = message.void
+            case CanaryScores(scores=scores) if scores:
+                self.canaries[message.version] = fmean(each.score for each in scores)
             case GroupDiscarded():
                 self.discarded[message.reason] = self.discarded.get(message.reason, 0) + 1
-            case Signal():
-                self.evolution[f"signal/{message.kind}"] += 1
-            case SignalSettled():
-                self.evolution[f"synth/{message.outcome}"] += 1
-            case CandidateVerdict():
-                self.evolution[_verdict(message)] += 1
+            case Signal() | SignalSettled() | CandidateVerdict():
+                self.evolution[_evolved(message)] += 1
             case PartFailed():
                 self.failures.append(message)
             case Stalled():
@@ -97,8 +104,8 @@ class Progress:
         """Policy version -> group -> share, by that measure."""
         return self.coverage or self.evaluations
 
-    def goodness(self) -> dict[int, float]:
-        """Return how good each scored version is on what is held out, by that measure."""
+    def held_out(self) -> dict[int, float]:
+        """Return the score of each scored version on what is held out, by that measure."""
         return {v: each.get(HELD_OUT, each["all"]) for v, each in self.scores.items() if each}
 
     def _success(self, evaluation: Evaluation) -> dict[str, float]:
@@ -124,14 +131,19 @@ class Progress:
         return {label: sum(x) / len(x) for label, x in found.items() if x}
 
 
-def _verdict(verdict: CandidateVerdict) -> str:
-    match verdict.outcome:
-        case Admitted(label=label):
+def _evolved(message: Signal | SignalSettled | CandidateVerdict) -> str:
+    """Return the name that the record is counted under."""
+    match message:
+        case Signal(kind=kind):
+            return f"signal/{kind}"
+        case SignalSettled(outcome=outcome):
+            return f"synth/{outcome}"
+        case CandidateVerdict(outcome=Admitted(label=label)):
             return f"validator/admit/{label}"
-        case Parked():
-            return "validator/parked"
-        case Refused(gate=gate):
+        case CandidateVerdict(outcome=Refused(gate=gate)):
             return f"validator/reject/{gate}"
+        case CandidateVerdict():
+            return "validator/parked"
 
 
 class MetricsFile:
@@ -154,6 +166,11 @@ class MetricsFile:
                 }
                 coverage = progress.coverage.get(message.version, {})
                 line |= {f"val/coverage/{label}": share for label, share in coverage.items()}
+            case CanaryScores() if message.version in progress.canaries:
+                line = {
+                    "step": message.version,
+                    "guard/canaries": progress.canaries[message.version],
+                }
             case _:
                 return
         with self._explained():

@@ -26,6 +26,7 @@ Weights = Mapping[str, float]
 MAX_TURNS = 4
 
 _HELD_OUT_SEED = 24_001
+_CANARY_SEED = 24_002
 _POOL_STREAM = 1
 _FRESH_STREAM = 2
 _START_STREAM = 4
@@ -36,15 +37,15 @@ _ATTEMPTS = 200
 _MISSES = 40
 
 
-def weights(*, well: float, rare: float, absent: float) -> dict[str, float]:
+def weights(*, well: float, rare: float, scarce: float) -> dict[str, float]:
     """Return the weights that give each skill of a group the group's weight."""
-    by_group: dict[Group, float] = {"well": well, "rare": rare, "absent": absent}
+    by_group: dict[Group, float] = {"well": well, "rare": rare, "scarce": scarce}
     return {name: by_group[skill.group] for name, skill in SKILLS.items()}
 
 
-UNIFORM = weights(well=1, rare=1, absent=1)
-SEED_IMBALANCE = weights(well=8, rare=1, absent=0.25)
-DEMONSTRATED = weights(well=8, rare=1, absent=0)
+UNIFORM = weights(well=1, rare=1, scarce=1)
+SEED_IMBALANCE = weights(well=8, rare=1, scarce=0.25)
+DEMONSTRATED = weights(well=4, rare=0.7, scarce=0.15)
 """What the warm start has seen."""
 
 
@@ -116,6 +117,19 @@ def held_out_tasks(count: int = 240) -> tuple[Task, ...]:
             skills, turns = UNIFORM, 2 + (index - single) % 3
         tasks.append(draw_task(rng, skills, turns, source="held-out", split="held_out"))
     return tuple(tasks)
+
+
+def canary_tasks(count: int) -> tuple[Task, ...]:
+    """Return the guard's tasks, the same in every run: 1 to 3 turns, all skills alike.
+
+    Their worlds are of the training split, and their seeds are those of no training task.
+    """
+    return tuple(
+        draw_task(
+            np.random.default_rng((_CANARY_SEED, index)), UNIFORM, 1 + index % 3, source="canary"
+        )
+        for index in range(count)
+    )
 
 
 def group_of(task: Task) -> Literal[Group, "multi"]:

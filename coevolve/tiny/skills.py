@@ -13,8 +13,8 @@ from typing import Literal
 from coevolve.tiny import slots
 from coevolve.tiny.slots import UNITS, Fill, Slots
 
-Group = Literal["well", "rare", "absent"]
-"""How often the warm start demonstrates a skill: often, seldom, never."""
+Group = Literal["well", "rare", "scarce"]
+"""How often the warm start demonstrates a skill: often, seldom, hardly ever."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ _ALL = (
     ),
     Skill(
         "wc",
-        "absent",
+        "scarce",
         (
             "How many {unit} are in '{file}'?",
             "Count the {unit} of '{file}'.",
@@ -221,7 +221,7 @@ _ALL = (
     ),
     Skill(
         "tail",
-        "absent",
+        "scarce",
         (
             "Show the last {lines} lines of '{file}'.",
             "Print the final {lines} lines of '{file}'.",
@@ -232,7 +232,7 @@ _ALL = (
     ),
     Skill(
         "diff",
-        "absent",
+        "scarce",
         (
             "Compare '{file}' and '{other}'.",
             "How do '{file}' and '{other}' differ?",
@@ -243,7 +243,7 @@ _ALL = (
     ),
     Skill(
         "rmdir",
-        "absent",
+        "scarce",
         (
             "Remove the empty folder '{folder}'.",
             "Drop the empty directory '{folder}'.",
@@ -254,7 +254,7 @@ _ALL = (
     ),
     Skill(
         "mkmv",
-        "absent",
+        "scarce",
         (
             "Move '{file}' into a new folder '{folder}'.",
             "Make the directory '{folder}' and put '{file}' there.",
@@ -265,7 +265,7 @@ _ALL = (
     ),
     Skill(
         "cdcat",
-        "absent",
+        "scarce",
         (
             "Show me '{file}' from the folder '{folder}'.",
             "Go into '{folder}' and read '{file}'.",
@@ -276,7 +276,7 @@ _ALL = (
     ),
     Skill(
         "findrm",  # only find's answer says which folder
-        "absent",
+        "scarce",
         (
             "Find '{file}' in some folder and delete it.",
             "Locate '{file}' below and erase it.",
@@ -287,7 +287,7 @@ _ALL = (
     ),
     Skill(
         "catecho",  # only cat's answer says what to write
-        "absent",
+        "scarce",
         (
             "Overwrite '{other}' with what '{file}' says.",
             "Read '{file}' and write the same into '{other}'.",

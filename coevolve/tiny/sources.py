@@ -5,7 +5,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from coevolve.tiny.grammar import exploration_start, held_out_tasks, static_pool, uniform_task
+from coevolve.tiny.grammar import (
+    canary_tasks,
+    exploration_start,
+    held_out_tasks,
+    static_pool,
+    uniform_task,
+)
 from protocols.config import RunConfig
 from protocols.synthesis import Start
 from protocols.tasks import Task
@@ -15,6 +21,7 @@ _CHOICE_STREAM = 3
 # To draw and carry out hundreds of tasks takes a second, and a process asks more than once.
 _pool_of = lru_cache(maxsize=4)(static_pool)
 _held_out_of = lru_cache(maxsize=4)(held_out_tasks)
+_canaries_of = lru_cache(maxsize=4)(canary_tasks)
 
 
 class StaticSource:
@@ -36,6 +43,10 @@ class StaticSource:
     def held_out(self) -> Sequence[Task]:
         """Return the held-out tasks."""
         return _held_out_of(self._config.tasks.held_out)
+
+    def canaries(self, count: int) -> Sequence[Task]:
+        """Return the guard's tasks."""
+        return _canaries_of(count)
 
     def start(self, number: int) -> Start:
         """Return a fresh world of the training split."""
@@ -59,6 +70,10 @@ class UniformSource:
     def held_out(self) -> Sequence[Task]:
         """Return the held-out tasks."""
         return _held_out_of(self._config.tasks.held_out)
+
+    def canaries(self, count: int) -> Sequence[Task]:
+        """Return the guard's tasks."""
+        return _canaries_of(count)
 
     def start(self, number: int) -> Start:
         """Return a fresh world of the training split."""

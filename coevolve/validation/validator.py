@@ -291,7 +291,8 @@ class Validator:
             calls, opinion = asked.simulator_calls, asked.opinion
             return (msgspec.structs.replace(again, simulator_calls=calls, opinion=opinion),)
         label = _label(report)
-        if report.rollouts and (label != "not_yet" or self._has_room_for_not_yet()):
+        has_room = self._ledger.has_room_for_not_yet(self._settings.not_yet_share)
+        if report.rollouts and (label != "not_yet" or has_room):
             task = _task(candidate, asked.body)
             outcome = Admitted(
                 task_id=task.task_id,
@@ -301,11 +302,6 @@ class Validator:
             )
             return task, _verdict(candidate, asked, report, outcome)
         return (_verdict(candidate, asked, report, Parked(probe_rollouts=report.rollouts)),)
-
-    def _has_room_for_not_yet(self) -> bool:
-        return self._config.learner.imitation_weight > 0 and self._ledger.has_room_for_not_yet(
-            self._settings.not_yet_share
-        )
 
     def _due(self, version: PolicyVersion) -> Sequence[Message]:
         """Return further probes of what was parked long enough ago."""

@@ -165,10 +165,10 @@ async def found_version(subject: OfRun) -> "HeldVersion":
     from coevolve.export.versions import find_version
 
     path = subject.directory.path
-    goodness: dict[int, float] = {}
+    canaries: dict[int, float] = {}
     if subject.version == "best":
-        goodness = open_source(subject.directory).material.progress.goodness()
-    return await find_version(path, assembly.reader(path), subject.version, goodness)
+        canaries = open_source(subject.directory).material.progress.canaries
+    return await find_version(path, assembly.reader(path), subject.version, canaries)
 
 
 def check_domain(config: RunConfig, where: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from protocols.config import RunConfig
 
-Method = Literal["take_step", "take_supervised_step", "probe", "save_weights", "save"]
+Method = Literal["take_step", "take_supervised_step", "go_back", "probe", "save_weights", "save"]
 """The methods of a `Trainer` that all ranks have to call together."""
 
 

@@ -107,19 +107,20 @@ def split_optimizer(
 ) -> OptimizerState:
     """Return ``state`` with the parts of its tensors that fit ``parameters``."""
     parts: dict[int, dict[str, Any]] = {
-        number: {name: _like(value, parameters[int(number)]) for name, value in each.items()}
+        number: {
+            name: like(value, parameters[int(number)]) if isinstance(value, torch.Tensor) else value
+            for name, value in each.items()
+        }
         for number, each in state["state"].items()
     }
     return dict(state) | {"state": parts}
 
 
-def _like(value: Any, parameter: torch.nn.Parameter) -> Any:
-    is_split = isinstance(value, torch.Tensor) and value.shape == parameter.shape
-    if not (is_split and isinstance(parameter, DTensor)):
+def like(value: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    """Return the part of ``value`` that fits ``own``, where this is a part of as large a tensor."""
+    if not (isinstance(own, DTensor) and value.shape == own.shape):
         return value
-    return distribute_tensor(
-        value.to(parameter.device), parameter.device_mesh, parameter.placements
-    )
+    return distribute_tensor(value.to(own.device), own.device_mesh, own.placements)
 
 
 def _layers(model: torch.nn.Module) -> Iterable[torch.nn.Module]:

@@ -83,6 +83,10 @@ class ShardedTrainer:
         """Improve the policy by one step on given rows and return its metrics."""
         return self._ordered("take_supervised_step", self._own.take_supervised_step, step, rows)
 
+    def go_back(self, step: int, folder: Path, rate_factor: float) -> dict[str, float]:
+        """Take step ``step`` back to the weights in ``folder``, and return its metrics."""
+        return self._ordered("go_back", self._own.go_back, step, folder, rate_factor)
+
     def probe(self) -> Probe:
         """Return the run's probe, with what the present weights give to its tokens."""
         return self._ordered("probe", self._own.probe)

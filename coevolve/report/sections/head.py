@@ -93,8 +93,8 @@ def costs_section(material: Material) -> Markup:
 
 def _tiles(material: Material) -> list[tuple[str, str, str]]:
     """Return (amount, what it is, what it is compared with)."""
-    goodness = material.progress.goodness()
-    scored = [goodness[version] for version in sorted(goodness)]
+    held_out = material.progress.held_out()
+    scored = [held_out[version] for version in sorted(held_out)]
     costs, timeline = material.costs, material.timeline
     share = costs.synthesized_share
     return [

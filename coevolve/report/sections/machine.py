@@ -1,6 +1,6 @@
 """How the run went as a machine: staleness, speed, processors, and what went wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from coevolve.report.bar_chart import Layer, row_chart, stacked_chart
@@ -40,7 +40,7 @@ def staleness_section(material: Material) -> Markup:
     if not material.timeline.steps:
         return section("staleness", title, missing("No step has been taken yet."))
     bound = material.config.learner.max_staleness
-    chart = _metrics(
+    chart = metrics_figure(
         material,
         STALENESS,
         "Policy versions that rollouts were behind when they were trained on",
@@ -58,7 +58,7 @@ def delivery_section(material: Material) -> Markup:
         return section("delivery", title, missing("No engine has proven a version yet."))
     account = Table("Proofs", ["what", "value"], [[what.strip(), value] for what, value in lines])
     note = "An engine proves a version by the digest of its file and by logprobs of fixed tokens."
-    chart = _metrics(
+    chart = metrics_figure(
         material,
         DELIVERY,
         "Seconds until every rollout engine has proven a version",
@@ -73,7 +73,7 @@ def throughput_section(material: Material) -> Markup:
     title = "Throughput"
     if not material.timeline.steps:
         return section("throughput", title, missing("No step has been taken yet."))
-    speed = _metrics(
+    speed = metrics_figure(
         material,
         SPEED,
         "Tokens per second and step",
@@ -145,7 +145,9 @@ def events_section(material: Material) -> Markup:
     return section("events", title, listed("Events", said, table))
 
 
-def _metrics(material: Material, names: dict[str, str], title: str, note: str, up: str) -> Markup:
+def metrics_figure(
+    material: Material, names: Mapping[str, str], title: str, note: str, up: str
+) -> Markup:
     """Draw metrics of the steps, by metric name and the name of its line."""
     lines = [Line(name=said, points=_binned(material, metric)) for metric, said in names.items()]
     lines = [line for line in lines if line.points]
