@@ -5,12 +5,15 @@ from importlib import import_module
 
 BENCHES = {
     "engine": "coevolve.bench.engine",
+    "gradient": "coevolve.bench.gradient",
     "hdl": "coevolve.bench.hdl",
     "hdl-ablation": "coevolve.bench.hdl_ablation",
     "journal": "coevolve.bench.journal",
     "learner": "coevolve.bench.learner",
+    "learning": "coevolve.bench.learning",
     "rollouts": "coevolve.bench.rollouts",
     "simulator": "coevolve.bench.simulator",
+    "trl": "coevolve.bench.against_trl",
 }
 """Module of each bench; its ``main`` gets the remaining arguments."""
 

@@ -21,11 +21,7 @@ bootstrap interval over designs (`coevolve.hdl.evaluation.measures`) says nothin
 
 import argparse
 import asyncio
-import hashlib
-import subprocess
 import sys
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -33,6 +29,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from coevolve.bench.ablation_outcome import Outcome, alike, outcome_of, table
+from coevolve.bench.grid import Plan, run_grid, seeds_of
 from coevolve.config import load_config
 from coevolve.hdl import assembly as hardware
 from protocols.config import RunConfig
@@ -45,22 +42,6 @@ WARM_UP_SHARE = 3
 
 FULL = "full"
 ARMS = (FULL, "worst", "uniform", "one kept", "unfiltered", "policy only", "policy first")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """One run of an arm."""
-
-    arm: str
-    seed: int
-    config: RunConfig
-    overrides: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """Folder of the run; other settings have another one."""
-        digest = hashlib.sha256(msgspec.json.encode(self.config)).hexdigest()
-        return f"{self.arm.replace(' ', '-')}-{self.seed}-{digest[:8]}"
 
 
 def main(arguments: list[str]) -> None:
@@ -81,7 +62,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     try:
         plans = plans_of(options)
-        found = {(plan.arm, plan.seed): _outcome(plan, options) for plan in plans}
+        found = run_grid(plans, options.runs, _outcome)
         alike(found)
         designs = hardware.designs(plans[0].config)
     except CoevolveError as error:
@@ -93,20 +74,14 @@ def main(arguments: list[str]) -> None:
 
 def plans_of(options: argparse.Namespace) -> list[Plan]:
     """Return every run, seed by seed. Raises RunError and ConfigError."""
-    arms, seeds = options.arms.split(","), options.seeds.split(",")
+    arms, seeds = options.arms.split(","), seeds_of(options.seeds)
     unknown = [arm for arm in arms if arm not in ARMS]
     if unknown or FULL not in arms:
         raise RunError(
             f"--arms needs {FULL!r}, which the others are compared with, and any of "
             f"{', '.join(ARMS[1:])}; found {options.arms!r}"
         )
-    if not all(seed.isascii() and seed.isdecimal() for seed in seeds):
-        raise RunError(
-            f"--seeds needs whole numbers of 0 or more, with commas between them, found "
-            f"{options.seeds!r}"
-        )
-    numbers = dict.fromkeys(map(int, seeds))
-    return [_plan(arm, seed, options) for seed in numbers for arm in dict.fromkeys(arms)]
+    return [_plan(arm, seed, options) for seed in seeds for arm in dict.fromkeys(arms)]
 
 
 def _plan(arm: str, seed: int, options: argparse.Namespace) -> Plan:
@@ -121,7 +96,7 @@ def _plan(arm: str, seed: int, options: argparse.Namespace) -> Plan:
     changes = changes_of(arm, base.hdl.stages[-1].rejection, base.learner.groups_per_step * steps)
     overrides = (*equal, *(f"{setting}={value}" for setting, value in changes.items()))
     config = load_config(options.run_file, overrides)
-    return Plan(arm=arm, seed=seed, config=config, overrides=overrides)
+    return Plan(arm=arm, seed=seed, run_file=options.run_file, config=config, overrides=overrides)
 
 
 def changes_of(arm: str, rejection: RejectionConfig, groups: int) -> dict[str, str]:
@@ -147,25 +122,5 @@ def changes_of(arm: str, rejection: RejectionConfig, groups: int) -> dict[str, s
     return {"hdl.stages": msgspec.json.encode(stages).decode()} | next_state
 
 
-def _outcome(plan: Plan, options: argparse.Namespace) -> Outcome:
-    """Return what came of a run, made now where it is not there. Raises RunError."""
-    folder = options.runs / plan.name
-    known = asyncio.run(outcome_of(folder, plan.config))
-    if known is not None:
-        return known
-    started = time.monotonic()
-    sys.stderr.write(f"{plan.name}: runs, its output goes to {folder}.log\n")
-    options.runs.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "coevolve.launch", str(options.run_file), *plan.overrides]
-    command += [f"name={plan.name}", "--runs", str(options.runs)]
-    command += ["--resume"] if (folder / "run.json").exists() else []
-    with Path(f"{folder}.log").open("ab") as log:
-        ended = subprocess.run(command, stdout=log, stderr=log, check=False)  # noqa: S603, our own
-    made = asyncio.run(outcome_of(folder, plan.config))
-    if ended.returncode or made is None:
-        raise RunError(
-            f"{plan.name}: needs to end by itself, ended with status {ended.returncode}; read "
-            f"{folder}.log, and give the same command again: it goes on from there"
-        )
-    sys.stderr.write(f"{plan.name}: took {time.monotonic() - started:.0f} s\n")
-    return made
+def _outcome(folder: Path, config: RunConfig) -> Outcome | None:
+    return asyncio.run(outcome_of(folder, config))

@@ -137,7 +137,7 @@ def learner_step(folder: Path, groups: Sequence[BatchGroup], options: argparse.N
         name="bench",
         policy=PolicyConfig(precision=options.precision),
         rollout=RolloutConfig(group_size=GROUP_SIZE),
-        learner=LearnerConfig(groups_per_step=GROUPS, replay_per_step=0, learning_rate=1e-6),
+        learner=LearnerConfig(groups_per_step=GROUPS, learning_rate=1e-6, divergence_every=0),
     )
     trainer = Trainer(config, folder)
 
@@ -151,7 +151,10 @@ def learner_step(folder: Path, groups: Sequence[BatchGroup], options: argparse.N
 
 def trl_step(folder: Path, groups: Sequence[BatchGroup], options: argparse.Namespace) -> Step:
     """Return TRL's step on ``groups``."""
-    rows: list[SampledRow] = [row for group in groups for row in sampled_rows(group, Grpo())]
+    settings = LearnerConfig()
+    rows: list[SampledRow] = [
+        row for group in groups for row in sampled_rows(group, Grpo(), settings)
+    ]
     peer = TrlPeer(
         folder,
         Path(tempfile.gettempdir()),

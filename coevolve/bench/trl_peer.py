@@ -104,7 +104,7 @@ def trl_inputs(rows: Sequence[SampledRow]) -> Inputs:
         "completion_ids": _right(rests),
         "completion_mask": _right([[1] * len(rest) for rest in rests]),
         "tool_mask": _right(written),
-        "advantages": torch.tensor([row.advantage for row in rows]),
+        "advantages": torch.tensor([row.advantages[0] for row in rows]),
         "num_items_in_batch": torch.tensor(float(sum(map(sum, written)))),
     }
 

@@ -1,0 +1,30 @@
+"""Means with their intervals over seeds, by Student's t."""
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, stdev
+
+from scipy import stats
+
+LEVEL = 0.95
+
+Bounds = tuple[float, float, float]
+"""(mean, low, high); the bounds are NaN for a single number."""
+
+
+def interval(numbers: Sequence[float]) -> Bounds:
+    """Return the mean of ``numbers``, at least one, and its interval at `LEVEL`."""
+    mean = fmean(numbers)
+    if len(numbers) == 1:
+        return mean, math.nan, math.nan
+    error = stdev(numbers) / math.sqrt(len(numbers))
+    half = float(stats.t.ppf((1 + LEVEL) / 2, len(numbers) - 1)) * error
+    return mean, mean - half, mean + half
+
+
+def told(bounds: Bounds) -> str:
+    """Return the bounds as a table shows them; ``none`` where there is no mean."""
+    mean, low, high = bounds
+    if math.isnan(mean):
+        return "none"
+    return f"{mean:+.1f}" if math.isnan(low) else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
