@@ -15,6 +15,7 @@ from protocols.config import DeliveryConfig, LearnerConfig, PolicyConfig, Rollou
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator, Reader
 from protocols.journal import Message
+from protocols.learner_config import ImitationConfig
 from protocols.learning import DeliveryAlarm, PolicyVersion, Served, WeightsFormat
 from tests.learning import MemoryJournal, ReferenceRenderer, add_groups, small_model
 
@@ -29,7 +30,12 @@ def settings(model: Path, train: WeightsFormat = "lora", **delivery: float) -> R
         policy=PolicyConfig(model=str(model), train=train, lora_rank=2, lora_alpha=4),
         rollout=RolloutConfig(group_size=4, max_tokens=MAX_LENGTH),
         learner=LearnerConfig(
-            steps=STEPS, groups_per_step=2, max_staleness=10, learning_rate=0.05, replay_size=24
+            steps=STEPS,
+            groups_per_step=2,
+            max_staleness=10,
+            learning_rate=0.05,
+            refill_batches=0,
+            imitation=ImitationConfig(replay_size=24),
         ),
         delivery=msgspec.convert(delivery, DeliveryConfig),
     )

@@ -20,7 +20,7 @@ from coevolve.tiny.tokenizer import CHECKPOINT
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.journal import Message
-from protocols.learning import Evaluation, PolicyVersion, TaskScore
+from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore
 from protocols.rollouts import Action, Ending, Rollout, Tokens
 from protocols.tasks import Task
 from tests import evolving
@@ -127,11 +127,19 @@ def policy_of(directory: RunDirectory, number: int) -> Policy:
 
 def scored(version: int, passed: int, total: int = 4) -> Evaluation:
     """``passed`` of ``total`` held-out tasks."""
-    scores = tuple(
-        TaskScore(task_id=f"h{number}", turns_passed=int(number < passed), turns_total=1)
+    return Evaluation(version=version, scores=_marks("h", passed, total), void=0, wall_s=1.0)
+
+
+def watched(version: int, passed: int, total: int = 4) -> CanaryScores:
+    """``passed`` of ``total`` tasks of the guard."""
+    return CanaryScores(version=version, scores=_marks("c", passed, total), void=0)
+
+
+def _marks(kind: str, passed: int, total: int) -> tuple[TaskScore, ...]:
+    return tuple(
+        TaskScore(task_id=f"{kind}{number}", turns_passed=int(number < passed), turns_total=1)
         for number in range(total)
     )
-    return Evaluation(version=version, scores=scores, void=0, wall_s=1.0)
 
 
 def tiny_rollout(

@@ -31,7 +31,7 @@ SMALL = (
     "tasks.in_flight_groups=8",
     "simulator.workers=2",
     "learner.checkpoint_every=3",
-    "learner.replay_per_step=4",
+    "learner.imitation.replay_per_step=4",
 )
 """What makes the quickstart's run short."""
 

@@ -117,6 +117,9 @@ class MemoryJournal:
         self.before_complete: Callable[[Sequence[Message]], None] = lambda _: None
         """Called with the outputs before they are kept: may raise in place of the journal."""
 
+        self.before_append: Callable[[Sequence[Message]], None] = lambda _: None
+        """The same for records that finish nothing."""
+
     def add(self, *messages: Message) -> tuple[int, ...]:
         """Append without waiting."""
         return self._keep([encode(message) for message in messages])
@@ -159,6 +162,7 @@ class MemoryJournal:
         return tuple(range(first, len(self._records) + 1))
 
     async def append(self, request: Append) -> tuple[int, ...]:
+        self.before_append([decode_record(record) for record in request.records])
         return await self._keep_and_tell(request.records)
 
     async def take(self, request: Take) -> Sequence[StoredRecord]:

@@ -198,6 +198,9 @@ class NumberedSource:
     def held_out(self) -> Sequence[Task]:
         return ()
 
+    def canaries(self, count: int) -> Sequence[Task]:
+        return ()
+
     def start(self, number: int) -> Start:
         return Start(origin=f"start:{number}", classes=("Fake",), world="{}")
 

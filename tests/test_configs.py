@@ -32,7 +32,7 @@ TRIED = (
     "learner.groups_per_step=2",
     "learner.mini_batches=1",
     # Random weights solve nothing: references are what there is to learn from.
-    "learner.imitation_weight=1",
+    "learner.imitation.weight=1",
     "learner.threads=1",
     "rollout.actors=1",
     "rollout.group_size=2",
@@ -135,7 +135,7 @@ def test_a_run_file_trains_a_shrunk_model(tmp_path: Path, name: str, overrides: 
 @pytest.mark.hdl
 @pytest.mark.timeout(600)
 def test_a_run_file_on_designs_takes_steps_with_a_shrunk_model(tmp_path: Path):
-    settings = (*TRIED, "learner.imitation_weight=0", "hdl.evaluation_rounds=1")
+    settings = (*TRIED, "learner.imitation.weight=0", "hdl.evaluation_rounds=1")
     run_file = "configs/hdl_qwen3_4b.yaml"
     with launched(tmp_path, "tried", *settings, run_file=run_file) as run:
         assert run.wait(500) == 0, run.said()

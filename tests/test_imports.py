@@ -57,7 +57,10 @@ def test_processes_without_a_model_load_neither_torch_nor_transformers():
     assert not {"torch", "transformers", "vllm"} & loaded_by(names)
 
 
+COMMANDS_OF_MODELS = {"coevolve.ablate", "coevolve.evaluate", "coevolve.replay"}
+
+
 def test_what_does_no_model_work_loads_no_torch():
     names = [n for n in modules("coevolve") if not n.startswith((*MODEL_USERS, BENCHES))]
-    names = [n for n in names if n not in {"coevolve.evaluate", "coevolve.replay"}]
+    names = [n for n in names if n not in COMMANDS_OF_MODELS]
     assert not {"torch", "transformers"} & loaded_by(names)

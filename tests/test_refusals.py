@@ -126,7 +126,7 @@ def test_a_run_that_exists_stays_as_it_is(run: RunDirectory):
 
 
 def test_resuming_with_other_settings_names_each(run: RunDirectory):
-    assert "learner.learning_rate: was 0.002, is 0.5" in resume_refused(
+    assert "learner.learning_rate: was 0.001, is 0.5" in resume_refused(
         run, "learner.learning_rate=0.5", "learner.steps=3"
     )
 

@@ -55,7 +55,7 @@ PATIENCE_S = 300.0
 
 SMALL = (
     *("learner.groups_per_step=4", "rollout.group_size=4", "tasks.held_out=24"),
-    *("tasks.in_flight_groups=8", "learner.replay_per_step=4"),
+    *("tasks.in_flight_groups=8", "learner.imitation.replay_per_step=4"),
     *("synthesizer.rounds=1", "learner.steps=400"),
 )
 

@@ -6,7 +6,7 @@ from coevolve.config import load_config, most_groups_in_flight
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.hardware_config import LocalTeacher
-from protocols.objectives import Gspo
+from protocols.objectives import Gspo, NoObjective
 from protocols.synthesizers import EndpointModel
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -69,6 +69,15 @@ def test_a_number_with_an_exponent_is_a_number():
     assert load_config(path, ["learner.learning_rate=1e-3"]).learner.learning_rate == 1e-3
 
 
+@pytest.mark.parametrize("word", ["off", "on", "no", "Yes"])
+def test_only_true_and_false_are_no_words(tmp_path: Path, word: str):
+    path = written(tmp_path, f"name: {word}\nvalidator: {{judge: FALSE}}\n")
+    assert load_config(path).name == word
+    assert load_config(path).validator.judge is False
+    text = refusal(path, f"validator.judge={word}")
+    assert f"$.validator.judge: Expected `bool`, got `str`, found '{word}'" in text
+
+
 def test_a_choice_that_is_none_is_answered_with_those_there_are():
     text = refusal(CONFIGS / "quickstart.yaml", "arm=dynamic")
     assert "$.arm: needs one of full, random, placebo, uniform, static, found 'dynamic'" in text
@@ -128,8 +137,10 @@ def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("learner.replay_per_step=500", "cannot be drawn from learner.replay_size"),
-        ("learner.warmup_steps=500", "would never be reached"),
+        (
+            "learner.imitation.replay_per_step=500",
+            "cannot be drawn from learner.imitation.replay_size",
+        ),
         ("rollout.max_call_tokens=500", "a call is a part of its conversation"),
         ("signals.boundary_low=0.9", "leaves no room below signals.boundary_high = 0.9"),
         ("signals.kinds=[worst_state]", "worst_state needs tasks that are graded by coverage"),
@@ -165,11 +176,42 @@ def test_fresh_tasks_for_every_group_need_the_grammar():
     assert "$.arm: uniform draws fresh tasks of the grammar, found tasks.source bfcl" in text
 
 
-def test_a_divergence_that_the_objective_does_not_have_is_refused():
+@pytest.mark.parametrize("kind", ["sft", "dpo", "none"])
+def test_a_divergence_that_the_objective_does_not_have_is_refused(kind: str):
     text = refusal(
-        CONFIGS / "quickstart.yaml", "learner.objective={kind: dpo}", "learner.kl_coefficient=0.1"
+        CONFIGS / "quickstart.yaml",
+        f"learner.objective={{kind: {kind}}}",
+        "learner.kl_coefficient=0.1",
     )
-    assert "$.learner.kl_coefficient: 0.1 needs a policy gradient" in text
+    assert (
+        f"$.learner.kl_coefficient: 0.1 needs a policy gradient, found learner.objective {kind}"
+        in text
+    )
+
+
+@pytest.mark.parametrize("kind", ["sft", "dpo", "none"])
+def test_turns_are_credited_by_a_policy_gradient_only(kind: str):
+    path = CONFIGS / "quickstart.yaml"
+    assert load_config(path, ["learner.credit=turn"]).learner.credit == "turn"
+    text = refusal(path, "learner.credit=turn", f"learner.objective={{kind: {kind}}}")
+    assert (
+        "$.learner.credit: turn needs domain bfcl and a policy gradient, found domain bfcl and "
+        f"objective {kind}; choose rollout" in text
+    )
+
+
+def test_an_objective_that_replaces_groups_needs_a_bound_above_nothing():
+    path, dapo = CONFIGS / "quickstart.yaml", "learner.objective={kind: dapo}"
+    assert load_config(path, [dapo]).learner.refill_batches == 8
+    text = refusal(path, dapo, "learner.refill_batches=0")
+    assert "$.learner.refill_batches: the objective dapo replaces groups without variance" in text
+
+
+def test_a_guard_that_does_nothing_is_one_of_the_choices():
+    path = CONFIGS / "quickstart.yaml"
+    assert load_config(path, ["learner.guard.action=none"]).learner.guard.action == "none"
+    text = refusal(path, "learner.guard.action=never")
+    assert "$.learner.guard.action: needs one of return, warn, none, found 'never'" in text
 
 
 @pytest.mark.parametrize(
@@ -179,15 +221,19 @@ def test_a_divergence_that_the_objective_does_not_have_is_refused():
         ("arm=uniform", "$.arm: domain hdl needs full, random or static, found uniform"),
         ("signals.kinds=[uncertainty]", "$.signals.kinds: domain hdl has forgetting, boundary and"),
         (
-            "learner.imitation_weight=1",
-            "$.learner.imitation_weight: 1.0, with learner.replay_per_step 0, needs tasks with "
-            "references",
+            "learner.imitation.weight=1",
+            "$.learner.imitation.weight: 1.0, with learner.imitation.replay_per_step 0, needs "
+            "tasks with references",
         ),
         (
             "learner.objective={kind: grpo}",
             "$.learner.objective: policy.model tiny_hdl samples within a grammar",
         ),
         ("policy.model=tiny", "$.hdl.stages: the writer grammar needs policy.model = tiny_hdl"),
+        (
+            "learner.credit=turn",
+            "$.learner.credit: turn needs domain bfcl and a policy gradient, found domain hdl",
+        ),
         ("hdl.stages=[{}, {}]", "$.hdl.stages: every stage but the last needs groups of 1 or more"),
         ("hdl.stages=[{groups: 3}]", "$.hdl.stages: the last stage lasts to the run's end"),
     ],
@@ -235,6 +281,7 @@ def test_an_objective_is_read_with_its_own_settings(tmp_path: Path):
     path = written(tmp_path, "name: a\n")
     config = load_config(path, ["learner.objective={kind: gspo, clip_high: 1e-3}"])
     assert config.learner.objective == Gspo(clip_high=1e-3)
+    assert load_config(path, ["learner.objective={kind: none}"]).learner.objective == NoObjective()
     assert "$.learner.objective.kind: needs one of grpo, dr_grpo, dapo, gspo, sft, dpo" in refusal(
         path, "learner.objective={kind: ppo}"
     )

@@ -49,6 +49,9 @@ class FewSeeds:
     def held_out(self) -> Sequence[Task]:
         return ()
 
+    def canaries(self, count: int) -> Sequence[Task]:
+        return ()
+
     def start(self, number: int) -> Start:
         return Start(origin="test", classes=(), world="{}")
 

@@ -23,7 +23,7 @@ CONFIG = RunConfig(name="test")
 def of(*, evolve_every: int = 0, imitation_weight: float = 8.0, **rules: float) -> RunConfig:
     tree = msgspec.to_builtins(CONFIG)
     tree["pool"] |= rules
-    tree["learner"]["imitation_weight"] = imitation_weight
+    tree["learner"]["imitation"]["weight"] = imitation_weight
     tree["evolve_every"] = evolve_every
     return msgspec.convert(tree, RunConfig)
 

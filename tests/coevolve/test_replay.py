@@ -9,13 +9,19 @@ from coevolve.learning.learner import Learner
 from coevolve.replay import main
 from coevolve.run import directory as run_directory
 from protocols.config import LearnerConfig, RolloutConfig, RunConfig
+from protocols.learner_config import ImitationConfig
 from tests.learning import MemoryJournal, ReferenceRenderer, add_groups
 
 CONFIG = RunConfig(
     name="test",
     rollout=RolloutConfig(group_size=4),
     learner=LearnerConfig(
-        steps=3, groups_per_step=2, max_staleness=9, imitation_weight=0.0, checkpoint_every=2
+        steps=3,
+        groups_per_step=2,
+        max_staleness=9,
+        imitation=ImitationConfig(weight=0.0),
+        refill_batches=0,
+        checkpoint_every=2,
     ),
 )
 
@@ -59,7 +65,7 @@ def test_a_difference_is_named_and_fails_the_command(
     run_dir: Path, capsys: pytest.CaptureFixture[str]
 ):
     other = msgspec.structs.replace(
-        CONFIG, learner=msgspec.structs.replace(CONFIG.learner, learning_rate=1e-3)
+        CONFIG, learner=msgspec.structs.replace(CONFIG.learner, max_grad_norm=1e-3)
     )
     run_directory.RunDirectory(run_dir).write_config(other)
     code, output = code_and_output(capsys, str(run_dir))

@@ -69,6 +69,17 @@ async def test_only_what_the_policy_wrote_is_marked_and_carries_its_version():
     assert (rollout.version_min, rollout.version_max) == (3, 3)
 
 
+async def test_it_is_known_where_each_turn_that_was_begun_starts():
+    rollout, _, _ = await rolled(["a", None, "b", None], turns=("a", "b", "a"), right=("a",))
+    assert (rollout.turns_passed, rollout.turns_total) == (1, 3)
+    # An instruction of 2 tokens, a call of 2, its answer of 4, and the end of the turn.
+    assert rollout.turn_starts == (0, 9)
+    ids = columns.from_int32(rollout.tokens.token_ids)
+    assert ids[9:11] == [SAY, 100 + ord("b")]
+    failed, _, _ = await rolled(["wrong", None], turns=("a", "b"))
+    assert failed.turn_starts == (0,)
+
+
 async def test_each_request_extends_exactly_the_tokens_before_it():
     _, generator, _ = await rolled(["a", "b", None])
     prompts = [request.prompt_ids for request in generator.requests]

@@ -9,19 +9,21 @@ from coevolve.bfcl.catalogue import CATEGORIES, load_tasks, tool_documents
 from coevolve.bfcl.source import BfclSource, category_of, fault
 from coevolve.bfcl.stock import DOCUMENTS
 from coevolve.bfcl.trial import TrialRun
-from protocols.config import RunConfig, TasksConfig
+from protocols.config import LearnerConfig, RunConfig, TasksConfig
 from protocols.errors import ConfigError
 from protocols.interfaces import TaskSource
+from protocols.learner_config import GuardConfig
 from protocols.tasks import BfclCategory, Task
 
 ALL = 1000
 
 
-def config(seed: int = 0, **tasks: object) -> RunConfig:
+def config(seed: int = 0, guard: GuardConfig | None = None, **tasks: object) -> RunConfig:
     wanted = msgspec.convert(
         {"source": "bfcl", "seeds": ALL, "held_out": ALL, **tasks}, TasksConfig
     )
-    return RunConfig(name="test", seed=seed, tasks=wanted)
+    learner = LearnerConfig(guard=guard or GuardConfig())
+    return RunConfig(name="test", seed=seed, tasks=wanted, learner=learner)
 
 
 def ids(tasks: object) -> list[str]:
@@ -33,8 +35,9 @@ def ids(tasks: object) -> list[str]:
 def test_every_reference_passes_here_and_answers_without_an_error(category: BfclCategory) -> None:
     source = BfclSource(config(categories=[category]))
     assert source.left_out == {}
-    assert (len(source.pool()), len(source.held_out())) == (142, 58)
-    for task in (*source.pool(), *source.held_out()):
+    sides = (source.pool(), source.canaries(ALL), source.held_out())
+    assert [len(side) for side in sides] == [142 - 35, 35, 58]
+    for task in (task for side in sides for task in side):
         assert category_of(task) == category
         for turn in task.body.turns:
             assert len(turn.results) == len(turn.reference)
@@ -51,7 +54,7 @@ def test_the_sides_share_no_world_whatever_the_seed_of_the_split() -> None:
         source = BfclSource(
             config(split_seed=split_seed, held_out_share=0.5, categories=["base", "miss_param"])
         )
-        train, held_out = source.pool(), source.held_out()
+        train, held_out = (*source.pool(), *source.canaries(ALL)), source.held_out()
         sizes.add(len(train))
         assert len(train) + len(held_out) == 400
         assert 140 <= len(held_out) <= 260
@@ -82,6 +85,31 @@ def test_the_runs_seed_draws_the_pool_and_leaves_the_held_out_set_alone() -> Non
     assert [one.draw(n)[0] for n in range(9)] == [again.draw(n)[0] for n in range(9)]
     assert all(one.draw(number)[0] in one.pool() for number in range(9))
     assert [one.start(n) for n in range(9)] == [again.start(n) for n in range(9)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_canaries_are_training_tasks_that_no_run_trains_on(seed: int) -> None:
+    source = BfclSource(config(seed, categories=CATEGORIES))
+    canaries = set(ids(source.canaries(ALL)))
+    assert len(canaries) == GuardConfig().tasks
+    assert {task.split for task in source.canaries(ALL)} == {"train"}
+    assert not canaries.intersection(ids(source.pool()))
+    assert not canaries.intersection(ids(source.held_out()))
+    assert not canaries & {source.draw(number)[0].task_id for number in range(300)}
+    assert not canaries & {source.start(number).origin for number in range(300)}
+    unguarded = BfclSource(config(seed, GuardConfig(action="none"), categories=CATEGORIES))
+    assert set(ids(unguarded.pool())) == canaries.union(ids(source.pool()))
+    assert unguarded.canaries(ALL) == ()
+
+
+def test_the_canaries_are_the_same_for_every_seed_of_a_run_and_at_most_a_quarter() -> None:
+    one, other = BfclSource(config(seed=1, seeds=100)), BfclSource(config(seed=2, seeds=50))
+    assert ids(one.canaries(ALL)) == ids(other.canaries(ALL))
+    assert one.canaries(9) == one.canaries(ALL)[:9]
+    few = BfclSource(config(guard=GuardConfig(tasks=9)))
+    assert ids(few.canaries(ALL)) == ids(one.canaries(9))
+    alone = BfclSource(config(categories=["base"], guard=GuardConfig(tasks=500)))
+    assert (len(alone.canaries(ALL)), len(alone.pool())) == (142 // 4, 142 - 142 // 4)
 
 
 def test_a_share_that_leaves_one_side_empty_is_refused() -> None:

@@ -12,7 +12,15 @@ from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
 from tests import evolving
 from tests.coevolve.export.conftest import Export, Refusal
-from tests.exporting import chat_model, policy_of, scored, settings, write_run, write_versions
+from tests.exporting import (
+    chat_model,
+    policy_of,
+    scored,
+    settings,
+    watched,
+    write_run,
+    write_versions,
+)
 
 IDS = torch.tensor([[5, 17, 40, 3, 99, 250, 7, 8, 61]])
 MASK = torch.ones_like(IDS, dtype=torch.bool)
@@ -31,7 +39,9 @@ def full(quickstart: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Run
     path = tmp_path_factory.mktemp("full") / "trial"
     config = settings(quickstart)
     versions = write_versions(path.parent / "w", config, range(4))
-    story = [*versions, *evolving.story(), scored(0, 1), scored(2, 3), scored(3, 2)]
+    # On what is held out version 3 is the better one; the canaries decide.
+    scores = [scored(0, 1), scored(2, 3), scored(3, 4), watched(0, 1), watched(2, 3), watched(3, 2)]
+    story = [*versions, *evolving.story(), *scores]
     directory = write_run(path, config, story)
     shutil.move(path.parent / "w" / "versions", path / "versions")
     shutil.rmtree(path / "versions" / "v_1")
@@ -72,7 +82,7 @@ def test_merged_full_weights_are_the_runs_own_and_load_in_plain_transformers(
 ):
     out = tmp_path / "new" / "policy"
     said = export(full.path, "merged", "--to", out)
-    assert said == f"{out}: merged of version 3, 50.0 % held-out success\n"
+    assert said == f"{out}: merged of version 3, 100.0 % held-out success\n"
     own = full.path / "versions" / "v_3" / "model.safetensors"
     assert (out / "model.safetensors").read_bytes() == own.read_bytes()
     model = AutoModelForCausalLM.from_pretrained(out)
@@ -183,7 +193,8 @@ def test_a_run_without_versions_or_scores_says_so(
     assert "holds no weights of the 1 policy versions" in said
     shutil.move(tmp_path / "w" / "versions", unscored.path / "versions")
     said = refusal(unscored.path, "merged", "--version", "best", "--to", tmp_path / "x")
-    assert "no version was scored yet, so none is the best; --version newest" in said
+    assert "no version was scored on the guard's canaries (learner.guard), so none" in said
+    assert "--version newest is version 0" in said
 
 
 def test_weights_that_the_journal_does_not_know_are_refused(

@@ -34,6 +34,7 @@ from protocols.generation import Generation, GenerationRequest
 from protocols.hardware_config import HdlConfig, StageConfig, TeacherConfig
 from protocols.interfaces import Generator, Part, Reader
 from protocols.journal import Append, Message, Receipt
+from protocols.learner_config import ImitationConfig
 from protocols.learning import PolicyVersion, Served, StepReport
 from protocols.objectives import Sft
 from protocols.rollouts import Rollout, VoidRollout
@@ -116,8 +117,7 @@ def taught(folder: Path, student: Path, base_url: str) -> RunConfig:
             groups_per_step=1,
             max_staleness=0,
             objective=Sft(),
-            imitation_weight=0,
-            replay_per_step=0,
+            imitation=ImitationConfig(weight=0.0, replay_per_step=0),
         ),
     )
 

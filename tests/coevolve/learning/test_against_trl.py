@@ -19,15 +19,17 @@ from coevolve.bench.trl_peer import TrlPeer, trl_inputs, written_columns
 from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
 from coevolve.learning.model_folder import TINY_FOLDER
 from coevolve.learning.objectives import aggregation, policy_gradient
+from coevolve.learning.optimizers import BETAS
 from coevolve.learning.policy import Policy, padded
 from coevolve.learning.reading import read_model
 from coevolve.learning.step_loss import StepLoss
 from coevolve.learning.tally import Tally
-from coevolve.learning.trainer import BETAS, Trainer
+from coevolve.learning.trainer import Trainer
 from protocols import columns
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
+from protocols.learner_config import ImitationConfig
 from protocols.learning import TrainedGroup
-from protocols.objectives import Dapo, Dpo, DrGrpo, Grpo, Gspo, PolicyGradient, Sft
+from protocols.objectives import Dapo, Dpo, DrGrpo, Grpo, Gspo, NoObjective, PolicyGradient, Sft
 from protocols.rollouts import Rollout, Tokens
 from tests.learning import rollout
 
@@ -57,7 +59,7 @@ def conversation(policy: Policy, rng: np.random.Generator) -> Tokens:
         value for value, count in zip((0, 1, 0, 1, 0), parts, strict=True) for _ in range(count)
     ]
     ids = [int(n) for n in rng.integers(6, 700, size=len(mask))]
-    row = SampledRow(token_ids=ids, mask=mask, sampler_logprobs=[0.0] * len(ids), advantage=0.0)
+    row = SampledRow(token_ids=ids, mask=mask, sampler_logprobs=[0.0] * len(ids), advantages=[])
     with torch.no_grad():
         exact, _ = policy.logprobs(*padded([row]), temperature=1.0)
     noisy = iter(exact.numpy() + rng.normal(0, 0.1, size=len(exact)))
@@ -93,7 +95,7 @@ def settings(learner: LearnerConfig) -> RunConfig:
     learner = msgspec.structs.replace(
         learner,
         groups_per_step=1,
-        replay_per_step=0,
+        imitation=ImitationConfig(replay_per_step=0),
         max_grad_norm=1e9,
         loss_normalizer_tokens=TOKENS,
         importance_cap=CAP,
@@ -115,7 +117,7 @@ def learned(
     trainer = Trainer(config, TINY_FOLDER, weights=weights)
     metrics = trainer.take_step(Batch(step=1, groups=(group,)))
     trainer.save(folder)
-    state = torch.load(folder / "optimizer.pt")["state"]
+    state = torch.load(folder / "optimizer.pt")["objective"]["state"]
     names = [name for name, _ in read_model(TINY_FOLDER).named_parameters()]
     gradients = {name: state[n]["exp_avg"] / (1 - BETAS[0]) for n, name in enumerate(names)}
     return metrics["actor/pg_loss"] + metrics["actor/kl_loss"], gradients
@@ -147,7 +149,7 @@ def updated(
 
 
 def objective_of(learner: LearnerConfig) -> PolicyGradient:
-    assert not isinstance(learner.objective, Sft | Dpo)
+    assert not isinstance(learner.objective, Sft | Dpo | NoObjective)
     return learner.objective
 
 
@@ -225,7 +227,7 @@ def test_loss_and_gradient_of_a_step_are_those_of_trl(
 ):
     config = settings(LearnerConfig(objective=objective, kl_coefficient=kl_coefficient))
     group = group_of(rollouts)
-    rows = sampled_rows(group, objective)
+    rows = sampled_rows(group, objective, config.learner)
     expected = trl_learned(config, rows, trained, tmp_path, loss_type)
     assert_alike(learned(config, group, trained, tmp_path), expected)
 
@@ -251,7 +253,7 @@ def test_where_the_clip_binds_loss_and_gradient_are_those_of_trl(
                 if written
             ],
         )
-        for row in sampled_rows(group_of(rollouts), objective)
+        for row in sampled_rows(group_of(rollouts), objective, config.learner)
     ]
     expected = trl_learned(config, rows, trained, tmp_path, loss_type)
     assert_alike(updated(config, rows, trained), expected)

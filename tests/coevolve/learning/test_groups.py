@@ -1,14 +1,17 @@
 import random
+from collections.abc import Iterable
 
+import msgspec
 import pytest
 
-from coevolve.learning.groups import Groups
+from coevolve.learning.groups import Groups, use_of
 from protocols.config import LearnerConfig
-from protocols.objectives import Dapo
+from protocols.learner_config import ImitationConfig
+from protocols.objectives import Dapo, NoObjective
 from protocols.rollouts import Rollout, VoidRollout
 from tests.learning import rollout, void
 
-CONFIG = LearnerConfig(groups_per_step=2, max_staleness=1)
+CONFIG = LearnerConfig(groups_per_step=2, max_staleness=1, refill_batches=0)
 
 
 def members(group: int, *passed: bool, version: int = 0) -> list[Rollout | VoidRollout]:
@@ -107,8 +110,8 @@ def test_a_group_behind_a_full_batch_is_judged_for_the_next_step():
     assert [discard.message.group for discard in groups.judge()] == [2]
 
 
-def test_all_pass_groups_are_replaced_only_where_the_run_asks_for_it():
-    refill = LearnerConfig(groups_per_step=2, refill_zero_variance=True)
+def test_all_pass_groups_are_replaced_unless_the_run_asks_for_none():
+    refill = LearnerConfig(groups_per_step=2, refill_batches=99)
     for config, expected in ((CONFIG, []), (refill, ["zero_variance"])):
         groups = Groups(config, step=1, consumed=0)
         filled(groups, list(enumerate(members(0, True, True), start=1)))
@@ -116,7 +119,7 @@ def test_all_pass_groups_are_replaced_only_where_the_run_asks_for_it():
 
 
 def test_all_fail_groups_are_kept_for_imitation_although_they_have_no_variance():
-    groups = Groups(LearnerConfig(groups_per_step=2, refill_zero_variance=True), step=1, consumed=0)
+    groups = Groups(LearnerConfig(groups_per_step=2, refill_batches=99), step=1, consumed=0)
     filled(groups, list(enumerate(members(0, False, False), start=1)))
     assert groups.judge() == ()
     assert groups.filled == 1
@@ -124,10 +127,133 @@ def test_all_fail_groups_are_kept_for_imitation_although_they_have_no_variance()
 
 @pytest.mark.parametrize("passed", [True, False])
 def test_dapo_replaces_every_group_that_teaches_nothing(passed: bool):
-    config = LearnerConfig(groups_per_step=2, objective=Dapo(), imitation_weight=0.0)
+    config = LearnerConfig(
+        groups_per_step=2, objective=Dapo(), imitation=ImitationConfig(weight=0.0)
+    )
     groups = Groups(config, step=1, consumed=0)
     filled(groups, list(enumerate(members(0, passed, passed), start=1)))
     assert [discard.message.reason for discard in groups.judge()] == ["zero_variance"]
+
+
+REFILL = LearnerConfig(groups_per_step=2, max_staleness=1, refill_batches=2)
+"""Up to four groups a step are replaced."""
+
+
+def complete(groups: Groups, numbers: Iterable[int], *passed: bool, version: int = 0) -> None:
+    """Hand over whole groups, whose records' sequences follow from their numbers."""
+    for number in numbers:
+        records = members(number, *passed, version=version)
+        filled(groups, list(enumerate(records, start=1 + 2 * number)))
+
+
+def discarded(groups: Groups) -> list[tuple[int, str]]:
+    return [(discard.message.group, discard.message.reason) for discard in groups.judge()]
+
+
+def test_beyond_the_bound_groups_that_teach_nothing_join_the_batch():
+    groups = Groups(REFILL, step=1, consumed=0)
+    complete(groups, range(3), True, True)
+    complete(groups, [3], True, False)
+    complete(groups, range(4, 7), True, True)
+    assert discarded(groups) == [(number, "zero_variance") for number in (0, 1, 2, 4)]
+    assert [group.number for group in groups.take_batch()] == [3, 5]
+    assert groups.consumed == 6
+
+
+def test_each_step_may_replace_as_many_again():
+    groups = Groups(REFILL, step=1, consumed=0)
+    complete(groups, range(12), True, True)
+    assert [number for number, _ in discarded(groups)] == [0, 1, 2, 3]
+    assert [group.number for group in groups.take_batch()] == [4, 5]
+    assert [number for number, _ in discarded(groups)] == [6, 7, 8, 9]
+    assert [group.number for group in groups.take_batch()] == [10, 11]
+
+
+def test_groups_that_are_discarded_for_another_reason_are_not_counted_as_replaced():
+    groups = Groups(REFILL, step=5, consumed=0)
+    complete(groups, range(5), True, True, version=1)
+    complete(groups, range(5, 10), True, True, version=4)
+    assert discarded(groups) == [(number, "stale") for number in range(5)] + [
+        (number, "zero_variance") for number in range(5, 9)
+    ]
+    assert groups.filled == 1
+
+
+@pytest.mark.parametrize("replaced", range(6))
+def test_what_was_replaced_before_a_restart_counts_towards_the_bound(replaced: int):
+    groups = Groups(REFILL, step=1, consumed=replaced, replaced=replaced)
+    complete(groups, range(6), True, True)
+    left = max(0, 4 - replaced)
+    assert discarded(groups) == [(number, "zero_variance") for number in range(left)]
+    assert [group.number for group in groups.take_batch()] == [left, left + 1]
+    assert groups.consumed == replaced + left + 2
+
+
+def test_without_an_objective_groups_that_differ_fill_the_batch():
+    config = msgspec.structs.replace(REFILL, objective=NoObjective())
+    groups = Groups(config, step=1, consumed=0)
+    complete(groups, [0], True, True)
+    complete(groups, [1, 2], True, False)
+    assert discarded(groups) == [(0, "zero_variance")]
+    batch = groups.take_batch()
+    assert [use_of(group, config) for group in batch] == ["policy_gradient"] * 2
+
+
+def test_a_group_of_which_an_abandoned_version_may_have_written_some_is_discarded():
+    config = LearnerConfig(groups_per_step=3, max_staleness=9, refill_batches=0)
+    groups = Groups(config, step=7, consumed=0, abandoned=(3, 4))
+    complete(groups, [0], True, False, version=2)
+    complete(groups, [1], True, False, version=3)
+    complete(groups, [2], True, False, version=4)
+    complete(groups, [3], True, False, version=5)
+    # Begun by version 2, ended by version 5; then a rollout that went from version 4 to 5.
+    filled(groups, [(9, rollout(4, 0, size=2, version=2)), (10, rollout(4, 1, size=2, version=5))])
+    long = msgspec.structs.replace(rollout(5, 1, size=2, version=5), version_min=4)
+    filled(groups, [(11, rollout(5, 0, size=2, version=5)), (12, long)])
+    complete(groups, [6], True, False, version=6)
+    assert discarded(groups) == [(number, "abandoned") for number in (1, 2, 4, 5)]
+    assert [group.number for group in groups.take_batch()] == [0, 3, 6]
+
+
+def test_void_comes_before_abandoned_and_abandoned_before_stale_and_equal_rewards():
+    groups = Groups(REFILL, step=5, consumed=0, abandoned=(1,))
+    filled(groups, [(1, void(0, 0, size=2)), (2, rollout(0, 1, size=2, version=1))])
+    complete(groups, [1], True, True, version=1)
+    complete(groups, [2], True, True, version=2)
+    assert discarded(groups) == [(0, "void"), (1, "abandoned"), (2, "stale")]
+
+
+def test_a_step_back_judges_the_batch_so_far_once_more_and_needs_no_groups():
+    groups = Groups(msgspec.structs.replace(REFILL, max_staleness=2), step=4, consumed=6)
+    complete(groups, range(4), True, True, version=3)
+    complete(groups, [4], True, False, version=2)
+    assert len(discarded(groups)) == 4
+    assert (groups.filled, groups.consumed, groups.held) == (1, 10, 2)
+
+    groups.abandon(range(3, 4))
+    assert (groups.filled, groups.consumed, groups.held) == (0, 10, 2)
+    assert discarded(groups) == []
+    assert groups.filled == 1
+    complete(groups, [5], True, False, version=3)
+    complete(groups, range(6, 11), True, True, version=4)
+    # As many groups may be replaced as in any step.
+    assert discarded(groups) == [
+        (5, "abandoned"),
+        *((number, "zero_variance") for number in range(6, 10)),
+    ]
+    assert [group.number for group in groups.take_batch()] == [4, 10]
+
+
+def test_a_step_back_makes_what_waits_in_the_batch_abandoned_or_stale():
+    groups = Groups(msgspec.structs.replace(CONFIG, groups_per_step=3), step=4, consumed=0)
+    complete(groups, [0], True, False, version=2)
+    complete(groups, [1], True, False, version=3)
+    assert discarded(groups) == []
+    assert groups.filled == 2
+    groups.abandon([3])
+    assert discarded(groups) == [(0, "stale"), (1, "abandoned")]
+    assert groups.consumed == 2
+    assert groups.held == 0
 
 
 def test_a_redelivered_record_changes_nothing():
@@ -177,32 +303,38 @@ def journal(seed: int) -> list[tuple[int, Rollout | VoidRollout]]:
 
 
 def play(
-    records: list[tuple[int, Rollout | VoidRollout]], chunks: random.Random, *, dies: bool
+    records: list[tuple[int, Rollout | VoidRollout]],
+    chunks: random.Random,
+    *,
+    refill_batches: int,
+    dies: bool,
 ) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
     """Return the batches and discards of a learner that takes ``records`` in random portions.
 
     One that ``dies`` loses its memory after random portions and gets all unfinished records anew.
     """
-    config = LearnerConfig(groups_per_step=2, max_staleness=1, refill_zero_variance=True)
+    config = LearnerConfig(groups_per_step=2, max_staleness=1, refill_batches=refill_batches)
     batches: list[tuple[str, ...]] = []
-    discarded: list[tuple[str, str]] = []
+    discards: list[tuple[str, str]] = []
     done: set[int] = set()
-    groups, consumed, cursor = Groups(config, step=1, consumed=0), 0, 0
+    groups, consumed, replaced, cursor = Groups(config, step=1, consumed=0), 0, 0, 0
     while True:
         for discard in groups.judge():
-            discarded.append((discard.message.group_id, discard.message.reason))
+            discards.append((discard.message.group_id, discard.message.reason))
+            replaced += discard.message.reason == "zero_variance"
             done.update(discard.sequences)
             consumed = discard.message.groups_consumed
         if groups.full:
             batch = groups.take_batch()
             batches.append(tuple(group.group_id for group in batch))
             done.update(s for group in batch for s in group.sequences)
-            consumed = groups.consumed
+            consumed, replaced = groups.consumed, 0
             continue
         if dies and chunks.random() < 0.2:
-            groups, cursor = Groups(config, step=len(batches) + 1, consumed=consumed), 0
+            step = len(batches) + 1
+            groups, cursor = Groups(config, step=step, consumed=consumed, replaced=replaced), 0
         if cursor == len(records):
-            return batches, discarded
+            return batches, discards
         portion = chunks.randint(1, 9)
         for sequence, message in records[cursor : cursor + portion]:
             if sequence not in done:
@@ -210,11 +342,13 @@ def play(
         cursor = min(len(records), cursor + portion)
 
 
+@pytest.mark.parametrize("refill_batches", [1, 99])
 @pytest.mark.parametrize("seed", range(10))
-def test_batches_and_discards_follow_from_the_journals_order_alone(seed: int):
+def test_batches_and_discards_follow_from_the_journals_order_alone(seed: int, refill_batches: int):
     records = journal(seed)
-    expected = play(records, random.Random(0), dies=False)
+    expected = play(records, random.Random(0), refill_batches=refill_batches, dies=False)
     assert len(expected[0]) > 3
     assert len(expected[1]) > 3
     for number in range(1, 6):
-        assert play(records, random.Random(number), dies=True) == expected
+        chunks = random.Random(number)
+        assert play(records, chunks, refill_batches=refill_batches, dies=True) == expected

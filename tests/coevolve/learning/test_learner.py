@@ -54,8 +54,8 @@ def settings(model: Path, train: WeightsFormat = "full", **learner: object) -> R
                 "groups_per_step": 4,
                 "max_staleness": 10,
                 "checkpoint_every": 3,
-                "replay_per_step": 3,
-                "replay_size": 4,
+                "refill_batches": 0,
+                "imitation": {"replay_per_step": 3, "replay_size": 4},
                 **learner,
             },
             LearnerConfig,
@@ -189,11 +189,7 @@ async def test_groups_that_no_step_may_use_are_discarded_at_once(model: Path, tm
     await journal.until(lambda: len(journal.all(GroupDiscarded)) == 2)
     await part.stop()
     await running
-    discarded = [each for each in journal.all(GroupDiscarded) if isinstance(each, GroupDiscarded)]
-    assert [(each.group_id, each.reason, each.groups_consumed) for each in discarded] == [
-        ("g50", "void", 1),
-        ("g4", "stale", 6),
-    ]
+    assert discarded(journal) == [("g50", "void", 1), ("g4", "stale", 6)]
     assert set(gone) <= journal.finished
 
 
@@ -207,16 +203,16 @@ async def test_a_run_whose_groups_are_all_void_for_long_ends_and_says_why(
         journal.add(*(void(group, index, size=4) for group in numbers for index in range(4)))
         await journal.tell()
 
-    async def discarded(groups: int) -> None:
+    async def until_discarded(groups: int) -> None:
         await journal.until(lambda: len(journal.all(GroupDiscarded)) == groups)
 
     await fail(range(50, 54))
     running = asyncio.create_task(part.run())
-    await discarded(4)
+    await until_discarded(4)
     await asyncio.sleep(0.3)
     add_groups(journal, range(1, 2))
     await fail(range(60, 64))
-    await discarded(8)
+    await until_discarded(8)
     await asyncio.sleep(0.3)
     assert not running.done()
     await fail(range(64, 65))
@@ -276,7 +272,7 @@ async def test_without_any_checkpoint_the_run_is_taken_again_from_version_0(
 async def test_steps_that_lead_elsewhere_are_refused(model: Path, tmp_path: Path):
     journal = await trained(settings(model, steps=2, checkpoint_every=9), tmp_path, groups=8)
     shutil.rmtree(tmp_path / "checkpoints")
-    other = settings(model, steps=3, learning_rate=1e-4)
+    other = settings(model, steps=3, max_grad_norm=1e-3)
     with pytest.raises(LearnerError, match=r"step 1, taken again from version 0, reached weights"):
         await learner(other, tmp_path, journal).run()
     assert len(reports(journal)) == 2
@@ -370,6 +366,47 @@ async def test_a_batch_without_anything_to_learn_is_a_step_with_the_same_weights
     assert digests(journal) == [versions(journal)[0].digest]
 
 
+def equal(journal: MemoryJournal, numbers: range) -> None:
+    """Append groups that everybody passed."""
+    for number in numbers:
+        journal.add(*(rollout(number, index, size=4) for index in range(4)))
+
+
+def discarded(journal: MemoryJournal) -> list[tuple[str, str, int]]:
+    return [
+        (each.group_id, each.reason, each.groups_consumed)
+        for each in journal.all(GroupDiscarded)
+        if isinstance(each, GroupDiscarded)
+    ]
+
+
+async def test_groups_that_were_replaced_before_a_restart_count_towards_the_steps_bound(
+    model: Path, tmp_path: Path
+):
+    config = settings(model, steps=2, groups_per_step=2, refill_batches=1)
+    journal = MemoryJournal()
+    equal(journal, range(5))
+    part = learner(config, tmp_path, journal)
+    running = asyncio.create_task(part.run())
+    # Two are replaced and two join the first step; one of the second step's two is replaced.
+    await journal.until(lambda: len(discarded(journal)) == 3)
+    await part.stop()
+    await running
+    equal(journal, range(5, 8))
+    await learner(config, tmp_path, journal).run()
+    assert discarded(journal) == [
+        ("g0", "zero_variance", 1),
+        ("g1", "zero_variance", 2),
+        ("g4", "zero_variance", 5),
+        ("g5", "zero_variance", 6),
+    ]
+    assert [[group.group_id for group in each.groups] for each in reports(journal)] == [
+        ["g2", "g3"],
+        ["g6", "g7"],
+    ]
+    assert {group.use for report in reports(journal) for group in report.groups} == {"nothing"}
+
+
 async def test_the_status_says_how_far_the_batch_is(model: Path, tmp_path: Path):
     journal = MemoryJournal()
     add_groups(journal, range(3))
@@ -424,13 +461,15 @@ async def test_a_replay_from_a_checkpoint_takes_the_steps_beyond_it(model: Path,
 async def test_a_replay_with_other_settings_says_that_it_differs(model: Path, tmp_path: Path):
     journal = await trained(settings(model, steps=2), tmp_path, groups=8)
     history = History(journal, ReferenceRenderer(), (StageConfig(),))
-    other = settings(model, steps=2, imitation_weight=7.0)
+    other = settings(model, steps=2, imitation={"weight": 7.0})
     steps = [step async for step in replay(other, tmp_path, history)]
     assert [step.equal for step in steps] == [False, False]
 
 
 async def test_the_reference_of_a_hopeless_task_becomes_more_likely(model: Path, tmp_path: Path):
-    config = settings(model, steps=3, groups_per_step=1, replay_per_step=0, learning_rate=1e-2)
+    config = settings(
+        model, steps=3, groups_per_step=1, imitation={"replay_per_step": 0}, learning_rate=1e-2
+    )
     journal = MemoryJournal()
     add_groups(journal, range(1))
     for number in (4, 8):
@@ -447,7 +486,7 @@ async def test_the_reference_of_a_hopeless_task_becomes_more_likely(model: Path,
 
 
 async def test_a_replay_buffer_keeps_the_newest_references(model: Path, tmp_path: Path):
-    config = settings(model, steps=6, replay_size=2, replay_per_step=2)
+    config = settings(model, steps=6, imitation={"replay_size": 2, "replay_per_step": 2})
     await trained(config, tmp_path)
     state = msgspec.json.decode((tmp_path / "checkpoints/step_6/trainer_state.json").read_bytes())
     assert [ids[2] for ids, _ in state["replay"]] == [16, 20]

@@ -18,11 +18,13 @@ from coevolve.learning.batch import (
     Row,
     row_length,
 )
+from coevolve.learning.optimizers import BETAS, Teacher
 from coevolve.learning.policy import Policy, micro_batches, padded
-from coevolve.learning.trainer import BETAS, Trainer
+from coevolve.learning.trainer import Trainer
 from protocols import columns
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import LearnerError
+from protocols.learner_config import ImitationConfig
 from protocols.learning import TrainedGroup, WeightsFormat
 from protocols.objectives import Dapo, Dpo, DrGrpo, Grpo, Gspo, Sft
 from tests.learning import rollout, small_model
@@ -111,10 +113,22 @@ def slow_scale(config: RunConfig, written: int) -> float:
             return 1 / len(tokens) / written
 
 
-def slow_gradients(folder: Path, config: RunConfig) -> list[torch.Tensor]:
+def slow_gradients(folder: Path, config: RunConfig) -> dict[Teacher, list[torch.Tensor]]:
     """The gradients of a step on ``batch()``, token by token, before they are clipped."""
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     base = AutoModelForCausalLM.from_pretrained(folder).eval()
+    parameters = list(model.parameters())
+    losses: dict[Teacher, torch.Tensor] = {
+        "objective": slow_objective(model, base, config),
+        "imitation": slow_imitation(model, config),
+    }
+    return {name: list(torch.autograd.grad(loss, parameters)) for name, loss in losses.items()}
+
+
+def slow_objective(
+    model: torch.nn.Module, base: torch.nn.Module, config: RunConfig
+) -> torch.Tensor:
+    """The loss of the rollouts of ``batch()``, at the temperature of rollouts."""
     learner, t = config.learner, config.rollout.temperature
     centred_only = isinstance(learner.objective, DrGrpo)
     loss = torch.zeros(())
@@ -132,19 +146,28 @@ def slow_gradients(folder: Path, config: RunConfig) -> list[torch.Tensor]:
                 reference = slow_logprob(base, ids, position, t)
             difference = reference - logprob
             loss = loss + scale * learner.kl_coefficient * (difference.exp() - difference - 1)
+    return loss
+
+
+def slow_imitation(model: torch.nn.Module, config: RunConfig) -> torch.Tensor:
+    """The loss of the reference of ``batch()``, at temperature 1; replay draws the same one."""
+    imitation = config.learner.imitation
+    weight = imitation.weight + imitation.replay_weight * (imitation.replay_per_step > 0)
+    loss = torch.zeros(())
     for position in (2, 3, 4):
-        logprob = slow_logprob(model, list(REFERENCE.token_ids), position, t)
-        weight = learner.imitation_weight + learner.replay_weight * (learner.replay_per_step > 0)
+        logprob = slow_logprob(model, list(REFERENCE.token_ids), position, 1.0)
         loss = loss - slow_scale(config, 3) * weight * logprob
-    loss.backward()
-    return [p.grad for p in model.parameters() if p.grad is not None]
+    return loss
 
 
 @pytest.mark.parametrize(
     "config",
     [
         settings(LearnerConfig(groups_per_step=3)),
-        settings(LearnerConfig(groups_per_step=3, replay_per_step=0), temperature=0.7),
+        settings(
+            LearnerConfig(groups_per_step=3, imitation=ImitationConfig(replay_per_step=0)),
+            temperature=0.7,
+        ),
         settings(LearnerConfig(groups_per_step=1, kl_coefficient=0.1, importance_cap=0.9)),
         settings(LearnerConfig(groups_per_step=1, max_grad_norm=1e-3, warmup_steps=1)),
         settings(LearnerConfig(objective=DrGrpo(), importance="sequence", importance_cap=1.5)),
@@ -156,33 +179,51 @@ def slow_gradients(folder: Path, config: RunConfig) -> list[torch.Tensor]:
 def test_the_gradient_is_the_one_of_a_slow_independent_implementation(
     model: Path, tmp_path: Path, config: RunConfig
 ):
-    trainer = Trainer(config, model)
+    # The objective's update comes first; here it moves nothing before references are imitated.
+    learner = msgspec.structs.replace(config.learner, learning_rate=1e-12)
+    trainer = Trainer(msgspec.structs.replace(config, learner=learner), model)
     metrics = trainer.take_step(batch())
     trainer.save(tmp_path)
-    state = torch.load(tmp_path / "optimizer.pt")["state"]
+    states = torch.load(tmp_path / "optimizer.pt")
     expected = slow_gradients(model, config)
-    norm = math.sqrt(sum(float((gradient**2).sum()) for gradient in expected))
-    assert metrics["actor/grad_norm"] == pytest.approx(norm, rel=1e-4)
-    scale = min(1.0, config.learner.max_grad_norm / norm)
-    assert len(state) == len(expected)
-    for number, gradient in enumerate(expected):
-        found = state[number]["exp_avg"] / (1 - BETAS[0])
-        assert torch.allclose(found, gradient * scale, rtol=1e-3, atol=1e-6 * scale)
+    assert states.keys() == expected.keys()
+    for teacher, gradients in expected.items():
+        state = states[teacher]["state"]
+        norm = math.sqrt(sum(float((gradient**2).sum()) for gradient in gradients))
+        scale = min(1.0, config.learner.max_grad_norm / norm)
+        assert len(state) == len(gradients)
+        for number, gradient in enumerate(gradients):
+            found = state[number]["exp_avg"] / (1 - BETAS[0])
+            assert torch.allclose(found, gradient * scale, rtol=1e-3, atol=1e-6 * scale)
+        if teacher == "objective":
+            assert metrics["actor/grad_norm"] == pytest.approx(norm, rel=1e-4)
 
 
-def test_a_step_moves_the_weights_as_adam_does_without_decay(model: Path, tmp_path: Path):
-    trainer = Trainer(settings(LearnerConfig(groups_per_step=3)), model)
+@pytest.mark.parametrize(
+    ("rates", "furthest"), [((2e-3, 1e-12), 2e-3), ((1e-12, 5e-3), 5e-3)], ids=["objective", "imit"]
+)
+def test_a_step_moves_the_weights_as_adam_does_without_decay(
+    model: Path, tmp_path: Path, rates: tuple[float, float], furthest: float
+):
+    learner = LearnerConfig(
+        groups_per_step=3,
+        learning_rate=rates[0],
+        imitation=ImitationConfig(learning_rate=rates[1]),
+    )
+    trainer = Trainer(settings(learner), model)
     trainer.take_step(batch())
     trainer.save_weights(tmp_path)
     before = load_file(model / "model.safetensors")
     after = load_file(tmp_path / "model.safetensors")
     for name in before:
         moved = (after[name] - before[name]).abs()
-        assert moved.max() == pytest.approx(2e-3, rel=0.01)
+        assert moved.max() == pytest.approx(furthest, rel=0.01)
 
 
 def test_the_divergence_pulls_an_adapter_back_to_the_model_without_it(model: Path):
-    config = LearnerConfig(groups_per_step=1, kl_coefficient=0.5, replay_per_step=0)
+    config = LearnerConfig(
+        groups_per_step=1, kl_coefficient=0.5, imitation=ImitationConfig(replay_per_step=0)
+    )
     trainer = Trainer(settings(config, train="lora"), model)
     first, second = (trainer.take_step(batch(step))["actor/kl_loss"] for step in (1, 2))
     assert first == pytest.approx(0, abs=1e-6)
@@ -228,7 +269,9 @@ def test_little_is_padded_on_the_lengths_of_the_quickstart():
 
 
 def test_the_same_batches_make_the_same_bits(model: Path, tmp_path: Path):
-    config = settings(LearnerConfig(groups_per_step=3, replay_per_step=2))
+    config = settings(
+        LearnerConfig(groups_per_step=3, imitation=ImitationConfig(replay_per_step=2))
+    )
     written: list[bytes] = []
     for run in ("one", "two"):
         trainer = Trainer(config, model)
@@ -242,7 +285,9 @@ def test_the_same_batches_make_the_same_bits(model: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("train", ["full", "lora"])
 def test_a_checkpoint_goes_on_bit_by_bit(model: Path, tmp_path: Path, train: WeightsFormat):
-    config = settings(LearnerConfig(groups_per_step=3, replay_per_step=2), train=train)
+    config = settings(
+        LearnerConfig(groups_per_step=3, imitation=ImitationConfig(replay_per_step=2)), train=train
+    )
     straight = Trainer(config, model)
     for step in (1, 2):
         straight.take_step(batch(step))
@@ -260,7 +305,12 @@ def test_the_learning_rate_rises_over_the_warm_up(model: Path):
 
 def test_several_updates_a_step_clip_and_are_repeated_to_the_bit(model: Path):
     config = settings(
-        LearnerConfig(ppo_epochs=4, mini_batches=2, learning_rate=1e-2, replay_per_step=0)
+        LearnerConfig(
+            ppo_epochs=4,
+            mini_batches=2,
+            learning_rate=1e-2,
+            imitation=ImitationConfig(replay_per_step=0),
+        )
     )
     first, second = Trainer(config, model), Trainer(config, model)
     found = first.take_step(batch())
@@ -270,7 +320,9 @@ def test_several_updates_a_step_clip_and_are_repeated_to_the_bit(model: Path):
 
 
 def test_one_update_is_as_large_as_a_pass_of_mini_batches(model: Path):
-    learner = LearnerConfig(learning_rate=1e-9, replay_per_step=0)
+    learner = LearnerConfig(
+        learning_rate=1e-9, imitation=ImitationConfig(learning_rate=1e-9, replay_per_step=0)
+    )
     whole = Trainer(settings(learner), model).take_step(batch())
     learner = msgspec.structs.replace(learner, mini_batches=5)
     parts = Trainer(settings(learner), model).take_step(batch())
@@ -310,7 +362,7 @@ def test_a_pair_without_a_reference_is_refused_with_a_remedy(model: Path):
     side = Conversation(token_ids=(1, 2), mask=(0, 1))
     rows = [PairRow(better=side, worse=side, beta=0.5)]
     with pytest.raises(LearnerError, match=r"learner.objective.kind dpo or policy.train lora"):
-        Trainer(settings(LearnerConfig()), model).take_supervised_step(1, rows)
+        Trainer(settings(LearnerConfig(divergence_every=0)), model).take_supervised_step(1, rows)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +371,9 @@ def test_a_pair_without_a_reference_is_refused_with_a_remedy(model: Path):
     ids=["sft", "dpo"],
 )
 def test_rollouts_can_be_imitated_or_preferred(model: Path, objective: Sft | Dpo, loss: str):
-    learner = LearnerConfig(objective=objective, imitation_weight=0.0, replay_per_step=0)
+    learner = LearnerConfig(
+        objective=objective, imitation=ImitationConfig(weight=0.0, replay_per_step=0)
+    )
     trainer = Trainer(settings(learner), model)
     mixed = batch().groups[:2]
     losses = [trainer.take_step(Batch(step=n, groups=mixed))[loss] for n in (1, 2, 3)]
@@ -350,10 +404,14 @@ def test_a_checkpoint_in_bfloat16_goes_on_bit_by_bit(model: Path, tmp_path: Path
 
 
 def test_the_share_of_padding_is_told(model: Path):
-    metrics = Trainer(settings(LearnerConfig(replay_per_step=0)), model).take_step(batch())
-    lengths = [*(len(one.tokens.mask) for one in batch().groups[0].rollouts), 5]
-    used = len(lengths) * max(lengths)
-    assert metrics["perf/padding_share"] == pytest.approx(1 - sum(lengths) / used)
+    metrics = Trainer(
+        settings(LearnerConfig(imitation=ImitationConfig(replay_per_step=0))), model
+    ).take_step(batch())
+    lengths = [len(one.tokens.mask) for one in batch().groups[0].rollouts]
+    assert len(set(lengths)) > 1
+    # The reference, of 5 tokens, is in a micro-batch of its own.
+    used = len(lengths) * max(lengths) + 5
+    assert metrics["perf/padding_share"] == pytest.approx(1 - (sum(lengths) + 5) / used)
 
 
 def test_a_batch_out_of_turn_is_refused(model: Path):

@@ -21,6 +21,7 @@ from protocols.config import (
     VllmEngine,
 )
 from protocols.errors import ConfigError
+from protocols.learner_config import ImitationConfig
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SMALL = {
@@ -48,13 +49,24 @@ def small(tmp_path: Path, **policy: Any) -> RunConfig:
         policy=PolicyConfig(model=str(tmp_path), **policy),
         rollout=RolloutConfig(max_tokens=50, group_size=4, concurrent=3),
         learner=LearnerConfig(
-            steps=20, groups_per_step=2, micro_batch_tokens=40, replay_per_step=1, max_staleness=0
+            steps=20,
+            groups_per_step=2,
+            micro_batch_tokens=40,
+            imitation=ImitationConfig(replay_per_step=1),
+            max_staleness=0,
         ),
     )
 
 
+def plain(config: RunConfig) -> RunConfig:
+    """The same run, of which no reference is imitated and no divergence is measured."""
+    nothing = ImitationConfig(weight=0.0, replay_per_step=0)
+    learner = replace(config.learner, imitation=nothing, divergence_every=0)
+    return replace(config, learner=learner)
+
+
 def test_all_weights_take_sixteen_bytes_each_in_float32(tmp_path: Path):
-    found = estimate(small(tmp_path))
+    found = estimate(plain(small(tmp_path)))
     assert (found.parameters, found.trained) == (PARAMETERS, PARAMETERS)
     assert found.learner == {
         "weights": 4 * PARAMETERS,
@@ -68,8 +80,31 @@ def test_all_weights_take_sixteen_bytes_each_in_float32(tmp_path: Path):
     }
 
 
+@pytest.mark.parametrize(("weight", "replay_per_step"), [(1.0, 0), (0.0, 1)])
+def test_what_is_imitated_has_moments_of_its_own_in_memory_and_on_disk(
+    tmp_path: Path, weight: float, replay_per_step: int
+):
+    config = plain(small(tmp_path))
+    imitation = ImitationConfig(weight=weight, replay_per_step=replay_per_step)
+    imitates = replace(config, learner=replace(config.learner, imitation=imitation))
+    assert estimate(config).learner["optimizer"] == 8 * PARAMETERS
+    assert estimate(imitates).learner["optimizer"] == 16 * PARAMETERS
+    assert estimate(config).disk.checkpoint == 12 * PARAMETERS
+    assert estimate(imitates).disk.checkpoint == 20 * PARAMETERS
+
+
+def test_the_divergence_that_is_measured_needs_the_first_weights_unless_an_adapter_learns(
+    tmp_path: Path,
+):
+    config = plain(small(tmp_path))
+    measures = replace(config, learner=replace(config.learner, divergence_every=10))
+    assert estimate(measures).learner["reference"] == 4 * PARAMETERS
+    adapter = replace(measures, policy=replace(measures.policy, train="lora"))
+    assert estimate(adapter).learner["reference"] == 0
+
+
 def test_bf16_copies_weights_and_halves_what_is_kept(tmp_path: Path):
-    config = small(tmp_path, precision="bf16")
+    config = plain(small(tmp_path, precision="bf16"))
     config = replace(config, learner=replace(config.learner, kl_coefficient=0.1))
     found = estimate(config).learner
     assert found["weights"] == 4 * PARAMETERS
@@ -112,13 +147,13 @@ def test_a_run_leaves_versions_checkpoints_and_a_journal_of_bounded_size(tmp_pat
     config = small(tmp_path)
     disk = estimate(config).disk
     journal = 13 * 400
-    assert (disk.version, disk.checkpoint) == (4 * PARAMETERS, 12 * PARAMETERS)
+    assert (disk.version, disk.checkpoint) == (4 * PARAMETERS, 20 * PARAMETERS)
     assert disk.journal_a_step == journal
     # Versions 0 and 20 were scored, three others are recent; checkpoints of steps 10 and 20.
-    assert disk.whole_run == 5 * 4 * PARAMETERS + 2 * 12 * PARAMETERS + 20 * journal
-    assert disk.a_day == 36 * 4 * PARAMETERS + 144 * 12 * PARAMETERS + 1440 * journal
+    assert disk.whole_run == 5 * 4 * PARAMETERS + 2 * 20 * PARAMETERS + 20 * journal
+    assert disk.a_day == 36 * 4 * PARAMETERS + 144 * 20 * PARAMETERS + 1440 * journal
     bounded = replace(config, store=StoreConfig(retain_gb=1e-6))
-    assert estimate(bounded).disk.whole_run == 5 * 4 * PARAMETERS + 2 * 12 * PARAMETERS + 1073
+    assert estimate(bounded).disk.whole_run == 5 * 4 * PARAMETERS + 2 * 20 * PARAMETERS + 1073
 
 
 def test_what_cannot_be_known_is_unknown(tmp_path: Path):

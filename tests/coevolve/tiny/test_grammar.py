@@ -31,7 +31,7 @@ def spoken(task: Task) -> tuple[str, ...]:
 
 def test_there_are_25_skills_with_three_paraphrases_each() -> None:
     assert len(SKILLS) == 25
-    assert Counter(skill.group for skill in SKILLS.values()) == {"well": 9, "rare": 8, "absent": 8}
+    assert Counter(skill.group for skill in SKILLS.values()) == {"well": 9, "rare": 8, "scarce": 8}
     for skill in SKILLS.values():
         assert len(set(skill.paraphrases)) == 3
 
@@ -82,7 +82,7 @@ def test_the_held_out_tasks_are_the_same_in_every_run() -> None:
     tasks = held_out_tasks()
     ids = json.dumps([task.task_id for task in tasks])
     assert ids == json.dumps([task.task_id for task in held_out_tasks()])
-    assert Counter(map(group_of, tasks)) == {"well": 40, "rare": 40, "absent": 40, "multi": 120}
+    assert Counter(map(group_of, tasks)) == {"well": 40, "rare": 40, "scarce": 40, "multi": 120}
     assert Counter(len(task.skills) for task in tasks) == {1: 120, 2: 40, 3: 40, 4: 40}
     assert {task.split for task in tasks} == {"held_out"}
     assert len(set(map(spoken, tasks))) == 240
@@ -108,7 +108,7 @@ def test_the_static_pool_keeps_the_imbalance_of_the_warm_start() -> None:
     skills = [skill for task in static_pool(0, 300) for skill in task.skills]
     by_group = Counter(SKILLS[skill].group for skill in skills)
     assert by_group["well"] > 6 * by_group["rare"]
-    assert by_group["rare"] > by_group["absent"] > 0
+    assert by_group["rare"] > by_group["scarce"] > 0
     assert set(SEED_IMBALANCE.values()) == {8, 1, 0.25}
 
 

@@ -83,8 +83,10 @@ class Desk:
         **settings: float,
     ) -> None:
         tree = msgspec.to_builtins(config)
+        sections = {"imitation_weight": (tree["learner"]["imitation"], "weight")}
         for name, value in settings.items():
-            tree["learner" if name in tree["learner"] else "validator"][name] = value
+            section, field = sections.get(name, (tree["validator"], name))
+            section[field] = value
         self.config = msgspec.convert(tree, RunConfig)
         self.journal = Journal.open(folder)
         self.store = LocalStore(self.journal)
@@ -329,13 +331,15 @@ async def test_the_share_of_what_the_policy_cannot_do_is_bounded(
     await desk.close()
 
 
-@pytest.mark.parametrize("setting", ["imitation_weight", "not_yet_share"])
-async def test_without_imitation_or_share_everything_too_hard_is_parked(
-    tmp_path: Path, quickstart: RunConfig, setting: str
+@pytest.mark.parametrize(
+    ("setting", "outcome"), [("not_yet_share", Parked), ("imitation_weight", Admitted)]
+)
+async def test_what_is_too_hard_is_parked_without_a_share_and_not_for_want_of_imitation(
+    tmp_path: Path, quickstart: RunConfig, setting: str, outcome: type[object]
 ) -> None:
     desk = Desk(tmp_path, quickstart, fails, None, **{setting: 0.0})
     await desk.say(*sound(4, 3))
-    assert kinds(await desk.verdicts(3)) == {Parked: 3}
+    assert kinds(await desk.verdicts(3)) == {outcome: 3}
     await desk.close()
 
 

@@ -18,6 +18,7 @@ from coevolve.learning.trainer import Trainer
 from protocols import columns
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import LearnerError
+from protocols.learner_config import ImitationConfig
 from tests.coevolve.learning.test_trainer import batch
 from tests.learning import small_model
 
@@ -38,7 +39,7 @@ def configured(devices: int, policy: PolicyConfig) -> RunConfig:
         learner=LearnerConfig(
             groups_per_step=3,
             kl_coefficient=0.1,
-            replay_per_step=2,
+            imitation=ImitationConfig(replay_per_step=2),
             micro_batch_tokens=30,
             devices=devices,
             device_timeout_s=PATIENCE_S,
@@ -102,6 +103,30 @@ def test_the_probe_is_that_of_one_process(pair: tuple[Trainer, ShardedTrainer]):
     assert list(columns.from_float32(found.logprobs)) == pytest.approx(logprobs, abs=1e-4)
 
 
+def test_two_processes_go_back_to_weights_of_one(
+    pair: tuple[Trainer, ShardedTrainer], tmp_path: Path
+):
+    one, two = pair
+    (tmp_path / "back").mkdir()
+    one.save_weights(tmp_path / "back")
+    for trainer in pair:
+        trainer.take_step(batch(trainer.step + 1))
+    assert [each.go_back(each.step + 1, tmp_path / "back", 0.5) for each in pair] == [
+        {"actor/lr": 1e-3, "actor/imitation_lr": 5e-4}
+    ] * 2
+    for number, trainer in enumerate(pair):
+        (tmp_path / str(number)).mkdir()
+        trainer.save_weights(tmp_path / str(number))
+    names = ("back", "0", "1")
+    back, *found = (load_file(tmp_path / name / "model.safetensors") for name in names)
+    for weights in found:
+        assert weights.keys() == back.keys()
+        assert all(weights[name].equal(tensor) for name, tensor in back.items())
+    expected, found = (trainer.take_step(batch(trainer.step + 1)) for trainer in pair)
+    assert comparable(found) == pytest.approx(comparable(expected), rel=1e-5, abs=1e-5)
+    assert two.step == one.step
+
+
 def test_one_process_goes_on_from_a_checkpoint_of_two(
     pair: tuple[Trainer, ShardedTrainer], model: Path, tmp_path: Path
 ):
@@ -109,7 +134,8 @@ def test_one_process_goes_on_from_a_checkpoint_of_two(
     two.save(tmp_path)
     resumed = Trainer(configured(1, PolicyConfig()), model, checkpoint=tmp_path)
     assert resumed.step == two.step
-    expected, found = (each.take_step(batch(STEPS + 1)) for each in (one, resumed))
+    following = batch(two.step + 1)
+    expected, found = (each.take_step(following) for each in (one, resumed))
     assert comparable(found) == pytest.approx(comparable(expected), rel=1e-4, abs=1e-4)
 
 

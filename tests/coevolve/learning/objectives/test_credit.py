@@ -1,0 +1,199 @@
+"""Conversations are drawn as text, a turn a word: a dot is a given token, a hash a written one."""
+
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+
+from coevolve.learning.batch import BatchGroup, sampled_rows, trained_group
+from coevolve.learning.groups import Group, use_of
+from coevolve.learning.objectives import credit, policy_gradient
+from protocols import columns
+from protocols.config import LearnerConfig
+from protocols.learner_config import ImitationConfig
+from protocols.objectives import Dapo, DrGrpo, Grpo, Gspo, PolicyGradient
+from protocols.rollouts import Rollout, Tokens
+
+CENTRED = policy_gradient.surrogate(DrGrpo()).advantages
+STANDARDIZED = policy_gradient.surrogate(Grpo()).advantages
+NO_IMITATION = ImitationConfig(weight=0.0, replay_per_step=0)
+
+
+def conversation(turns: str, *, passed: int, total: int = 3, index: int = 0) -> Rollout:
+    """A rollout that began as many turns as there are words in ``turns``."""
+    words = turns.split()
+    mask = [token == "#" for word in words for token in word]
+    return Rollout(
+        group_id="g0",
+        group=0,
+        index=index,
+        group_size=4,
+        task_id="t0",
+        seed=index,
+        tokens=Tokens(
+            token_ids=columns.int32(range(len(mask))),
+            mask=columns.uint8(mask),
+            logprobs=columns.float32([-1.0 if each else 0.0 for each in mask]),
+            versions=columns.int32([0 if each else -1 for each in mask]),
+        ),
+        actions=(),
+        turns_passed=passed,
+        turns_total=total,
+        reward=float(passed == total),
+        version_min=0,
+        version_max=0,
+        ended="finished" if passed == total else "wrong",
+        wall_s=0.1,
+        turn_starts=tuple(sum(map(len, words[:turn])) for turn in range(len(words))),
+    )
+
+
+def group_of(*rollouts: Rollout) -> Group:
+    return Group(
+        group_id="g0",
+        number=0,
+        task_id="t0",
+        sequences=tuple(range(1, len(rollouts) + 1)),
+        rollouts=tuple(enumerate(rollouts, start=1)),
+    )
+
+
+def advantages_of(
+    rollouts: Sequence[Rollout],
+    objective: PolicyGradient,
+    kind: Literal["rollout", "turn"],
+    negative_weight: float = 1.0,
+) -> list[list[float]]:
+    config = LearnerConfig(
+        objective=objective,
+        credit=kind,
+        negative_weight=negative_weight,
+        imitation=NO_IMITATION,
+    )
+    record = trained_group(group_of(*rollouts), config)
+    batch = BatchGroup(record=record, rollouts=tuple(rollouts), reference=None)
+    return [list(row.advantages) for row in sampled_rows(batch, objective, config)]
+
+
+ALL_THREE = conversation("..## .# .##", passed=3)
+SECOND_FAILED = conversation("..# .##", passed=1)
+FIRST_FAILED = conversation("..#", passed=0)
+
+
+def test_a_turn_is_compared_with_the_same_turn_of_those_that_began_it():
+    # Turn 0: 1, 1 and 0, their mean 2/3. Turn 1: 1 and 0. Turn 2: nobody to compare with.
+    found = credit.by_turn((ALL_THREE, SECOND_FAILED, FIRST_FAILED), CENTRED)
+    third = pytest.approx(1 / 3)
+    assert found == [
+        [third, third, 0.5, 0.0, 0.0],
+        [third, -0.5, -0.5],
+        [pytest.approx(-2 / 3)],
+    ]
+
+
+def test_an_objective_that_standardizes_does_so_turn_by_turn():
+    # The standard deviation of 1, 1 and 0 is the square root of 2/9, that of 1 and 0 is 1/2.
+    found = credit.by_turn((ALL_THREE, SECOND_FAILED, FIRST_FAILED), STANDARDIZED)
+    root = pytest.approx(0.5**0.5)
+    assert found == [
+        [root, root, 1.0, 0.0, 0.0],
+        [root, -1.0, -1.0],
+        [pytest.approx(-(2**0.5))],
+    ]
+
+
+def test_a_turn_that_everybody_who_began_it_passed_or_failed_teaches_nothing():
+    one, other = conversation(".# .#", passed=1), conversation(".## .#", passed=1)
+    assert credit.by_turn((one, other), CENTRED) == [[0.0, 0.0], [0.0, 0.0, 0.0]]
+    assert not credit.is_informative((one, other))
+
+
+def test_a_first_token_has_no_advantage_and_one_of_a_later_turn_has():
+    one, other = conversation("## #", passed=2, total=2), conversation("# ##", passed=1, total=2)
+    assert credit.written(one) == [1, 2]
+    assert credit.by_turn((one, other), CENTRED) == [[0.0, 0.5], [-0.5, -0.5]]
+
+
+def test_a_group_that_fails_as_a_whole_is_informative_where_some_came_further():
+    assert credit.is_informative((SECOND_FAILED, FIRST_FAILED))
+    assert not credit.is_informative((SECOND_FAILED, SECOND_FAILED))
+    assert not credit.is_informative((FIRST_FAILED, FIRST_FAILED))
+    assert not credit.is_informative((ALL_THREE, ALL_THREE))
+    config = LearnerConfig(imitation=NO_IMITATION)
+    by_turn = LearnerConfig(imitation=NO_IMITATION, credit="turn")
+    group = group_of(SECOND_FAILED, FIRST_FAILED)
+    assert (group.successes, use_of(group, config)) == (0, "nothing")
+    assert use_of(group, by_turn) == "policy_gradient"
+    assert advantages_of((SECOND_FAILED, FIRST_FAILED), DrGrpo(), "turn") == [[0.5, 0, 0], [-0.5]]
+    assert use_of(group_of(FIRST_FAILED, FIRST_FAILED), by_turn) == "nothing"
+
+
+def test_a_group_that_fails_as_a_whole_is_imitated_where_the_run_imitates():
+    group = group_of(SECOND_FAILED, FIRST_FAILED)
+    assert use_of(group, LearnerConfig(credit="turn")) == "imitation"
+
+
+@pytest.mark.parametrize("objective", [Grpo(), DrGrpo(), Dapo(), Gspo()])
+def test_turns_are_credited_as_rollouts_where_a_task_has_one_turn(objective: PolicyGradient):
+    rollouts = [
+        conversation(f"..{'#' * (2 + index)}.#", passed=index % 2, total=1, index=index)
+        for index in range(5)
+    ]
+    by_turn, by_rollout = (advantages_of(rollouts, objective, kind) for kind in ("turn", "rollout"))
+    assert by_turn == by_rollout
+    assert [len(each) for each in by_turn] == [3, 4, 5, 6, 7]
+    assert all(len(set(each)) == 1 for each in by_turn)
+    assert by_turn[0][0] < 0 < by_turn[1][0]
+
+
+def test_what_is_below_the_baseline_is_scaled_with_either_credit():
+    rollouts = (ALL_THREE, SECOND_FAILED, FIRST_FAILED)
+    third, above = pytest.approx(1 / 3), pytest.approx(2 / 3)
+    assert advantages_of(rollouts, DrGrpo(), "turn", 0.25) == [
+        [third, third, 0.5, 0.0, 0.0],
+        [third, -0.125, -0.125],
+        [pytest.approx(-1 / 6)],
+    ]
+    below = pytest.approx(-1 / 12)
+    assert advantages_of(rollouts, DrGrpo(), "rollout", 0.25) == [
+        [above] * 5,
+        [below] * 3,
+        [below],
+    ]
+    assert advantages_of(rollouts, DrGrpo(), "rollout", 0.0) == [[above] * 5, [0.0] * 3, [0.0]]
+
+
+def slow(rollouts: Sequence[Rollout]) -> list[list[float]]:
+    """Centred advantages, token by token, each of a comparison made anew."""
+
+    def turn_of(rollout: Rollout, position: int) -> int:
+        return max(turn for turn, start in enumerate(rollout.turn_starts) if start <= position)
+
+    def advantage(rollout: Rollout, turn: int) -> float:
+        peers = [each for each in rollouts if len(each.turn_starts) > turn]
+        mean = sum(each.turns_passed > turn for each in peers) / len(peers)
+        return (rollout.turns_passed > turn) - mean
+
+    return [
+        [
+            advantage(rollout, turn_of(rollout, position))
+            for position, written in enumerate(rollout.tokens.mask)
+            if written and position > 0
+        ]
+        for rollout in rollouts
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_slow_independent_implementation_agrees(seed: int):
+    rng = random.Random(seed)
+    rollouts: list[Rollout] = []
+    for index in range(rng.randint(2, 6)):
+        passed, total = rng.randint(0, 4), 4
+        turns = ["".join(rng.choices(".#", k=rng.randint(1, 6))) for _ in range(min(passed + 1, 4))]
+        rollouts.append(conversation(" ".join(turns), passed=passed, total=total, index=index))
+    found, expected = credit.by_turn(rollouts, CENTRED), slow(rollouts)
+    assert [len(each) for each in found] == [len(each) for each in expected]
+    for own, other in zip(found, expected, strict=True):
+        assert own == pytest.approx(other)

@@ -1,0 +1,241 @@
+import msgspec
+import pytest
+
+from coevolve.learning.guard import Guard, sign_test
+from protocols.learner_config import GuardConfig
+from protocols.learning import CanaryScores, PolicyRegressed, Returned, StepReport, TaskScore
+
+SETTINGS = GuardConfig(max_loss=0.1, chance=0.01)
+
+
+def canaries(version: int, passed: str) -> CanaryScores:
+    """A mark for each canary: 1 passed, 0 failed, a blank was void."""
+    scores = [
+        TaskScore(task_id=f"c{number}", turns_passed=int(mark), turns_total=1)
+        for number, mark in enumerate(passed)
+        if mark != " "
+    ]
+    return CanaryScores(version=version, scores=tuple(scores), void=passed.count(" "))
+
+
+def covered(version: int, *coverage: float) -> CanaryScores:
+    scores = [
+        TaskScore(task_id=f"c{number}", turns_passed=1, turns_total=1, coverage=each)
+        for number, each in enumerate(coverage)
+    ]
+    return CanaryScores(version=version, scores=tuple(scores), void=0)
+
+
+def returned(step: int, to_version: int, rate_factor: float = 0.5) -> StepReport:
+    return StepReport(
+        step=step,
+        groups=(),
+        weights_digest="",
+        groups_consumed=0,
+        metrics={},
+        returned=Returned(to_version=to_version, rate_factor=rate_factor),
+    )
+
+
+def folded(*messages: CanaryScores | StepReport | PolicyRegressed, **settings: object) -> Guard:
+    tree = msgspec.to_builtins(SETTINGS) | settings
+    guard = Guard(msgspec.convert(tree, GuardConfig))
+    for message in messages:
+        guard.fold(message)
+    return guard
+
+
+GOOD = canaries(0, "1" * 20)
+BAD = canaries(10, "1" * 10 + "0" * 10)
+
+
+@pytest.mark.parametrize(
+    ("lost", "gained", "expected"),
+    [
+        (0, 0, 1.0),
+        (0, 3, 1.0),
+        (1, 0, 1 / 2),
+        (1, 1, 3 / 4),
+        (5, 0, 1 / 32),
+        (6, 0, 1 / 64),
+        (7, 0, 1 / 128),
+        # 9 or 10 of 10: (10 + 1) / 1024.
+        (9, 1, 11 / 1024),
+        # 4, 5 or 6 of 6: (15 + 6 + 1) / 64.
+        (4, 2, 22 / 64),
+        (2, 2, 11 / 16),
+    ],
+)
+def test_the_sign_test_by_hand(lost: int, gained: int, expected: float):
+    assert sign_test(lost, gained) == expected
+
+
+def test_what_was_lost_is_told_with_its_counts():
+    assert folded(GOOD, BAD).loss() == PolicyRegressed(
+        version=10,
+        score=0.5,
+        best_version=0,
+        best_score=1.0,
+        lost=10,
+        gained=0,
+        canaries=20,
+        chance=2**-10,
+        action="return",
+    )
+
+
+def test_equal_scores_are_no_loss_and_neither_is_a_first_score():
+    assert Guard(SETTINGS).loss() is None
+    assert Guard(SETTINGS).best is None
+    assert folded(GOOD).loss() is None
+    assert folded(BAD, canaries(20, "1" * 10 + "0" * 10)).loss() is None
+    # The same mean of other canaries: 10 lost, 10 gained.
+    assert folded(BAD, canaries(20, "0" * 10 + "1" * 10)).loss() is None
+
+
+def test_a_loss_that_chance_explains_is_none_however_large_it_is():
+    # 6 of 8: a fall of 0.75, and one of 64 by chance.
+    before = canaries(0, "11111100")
+    after = canaries(1, "00000000")
+    assert folded(before, after).loss() is None
+    found = folded(before, after, chance=1 / 64).loss()
+    assert found is not None
+    assert (found.lost, found.gained, found.chance) == (6, 0, 1 / 64)
+    assert folded(before, after, chance=0.0156).loss() is None
+
+
+def test_a_loss_that_is_small_is_none_however_certain_it_is():
+    # 8 of 100: a fall of 0.08, and one of 256 by chance.
+    before, after = canaries(0, "1" * 100), canaries(1, "1" * 92 + "0" * 8)
+    assert folded(before, after).loss() is None
+    assert folded(before, after, max_loss=0.08 + 1e-9).loss() is None
+    assert folded(before, after, max_loss=0.079).loss() is not None
+
+
+def test_gains_are_set_against_losses():
+    # 11 lost and 1 gained of 20: 13 of 4096 by chance. With 6 gained it is one of 6 or so.
+    before = canaries(0, "1" * 11 + "0" * 9)
+    after = canaries(1, "0" * 11 + "1" + "0" * 8)
+    found = folded(before, after).loss()
+    assert found is not None
+    assert (found.lost, found.gained, found.chance) == (11, 1, 13 / 4096)
+    assert found.score == pytest.approx(0.05)
+    assert folded(before, canaries(1, "0" * 11 + "1" * 6 + "000")).loss() is None
+
+
+def test_only_canaries_that_both_versions_have_a_score_of_are_compared():
+    before = canaries(0, "1" * 10 + " " * 10)
+    assert folded(before, canaries(1, " " * 10 + "0" * 10)).loss() is None
+    found = folded(before, canaries(1, " " + "0" * 9 + "1" * 10)).loss()
+    assert found is not None
+    assert (found.canaries, found.lost, found.score, found.best_score) == (9, 9, 0.0, 1.0)
+
+
+def test_coverage_is_compared_as_it_is_and_rounding_is_no_difference():
+    before = covered(0, *[0.9] * 10)
+    assert folded(before, covered(1, *[0.9 - 1e-12] * 10), max_loss=0.0).loss() is None
+    found = folded(before, covered(1, *[0.5] * 9, 1.0)).loss()
+    assert found is None  # 9 lost and 1 gained: 11 of 1024
+    found = folded(before, covered(1, *[0.5] * 10)).loss()
+    assert found is not None
+    assert (found.score, found.best_score, found.lost) == (
+        pytest.approx(0.5),
+        pytest.approx(0.9),
+        10,
+    )
+
+
+def test_of_equally_good_versions_the_newest_is_the_best():
+    guard = folded(canaries(0, "1100"), canaries(10, "0011"), canaries(20, "0001"))
+    assert guard.best == 10
+    assert guard.needed == {10}
+
+
+def test_a_version_is_compared_with_the_best_and_not_with_the_one_before():
+    half = canaries(10, "1" * 16 + "0" * 4)
+    found = folded(GOOD, half, canaries(20, "1" * 12 + "0" * 8)).loss()
+    assert found is not None
+    assert (found.version, found.best_version, found.lost) == (20, 0, 8)
+
+
+def test_a_loss_is_told_once():
+    loss = folded(GOOD, BAD, action="warn").loss()
+    assert loss is not None
+    assert loss.action == "warn"
+    guard = folded(GOOD, BAD, action="warn")
+    assert guard.loss() == loss == guard.loss()
+    guard.fold(loss)
+    assert guard.loss() is None
+    guard.fold(canaries(20, "1" * 10 + "0" * 10))
+    again = guard.loss()
+    assert again == msgspec.structs.replace(loss, version=20)
+
+
+def test_a_version_that_recovers_is_no_loss():
+    guard = folded(GOOD, BAD)
+    guard.fold(canaries(20, "1" * 20))
+    assert guard.loss() is None
+    assert guard.best == 20
+
+
+def test_a_guard_that_does_nothing_finds_nothing():
+    assert folded(GOOD, BAD, action="none").loss() is None
+
+
+def test_versions_that_were_left_are_never_compared_with():
+    guard = folded(canaries(0, "1" * 19 + "0"), canaries(10, "1" * 20), canaries(20, "0" * 20))
+    loss = guard.loss()
+    assert loss is not None
+    guard.fold(loss)
+    guard.fold(returned(24, 10))
+    assert guard.abandoned == set(range(11, 24))
+    assert guard.loss() is None
+    # What the evaluator says late of a version that was left is passed over.
+    guard.fold(canaries(23, "0" * 20))
+    assert guard.loss() is None
+    guard.fold(canaries(22, "1" * 20))
+    assert guard.best == 10
+    guard.fold(canaries(24, "1" * 20))
+    assert guard.best == 24
+    assert guard.loss() is None
+
+
+def test_weights_that_were_returned_to_are_needed_for_ever():
+    guard = folded(GOOD, BAD, returned(12, 0))
+    assert guard.needed == {0}
+    guard.fold(canaries(20, "1" * 20))
+    assert guard.needed == {0, 20}
+    guard.fold(returned(35, 20, 0.25))
+    guard.fold(canaries(40, "1" * 20))
+    assert guard.needed == {0, 20, 40}
+    assert guard.abandoned == {*range(1, 12), *range(21, 35)}
+
+
+def test_the_rate_factor_is_that_of_the_last_return():
+    assert folded(GOOD, BAD).rate_factor == 1.0
+    assert folded(returned(12, 0)).rate_factor == 0.5
+    assert folded(returned(12, 0), returned(20, 0, 0.25)).rate_factor == 0.25
+
+
+def test_it_is_known_which_versions_have_scores_those_that_were_left_included():
+    guard = folded(GOOD, BAD, returned(12, 0), canaries(20, "1" * 20))
+    assert [guard.is_scored(version) for version in (0, 10, 12, 20)] == [True, True, False, True]
+
+
+def test_scores_of_which_all_are_void_are_none_and_nothing_more_is_waited_for():
+    guard = folded(GOOD, canaries(10, " " * 20))
+    assert guard.loss() is None
+    assert guard.best == 0
+    assert guard.is_scored(10)
+
+
+def test_a_guard_that_is_rebuilt_judges_alike():
+    records = [GOOD, canaries(10, "1" * 20), BAD, canaries(20, "0" * 20), returned(23, 10)]
+    records += [canaries(30, "1" * 18 + "00"), canaries(40, "0" * 20)]
+    live = folded()
+    for count, record in enumerate(records, start=1):
+        live.fold(record)
+        rebuilt = folded(*records[:count])
+        assert rebuilt.loss() == live.loss()
+        assert (rebuilt.best, rebuilt.needed) == (live.best, live.needed)
+        assert rebuilt.abandoned == live.abandoned

@@ -1,0 +1,215 @@
+"""The loss of micro-batches, against slow forwards of one token each.
+
+Letters: B rows, N tokens that the policy wrote.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from coevolve.learning.batch import (
+    Batch,
+    Conversation,
+    PairRow,
+    ReferenceRow,
+    Row,
+    SampledRow,
+)
+from coevolve.learning.objectives import policy_gradient
+from coevolve.learning.objectives.aggregation import Weighing
+from coevolve.learning.policy import Policy
+from coevolve.learning.step_loss import StepLoss
+from coevolve.learning.tally import Tally
+from coevolve.learning.trainer import Trainer
+from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
+from protocols.learner_config import ImitationConfig
+from protocols.objectives import Dpo, Grpo, Sft
+from tests.coevolve.learning.test_trainer import batch, slow_logprob
+from tests.learning import small_model
+
+TOKENS = 7.0
+"""Divisor of the losses of tokens; that of pairs is 2."""
+
+TEMPERATURES = pytest.mark.parametrize("temperature", [1.0, 0.6])
+
+SAMPLED = (
+    SampledRow(
+        token_ids=(1, 5, 9, 13, 2),
+        mask=(0, 1, 1, 0, 1),
+        sampler_logprobs=(0.0, -4.0, -4.2, 0.0, -3.9),
+        advantages=(1.5, 1.5, -0.5),
+    ),
+    SampledRow(
+        token_ids=(3, 4, 8),
+        mask=(1, 0, 1),
+        sampler_logprobs=(-4.0, 0.0, -4.1),
+        advantages=(-2.0,),
+    ),
+)
+REFERENCES = (
+    ReferenceRow(token_ids=(1, 2, 9, 10), mask=(0, 0, 1, 1), weight=2.0),
+    ReferenceRow(token_ids=(1, 7, 11), mask=(0, 1, 1), weight=0.5),
+)
+PAIRS = (
+    PairRow(
+        better=Conversation(token_ids=(1, 2, 9, 5), mask=(0, 0, 1, 1)),
+        worse=Conversation(token_ids=(1, 2, 7), mask=(0, 0, 1)),
+        beta=0.5,
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Weights that differ from those of ``model``, so that a preference is more than its half."""
+    return small_model(tmp_path_factory.mktemp("moved"), seed=1)
+
+
+def settings(temperature: float, learner: LearnerConfig | None = None) -> RunConfig:
+    return RunConfig(
+        name="test",
+        rollout=RolloutConfig(group_size=4, temperature=temperature),
+        learner=learner or LearnerConfig(importance_cap=1.2),
+    )
+
+
+def of(
+    rows: Sequence[Row], temperature: float, base: Path, weights: Path
+) -> tuple[Tally, list[torch.Tensor]]:
+    """What a micro-batch adds up: sums, and the gradient."""
+    config = settings(temperature)
+    policy = Policy(PolicyConfig(), base, weights=weights, with_reference=True)
+    tally = Tally(level="token", cap=1.2)
+    StepLoss(
+        policy,
+        config,
+        surrogate=policy_gradient.surrogate(Grpo()),
+        weighing=Weighing(aggregation="constant", tokens=TOKENS, pairs=2.0),
+        tally=tally,
+        compares=True,
+    ).add(rows)
+    return tally, [each.grad for each in policy.parameters() if each.grad is not None]
+
+
+def assert_follows(found: list[torch.Tensor], slow: torch.Tensor, weights: torch.nn.Module) -> None:
+    expected = torch.autograd.grad(slow, list(weights.parameters()))
+    assert len(found) == len(expected)
+    for own, other in zip(found, expected, strict=True):
+        assert torch.allclose(own, other, rtol=1e-3, atol=1e-6)
+
+
+@TEMPERATURES
+def test_rollouts_are_scored_at_the_temperature_of_rollouts_each_token_with_its_own_advantage(
+    model: Path, moved: Path, temperature: float
+):
+    tally, gradient = of(SAMPLED, temperature, model, moved)
+    slow_model = AutoModelForCausalLM.from_pretrained(moved).eval()
+    loss, value = torch.zeros(()), 0.0
+    for row in SAMPLED:
+        advantages = iter(row.advantages)
+        for position in range(1, len(row.token_ids)):
+            if not row.mask[position]:
+                continue
+            logprob = slow_logprob(slow_model, list(row.token_ids), position, temperature)
+            ratio = min(math.exp(logprob.item() - row.sampler_logprobs[position]), 1.2)
+            advantage = next(advantages)
+            loss = loss - ratio * advantage * logprob / TOKENS
+            value -= ratio * advantage / TOKENS
+    assert tally.sums["policy_loss"] == pytest.approx(value, rel=1e-4)
+    assert tally.sums["advantage"] == pytest.approx(1.5 + 1.5 - 0.5 - 2.0)
+    assert_follows(gradient, loss, slow_model)
+
+
+@TEMPERATURES
+def test_references_are_scored_at_temperature_1(model: Path, moved: Path, temperature: float):
+    tally, gradient = of(REFERENCES, temperature, model, moved)
+    slow_model = AutoModelForCausalLM.from_pretrained(moved).eval()
+    loss = torch.zeros(())
+    for row in REFERENCES:
+        for position in range(1, len(row.token_ids)):
+            if row.mask[position]:
+                logprob = slow_logprob(slow_model, list(row.token_ids), position, 1.0)
+                loss = loss - row.weight * logprob / TOKENS
+    assert tally.sums["imitation_loss"] == pytest.approx(loss.item(), rel=1e-5)
+    assert_follows(gradient, loss, slow_model)
+
+
+@TEMPERATURES
+def test_pairs_are_scored_at_temperature_1_by_policy_and_reference(
+    model: Path, moved: Path, temperature: float
+):
+    tally, gradient = of(PAIRS, temperature, model, moved)
+    slow_model = AutoModelForCausalLM.from_pretrained(moved).eval()
+    base = AutoModelForCausalLM.from_pretrained(model).eval()
+
+    def gain(side: Conversation) -> torch.Tensor:
+        total = torch.zeros(())
+        for position in range(1, len(side.token_ids)):
+            if side.mask[position]:
+                own = slow_logprob(slow_model, list(side.token_ids), position, 1.0)
+                with torch.no_grad():
+                    reference = slow_logprob(base, list(side.token_ids), position, 1.0)
+                total = total + own - reference
+        return total
+
+    (pair,) = PAIRS
+    margin = pair.beta * (gain(pair.better) - gain(pair.worse))
+    loss = (1 + (-margin).exp()).log() / 2.0
+    assert abs(margin.item()) > 1e-3
+    assert tally.sums["preference_loss"] == pytest.approx(loss.item(), rel=1e-5)
+    assert_follows(gradient, loss, slow_model)
+
+
+def test_a_micro_batch_of_two_kinds_is_refused(model: Path):
+    with pytest.raises(ValueError, match=r"rows of one kind, found .*ReferenceRow.*SampledRow"):
+        of([REFERENCES[0], SAMPLED[0]], 0.6, model, model)
+
+
+def test_a_micro_batch_without_rows_adds_nothing_to_the_gradient(model: Path):
+    tally, gradient = of([], 0.6, model, model)
+    assert tally.loss == 0.0
+    assert all(not each.any() for each in gradient)
+
+
+@pytest.mark.parametrize("objective", [Sft(), Dpo(beta=0.5)], ids=["sft", "dpo"])
+def test_a_step_of_sft_or_dpo_does_not_know_the_temperature_of_rollouts(
+    model: Path, tmp_path: Path, objective: Sft | Dpo
+):
+    learner = LearnerConfig(
+        objective=objective, imitation=ImitationConfig(weight=0.0, replay_per_step=0)
+    )
+    step = Batch(step=1, groups=batch().groups[:1])
+    written: list[bytes] = []
+    for temperature in (1.0, 0.6):
+        trainer = Trainer(settings(temperature, learner), model)
+        metrics = trainer.take_step(step)
+        assert metrics["actor/grad_norm"] > 0
+        folder = tmp_path / str(temperature)
+        folder.mkdir()
+        trainer.save_weights(folder)
+        written.append((folder / "model.safetensors").read_bytes())
+    assert written[0] == written[1] != (model / "model.safetensors").read_bytes()
+
+
+def test_given_rows_are_learned_at_temperature_1(model: Path):
+    losses: list[float] = []
+    for temperature in (1.0, 0.6):
+        trainer = Trainer(settings(temperature), model)
+        losses.append(trainer.take_supervised_step(1, REFERENCES)["actor/imitation_loss"])
+    slow_model = AutoModelForCausalLM.from_pretrained(model).eval()
+    summed = sum(
+        row.weight * slow_logprob(slow_model, list(row.token_ids), position, 1.0).item()
+        for row in REFERENCES
+        for position in range(1, len(row.token_ids))
+        if row.mask[position]
+    )
+    assert losses == [pytest.approx(-summed / 4, rel=1e-5)] * 2
