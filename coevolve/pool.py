@@ -121,7 +121,7 @@ class Pool:
 
     def __init__(self, config: RunConfig) -> None:
         self._rules = config.pool
-        self._imitates = config.learner.imitation_weight > 0
+        self._imitates = config.learner.imitation.weight > 0
         self._evolve_every = config.evolve_every
         self._tasks: dict[str, PoolTask] = {}
         self._teaching: dict[str, PoolTask] = {}
