@@ -466,6 +466,25 @@ async def test_a_replay_with_other_settings_says_that_it_differs(model: Path, tm
     assert [step.equal for step in steps] == [False, False]
 
 
+async def test_a_run_that_is_resumed_for_more_steps_takes_the_recorded_ones_at_their_own_rates(
+    model: Path, tmp_path: Path
+):
+    journal = await trained(settings(model, steps=2, schedule="linear"), tmp_path, groups=16)
+    first = digests(journal)
+    shutil.rmtree(tmp_path / "checkpoints")
+    longer = settings(model, steps=4, schedule="linear")
+    await learner(longer, tmp_path, journal).run()
+    assert digests(journal)[:2] == first
+    # Two steps of two at 2e-3 and half of it; then the third and the fourth of four.
+    rates = [report.metrics["actor/lr"] for report in reports(journal)]
+    assert rates == pytest.approx([2e-3, 1e-3, 1e-3, 5e-4])
+    imitated = [report.metrics["actor/imitation_lr"] for report in reports(journal)]
+    assert imitated == pytest.approx([1e-3, 5e-4, 5e-4, 2.5e-4])
+    history = History(journal, ReferenceRenderer(), (StageConfig(),))
+    steps = [step async for step in replay(longer, tmp_path, history)]
+    assert [(step.step, step.equal) for step in steps] == [(n, True) for n in range(1, 5)]
+
+
 async def test_the_reference_of_a_hopeless_task_becomes_more_likely(model: Path, tmp_path: Path):
     config = settings(
         model, steps=3, groups_per_step=1, imitation={"replay_per_step": 0}, learning_rate=1e-2
