@@ -45,7 +45,8 @@ class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, tag="policy_versi
     size_bytes: int
 
     kept: bool
-    """Whether the weights stay on disk for evaluation; others go when no rollout can need them."""
+    """Whether the version is scored. Weights of versions that are scored on held-out tasks stay on
+    disk; those scored on canaries alone go when another version is the best."""
 
     probe: Probe = Probe()
     """What every engine has to agree with once it serves this version; empty in old journals."""

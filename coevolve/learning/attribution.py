@@ -150,10 +150,13 @@ class NoiseScale:
         if not {"gradient_even", "gradient_odd"} <= sums.keys():
             return {}
         product = sums["gradient_halves"]
-        squares = (sums["gradient_even"] + sums["gradient_odd"]) / 2
-        # A and B are sums over half the groups each, with the divisor of all.
-        self._signal = FADING * self._signal + (1 - FADING) * 4 * product
-        self._noise = FADING * self._noise + (1 - FADING) * 2 * groups * (squares - product)
+        # A and B are sums over the even and over the odd groups, with the divisor of all.
+        even, odd = groups / ((groups + 1) // 2), groups / (groups // 2)
+        squares = (sums["gradient_even"] * even**2 + sums["gradient_odd"] * odd**2) / 2
+        signal = product * even * odd
+        noise = (squares - signal) * 2 * groups / (even + odd)
+        self._signal = FADING * self._signal + (1 - FADING) * signal
+        self._noise = FADING * self._noise + (1 - FADING) * noise
         norms = math.sqrt(sums["gradient_even"] * sums["gradient_odd"])
         found = {"gradient_noise/cosine_of_halves": product / norms if norms else 0.0}
         if self._signal > 0:

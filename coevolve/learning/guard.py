@@ -33,6 +33,9 @@ class Guard:
         self._scores: dict[int, dict[str, float]] = {}
         """Version -> score by canary, abandoned versions left out."""
 
+        self._heard: set[int] = set()
+        """Versions that the evaluator is done with."""
+
         self._judged = -1
         """Newest version that was found to have lost, and was recorded."""
 
@@ -60,14 +63,15 @@ class Guard:
         return frozenset(self._returned_to | (set() if best is None else {best}))
 
     def is_scored(self, version: int) -> bool:
-        """Return whether the canary scores of a version are known, or will never matter."""
-        return version in self._scores or version in self._abandoned
+        """Return whether the evaluator is done with a version, whatever came of it."""
+        return version in self._heard
 
     def fold(self, message: Message) -> None:
         """Take in the journal's next record; other kinds are passed over."""
         match message:
-            case CanaryScores(version=version, scores=scores) if scores:
-                if version not in self._abandoned:
+            case CanaryScores(version=version, scores=scores):
+                self._heard.add(version)
+                if scores and version not in self._abandoned:
                     self._scores[version] = {each.task_id: each.score for each in scores}
             case PolicyRegressed(version=version):
                 self._judged = max(self._judged, version)

@@ -246,6 +246,7 @@ class _Session:
 
     async def _go_back(self, loss: PolicyRegressed) -> None:
         """Take a step back to the best version, and leave what came after it."""
+        await self._deliveries.check()
         step = self.trainer.step + 1
         self._standing.waits_for(f"step {step} to go back to version {loss.best_version}")
         returned = Returned(

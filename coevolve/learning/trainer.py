@@ -256,9 +256,11 @@ class Trainer:
             surrogate=self._surrogate,
             weighing=weighing,
             tally=tally,
-            compares=learner.kl_coefficient > 0
-            or bool(every and step % every == 0)
-            or any(isinstance(row, PairRow) for row in rows),
+            compares=any(isinstance(row, PairRow) for row in rows)
+            or (
+                self._surrogate is not None
+                and (learner.kl_coefficient > 0 or bool(every and step % every == 0))
+            ),
         )
         parts = _parts(rows)
         norms = dict.fromkeys(TEACHERS, 0.0)
