@@ -5,8 +5,7 @@ away from it; then its rollouts are off-policy, and a policy gradient on them ca
 would not do on its own rollouts. So how far they are apart is told beside the success. What a
 source is worth in a run takes runs without it: `python -m coevolve.bench learning sources`.
 
-The result is written to `attribution.json` in the run's folder, from where summary and report take
-it.
+`coevolve.replay` prints the result and keeps it in the run's folder, as `attribution.json`.
 """
 
 import asyncio

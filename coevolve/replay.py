@@ -76,12 +76,7 @@ async def _checkpoint(step: int, history: History) -> Checkpoint:
 
 async def _report(run_dir: Path, from_checkpoint: int | None, console: Console) -> bool:
     """Print one line a step; return whether all are equal."""
-    directory = RunDirectory(run_dir)
-    directory.identity()
-    config = directory.config()
-    history = History(
-        assembly.reader(run_dir), assembly.reference_renderer(config), config.hdl.stages
-    )
+    config, history = _opened(run_dir)
     steps = 0
     differing: list[int] = []
     async for step in replay(config, run_dir, history, from_checkpoint=from_checkpoint):
@@ -97,14 +92,20 @@ async def _report(run_dir: Path, from_checkpoint: int | None, console: Console) 
     return not differing
 
 
-async def _attribute(run_dir: Path, sources: Sequence[Source], console: Console) -> None:
-    """Print what each source was worth, and keep it in the run's folder."""
+def _opened(run_dir: Path) -> tuple[RunConfig, History]:
+    """Return the settings and the records of a run. Raises RunError where there is none."""
     directory = RunDirectory(run_dir)
     directory.identity()
     config = directory.config()
     history = History(
         assembly.reader(run_dir), assembly.reference_renderer(config), config.hdl.stages
     )
+    return config, history
+
+
+async def _attribute(run_dir: Path, sources: Sequence[Source], console: Console) -> None:
+    """Print what each source was worth, and keep it in the run's folder."""
+    config, history = _opened(run_dir)
     found = await ablate(config, run_dir, history, list(dict.fromkeys(sources)))
     attribution.write(run_dir, found)
     for line in attribution.lines(found):

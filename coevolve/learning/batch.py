@@ -187,7 +187,7 @@ def sampled_rows(
     else:
         compared = compare(shaped(group.rollouts, config.rarity_bonus))
         advantages = [
-            [advantage] * len(credit.written(rollout))
+            [advantage] * len(credit.written_positions(rollout.tokens.mask))
             for rollout, advantage in zip(group.rollouts, compared, strict=True)
         ]
     return [

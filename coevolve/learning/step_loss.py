@@ -20,7 +20,7 @@ from typing import TypeVar
 import torch
 
 from coevolve.learning.batch import PairRow, ReferenceRow, Row, SampledRow, conversations
-from coevolve.learning.objectives import divergence, dpo, imitation, importance
+from coevolve.learning.objectives import credit, divergence, dpo, imitation, importance
 from coevolve.learning.objectives.aggregation import Weighing
 from coevolve.learning.objectives.surrogate import Surrogate
 from coevolve.learning.policy import Policy, padded, written
@@ -186,11 +186,6 @@ class StepLoss:
         return preference
 
 
-def written_positions(row: SampledRow) -> list[int]:
-    """Return where the policy wrote; nothing predicts a first token, so that one is left out."""
-    return [position for position in range(1, len(row.mask)) if row.mask[position]]
-
-
 def _only(pack: Sequence[Row], kind: type[RowT]) -> list[RowT]:
     return [row for row in pack if isinstance(row, kind)]
 
@@ -199,7 +194,11 @@ def _before(
     rows: Sequence[SampledRow], logprobs_N: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (start_N, sampler_N): what policy and engine thought before this update."""
-    sampler = [row.sampler_logprobs[at] for row in rows for at in written_positions(row)]
+    sampler = [
+        row.sampler_logprobs[position]
+        for row in rows
+        for position in credit.written_positions(row.mask)
+    ]
     start = [logprob for row in rows for logprob in row.start_logprobs]
     sampler_N = torch.tensor(sampler, device=logprobs_N.device)
     return (

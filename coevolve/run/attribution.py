@@ -1,13 +1,11 @@
 """What each source of a run's steps was found to be worth: `attribution.json` in its folder.
 
-`coevolve.ablate` finds it out; summary, report and attach show it.
+`coevolve.ablate` finds it out, and `coevolve.replay --ablate` prints and keeps it.
 """
 
 from pathlib import Path
 
 import msgspec
-
-from protocols.errors import RunError
 
 FILE = "attribution.json"
 
@@ -42,21 +40,6 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True):
 def write(run_dir: Path, found: Attribution) -> None:
     """Keep what was found in the run's folder."""
     (run_dir / FILE).write_bytes(msgspec.json.format(msgspec.json.encode(found)))
-
-
-def read(run_dir: Path) -> Attribution | None:
-    """Return what was found for the run, None where nobody looked. Raises RunError."""
-    try:
-        content = (run_dir / FILE).read_bytes()
-    except FileNotFoundError:
-        return None
-    try:
-        return msgspec.json.decode(content, type=Attribution)
-    except msgspec.MsgspecError as error:
-        raise RunError(
-            f"{run_dir / FILE}: cannot be read: {error}; remove it, and make it again by "
-            "python -m coevolve.replay RUN --ablate objective"
-        ) from error
 
 
 def lines(found: Attribution) -> list[str]:

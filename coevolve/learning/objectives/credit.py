@@ -52,12 +52,14 @@ def by_turn(rollouts: Sequence[Rollout], compare: Compare) -> list[list[float]]:
         for position, advantage in zip(rewards, compared, strict=True):
             advantages[position].append(advantage)
     return [
-        [of_turns[bisect_right(rollout.turn_starts, position) - 1] for position in written(rollout)]
+        [
+            of_turns[bisect_right(rollout.turn_starts, position) - 1]
+            for position in written_positions(rollout.tokens.mask)
+        ]
         for rollout, of_turns in zip(rollouts, advantages, strict=True)
     ]
 
 
-def written(rollout: Rollout) -> list[int]:
+def written_positions(mask: Sequence[int]) -> list[int]:
     """Return where the policy wrote; nothing predicts a first token, so that one is left out."""
-    mask = rollout.tokens.mask
     return [position for position in range(1, len(mask)) if mask[position]]

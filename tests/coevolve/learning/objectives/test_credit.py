@@ -111,7 +111,7 @@ def test_a_turn_that_everybody_who_began_it_passed_or_failed_teaches_nothing():
 
 def test_a_first_token_has_no_advantage_and_one_of_a_later_turn_has():
     one, other = conversation("## #", passed=2, total=2), conversation("# ##", passed=1, total=2)
-    assert credit.written(one) == [1, 2]
+    assert credit.written_positions(one.tokens.mask) == [1, 2]
     assert credit.by_turn((one, other), CENTRED) == [[0.0, 0.5], [-0.5, -0.5]]
 
 
