@@ -38,10 +38,12 @@ from protocols.interfaces import (
     Reader,
     Renderer,
     SimulatorWorker,
+    StepRenderer,
     Store,
     TaskSource,
 )
 from protocols.learning import PolicyVersion, TaskScore
+from protocols.objectives import PolicyGradient
 from protocols.tasks import AnyTask, Task
 from protocols.transitions import Writer
 
@@ -102,6 +104,12 @@ def renderer(config: RunConfig) -> Renderer:
 def reference_renderer(config: RunConfig) -> Renderer | None:
     """Return what writes the references of tasks; None where the domain's tasks have none."""
     return None if config.domain == "hdl" else renderer(config)
+
+
+def step_grammars(config: RunConfig) -> StepRenderer | None:
+    """Return what tells the grammars that a policy gradient has to know; None without any."""
+    has = config.domain == "hdl" and isinstance(config.learner.objective, PolicyGradient)
+    return hardware.grammars(config) if has else None
 
 
 def task_source(config: RunConfig) -> TaskSource:
@@ -405,4 +413,5 @@ def learner(site: Site) -> "Learner":
         store=site.store,
         reader=site.reader,
         renderer=reference_renderer(site.config),
+        grammars=step_grammars(site.config),
     )

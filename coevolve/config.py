@@ -194,11 +194,6 @@ def _hdl_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
             f"learner.imitation.replay_per_step {learner.imitation.replay_per_step}, needs tasks "
             "with references, and domain hdl has none; set both to 0",
         ),
-        (
-            config.policy.model == TINY_HDL and not isinstance(learner.objective, Sft),
-            f"$.learner.objective: policy.model {TINY_HDL} samples within a grammar, which only "
-            "objective sft need not know; choose {kind: sft}",
-        ),
     )
 
 
@@ -207,6 +202,7 @@ def _stage_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
     writers = {writer for stage in stages for writer in stage.writers}
     teaches = "teacher" in writers
     learner = config.learner
+    mixed = [writer for stage in stages if len(each := {*stage.writers}) > 1 for writer in each]
     endless = [index for index, stage in enumerate(stages[:-1]) if not stage.groups]
     return (
         (
@@ -230,9 +226,20 @@ def _stage_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
             "writer teacher of hdl.stages needs it false, found true",
         ),
         (
-            teaches and not isinstance(learner.objective, Sft),
-            "$.learner.objective: what a teacher wrote has no probability under the policy, so the "
-            "writer teacher of hdl.stages needs objective sft; choose {kind: sft}",
+            isinstance(learner.objective, Dpo) and writers != {"policy"},
+            f"$.learner.objective: dpo needs hdl.stages of the writer policy alone, found "
+            f"{', '.join(sorted(writers))}; choose {{kind: sft}}",
+        ),
+        (
+            isinstance(learner.objective, Dpo) and config.policy.model == TINY_HDL,
+            f"$.learner.objective: policy.model {TINY_HDL} samples within a grammar, which dpo "
+            "does not know; choose {kind: sft}, or a policy gradient",
+        ),
+        (
+            isinstance(learner.objective, PolicyGradient) and bool(mixed),
+            "$.hdl.stages: with a policy gradient each stage needs a single kind of writer, found "
+            f"{', '.join(sorted({*mixed}))} in one; split the stage, or choose learner.objective "
+            "{kind: sft}",
         ),
         (
             bool(endless),

@@ -98,7 +98,10 @@ def _opened(run_dir: Path) -> tuple[RunConfig, History]:
     directory.identity()
     config = directory.config()
     history = History(
-        assembly.reader(run_dir), assembly.reference_renderer(config), config.hdl.stages
+        assembly.reader(run_dir),
+        assembly.reference_renderer(config),
+        config.hdl.stages,
+        grammars=assembly.step_grammars(config),
     )
     return config, history
 

@@ -62,7 +62,7 @@ STUDIES: Mapping[str, Study] = {
     "gradient": Study(
         reference="uniform",
         arms={"uniform": ("arm=uniform",), "full": ("arm=full",)},
-        common=(*NO_IMITATION, "evaluator.every=20"),
+        common=(*NO_IMITATION, "learner.steps=200", "evaluator.every=20"),
     ),
     "sources": Study(reference="imitation", arms=SOURCES),
     "engine": Study(reference="imitation", arms=SOURCES, run_file=QUICKSTART_VLLM),

@@ -44,8 +44,20 @@ class GrammarTable:
         """Return the logits, minus infinity where the rows' states do not allow a token."""
         if not states_R.any():
             return logits_R_V
-        allowed_R_V = self._allowed_S_V[torch.from_numpy(states_R)]
-        return logits_R_V.masked_fill(~allowed_R_V, float("-inf"))
+        return logits_R_V.masked_fill(~self.allowed(states_R), float("-inf"))
+
+    def allowed(self, states_R: Indices) -> torch.Tensor:
+        """Return, R x V and boolean, which tokens the rows' states allow."""
+        return self._allowed_S_V[torch.from_numpy(states_R)]
+
+    def path(self, grammar: Grammar | None, tokens_R: Indices) -> Indices:
+        """Return the states in which the tokens of one answer were chosen."""
+        states_R = np.empty_like(tokens_R)
+        state = self.enter(grammar)
+        for number, token in enumerate(tokens_R):
+            states_R[number] = state
+            state = self._following_S_V[state, token]
+        return states_R
 
     def following(self, states_R: Indices, tokens_R: Indices) -> npt.NDArray[Any]:
         """Return the states that the tokens lead to."""

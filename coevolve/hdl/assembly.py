@@ -256,6 +256,13 @@ def _renderer(config: "RunConfig", known: "Mapping[str, Design]") -> StepRendere
     return ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
 
 
+def grammars(config: "RunConfig") -> StepRenderer | None:
+    """Return what tells the grammars of the policy's steps; None where it writes freely."""
+    if has_chat_template(model_folder(config.policy.model)):
+        return None
+    return _renderer(config, {design.design_id: design for design in designs(config)})
+
+
 def examiner(config: "RunConfig", player: "Player") -> "Examiner":
     """Return what scores a policy version on designs."""
     from coevolve.hdl.steps import StepExaminer

@@ -9,6 +9,7 @@ from coevolve.learning.groups import Group, use_of
 from coevolve.learning.objectives import credit, dpo, policy_gradient, sft
 from coevolve.learning.rewards import shaped
 from protocols import columns
+from protocols.generation import Grammar
 from protocols.learner_config import LearnerConfig
 from protocols.learning import TrainedGroup
 from protocols.objectives import Dpo, NoObjective, PolicyGradient, Sft
@@ -34,6 +35,9 @@ class BatchGroup:
 
     worthy: tuple[int, ...] | None = None
     """Positions of the rollouts that fine-tuning learns from; None where reward alone decides."""
+
+    grammar: Grammar | None = None
+    """What kept the policy's answers inside while it wrote."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +85,9 @@ class SampledRow:
 
     advantages: Sequence[float]
     """Of the written tokens but a first one; and so for ``start_logprobs``."""
+
+    grammar: Grammar | None = None
+    """As in `BatchGroup`; each run of written tokens begins in its first state."""
 
     start_logprobs: Sequence[float] = ()
     """By the policy at the start of the step; empty where the step makes a single update, so that
@@ -156,7 +163,7 @@ def learned_rows(group: BatchGroup, config: LearnerConfig, number: int = 0) -> S
     match config.objective:
         case Sft():
             worthy = sft.best(rewards) if group.worthy is None else group.worthy
-            return [_imitated(group.rollouts[index], number) for index in worthy]
+            return [_given(group.rollouts[index], number) for index in worthy]
         case Dpo(beta=beta):
             return [
                 PairRow(
@@ -171,6 +178,19 @@ def learned_rows(group: BatchGroup, config: LearnerConfig, number: int = 0) -> S
             return []
         case objective:
             return sampled_rows(group, objective, config, number)
+
+
+def imitated_rows(group: BatchGroup, config: LearnerConfig) -> list[ReferenceRow]:
+    """Return what is imitated of a group: its task's reference, or what somebody else wrote well.
+
+    The latter counts 1, as in fine-tuning.
+    """
+    if group.reference is not None:
+        own, weight = group.reference, config.imitation.weight
+        return [
+            ReferenceRow(token_ids=own.token_ids, mask=own.mask, weight=weight, source="imitation")
+        ]
+    return [_given(group.rollouts[index], source="imitation") for index in group.worthy or ()]
 
 
 def sampled_rows(
@@ -196,6 +216,7 @@ def sampled_rows(
             mask=list(rollout.tokens.mask),
             sampler_logprobs=columns.from_float32(rollout.tokens.logprobs),
             advantages=of_tokens,
+            grammar=group.grammar,
             group=number,
         )
         for rollout, of_tokens in zip(group.rollouts, advantages, strict=True)
@@ -208,9 +229,11 @@ def _conversation(rollout: Rollout) -> Conversation:
     )
 
 
-def _imitated(rollout: Rollout, number: int) -> ReferenceRow:
+def _given(rollout: Rollout, number: int = 0, *, source: Source = "objective") -> ReferenceRow:
     own = _conversation(rollout)
-    return ReferenceRow(token_ids=own.token_ids, mask=own.mask, weight=1.0, group=number)
+    return ReferenceRow(
+        token_ids=own.token_ids, mask=own.mask, weight=1.0, source=source, group=number
+    )
 
 
 def batch_metrics(batch: Batch) -> dict[str, float]:

@@ -24,6 +24,7 @@ from coevolve.learning.rewards import shaped
 from protocols.learner_config import LearnerConfig
 from protocols.learning import DiscardReason as Reason
 from protocols.learning import GroupDiscarded
+from protocols.objectives import Dpo, Sft
 from protocols.rollouts import Rollout, VoidRollout
 
 COMPARABLE = 2
@@ -63,10 +64,16 @@ class Group:
 def use_of(
     group: Group, config: LearnerConfig
 ) -> Literal["policy_gradient", "imitation", "nothing"]:
-    """Return what a step makes of the group."""
+    """Return what a step makes of the group.
+
+    A policy gradient takes none of what somebody else wrote: that is imitated.
+    """
+    rollouts = [rollout for _, rollout in group.rollouts]
+    is_fine_tuned = isinstance(config.objective, Sft | Dpo)
+    if not is_fine_tuned and any(rollout.author != "policy" for rollout in rollouts):
+        return "imitation"
     if group.successes == 0 and config.imitation.weight > 0:
         return "imitation"
-    rollouts = [rollout for _, rollout in group.rollouts]
     if config.credit == "turn":
         informative = credit.is_informative(rollouts)
     else:

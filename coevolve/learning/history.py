@@ -14,7 +14,7 @@ from coevolve.learning.batch import Batch, BatchGroup, Rates, Reference
 from coevolve.tasks import TaskShelf
 from protocols.errors import JournalError, LearnerError
 from protocols.hardware_config import StageConfig
-from protocols.interfaces import Reader, Renderer
+from protocols.interfaces import Reader, Renderer, StepRenderer
 from protocols.journal import Message
 from protocols.learning import (
     Checkpoint,
@@ -33,10 +33,23 @@ class History:
     """The learner's own records, and those of other parts that its steps rest on."""
 
     def __init__(
-        self, reader: Reader, renderer: Renderer | None, stages: Sequence[StageConfig]
+        self,
+        reader: Reader,
+        renderer: Renderer | None,
+        stages: Sequence[StageConfig],
+        *,
+        grammars: StepRenderer | None = None,
     ) -> None:
-        """Read one run's records. ``renderer`` writes references; None where tasks have none."""
+        """Read one run's records.
+
+        Args:
+            reader: Of the run's journal.
+            renderer: Writes references; None where tasks have none.
+            stages: Of training on designs.
+            grammars: Tells what kept the policy's steps on designs inside; None where nothing did.
+        """
         self._stages = stages
+        self._grammars = grammars
         self._states = TaskShelf(reader, CoverageTask)
         self._reader = reader
         self._renderer = renderer
@@ -111,16 +124,18 @@ class History:
     async def group(self, record: TrainedGroup, rollouts: Sequence[Rollout]) -> BatchGroup:
         """Return a group of a batch, with its task's reference where the step imitates it."""
         reference = None
-        if record.use == "imitation":
-            task = await self._tasks.get(record.task_id)
-            assert self._renderer is not None, "tasks without references are not imitated"
-            token_ids, mask = self._renderer.demonstration(task)
+        if record.use == "imitation" and self._renderer is not None:
+            token_ids, mask = self._renderer.demonstration(await self._tasks.get(record.task_id))
             reference = Reference(token_ids=tuple(token_ids), mask=tuple(mask))
+        grammar = None
+        if record.use == "policy_gradient" and self._grammars is not None:
+            grammar = self._grammars.grammar(await self._states.get(record.task_id))
         return BatchGroup(
             record=record,
             rollouts=tuple(rollouts),
             reference=reference,
             worthy=await self._worthy(record, rollouts),
+            grammar=grammar,
         )
 
     async def _worthy(

@@ -45,7 +45,7 @@ from coevolve.schedule import is_guarded
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, LearnerError
-from protocols.interfaces import Reader, Renderer, Store
+from protocols.interfaces import Reader, Renderer, StepRenderer, Store
 from protocols.journal import Message
 from protocols.learning import PolicyRegressed, Returned, StepReport
 from protocols.rollouts import Rollout, VoidRollout
@@ -67,13 +67,14 @@ class Learner:
         store: Store,
         reader: Reader,
         renderer: Renderer | None,
+        grammars: StepRenderer | None = None,
     ) -> None:
-        """Train for one run. ``renderer`` writes references; None where tasks have none."""
+        """Train for one run; ``renderer`` and ``grammars`` as `History` has them."""
         self._config = config
         self._run_dir = run_dir
         self._store = store
         self._reader = reader
-        self._history = History(reader, renderer, config.hdl.stages)
+        self._history = History(reader, renderer, config.hdl.stages, grammars=grammars)
         self._standing = Standing("learner")
         self._stopping = asyncio.Event()
         self._idle = asyncio.Event()

@@ -124,24 +124,35 @@ class Policy:
         return self._device
 
     def logprobs(
-        self, ids_B_T: torch.Tensor, mask_B_T: torch.Tensor, *, temperature: float
+        self,
+        ids_B_T: torch.Tensor,
+        mask_B_T: torch.Tensor,
+        *,
+        temperature: float,
+        allowed_N_V: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return (logprobs_N, entropies_N) of the masked tokens, row by row.
 
-        The entropies carry no gradient.
+        They are over the tokens of ``allowed_N_V``, boolean, or over all. The entropies carry no
+        gradient.
         """
-        return self._score(self._model, ids_B_T, mask_B_T, temperature)
+        return self._score(self._model, ids_B_T, mask_B_T, temperature, allowed_N_V)
 
     @torch.no_grad()
     def reference_logprobs(
-        self, ids_B_T: torch.Tensor, mask_B_T: torch.Tensor, *, temperature: float
+        self,
+        ids_B_T: torch.Tensor,
+        mask_B_T: torch.Tensor,
+        *,
+        temperature: float,
+        allowed_N_V: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return what version 0 thinks of the masked tokens.
 
         Raises LearnerError where full weights learn and no reference was asked for.
         """
         with self._as_reference() as model:
-            return self._score(model, ids_B_T, mask_B_T, temperature)[0]
+            return self._score(model, ids_B_T, mask_B_T, temperature, allowed_N_V)[0]
 
     def _score(
         self,
@@ -149,11 +160,14 @@ class Policy:
         ids_B_T: torch.Tensor,
         mask_B_T: torch.Tensor,
         temperature: float,
+        allowed_N_V: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         ids_B_T, mask_B_T = ids_B_T.to(self._device), mask_B_T.to(self._device)
+        if allowed_N_V is not None:
+            allowed_N_V = allowed_N_V.to(self._device)
         in_bf16 = self._config.precision == "bf16"
         with torch.autocast(self._device.type, dtype=BF16, enabled=in_bf16):
-            return score(model, ids_B_T, mask_B_T, temperature=temperature)
+            return score(model, ids_B_T, mask_B_T, temperature=temperature, allowed_N_V=allowed_N_V)
 
     def save(self, folder: Path) -> None:
         """Write weights and config into ``folder``, which exists; one rank does it for all."""
@@ -199,8 +213,9 @@ class Policy:
             yield self._reference
         else:
             raise LearnerError(
-                "a reference needs learner.kl_coefficient above 0, learner.objective.kind dpo or "
-                "policy.train lora, found none of them; set the one that is meant"
+                "a reference needs learner.kl_coefficient or learner.divergence_every above 0, "
+                "learner.objective.kind dpo or policy.train lora, found none of them; set the one "
+                "that is meant"
             )
 
 

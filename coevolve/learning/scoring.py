@@ -3,6 +3,9 @@
 Letters: B rows, T positions (padded on the right), N tokens that the policy wrote, C tokens of one
 chunk, H hidden size, V vocabulary.
 
+Where a grammar kept the answers inside, probabilities are over the tokens that it allowed, as those
+of the engine are (`protocols.generation.Generation`).
+
 Few logits are computed together. Many (a row of 8k tokens at a vocabulary of 150k would take 5 GB,
 several times over) are computed for the written tokens only, chunk by chunk, and again chunk by
 chunk on the way back, so that one chunk's are in memory at a time. Both ways agree to 1e-6; they
@@ -33,23 +36,28 @@ def score(
     mask_B_T: torch.Tensor,
     *,
     temperature: float,
+    allowed_N_V: torch.Tensor | None = None,
     logits_at_once: int = LOGITS_AT_ONCE,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (logprobs_N, entropies_N) of the masked tokens, row by row, in float32.
 
-    Nothing predicts a row's first token, so its mask is not looked at. The entropies carry no
-    gradient. Raises LearnerError where the model changes what its head returns and there are too
-    many logits to take them from the model itself.
+    ``allowed_N_V`` is boolean; None allows everything. Nothing predicts a row's first token, so its
+    mask is not looked at. The entropies carry no gradient.
+
+    Raises LearnerError where the model changes what its head returns and there are too many logits
+    to take them from the model itself.
     """
     inputs_B_T, chosen_B_T = ids_B_T[:, :-1], mask_B_T[:, 1:]
     targets_N = ids_B_T[:, 1:][chosen_B_T]
     vocabulary = int(cast("Any", model.config).vocab_size)
     if inputs_B_T.numel() * vocabulary <= logits_at_once:
         logits_B_T_V: torch.Tensor = model(input_ids=inputs_B_T, use_cache=False).logits
-        return _of_logits(logits_B_T_V[chosen_B_T], targets_N, temperature)
+        return _of_logits(logits_B_T_V[chosen_B_T], targets_N, allowed_N_V, temperature)
     head, hidden_B_T_H = _head_and_hidden(model, inputs_B_T)
     hidden_N_H = hidden_B_T_H[chosen_B_T]
     size = max(1, logits_at_once // vocabulary)
+    chunks = torch.split(targets_N, size)
+    allowed = [None] * len(chunks) if allowed_N_V is None else torch.split(allowed_N_V, size)
     parts = [
         cast(
             "tuple[torch.Tensor, torch.Tensor]",
@@ -58,13 +66,14 @@ def score(
                 head,
                 hidden_C_H,
                 targets_C,
+                allowed_C_V,
                 temperature,
                 use_reentrant=False,
                 preserve_rng_state=False,
             ),
         )
-        for hidden_C_H, targets_C in zip(
-            torch.split(hidden_N_H, size), torch.split(targets_N, size), strict=True
+        for hidden_C_H, targets_C, allowed_C_V in zip(
+            torch.split(hidden_N_H, size), chunks, allowed, strict=True
         )
     ]
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
@@ -96,16 +105,30 @@ def _head_and_hidden(
 
 
 def _of_hidden(
-    head: torch.nn.Module, hidden_C_H: torch.Tensor, targets_C: torch.Tensor, temperature: float
+    head: torch.nn.Module,
+    hidden_C_H: torch.Tensor,
+    targets_C: torch.Tensor,
+    allowed_C_V: torch.Tensor | None,
+    temperature: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return _of_logits(head(hidden_C_H), targets_C, temperature)
+    return _of_logits(head(hidden_C_H), targets_C, allowed_C_V, temperature)
 
 
 def _of_logits(
-    logits_N_V: torch.Tensor, targets_N: torch.Tensor, temperature: float
+    logits_N_V: torch.Tensor,
+    targets_N: torch.Tensor,
+    allowed_N_V: torch.Tensor | None,
+    temperature: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    logprobs_N_V = torch.log_softmax(logits_N_V.float() / temperature, dim=-1)
+    tempered_N_V = logits_N_V.float() / temperature
+    if allowed_N_V is not None:
+        tempered_N_V = tempered_N_V.masked_fill(~allowed_N_V, float("-inf"))
+    logprobs_N_V = torch.log_softmax(tempered_N_V, dim=-1)
     logprobs_N = logprobs_N_V.gather(1, targets_N[:, None])[:, 0]
     with torch.no_grad():
-        entropies_N = -(logprobs_N_V.exp() * logprobs_N_V).sum(-1)
+        # What is not allowed has probability 0 and adds nothing; 0 times infinity would be NaN.
+        finite_N_V = (
+            logprobs_N_V if allowed_N_V is None else logprobs_N_V.masked_fill(~allowed_N_V, 0.0)
+        )
+        entropies_N = -(logprobs_N_V.exp() * finite_N_V).sum(-1)
     return logprobs_N, entropies_N

@@ -20,6 +20,7 @@ from typing import TypeVar
 import torch
 
 from coevolve.learning.batch import PairRow, ReferenceRow, Row, SampledRow, conversations
+from coevolve.learning.constraints import Constraints
 from coevolve.learning.objectives import credit, divergence, dpo, imitation, importance
 from coevolve.learning.objectives.aggregation import Weighing
 from coevolve.learning.objectives.surrogate import Surrogate
@@ -69,6 +70,7 @@ class StepLoss:
         policy: Policy,
         config: RunConfig,
         *,
+        constraints: Constraints,
         surrogate: Surrogate | None,
         weighing: Weighing,
         tally: Tally,
@@ -79,6 +81,7 @@ class StepLoss:
         Args:
             policy: What learns.
             config: How.
+            constraints: What rollouts were allowed to write.
             surrogate: Without one there is nothing to make of a `SampledRow`.
             weighing: What the losses count.
             tally: What is added to beside the gradient.
@@ -87,6 +90,7 @@ class StepLoss:
         self._policy = policy
         self._learner = config.learner
         self._temperature = config.rollout.temperature
+        self._constraints = constraints
         self._surrogate = surrogate
         self._weighing = weighing
         self._tally = tally
@@ -115,8 +119,10 @@ class StepLoss:
 
     def _scores(self, pack: Sequence[Row], temperature: float) -> _Scores:
         ids_B_T, mask_B_T = padded(pack)
-        at = {"temperature": temperature}
-        logprobs_N, entropies_N = self._policy.logprobs(ids_B_T, mask_B_T, **at)
+        allowed_N_V = self._constraints.allowed(pack)
+        logprobs_N, entropies_N = self._policy.logprobs(
+            ids_B_T, mask_B_T, temperature=temperature, allowed_N_V=allowed_N_V
+        )
         self._tally.add(
             tokens=sum(len(side.token_ids) for row in pack for side in conversations(row)),
             padded_tokens=ids_B_T.numel() if pack else 0,
@@ -125,7 +131,9 @@ class StepLoss:
             lengths=written(mask_B_T),
             logprobs=logprobs_N,
             entropies=entropies_N,
-            reference=self._policy.reference_logprobs(ids_B_T, mask_B_T, **at)
+            reference=self._policy.reference_logprobs(
+                ids_B_T, mask_B_T, temperature=temperature, allowed_N_V=allowed_N_V
+            )
             if self._compares
             else None,
         )

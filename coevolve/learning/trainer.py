@@ -35,9 +35,11 @@ from coevolve.learning.batch import (
     SampledRow,
     Source,
     conversations,
+    imitated_rows,
     learned_rows,
     source_of,
 )
+from coevolve.learning.constraints import Constraints
 from coevolve.learning.objectives import aggregation, policy_gradient
 from coevolve.learning.objectives.aggregation import Weighing
 from coevolve.learning.optimizers import TEACHERS, Optimizers, Teacher
@@ -118,6 +120,7 @@ class Trainer:
             with_reference=needs_reference(learner),
             ranks=ranks,
         )
+        self._constraints = Constraints(self._policy.vocabulary)
         self._optimizers = Optimizers(self._policy.parameters(), learner)
         self._gauge = Gauge(self._policy.parameters())
         self._noise = NoiseScale()
@@ -230,7 +233,12 @@ class Trainer:
         temperature = self._config.rollout.temperature
         for pack in micro_batches(sampled, self._config.learner.micro_batch_tokens):
             ids_B_T, mask_B_T = padded(pack)
-            logprobs_N, _ = self._policy.logprobs(ids_B_T, mask_B_T, temperature=temperature)
+            logprobs_N, _ = self._policy.logprobs(
+                ids_B_T,
+                mask_B_T,
+                temperature=temperature,
+                allowed_N_V=self._constraints.allowed(pack),
+            )
             parts = torch.split(logprobs_N, written(mask_B_T))
             found.extend(
                 dataclasses.replace(row, start_logprobs=part.tolist())
@@ -253,6 +261,7 @@ class Trainer:
         loss = StepLoss(
             self._policy,
             self._config,
+            constraints=self._constraints,
             surrogate=self._surrogate,
             weighing=weighing,
             tally=tally,
@@ -358,14 +367,15 @@ class Trainer:
             if group.record.use == "policy_gradient":
                 rows.extend(learned_rows(group, config, number))
                 number += 1
-            elif group.reference is not None:
-                rows.append(_imitated(group.reference, config.imitation.weight, "imitation"))
-                self._replay.append(group.reference)
+            elif group.record.use == "imitation":
+                rows.extend(imitated_rows(group, config))
+                if group.reference is not None:
+                    self._replay.append(group.reference)
         rng = np.random.default_rng([self._config.seed, batch.step])
         count = min(config.imitation.replay_per_step, len(self._replay))
         drawn = rng.choice(len(self._replay), size=count, replace=False) if count else ()
         weight = config.imitation.replay_weight
-        rows.extend(_imitated(self._replay[int(index)], weight, "replay") for index in drawn)
+        rows.extend(_replayed(self._replay[int(index)], weight) for index in drawn)
         return rows
 
     def _weighing(self, batch: Batch, rows: Sequence[Row]) -> Weighing:
@@ -390,9 +400,9 @@ def _supervision(rows: Sequence[Row]) -> Weighing:
     )
 
 
-def _imitated(reference: Reference, weight: float, source: Source) -> ReferenceRow:
+def _replayed(reference: Reference, weight: float) -> ReferenceRow:
     return ReferenceRow(
-        token_ids=reference.token_ids, mask=reference.mask, weight=weight, source=source
+        token_ids=reference.token_ids, mask=reference.mask, weight=weight, source="replay"
     )
 
 

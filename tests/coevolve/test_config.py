@@ -226,8 +226,8 @@ def test_a_guard_that_does_nothing_is_one_of_the_choices():
             "tasks with references",
         ),
         (
-            "learner.objective={kind: grpo}",
-            "$.learner.objective: policy.model tiny_hdl samples within a grammar",
+            "learner.objective={kind: dpo}",
+            "$.learner.objective: policy.model tiny_hdl samples within a grammar, which dpo",
         ),
         ("policy.model=tiny", "$.hdl.stages: the writer grammar needs policy.model = tiny_hdl"),
         (
@@ -256,8 +256,8 @@ def test_what_does_not_fit_a_run_on_designs_is_refused(override: str, words: str
         ("policy.model=tiny_hdl", "the writer teacher needs a policy with a chat template"),
         ("policy.chat.thinking=true", "$.policy.chat.thinking: a teacher's answers come without"),
         (
-            "learner.objective={kind: grpo}",
-            "$.learner.objective: what a teacher wrote has no probability under the policy",
+            "learner.objective={kind: dpo}",
+            "$.learner.objective: dpo needs hdl.stages of the writer policy alone, found teacher",
         ),
         (
             "learner.rarity_bonus=0.1",

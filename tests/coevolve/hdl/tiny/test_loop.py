@@ -39,7 +39,7 @@ DESIGNS = ("vend_fsm", "rr_arbiter")
 """One of each split."""
 
 
-def small(folder: Path) -> RunConfig:
+def small(folder: Path, *overrides: str) -> RunConfig:
     for name in DESIGNS:
         shutil.copytree(hardware.DESIGNS / name, folder / "designs" / name)
     settings = {
@@ -54,12 +54,13 @@ def small(folder: Path) -> RunConfig:
         "learner.groups_per_step": GROUPS,
         "rollout.group_size": SIZE,
     }
-    return load_config(RUN_FILE, [f"{name}={value}" for name, value in settings.items()])
+    every = [f"{name}={value}" for name, value in settings.items()]
+    return load_config(RUN_FILE, [*every, *overrides])
 
 
-async def played(folder: Path) -> LocalStore:
+async def played(folder: Path, *overrides: str) -> LocalStore:
     """Run every part as a task of this loop until the last version is scored."""
-    config = small(folder)
+    config = small(folder, *overrides)
     requirements.check(config)
     write_model(config.seed, folder / MODEL)
     config = running(config, folder)
@@ -154,3 +155,34 @@ async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains_and_on_
     assert {each.version for each in scores} == {0, STEPS}
     assert all({s.task_id for s in each.scores} == set(DESIGNS) for each in scores)
     assert all(0 < s.coverage < 1 for each in scores for s in each.scores if s.coverage is not None)
+
+
+async def test_a_policy_gradient_knows_the_grammar_that_its_rollouts_were_drawn_within(
+    tmp_path: Path,
+):
+    store = await played(
+        tmp_path,
+        "arm=static",
+        "evolve_every=0",
+        "learner.objective={kind: grpo}",
+        "learner.ppo_epochs=1",
+        "learner.max_staleness=0",
+        "learner.learning_rate=1e-2",
+        "learner.kl_coefficient=0.01",
+        f"hdl.stages=[{{writers: [grammar], groups: {GROUPS}}}, {{}}]",
+    )
+    reports = [decode_as(each, StepReport) for each in await store.scan("step_report")]
+    warm_up, *own = reports
+    assert {group.use for group in warm_up.groups} == {"imitation"}
+    assert warm_up.metrics["source/imitation/rows"] > 0
+    assert {group.use for report in own for group in report.groups} >= {"policy_gradient"}
+    for report in own:
+        assert report.metrics["source/imitation/rows"] == 0
+        if report.metrics["source/objective/rows"]:
+            # As engine and trainer see them; without the grammar they are whole nats apart.
+            assert abs(report.metrics["rollout_corr/kl"]) < 1e-3
+            assert report.metrics["rollout_corr/k3_kl"] < 1e-5
+            assert 0 < report.metrics["actor/entropy"] < math.log(40)
+            assert math.isfinite(report.metrics["actor/kl_loss"])
+    digests = [report.weights_digest for report in reports]
+    assert len(set(digests)) > WARM_UP - 1
