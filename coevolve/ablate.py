@@ -1,16 +1,19 @@
-"""Trains a run's recorded batches again without one source, and scores what comes of it.
+"""What a source of gradient is worth: a run with it beside one without it.
 
-The batches stay those that the recorded policy made. A policy that learns from less of them moves
-away from it; then its rollouts are off-policy, and a policy gradient on them can do harm that it
-would not do on its own rollouts. So how far they are apart is told beside the success. What a
-source is worth in a run takes runs without it: `python -m coevolve.bench learning sources`.
+Two ways. `run_without` makes a run of its own, with the same settings and seed but for the source:
+that is what the source is worth, up to the noise of one pair. `ablate` trains the run's recorded
+batches again, which is quick. But they stay those that the recorded policy made: a policy that
+learns from less of them moves away from it, its rollouts are then off-policy, and a policy gradient
+on them can do harm that it would not do on its own rollouts. So how far they are apart is told
+beside the success. What a claim should rest on is several pairs: `python -m coevolve.bench learning
+sources`.
 
 `coevolve.replay` prints the result and keeps it in the run's folder, as `attribution.json`.
 """
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -18,18 +21,95 @@ from statistics import fmean
 import msgspec
 
 from coevolve import assembly
+from coevolve.config import load_config
+from coevolve.journal.fold import fold
 from coevolve.learning.batch import Batch, Source
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.recovery import trainer_at
 from coevolve.learning.versions import write_version
 from coevolve.run.attribution import Ablated, Attribution
+from coevolve.run.directory import RunDirectory
+from coevolve.run.grid import Plan, run_grid
+from coevolve.run.progress import Progress
 from protocols.config import RunConfig
 from protocols.errors import RunError
 
 OFF_POLICY = "rollout_corr/k3_kl"
 
-SOURCES: tuple[Source, ...] = ("objective", "imitation", "replay")
+WITHOUT: Mapping[Source, tuple[str, ...]] = {
+    "objective": (
+        "learner.objective={kind: none}",
+        "learner.credit=rollout",
+        "learner.kl_coefficient=0",
+    ),
+    "imitation": ("learner.imitation.weight=0", "learner.imitation.replay_per_step=0"),
+    "replay": ("learner.imitation.replay_per_step=0",),
+}
+"""Source -> overrides of a run that does not learn from it. Without imitation there is nothing to
+replay, either; without an objective the groups whose rollouts differ fill a batch all the same."""
+
+
+async def run_without(run_dir: Path, sources: Sequence[Source]) -> Attribution:
+    """Make a run without each of ``sources`` beside the run, and return what came of them.
+
+    Those that are there are taken as they are, or resumed.
+
+    Raises:
+        RunError: The run is not one with tools, or not finished, or one without a source did not
+            end by itself.
+    """
+    directory = RunDirectory(run_dir)
+    config = directory.written_config()
+    _check_tools(config)
+    own = await _held_out(run_dir, config)
+    if own is None:
+        raise RunError(
+            f"{run_dir}: --anew needs a run that is finished and scored at its last step; --resume "
+            "it first"
+        )
+    run_file = run_dir / "config.yaml"
+    plans = [
+        Plan(
+            arm=f"{config.name}-without-{source}",
+            seed=config.seed,
+            run_file=run_file,
+            config=load_config(run_file, WITHOUT[source]),
+            overrides=WITHOUT[source],
+        )
+        for source in sources
+    ]
+
+    def found(folder: Path, settings: RunConfig) -> tuple[float, float] | None:
+        return asyncio.run(_held_out(folder, settings))
+
+    made = await asyncio.to_thread(run_grid, plans, run_dir.parent, found)
+    return Attribution(
+        method="paired runs",
+        steps=config.learner.steps,
+        start=own[0],
+        final=own[1],
+        without={
+            source: Ablated(success=made[plan.arm, plan.seed][1])
+            for source, plan in zip(sources, plans, strict=True)
+        },
+    )
+
+
+async def _held_out(folder: Path, config: RunConfig) -> tuple[float, float] | None:
+    """Return the success of version 0 and of the last one, or None where the run is not over."""
+    if not RunDirectory(folder).metrics.exists():
+        return None
+    progress = Progress(assembly.labels(config))
+    await fold(assembly.reader(folder), ("evaluation",), progress.fold)
+    scores = progress.held_out()
+    last = config.learner.steps
+    return (scores[0], scores[last]) if {0, last} <= scores.keys() else None
+
+
+def _check_tools(config: RunConfig) -> None:
+    if config.domain != "bfcl":
+        raise RunError(f"--ablate needs a run on tasks with tools, found domain {config.domain}")
 
 
 async def ablate(
@@ -42,8 +122,7 @@ async def ablate(
             no step.
         LearnerError: A step's rollouts are no longer in the journal.
     """
-    if config.domain != "bfcl":
-        raise RunError(f"--ablate needs a run on tasks with tools, found domain {config.domain}")
+    _check_tools(config)
     steps = await history.steps(after=0)
     if not steps:
         raise RunError(f"{run_dir}: --ablate needs a run that took steps, found none")
@@ -66,7 +145,12 @@ async def ablate(
         without[source] = Ablated(success=await _success(config, trainer), off_policy=off)
     close_trainers()
     return Attribution(
-        steps=len(steps), start=start, final=final, off_policy=off_policy, without=without
+        method="recorded batches",
+        steps=len(steps),
+        start=start,
+        final=final,
+        off_policy=off_policy,
+        without=without,
     )
 
 

@@ -172,6 +172,7 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
         config,
         run.progress,
         costs,
+        run_dir=_shown(directory.path),
         first_rollout_s=run.first_rollout_s,
         training_s=run.training_s,
         shares=run.shares,
@@ -180,6 +181,11 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
     console.print(f"report: {directory.report}")
     if not run.finished:
         console.print(f"stopped; go on with --resume and the same run file ({directory.path})")
+
+
+def _shown(path: Path) -> Path:
+    """Return the path as a user would type it here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 @contextlib.contextmanager

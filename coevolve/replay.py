@@ -1,7 +1,7 @@
 """Takes a run's learner steps again: `python -m coevolve.replay RUN_DIR [--from-checkpoint N]`.
 
 `--ablate SOURCE` trains the recorded batches without one source of gradient and says what it was
-worth (`coevolve.ablate`).
+worth; with `--anew` it makes a run without the source for that (`coevolve.ablate`).
 
 Each recorded step is taken on its recorded batch, from version 0 or from a checkpoint, and the
 weights are compared with the recorded digest. Nothing is written. Exits 0 where every step reached
@@ -18,11 +18,12 @@ from pathlib import Path
 from rich.console import Console
 
 from coevolve import assembly
-from coevolve.ablate import SOURCES, ablate
+from coevolve.ablate import WITHOUT, ablate, run_without
 from coevolve.learning.batch import Source
 from coevolve.learning.checkpoint import verify
 from coevolve.learning.history import History
 from coevolve.learning.recovery import take_again, trainer_at
+from coevolve.report.writing import report
 from coevolve.run import attribution
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
@@ -61,9 +62,9 @@ async def replay(
         checkpoint = await _checkpoint(from_checkpoint, history)
         verify(run_dir, checkpoint)
     trainer = await trainer_at(checkpoint, config, run_dir, history)
-    for report in await history.steps(after=trainer.step):
-        reached = await take_again(trainer, report, config, run_dir, history)
-        yield ReplayedStep(step=report.step, recorded=report.weights_digest, reached=reached)
+    for step in await history.steps(after=trainer.step):
+        reached = await take_again(trainer, step, config, run_dir, history)
+        yield ReplayedStep(step=step.step, recorded=step.weights_digest, reached=reached)
 
 
 async def _checkpoint(step: int, history: History) -> Checkpoint:
@@ -106,13 +107,18 @@ def _opened(run_dir: Path) -> tuple[RunConfig, History]:
     return config, history
 
 
-async def _attribute(run_dir: Path, sources: Sequence[Source], console: Console) -> None:
-    """Print what each source was worth, and keep it in the run's folder."""
+async def _attribute(
+    run_dir: Path, sources: Sequence[Source], console: Console, *, anew: bool
+) -> None:
+    """Print what each source was worth, keep it in the run's folder, and write its report."""
     config, history = _opened(run_dir)
-    found = await ablate(config, run_dir, history, list(dict.fromkeys(sources)))
+    named = list(dict.fromkeys(sources))
+    found = await (run_without(run_dir, named) if anew else ablate(config, run_dir, history, named))
     attribution.write(run_dir, found)
+    directory = RunDirectory(run_dir)
+    await report(directory, directory.report)
     for line in attribution.lines(found):
-        console.print(line)
+        console.print(line, soft_wrap=True)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -125,14 +131,26 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--ablate",
         action="append",
-        choices=SOURCES,
+        choices=WITHOUT,
         metavar="SOURCE",
-        help=f"train without a source and score it: {', '.join(SOURCES)}; may be given repeatedly",
+        help=f"train without a source and score it: {', '.join(WITHOUT)}; may be given repeatedly",
+    )
+    parser.add_argument(
+        "--anew",
+        action="store_true",
+        help="with --ablate: by a run of its own rollouts",
     )
     arguments = parser.parse_args(words)
+    if arguments.anew and not arguments.ablate:
+        parser.error("--anew needs --ablate SOURCE")
+    if arguments.ablate and arguments.from_checkpoint is not None:
+        parser.error("--ablate trains from version 0; leave --from-checkpoint out")
     try:
         if arguments.ablate:
-            asyncio.run(_attribute(arguments.run_dir, arguments.ablate, Console(highlight=False)))
+            console = Console(highlight=False)
+            asyncio.run(
+                _attribute(arguments.run_dir, arguments.ablate, console, anew=arguments.anew)
+            )
             return
         equal = asyncio.run(
             _report(arguments.run_dir, arguments.from_checkpoint, Console(highlight=False))

@@ -25,10 +25,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from coevolve.bench.grid import seeds_of
 from coevolve.bench.synchronous import GRADIENT_ALONE, Players, Point, in_folder, learn, schedule
 from coevolve.config import load_config
 from coevolve.learning.model_folder import model_folder
+from coevolve.run.grid import seeds_of
 from coevolve.tiny.grammar import held_out_tasks
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError

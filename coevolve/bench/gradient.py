@@ -18,10 +18,10 @@ from statistics import fmean
 from rich.console import Console
 from rich.table import Table
 
-from coevolve.bench.grid import seeds_of
 from coevolve.bench.intervals import interval, told
 from coevolve.bench.synchronous import GRADIENT_ALONE, Point, in_folder, learn, schedule
 from coevolve.config import load_config
+from coevolve.run.grid import seeds_of
 from protocols.errors import CoevolveError, RunError
 
 RUN_FILE = Path("configs/quickstart.yaml")

@@ -29,9 +29,9 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from coevolve.bench.ablation_outcome import Outcome, alike, outcome_of, table
-from coevolve.bench.grid import Plan, run_grid, seeds_of
 from coevolve.config import load_config
 from coevolve.hdl import assembly as hardware
+from coevolve.run.grid import Plan, run_grid, seeds_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from protocols.hardware_config import RejectionConfig, StageConfig

@@ -1,16 +1,15 @@
 """Takes the quickstart's learning apart: which part of it the result comes from.
 
-Studies, each of arms that differ in one thing, on equal numbers of steps, groups and rollouts of
-a step, with the seeds paired:
+Studies, on equal numbers of groups and rollouts of a step, with the seeds paired:
 
-- *gradient*: the policy gradient alone, without imitation and replay, on the arms ``uniform`` and
-  ``full``. `coevolve.bench gradient` takes its choices apart.
+- *gradient*: the policy gradient alone, without imitation and replay, on the arms ``uniform`` and,
+  for more steps, ``full``. `coevolve.bench gradient` takes its choices apart.
 - *sources*: the quickstart as it is (``both``); ``imitation`` and replay alone, where groups whose
   rollouts differ fill the batch and teach nothing; the policy ``gradient`` alone.
 - *engine*: *sources* with vLLM as the rollout engine.
 - *collapse*: the learning rates times twenty, with the guard and without.
 
-Runs are made by `python -m coevolve.launch` (`coevolve.bench.grid`); what is printed is read from
+Runs are made by `python -m coevolve.launch` (`coevolve.run.grid`); what is printed is read from
 their journals. A run that is there is not made again.
 """
 
@@ -23,26 +22,20 @@ from pathlib import Path
 
 from rich.console import Console
 
-from coevolve.bench.grid import Plan, run_grid, seeds_of
+from coevolve.ablate import WITHOUT
 from coevolve.bench.learning_outcome import Outcome, arms_table, curves_table, outcome_of
 from coevolve.config import load_config
+from coevolve.run.grid import Plan, run_grid, seeds_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 
 QUICKSTART = Path("configs/quickstart.yaml")
 QUICKSTART_VLLM = Path("configs/quickstart_vllm.yaml")
 
-NO_IMITATION = ("learner.imitation.weight=0", "learner.imitation.replay_per_step=0")
-IMITATION_ALONE = (
-    "learner.objective.kind=none",
-    "learner.credit=rollout",
-    "learner.kl_coefficient=0",
-)
-
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "both": (),
-    "imitation": IMITATION_ALONE,
-    "gradient": NO_IMITATION,
+    "imitation": WITHOUT["objective"],
+    "gradient": WITHOUT["imitation"],
 }
 
 
@@ -61,8 +54,11 @@ class Study:
 STUDIES: Mapping[str, Study] = {
     "gradient": Study(
         reference="uniform",
-        arms={"uniform": ("arm=uniform",), "full": ("arm=full",)},
-        common=(*NO_IMITATION, "learner.steps=200", "evaluator.every=20"),
+        arms={
+            "uniform": ("arm=uniform", "learner.steps=120"),
+            "full": ("arm=full", "learner.steps=200"),
+        },
+        common=(*WITHOUT["imitation"], "evaluator.every=20"),
     ),
     "sources": Study(reference="imitation", arms=SOURCES),
     "engine": Study(reference="imitation", arms=SOURCES, run_file=QUICKSTART_VLLM),

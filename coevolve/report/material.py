@@ -7,6 +7,7 @@ from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
 from coevolve.report.timeline import TOPICS as TIMELINE_TOPICS
 from coevolve.report.timeline import Timeline
+from coevolve.run.attribution import Attribution
 from coevolve.run.costs import TOPICS as COSTS_TOPICS
 from coevolve.run.costs import Costs
 from coevolve.run.evolution import TOPICS as EVOLUTION_TOPICS
@@ -39,6 +40,8 @@ class Material:
     evolution: Evolution
     costs: Costs
     timeline: Timeline
+    attribution: Attribution | None = None
+    """What each source of gradient was found to be worth, where somebody asked."""
 
     def fold(self, message: Message, time_ns: int) -> None:
         """Take in one record, recorded at this Unix time."""
@@ -52,6 +55,7 @@ def nothing_yet(
     config: RunConfig,
     labels: Mapping[str, Sequence[str]],
     skills: Mapping[str, Sequence[str]],
+    attribution: Attribution | None = None,
 ) -> Material:
     """Return the material of a run without records.
 
@@ -65,6 +69,7 @@ def nothing_yet(
         evolution=Evolution(),
         costs=Costs(),
         timeline=Timeline(),
+        attribution=attribution,
     )
 
 
@@ -73,9 +78,10 @@ async def gather(
     config: RunConfig,
     labels: Mapping[str, Sequence[str]],
     skills: Mapping[str, Sequence[str]],
+    attribution: Attribution | None = None,
 ) -> Material:
     """Return everything that the journal holds by now; the run may go on meanwhile."""
-    material = nothing_yet(config, labels, skills)
+    material = nothing_yet(config, labels, skills, attribution)
     async for record in in_order(reader, TOPICS):
         material.fold(decode(record), record.time_ns)
     return material

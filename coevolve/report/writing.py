@@ -5,6 +5,7 @@ from pathlib import Path
 from coevolve import assembly
 from coevolve.report.material import gather
 from coevolve.report.page import write_report
+from coevolve.run import attribution
 from coevolve.run.directory import RunDirectory
 
 
@@ -16,5 +17,6 @@ async def report(directory: RunDirectory, path: Path) -> None:
         config,
         labels=assembly.labels(config),
         skills=assembly.skills(config),
+        attribution=attribution.read(directory.path),
     )
     write_report(path, material)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import structlog
@@ -11,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coevolve.delivery import sentence
+from coevolve.run import attribution
 from coevolve.run.accounting import CpuShares
 from coevolve.run.costs import Costs
 from coevolve.run.progress import Progress
@@ -172,18 +174,32 @@ def _score_table(title: str, scores: Mapping[int, Mapping[str, float]]) -> Table
     return table
 
 
+def _processors(shares: CpuShares) -> list[tuple[str, str]]:
+    """Return where the CPU time went, (what, value)."""
+    rest = sorted(shares.rest_s.items(), key=lambda each: -each[1])
+    return [
+        ("CPU in models", f"{shares.model_s:.1f} s"),
+        ("CPU in simulators", f"{shares.simulator_s:.1f} s"),
+        ("CPU in everything else", f"{sum(shares.rest_s.values()):.1f} s"),
+        ("  share of all CPU", f"{100 * shares.rest_share:.1f} %"),
+        *((f"  {name}", f"{used_s:.1f} s") for name, used_s in rest),
+    ]
+
+
 def print_summary(
     console: Console,
     config: RunConfig,
     progress: Progress,
     costs: Costs,
     *,
+    run_dir: Path,
     first_rollout_s: float | None,
     training_s: float | None,
     shares: CpuShares | None,
 ) -> None:
     """Print how the run went. Times are seconds of wall clock; what was not seen is left out."""
     console.print(*score_tables(progress), sep="\n")
+    attributed = attribution.summary(config, progress, attribution.read(run_dir))
     table = Table(title=f"{config.name}: arm {config.arm}, seed {config.seed}")
     table.add_column("what")
     table.add_column("value", justify="right")
@@ -192,14 +208,9 @@ def print_summary(
         table.add_row("start-up, command to first rollout", f"{first_rollout_s:.1f} s")
     if training_s is not None:
         table.add_row("first rollout request to last step", f"{training_s:.1f} s")
-    if shares is not None:
-        table.add_row("CPU in models", f"{shares.model_s:.1f} s")
-        table.add_row("CPU in simulators", f"{shares.simulator_s:.1f} s")
-        table.add_row("CPU in everything else", f"{sum(shares.rest_s.values()):.1f} s")
-        table.add_row("  share of all CPU", f"{100 * shares.rest_share:.1f} %")
-        for name, used_s in sorted(shares.rest_s.items(), key=lambda each: -each[1]):
-            table.add_row(f"  {name}", f"{used_s:.1f} s")
-    for what, value in (*progress.teaching.lines(), *progress.deliveries.lines()):
+    for what, value in _processors(shares) if shares else ():
+        table.add_row(what, value)
+    for what, value in (*attributed, *progress.teaching.lines(), *progress.deliveries.lines()):
         table.add_row(what, value)
     for reason, count in sorted(progress.discarded.items()):
         table.add_row(f"groups discarded: {reason}", str(count))
@@ -209,3 +220,7 @@ def print_summary(
         table.add_row(cost.name, cost.text)
     table.add_row("parts started again", str(len(progress.failures)))
     console.print(table)
+    if attribution.UNKNOWN in attributed:
+        console.print(
+            f"what it is worth: {attribution.COMMAND.format(run=run_dir)}", soft_wrap=True
+        )

@@ -4,6 +4,7 @@ from coevolve.report.figure import Table, listed, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.material import Material
 from coevolve.report.sections.machine import metrics_figure
+from coevolve.run import attribution
 
 GROUPS = {"groups/informative": "policy gradient", "groups/imitated": "imitation"}
 MOVEMENT = {
@@ -24,14 +25,16 @@ def teaching_section(material: Material) -> Markup:
     title = "What the steps learned from"
     if not material.timeline.steps:
         return section("teaching", title, missing("No step has been taken yet."))
-    rows = [[what, value] for what, value in material.progress.teaching.lines()]
+    progress = material.progress
+    shares = attribution.summary(material.config, progress, material.attribution)
+    rows = [[what, value] for what, value in (*shares, *progress.teaching.lines())]
     return section(
         "teaching",
         title,
         listed(
             "Sources of gradient",
             "Shares of movement say how far a source moved the weights, not what it is worth: that "
-            "takes training without it.",
+            f"takes training without it, as `{attribution.COMMAND.format(run='RUN')}` does.",
             Table("Sources of gradient", ["what", "value"], rows),
         ),
         metrics_figure(

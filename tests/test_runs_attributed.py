@@ -1,0 +1,86 @@
+"""A real run, and what its sources of gradient were worth: on its batches, and in a run without."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.replay import main as replay
+from coevolve.report.__main__ import main as report
+from coevolve.run import attribution
+from coevolve.run.attribution import UNKNOWN, Attribution
+from coevolve.run.directory import RunDirectory
+from protocols.objectives import NoObjective
+from tests.commands import Answer, answered
+from tests.launched import SMALL, LaunchedRun, launched
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+
+STEPS = 3
+
+
+def ablated(run: LaunchedRun, *options: str) -> Answer:
+    return answered(replay, str(run.directory), *options)
+
+
+def kept(run: LaunchedRun) -> Attribution:
+    found = attribution.read(run.directory)
+    assert found is not None
+    return found
+
+
+def scored(folder: Path) -> dict[int, float]:
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    return {each["step"]: each["val/success/all"] for each in lines if "val/success/all" in each}
+
+
+def test_a_run_is_made_again_without_a_source_and_both_summary_and_report_say_what_it_was_worth(
+    tmp_path: Path,
+):
+    small = (*SMALL, "arm=static", f"learner.steps={STEPS}")
+    with launched(tmp_path, "whole", *small) as run:
+        assert run.wait() == 0, run.said()
+    assert UNKNOWN[0].strip() in run.said()
+    command = attribution.COMMAND.format(run=run.directory).removeprefix("python -m ")
+    assert command in run.said().replace("\n", "")
+
+    answer = ablated(run, *command.split()[2:])
+    assert answer.returncode == 0, answer.stderr
+    (other,) = (each for each in tmp_path.glob("whole-without-objective-0-*") if each.is_dir())
+    settings = RunDirectory(other).config().learner
+    assert isinstance(settings.objective, NoObjective)
+    assert settings.imitation == RunDirectory(run.directory).config().learner.imitation
+    own, without = scored(run.directory), scored(other)
+    found = kept(run)
+    assert (found.method, found.steps) == ("paired runs", STEPS)
+    assert (found.start, found.final) == (own[0], own[STEPS])
+    assert found.without["objective"].success == without[STEPS]
+    worth = f"{100 * (own[STEPS] - without[STEPS]):+.1f} points"
+    page = (run.directory / "report.html").read_text(encoding="utf-8")
+    assert "lost without objective, by paired runs" in page
+    assert worth in page
+
+    made = (other / "run.json").stat().st_mtime_ns
+    again = ablated(run, "--ablate", "objective", "--anew")
+    assert again.stdout == answer.stdout
+    assert (other / "run.json").stat().st_mtime_ns == made
+
+    recorded = ablated(run, "--ablate", "objective", "--ablate", "imitation")
+    assert recorded.returncode == 0, recorded.stderr
+    found = kept(run)
+    assert (found.method, set(found.without)) == ("recorded batches", {"objective", "imitation"})
+    assert found.final == own[STEPS]
+
+    (run.directory / attribution.FILE).write_bytes(msgspec.json.encode({"method": "guess"}))
+    broken = answered(report, str(run.directory))
+    assert broken.returncode == 1
+    assert f"{run.directory / attribution.FILE}: cannot be read" in broken.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--anew",), ("--ablate", "luck"), ("--ablate", "replay", "--from-checkpoint", "1")],
+)
+def test_what_makes_no_sense_is_refused(tmp_path: Path, options: tuple[str, ...]):
+    assert answered(replay, str(tmp_path), *options).returncode == 2
