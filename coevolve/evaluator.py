@@ -136,7 +136,8 @@ class Evaluator:
         """Return the greedy scores of ``version``, which is served, on every task that is due."""
         started = time.monotonic()
         tasks = self._tasks if is_evaluated(version.version, self._config) else ()
-        canaries = self._canaries if is_guarded(version.version, self._config) else ()
+        guarded = is_guarded(version.version, self._config)
+        canaries = self._canaries if guarded else ()
         due = list({task.task_id: task for task in (*tasks, *canaries)}.values())
         self._standing.waits_for(f"version {version.version} on {len(due)} tasks")
         gate = asyncio.Semaphore(self._config.evaluator.concurrent)
@@ -159,7 +160,7 @@ class Evaluator:
                     wall_s=time.monotonic() - started,
                 )
             )
-        if canaries:
+        if guarded:
             passed = of(canaries)
             void = len(canaries) - len(passed)
             scores.append(CanaryScores(version=version.version, scores=passed, void=void))

@@ -6,7 +6,8 @@ can still use: their batches, and one more for each group that was discarded.
 
 With ``evolve_every`` = F, groups are asked for in cycles of F steps, as in CoEvolve (arXiv
 2604.15840: D_{t+1} = D_t u V_t every F steps). A cycle is *over* when its F steps are taken; then
-every group has been consumed. It is *settled* when what it set in motion has come to an end: each
+every group has been consumed, unless one of the steps was a return to an earlier version, which
+takes none. It is *settled* when what it set in motion has come to an end: each
 group has its visit, each signal was worked on, each candidate has a verdict. A request belongs to
 the cycle of the version that it demands, so the journal tells which cycle is open.
 """

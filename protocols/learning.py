@@ -262,6 +262,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):
     """Tasks that a machine's failure left unscored."""
 
     wall_s: float
+    """Of scoring the version, on the guard's tasks too where both are due."""
 
 
 class CanaryScores(msgspec.Struct, frozen=True, kw_only=True, tag="canary_scores"):
@@ -269,5 +270,7 @@ class CanaryScores(msgspec.Struct, frozen=True, kw_only=True, tag="canary_scores
 
     version: int
     scores: tuple[TaskScore, ...]
+    """Empty where the run has no tasks for the guard, too."""
+
     void: int
     """Tasks that a machine's failure left unscored."""

@@ -11,7 +11,8 @@ Letters: D entries of the weights that are looked at.
   1812.06162) is the number of groups at which noise and signal in the gradient are equally large.
   With A and B the gradients of the even and of the odd groups, n groups in all, the expectation of
   <A, B> is the signal |G|^2, that of (|A|^2 + |B|^2) / 2 is |G|^2 + 2 S / n with S the noise of one
-  group, and the scale is S / |G|^2. Both are averaged over steps before the division.
+  group, and the scale is S / |G|^2. Both are averaged over steps before the division. A step of
+  several updates has no such halves, and is left out.
 
 Norms and products are taken over every k-th entry of each parameter, so that no more than
 `ENTRIES` are held; what is left out is accounted for by scaling. Over several ranks they add up.

@@ -74,7 +74,6 @@ class StepLoss:
         surrogate: Surrogate | None,
         weighing: Weighing,
         tally: Tally,
-        compares: bool,
     ) -> None:
         """Start at nothing; the gradients of the policy's parameters have to be zero.
 
@@ -85,7 +84,6 @@ class StepLoss:
             surrogate: Without one there is nothing to make of a `SampledRow`.
             weighing: What the losses count.
             tally: What is added to beside the gradient.
-            compares: Whether the reference is asked, the same on every rank.
         """
         self._policy = policy
         self._learner = config.learner
@@ -94,20 +92,21 @@ class StepLoss:
         self._surrogate = surrogate
         self._weighing = weighing
         self._tally = tally
-        self._compares = compares
 
-    def add(self, pack: Sequence[Row]) -> None:
+    def add(self, pack: Sequence[Row], *, compares: bool) -> None:
         """Add the gradient of one micro-batch to the parameters; without rows there is none.
 
-        Rollouts are scored at the temperature that they were sampled at, all else at 1: SFT and DPO
-        are defined on the model's own distribution. So a micro-batch has rows of one kind.
+        ``compares`` says whether the reference is asked, the same on every rank. Rollouts are
+        scored at the temperature that they were sampled at, all else at 1: SFT and DPO are defined
+        on the model's own distribution. So a micro-batch has rows of one kind.
         """
         kinds = {type(row) for row in pack}
         if len(kinds) > 1:
             raise ValueError(
                 f"a micro-batch needs rows of one kind, found {sorted(map(str, kinds))}"
             )
-        scores = self._scores(pack, self._temperature if SampledRow in kinds else 1.0)
+        temperature = self._temperature if SampledRow in kinds else 1.0
+        scores = self._scores(pack, temperature, compares=compares)
         terms: list[torch.Tensor] = []
         if (rollouts := _only(pack, SampledRow)) and self._surrogate:
             terms.append(self._of_rollouts(self._surrogate, rollouts, scores))
@@ -117,7 +116,7 @@ class StepLoss:
             terms.append(self._of_pairs(pairs, scores))
         torch.stack(terms or [scores.logprobs.sum()]).sum().backward()
 
-    def _scores(self, pack: Sequence[Row], temperature: float) -> _Scores:
+    def _scores(self, pack: Sequence[Row], temperature: float, *, compares: bool) -> _Scores:
         ids_B_T, mask_B_T = padded(pack)
         allowed_N_V = self._constraints.allowed(pack)
         logprobs_N, entropies_N = self._policy.logprobs(
@@ -134,7 +133,7 @@ class StepLoss:
             reference=self._policy.reference_logprobs(
                 ids_B_T, mask_B_T, temperature=temperature, allowed_N_V=allowed_N_V
             )
-            if self._compares
+            if compares
             else None,
         )
 

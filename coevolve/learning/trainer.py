@@ -191,7 +191,7 @@ class Trainer:
         return (
             tally.metrics(len(updates))
             | attribution.shares(tally.sums)
-            | self._noise.add(tally.sums, len(groups))
+            | (self._noise.add(tally.sums, len(groups)) if len(updates) == 1 else {})
             | {f"source/{source}/rows": float(n) for source, n in _count(rows).items()}
             | {
                 "actor/grad_norm": math.fsum(norms) / len(norms),
@@ -257,7 +257,6 @@ class Trainer:
     ) -> float:
         """Move the weights once for each teacher that has rows; return the objective's norm."""
         learner = self._config.learner
-        every = learner.divergence_every
         loss = StepLoss(
             self._policy,
             self._config,
@@ -265,11 +264,6 @@ class Trainer:
             surrogate=self._surrogate,
             weighing=weighing,
             tally=tally,
-            compares=any(isinstance(row, PairRow) for row in rows)
-            or (
-                self._surrogate is not None
-                and (learner.kl_coefficient > 0 or bool(every and step % every == 0))
-            ),
         )
         parts = _parts(rows)
         norms = dict.fromkeys(TEACHERS, 0.0)
@@ -280,8 +274,9 @@ class Trainer:
             self._optimizers.zero_grad()
             self._gauge.begin()
             for part in taught:
+                compares = self._compares(parts[part], step)
                 for pack in share(parts[part], learner.micro_batch_tokens, self._ranks):
-                    loss.add(pack)
+                    loss.add(pack, compares=compares)
                 self._gauge.added(part)
             norm = norms[teacher] = self._optimizers.clip()
             if not (math.isfinite(norm) and math.isfinite(tally.loss)):
@@ -295,6 +290,16 @@ class Trainer:
             self._gauge.moved(teacher)
         tally.add(**self._gauge.sums())
         return norms["objective"]
+
+    def _compares(self, rows: Sequence[Row], step: int) -> bool:
+        """Return whether the reference is asked about these rows, all of one kind."""
+        learner = self._config.learner
+        measures = bool(learner.divergence_every and step % learner.divergence_every == 0)
+        return any(
+            isinstance(row, PairRow)
+            or (isinstance(row, SampledRow) and (learner.kl_coefficient > 0 or measures))
+            for row in rows
+        )
 
     def go_back(self, step: int, folder: Path, rate_factor: float) -> dict[str, float]:
         """Take step ``step`` back to the weights in ``folder``, and return its metrics.

@@ -17,6 +17,7 @@ import torch
 
 from coevolve.bench.trl_peer import TrlPeer, trl_inputs, written_columns
 from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
+from coevolve.learning.constraints import Constraints
 from coevolve.learning.model_folder import TINY_FOLDER
 from coevolve.learning.objectives import aggregation, policy_gradient
 from coevolve.learning.optimizers import BETAS
@@ -135,13 +136,13 @@ def updated(
     StepLoss(
         policy,
         config,
+        constraints=Constraints(policy.vocabulary),
         surrogate=surrogate,
         weighing=aggregation.of_batch(
             surrogate.aggregation, lengths, expected_tokens=float(SIZE * TOKENS)
         ),
         tally=tally,
-        compares=learner.kl_coefficient > 0,
-    ).add(rows)
+    ).add(rows, compares=learner.kl_coefficient > 0)
     names = [name for name, _ in read_model(TINY_FOLDER).named_parameters()]
     gradients = dict(zip(names, (each.grad for each in policy.parameters()), strict=True))
     assert tally.metrics(1)["actor/pg_clipfrac"] > 0

@@ -19,6 +19,7 @@ from coevolve.learning.batch import (
     Row,
     SampledRow,
 )
+from coevolve.learning.constraints import Constraints
 from coevolve.learning.objectives import policy_gradient
 from coevolve.learning.objectives.aggregation import Weighing
 from coevolve.learning.policy import Policy
@@ -92,11 +93,11 @@ def of(
     StepLoss(
         policy,
         config,
+        constraints=Constraints(policy.vocabulary),
         surrogate=policy_gradient.surrogate(Grpo()),
         weighing=Weighing(aggregation="constant", tokens=TOKENS, pairs=2.0),
         tally=tally,
-        compares=True,
-    ).add(rows)
+    ).add(rows, compares=True)
     return tally, [each.grad for each in policy.parameters() if each.grad is not None]
 
 
