@@ -9,6 +9,8 @@ Every arm is `configs/hdl_tiny.yaml` with as many steps, groups and rollouts, an
 - *one kept*: of each group only the step that gained the most is trained on (LLM4Cov's rule).
 - *unfiltered*: of each group as many steps as in *full*, those that gained the most, whatever they
   gained: execution-validated, not coverage-guided.
+- *grammar only*: the grammar's edits all along; what *full* has over it, the policy's own brought.
+- *policy gradient*: in the policy's own stage, GRPO on each step's coverage in place of rejection.
 - *policy only*: no stage on the grammar's edits.
 - *policy first*: the same two stages, the policy's own edits first.
 
@@ -34,14 +36,27 @@ from coevolve.hdl import assembly as hardware
 from coevolve.run.grid import Plan, run_grid, seeds_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
-from protocols.hardware_config import RejectionConfig, StageConfig
+from protocols.hardware_config import StageConfig
 
 RUN_FILE = Path("configs/hdl_tiny.yaml")
 WARM_UP_SHARE = 3
 """One in so many steps is on the grammar's edits, in the arms that have such a stage."""
 
+GRADIENT_RATE = 1e-3
+"""Of the policy gradient."""
+
 FULL = "full"
-ARMS = (FULL, "worst", "uniform", "one kept", "unfiltered", "policy only", "policy first")
+ARMS = (
+    FULL,
+    "worst",
+    "uniform",
+    "one kept",
+    "unfiltered",
+    "grammar only",
+    "policy gradient",
+    "policy only",
+    "policy first",
+)
 
 
 def main(arguments: list[str]) -> None:
@@ -93,14 +108,16 @@ def _plan(arm: str, seed: int, options: argparse.Namespace) -> Plan:
         f"evaluator.every={steps}",
     )
     base = load_config(options.run_file, equal)
-    changes = changes_of(arm, base.hdl.stages[-1].rejection, base.learner.groups_per_step * steps)
+    changes = changes_of(arm, base)
     overrides = (*equal, *(f"{setting}={value}" for setting, value in changes.items()))
     config = load_config(options.run_file, overrides)
     return Plan(arm=arm, seed=seed, run_file=options.run_file, config=config, overrides=overrides)
 
 
-def changes_of(arm: str, rejection: RejectionConfig, groups: int) -> dict[str, str]:
-    """Return the settings of an arm whose runs have so many groups."""
+def changes_of(arm: str, base: RunConfig) -> dict[str, str]:
+    """Return the settings of an arm, ``base`` being what all of them share."""
+    learner, rejection = base.learner, base.hdl.stages[-1].rejection
+    groups = learner.groups_per_step * learner.steps
     warm_up = groups // WARM_UP_SHARE
     match arm:
         case "one kept":
@@ -114,12 +131,23 @@ def changes_of(arm: str, rejection: RejectionConfig, groups: int) -> dict[str, s
     match arm:
         case "policy only":
             stages = (policy,)
+        case "grammar only":
+            stages = (replace(grammar, groups=0),)
         case "policy first":
             stages = (replace(policy, groups=groups - warm_up), replace(grammar, groups=0))
         case _:
             stages = (grammar, policy)
-    next_state = {"hdl.next_state": arm} if arm in ("worst", "uniform") else {}
-    return {"hdl.stages": msgspec.json.encode(stages).decode()} | next_state
+    changes = {"hdl.stages": msgspec.json.encode(stages).decode()}
+    if arm in ("worst", "uniform"):
+        changes["hdl.next_state"] = arm
+    if arm == "policy gradient":
+        # What was the rate of fine-tuning is that of imitating the grammar.
+        changes |= {
+            "learner.objective": "{kind: grpo}",
+            "learner.imitation.learning_rate": str(learner.learning_rate),
+            "learner.learning_rate": str(GRADIENT_RATE),
+        }
+    return changes
 
 
 def _outcome(folder: Path, config: RunConfig) -> Outcome | None:

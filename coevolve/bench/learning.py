@@ -6,6 +6,7 @@ Studies, on equal numbers of groups and rollouts of a step, with the seeds paire
   for more steps, ``full``. `coevolve.bench gradient` takes its choices apart.
 - *sources*: the quickstart as it is (``both``); ``imitation`` and replay alone, where groups whose
   rollouts differ fill the batch and teach nothing; the policy ``gradient`` alone.
+- *arms*: the quickstart with each of its arms.
 - *engine*: *sources* with vLLM as the rollout engine.
 - *collapse*: the learning rates times twenty, with the guard and without.
 
@@ -62,6 +63,16 @@ STUDIES: Mapping[str, Study] = {
     ),
     "sources": Study(reference="imitation", arms=SOURCES),
     "engine": Study(reference="imitation", arms=SOURCES, run_file=QUICKSTART_VLLM),
+    "arms": Study(
+        reference="static",
+        arms={
+            "static": ("arm=static",),
+            "random": ("arm=random",),
+            "placebo": ("arm=placebo",),
+            "full": (),
+            "uniform": ("arm=uniform",),
+        },
+    ),
     "collapse": Study(
         reference="without guard",
         arms={

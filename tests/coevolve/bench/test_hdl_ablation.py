@@ -18,6 +18,7 @@ from protocols import columns
 from protocols.errors import RunError
 from protocols.journal import Append, Message, Receipt
 from protocols.learning import Evaluation, StepReport, TaskScore, TrainedGroup
+from protocols.objectives import Grpo
 from protocols.rollouts import Rollout, Tokens
 from tests.hdl_transitions import covered
 
@@ -43,6 +44,11 @@ def test_arms_differ_in_one_thing_and_never_in_size():
     assert [s.groups for s in stages["policy first"]] == [4, 0]
     assert [s.writers for s in stages["policy first"]] == [("policy",), ("grammar",)]
     assert [s.writers for s in stages["policy only"]] == [("policy",)]
+    assert [s.writers for s in stages["grammar only"]] == [("grammar",)]
+    (gradient,) = {p.arm: p.config.learner for p in plans if p.arm == "policy gradient"}.values()
+    assert stages["policy gradient"] == stages[FULL]
+    assert isinstance(gradient.objective, Grpo)
+    assert gradient.imitation.learning_rate == CONFIG.learner.learning_rate
     kept = {arm: {(s.rejection.least_gain, s.rejection.keep) for s in stages[arm]} for arm in ARMS}
     assert kept["unfiltered"] == {(-1.0, RULE.keep)}
     assert kept["one kept"] == {(RULE.least_gain, 1)}
