@@ -59,8 +59,7 @@ async def run_without(run_dir: Path, sources: Sequence[Source]) -> Attribution:
         RunError: The run is not one with tools, or not finished, or one without a source did not
             end by itself.
     """
-    directory = RunDirectory(run_dir)
-    config = directory.written_config()
+    config = RunDirectory(run_dir).written_config()
     _check_tools(config)
     own = await _held_out(run_dir, config)
     if own is None:
@@ -85,14 +84,13 @@ async def run_without(run_dir: Path, sources: Sequence[Source]) -> Attribution:
 
     made = await asyncio.to_thread(run_grid, plans, run_dir.parent, found)
     return Attribution(
-        method="paired runs",
         steps=config.learner.steps,
         start=own[0],
         final=own[1],
-        without={
-            source: Ablated(success=made[plan.arm, plan.seed][1])
+        without=tuple(
+            Ablated(source=source, method="paired runs", success=made[plan.arm, plan.seed][1])
             for source, plan in zip(sources, plans, strict=True)
-        },
+        ),
     )
 
 
@@ -136,21 +134,23 @@ async def ablate(
     start = await _success(config, trainer)
     off_policy = await asyncio.to_thread(_train, trainer, batches)
     final = await _success(config, trainer)
-    without: dict[str, Ablated] = {}
+    without: list[Ablated] = []
     for source in sources:
         settings = settings_without(config, source)
         trainer = await trainer_at(None, settings, run_dir, history)
         left = [batch_without(each, source) for each in batches]
         off = await asyncio.to_thread(_train, trainer, left)
-        without[source] = Ablated(success=await _success(config, trainer), off_policy=off)
+        success = await _success(config, trainer)
+        without.append(
+            Ablated(source=source, method="recorded batches", success=success, off_policy=off)
+        )
     close_trainers()
     return Attribution(
-        method="recorded batches",
         steps=len(steps),
         start=start,
         final=final,
         off_policy=off_policy,
-        without=without,
+        without=tuple(without),
     )
 
 
@@ -186,10 +186,14 @@ def batch_without(batch: Batch, source: Source) -> Batch:
     )
 
 
-def _train(trainer: AnyTrainer, batches: Sequence[Batch]) -> float:
-    """Take every step; return how far rollouts and trainer were apart, nats per token."""
+def _train(trainer: AnyTrainer, batches: Sequence[Batch]) -> float | None:
+    """Take every step; return how far rollouts and trainer were apart, nats per token.
+
+    None where no step had a policy gradient: only that looks at who wrote.
+    """
     metrics = [trainer.take_step(batch) for batch in batches]
-    return fmean([each[OFF_POLICY] for each in metrics if OFF_POLICY in each] or [0.0])
+    measured = [each[OFF_POLICY] for each in metrics if OFF_POLICY in each]
+    return fmean(measured) if measured else None
 
 
 async def _success(config: RunConfig, trainer: AnyTrainer) -> float:

@@ -35,10 +35,10 @@ from coevolve.tiny.sources import StaticSource, UniformSource
 from protocols.config import RunConfig, TransformersEngine, VllmEngine
 from protocols.interfaces import (
     Generator,
+    GrammarOf,
     Reader,
     Renderer,
     SimulatorWorker,
-    StepRenderer,
     Store,
     TaskSource,
 )
@@ -106,10 +106,10 @@ def reference_renderer(config: RunConfig) -> Renderer | None:
     return None if config.domain == "hdl" else renderer(config)
 
 
-def step_grammars(config: RunConfig) -> StepRenderer | None:
+def grammar_of(config: RunConfig, reader: Reader) -> GrammarOf | None:
     """Return what tells the grammars that a policy gradient has to know; None without any."""
     has = config.domain == "hdl" and isinstance(config.learner.objective, PolicyGradient)
-    return hardware.grammars(config) if has else None
+    return hardware.grammar_of(config, reader) if has else None
 
 
 def task_source(config: RunConfig) -> TaskSource:
@@ -413,5 +413,5 @@ def learner(site: Site) -> "Learner":
         store=site.store,
         reader=site.reader,
         renderer=reference_renderer(site.config),
-        grammars=step_grammars(site.config),
+        grammar_of=grammar_of(site.config, site.reader),
     )

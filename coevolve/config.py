@@ -202,7 +202,8 @@ def _stage_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
     writers = {writer for stage in stages for writer in stage.writers}
     teaches = "teacher" in writers
     learner = config.learner
-    mixed = [writer for stage in stages if len(each := {*stage.writers}) > 1 for writer in each]
+    lends = [stage for stage in stages if "policy" in stage.writers[:-1]]
+    lends = [stage for stage in lends if stage.writers[-1] != "policy"]
     endless = [index for index, stage in enumerate(stages[:-1]) if not stage.groups]
     return (
         (
@@ -236,10 +237,10 @@ def _stage_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
             "does not know; choose {kind: sft}, or a policy gradient",
         ),
         (
-            isinstance(learner.objective, PolicyGradient) and bool(mixed),
-            "$.hdl.stages: with a policy gradient each stage needs a single kind of writer, found "
-            f"{', '.join(sorted({*mixed}))} in one; split the stage, or choose learner.objective "
-            "{kind: sft}",
+            isinstance(learner.objective, PolicyGradient) and bool(lends),
+            "$.hdl.stages: with a policy gradient, what the policy writes is learned from, so it "
+            f"has to be the last writer of its stage, found {lends and lends[0].writers}; split "
+            "the stage, or choose learner.objective {kind: sft}",
         ),
         (
             bool(endless),
@@ -292,6 +293,20 @@ def _learner_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
             and (config.domain == "hdl" or not isinstance(learner.objective, PolicyGradient)),
             f"$.learner.credit: turn needs domain bfcl and a policy gradient, found domain "
             f"{config.domain} and objective {kind}; choose rollout",
+        ),
+        (
+            learner.guard.action != "none" and 0.5**learner.guard.tasks > learner.guard_chance,
+            f"$.learner.guard.tasks: {learner.guard.tasks} canaries cannot show a loss at a chance "
+            f"of {learner.guard_chance:.2g} (learner.guard.chance by the comparisons of the run), "
+            "even if all of them are lost; give more tasks, raise learner.guard.chance, or set "
+            "learner.guard.action to none",
+        ),
+        (
+            isinstance(learner.objective, NoObjective)
+            and not learner.imitation.weight
+            and all(stage.writers[-1] == "policy" for stage in config.hdl.stages),
+            "$.learner.objective: none, without imitation, leaves nothing to learn from; choose an "
+            "objective, or set learner.imitation.weight",
         ),
         (
             isinstance(learner.objective, Dapo) and not learner.refill_batches,
@@ -424,7 +439,7 @@ def _check_alternative(
         return
     section = dict(cast("Mapping[Any, Any]", value))
     chosen = section.pop("kind", None)
-    if chosen not in alternatives:
+    if not isinstance(chosen, str) or chosen not in alternatives:
         found = "nothing" if chosen is None else repr(chosen)
         faults.append(f"{path}.kind: needs one of {', '.join(alternatives)}, found {found}")
         return

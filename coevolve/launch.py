@@ -40,6 +40,8 @@ from coevolve.config import load_config, synthesizes
 from coevolve.engine.vllm.environment import environment
 from coevolve.hdl.assembly import HardwareSimulators
 from coevolve.journal.fold import fold
+from coevolve.learning.guard import TOPICS as GUARD_TOPICS
+from coevolve.learning.guard import Guard
 from coevolve.learning.model_folder import TINY_HDL
 from coevolve.report.writing import report
 from coevolve.run import directory as run_directory
@@ -167,12 +169,15 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
     reader = assembly.reader(directory.path)
     costs = Costs()
     await fold(reader, COSTLY, costs.fold)
+    guard = Guard(config.learner)
+    await fold(reader, GUARD_TOPICS, guard.fold)
     print_summary(
         console,
         config,
         run.progress,
         costs,
         run_dir=_shown(directory.path),
+        lost=guard.loss() if run.finished else None,
         first_rollout_s=run.first_rollout_s,
         training_s=run.training_s,
         shares=run.shares,

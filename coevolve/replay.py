@@ -98,11 +98,12 @@ def _opened(run_dir: Path) -> tuple[RunConfig, History]:
     directory = RunDirectory(run_dir)
     directory.identity()
     config = directory.config()
+    reader = assembly.reader(run_dir)
     history = History(
-        assembly.reader(run_dir),
+        reader,
         assembly.reference_renderer(config),
         config.hdl.stages,
-        grammars=assembly.step_grammars(config),
+        grammar_of=assembly.grammar_of(config, reader),
     )
     return config, history
 
@@ -112,6 +113,7 @@ async def _attribute(
 ) -> None:
     """Print what each source was worth, keep it in the run's folder, and write its report."""
     config, history = _opened(run_dir)
+    attribution.read(run_dir)  # one that is broken is said before hours of training
     named = list(dict.fromkeys(sources))
     found = await (run_without(run_dir, named) if anew else ablate(config, run_dir, history, named))
     attribution.write(run_dir, found)
@@ -149,7 +151,9 @@ def main(words: Sequence[str] | None = None) -> None:
         if arguments.ablate:
             console = Console(highlight=False)
             asyncio.run(
-                _attribute(arguments.run_dir, arguments.ablate, console, anew=arguments.anew)
+                _attribute(
+                    arguments.run_dir.resolve(), arguments.ablate, console, anew=arguments.anew
+                )
             )
             return
         equal = asyncio.run(

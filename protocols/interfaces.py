@@ -220,6 +220,14 @@ class StepRenderer(Protocol):
         ...
 
 
+class GrammarOf(Protocol):
+    """Tells what a step on a design was kept within while the policy wrote."""
+
+    async def __call__(self, task: CoverageTask, /) -> Grammar | None:
+        """Return the grammar; None where the policy wrote freely."""
+        ...
+
+
 class TaskSource(Protocol):
     """Where the curriculum takes its tasks from; a function of the run's seed alone."""
 

@@ -48,11 +48,12 @@ class GuardConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     tasks: Count = 64
     """Canary tasks, at most as many as there are."""
 
-    max_loss: Share = 0.1
-    """Share of the canaries that a version may lose, 0..1."""
+    max_loss: Annotated[float, msgspec.Meta(ge=0.0, lt=1.0)] = 0.1
+    """Share of the canaries that a version may lose, 0 to below 1."""
 
     chance: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.01
-    """Highest p value of a loss: one-sided exact sign test over the canaries that changed."""
+    """Highest p value of a loss, in all comparisons of a run together: one-sided exact sign test
+    over the canaries that changed."""
 
     rate_factor: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.5
     """What each return multiplies all learning rates with."""
@@ -141,3 +142,8 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     device_timeout_s: Positive = 600.0
     """With several ``devices``: how long one waits for another before the step is given up."""
+
+    @property
+    def guard_chance(self) -> float:
+        """Highest p value of a loss in one comparison: the comparisons of a run share it."""
+        return self.guard.chance / max(1, self.steps // self.guard.every)

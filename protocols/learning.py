@@ -274,3 +274,8 @@ class CanaryScores(msgspec.Struct, frozen=True, kw_only=True, tag="canary_scores
 
     void: int
     """Tasks that a machine's failure left unscored."""
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether at least nine in ten canaries were scored: the others say too little."""
+        return len(self.scores) >= 9 * self.void and bool(self.scores)

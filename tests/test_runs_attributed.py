@@ -53,9 +53,10 @@ def test_a_run_is_made_again_without_a_source_and_both_summary_and_report_say_wh
     assert settings.imitation == RunDirectory(run.directory).config().learner.imitation
     own, without = scored(run.directory), scored(other)
     found = kept(run)
-    assert (found.method, found.steps) == ("paired runs", STEPS)
-    assert (found.start, found.final) == (own[0], own[STEPS])
-    assert found.without["objective"].success == without[STEPS]
+    assert (found.steps, found.start, found.final) == (STEPS, own[0], own[STEPS])
+    (paired,) = found.without
+    assert (paired.source, paired.method) == ("objective", "paired runs")
+    assert paired.success == without[STEPS]
     worth = f"{100 * (own[STEPS] - without[STEPS]):+.1f} points"
     page = (run.directory / "report.html").read_text(encoding="utf-8")
     assert "lost without objective, by paired runs" in page
@@ -69,13 +70,24 @@ def test_a_run_is_made_again_without_a_source_and_both_summary_and_report_say_wh
     recorded = ablated(run, "--ablate", "objective", "--ablate", "imitation")
     assert recorded.returncode == 0, recorded.stderr
     found = kept(run)
-    assert (found.method, set(found.without)) == ("recorded batches", {"objective", "imitation"})
     assert found.final == own[STEPS]
+    assert found.without[0] == paired
+    assert [(each.source, each.method) for each in found.without[1:]] == [
+        ("objective", "recorded batches"),
+        ("imitation", "recorded batches"),
+    ]
+    assert found.without[1].off_policy is None, "nothing looked at who wrote"
+    assert found.off_policy is not None
+    assert answered(report, str(run.directory)).returncode == 0
+    assert worth in (run.directory / "report.html").read_text(encoding="utf-8")
 
     (run.directory / attribution.FILE).write_bytes(msgspec.json.encode({"method": "guess"}))
-    broken = answered(report, str(run.directory))
+    assert answered(report, str(run.directory)).returncode == 0
+    told = f"{run.directory / attribution.FILE}: cannot be read"
+    assert told in (run.directory / "report.html").read_text(encoding="utf-8")
+    broken = ablated(run, "--ablate", "imitation")
     assert broken.returncode == 1
-    assert f"{run.directory / attribution.FILE}: cannot be read" in broken.stderr
+    assert told in broken.stderr
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from coevolve.run.progress import HELD_OUT
 from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
 from protocols.hardware_config import LocalTeacher, TeacherModel
-from protocols.interfaces import Generator, Reader, StepRenderer, TestbenchSimulator
+from protocols.interfaces import Generator, GrammarOf, Reader, StepRenderer, TestbenchSimulator
 from protocols.synthesizers import EndpointModel
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from coevolve.synthesis.calls import Append
     from protocols.config import RunConfig
     from protocols.designs import Design
+    from protocols.generation import Grammar
     from protocols.tasks import CoverageTask
 
 NEEDED = ("pyslang",)
@@ -256,11 +257,21 @@ def _renderer(config: "RunConfig", known: "Mapping[str, Design]") -> StepRendere
     return ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
 
 
-def grammars(config: "RunConfig") -> StepRenderer | None:
-    """Return what tells the grammars of the policy's steps; None where it writes freely."""
+def grammar_of(config: "RunConfig", reader: Reader) -> GrammarOf | None:
+    """Return what tells the grammar of a step, on a design of the folder or one that the run made.
+
+    None where the policy writes freely.
+    """
     if has_chat_template(model_folder(config.policy.model)):
         return None
-    return _renderer(config, {design.design_id: design for design in designs(config)})
+    known = catalogue(config, reader)
+    renderer = _renderer(config, known.known)
+
+    async def of(task: "CoverageTask", /) -> "Grammar | None":
+        await known.get(task.design)
+        return renderer.grammar(task)
+
+    return of
 
 
 def examiner(config: "RunConfig", player: "Player") -> "Examiner":

@@ -142,8 +142,8 @@ class NoiseScale:
         """Return the averages."""
         return self._signal, self._noise
 
-    def add(self, sums: Mapping[str, float], groups: int) -> dict[str, float]:
-        """Take in a step on so many informative groups; return its metrics.
+    def add(self, sums: Mapping[str, float], even: int, odd: int) -> dict[str, float]:
+        """Take in a step on so many groups of even and of odd number; return its metrics.
 
         The scale is left out while the averages show no signal, which is so where noise is much
         larger.
@@ -152,10 +152,11 @@ class NoiseScale:
             return {}
         product = sums["gradient_halves"]
         # A and B are sums over the even and over the odd groups, with the divisor of all.
-        even, odd = groups / ((groups + 1) // 2), groups / (groups // 2)
-        squares = (sums["gradient_even"] * even**2 + sums["gradient_odd"] * odd**2) / 2
-        signal = product * even * odd
-        noise = (squares - signal) * 2 * groups / (even + odd)
+        groups = even + odd
+        of_even, of_odd = groups / even, groups / odd
+        squares = (sums["gradient_even"] * of_even**2 + sums["gradient_odd"] * of_odd**2) / 2
+        signal = product * of_even * of_odd
+        noise = (squares - signal) * 2 * groups / (of_even + of_odd)
         self._signal = FADING * self._signal + (1 - FADING) * signal
         self._noise = FADING * self._noise + (1 - FADING) * noise
         norms = math.sqrt(sums["gradient_even"] * sums["gradient_odd"])

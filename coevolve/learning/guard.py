@@ -4,8 +4,13 @@ The evaluator scores every ``learner.guard.every``-th version on canary tasks, w
 trained on nor held out. The guard compares each with the best version so far, task by task. It is
 a fold over the journal, so a learner that was killed judges alike. Two conditions make a loss: the
 mean score falls by more than ``max_loss``, and a one-sided exact sign test over the canaries that
-differ has a p value of at most ``chance``. Decoding is greedy, so what differs is the policy; the
-test asks whether it lost more canaries than it won.
+differ has a p value of at most ``chance``, divided by the number of comparisons of the run. The
+test asks whether a version lost more canaries than it won. The best of many versions is partly the
+luckiest of them, so without the division one run in five of equally good versions would be found to
+have lost (by simulation: 64 canaries, all drawn anew each time, 12 comparisons); with it, it is one
+or two in a hundred.
+
+A version of which machines' failures left more than one canary in ten unscored is passed over.
 
 After a return to version b at step k the versions between b and k are abandoned: nothing is
 compared with them, and no rollout that they wrote is trained on.
@@ -15,7 +20,7 @@ from collections.abc import Mapping
 from math import comb
 
 from protocols.journal import Message
-from protocols.learner_config import GuardConfig
+from protocols.learner_config import LearnerConfig
 from protocols.learning import CanaryScores, PolicyRegressed, StepReport
 
 TOPICS = ("canary_scores", "policy_regressed", "step_report")
@@ -28,8 +33,9 @@ SAME = 1e-9
 class Guard:
     """Folds canary scores; see the module."""
 
-    def __init__(self, settings: GuardConfig) -> None:
-        self._settings = settings
+    def __init__(self, config: LearnerConfig) -> None:
+        self._settings = config.guard
+        self._chance = config.guard_chance
         self._scores: dict[int, dict[str, float]] = {}
         """Version -> score by canary, abandoned versions left out."""
 
@@ -71,7 +77,7 @@ class Guard:
         match message:
             case CanaryScores(version=version, scores=scores):
                 self._heard.add(version)
-                if scores and version not in self._abandoned:
+                if message.is_comparable and version not in self._abandoned:
                     self._scores[version] = {each.task_id: each.score for each in scores}
             case PolicyRegressed(version=version):
                 self._judged = max(self._judged, version)
@@ -95,7 +101,7 @@ class Guard:
         lost = sum(now[task] < before[task] - SAME for task in common)
         gained = sum(now[task] > before[task] + SAME for task in common)
         chance = sign_test(lost, gained)
-        if chance > settings.chance:
+        if chance > self._chance:
             return None
         return PolicyRegressed(
             version=newest,

@@ -14,7 +14,7 @@ from coevolve.learning.batch import Batch, BatchGroup, Rates, Reference
 from coevolve.tasks import TaskShelf
 from protocols.errors import JournalError, LearnerError
 from protocols.hardware_config import StageConfig
-from protocols.interfaces import Reader, Renderer, StepRenderer
+from protocols.interfaces import GrammarOf, Reader, Renderer
 from protocols.journal import Message
 from protocols.learning import (
     Checkpoint,
@@ -38,7 +38,7 @@ class History:
         renderer: Renderer | None,
         stages: Sequence[StageConfig],
         *,
-        grammars: StepRenderer | None = None,
+        grammar_of: GrammarOf | None = None,
     ) -> None:
         """Read one run's records.
 
@@ -46,10 +46,11 @@ class History:
             reader: Of the run's journal.
             renderer: Writes references; None where tasks have none.
             stages: Of training on designs.
-            grammars: Tells what kept the policy's steps on designs inside; None where nothing did.
+            grammar_of: Tells what kept the policy's steps on a design inside; None where nothing
+                did.
         """
         self._stages = stages
-        self._grammars = grammars
+        self._grammar_of = grammar_of
         self._states = TaskShelf(reader, CoverageTask)
         self._reader = reader
         self._renderer = renderer
@@ -128,8 +129,8 @@ class History:
             token_ids, mask = self._renderer.demonstration(await self._tasks.get(record.task_id))
             reference = Reference(token_ids=tuple(token_ids), mask=tuple(mask))
         grammar = None
-        if record.use == "policy_gradient" and self._grammars is not None:
-            grammar = self._grammars.grammar(await self._states.get(record.task_id))
+        if record.use == "policy_gradient" and self._grammar_of is not None:
+            grammar = await self._grammar_of(await self._states.get(record.task_id))
         return BatchGroup(
             record=record,
             rollouts=tuple(rollouts),

@@ -45,7 +45,7 @@ from coevolve.schedule import is_guarded
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, LearnerError
-from protocols.interfaces import Reader, Renderer, StepRenderer, Store
+from protocols.interfaces import GrammarOf, Reader, Renderer, Store
 from protocols.journal import Message
 from protocols.learning import PolicyRegressed, Returned, StepReport
 from protocols.rollouts import Rollout, VoidRollout
@@ -67,14 +67,14 @@ class Learner:
         store: Store,
         reader: Reader,
         renderer: Renderer | None,
-        grammars: StepRenderer | None = None,
+        grammar_of: GrammarOf | None = None,
     ) -> None:
-        """Train for one run; ``renderer`` and ``grammars`` as `History` has them."""
+        """Train for one run; ``renderer`` and ``grammar_of`` as `History` has them."""
         self._config = config
         self._run_dir = run_dir
         self._store = store
         self._reader = reader
-        self._history = History(reader, renderer, config.hdl.stages, grammars=grammars)
+        self._history = History(reader, renderer, config.hdl.stages, grammar_of=grammar_of)
         self._standing = Standing("learner")
         self._stopping = asyncio.Event()
         self._idle = asyncio.Event()
@@ -135,7 +135,7 @@ class Learner:
             reader=self._reader,
             append=mailbox.append,
         )
-        guard = Guard(self._config.learner.guard)
+        guard = Guard(self._config.learner)
         guarded_through = await fold(self._reader, GUARD_TOPICS, guard.fold)
         session = _Session(
             self._config,

@@ -188,10 +188,11 @@ class Trainer:
         self._step = step
         self._cpu_s += self._clock_s() - started_s
         groups = {row.group for row in rows if source_of(row) == "objective"}
+        odd = sum(group % 2 for group in groups)
         return (
             tally.metrics(len(updates))
             | attribution.shares(tally.sums)
-            | (self._noise.add(tally.sums, len(groups)) if len(updates) == 1 else {})
+            | (self._noise.add(tally.sums, len(groups) - odd, odd) if len(updates) == 1 else {})
             | {f"source/{source}/rows": float(n) for source, n in _count(rows).items()}
             | {
                 "actor/grad_norm": math.fsum(norms) / len(norms),
@@ -377,9 +378,9 @@ class Trainer:
                 if group.reference is not None:
                     self._replay.append(group.reference)
         rng = np.random.default_rng([self._config.seed, batch.step])
-        count = min(config.imitation.replay_per_step, len(self._replay))
-        drawn = rng.choice(len(self._replay), size=count, replace=False) if count else ()
         weight = config.imitation.replay_weight
+        count = min(config.imitation.replay_per_step, len(self._replay)) if weight else 0
+        drawn = rng.choice(len(self._replay), size=count, replace=False) if count else ()
         rows.extend(_replayed(self._replay[int(index)], weight) for index in drawn)
         return rows
 

@@ -16,6 +16,7 @@ from coevolve.run.fates import AnyVisit
 from coevolve.run.progress import TOPICS as PROGRESS_TOPICS
 from coevolve.run.progress import Progress
 from protocols.config import RunConfig
+from protocols.errors import RunError
 from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.tasks import AnyTask, CoverageTask
@@ -40,7 +41,7 @@ class Material:
     evolution: Evolution
     costs: Costs
     timeline: Timeline
-    attribution: Attribution | None = None
+    attribution: Attribution | RunError | None = None
     """What each source of gradient was found to be worth, where somebody asked."""
 
     def fold(self, message: Message, time_ns: int) -> None:
@@ -55,7 +56,7 @@ def nothing_yet(
     config: RunConfig,
     labels: Mapping[str, Sequence[str]],
     skills: Mapping[str, Sequence[str]],
-    attribution: Attribution | None = None,
+    attribution: Attribution | RunError | None = None,
 ) -> Material:
     """Return the material of a run without records.
 
@@ -78,7 +79,7 @@ async def gather(
     config: RunConfig,
     labels: Mapping[str, Sequence[str]],
     skills: Mapping[str, Sequence[str]],
-    attribution: Attribution | None = None,
+    attribution: Attribution | RunError | None = None,
 ) -> Material:
     """Return everything that the journal holds by now; the run may go on meanwhile."""
     material = nothing_yet(config, labels, skills, attribution)

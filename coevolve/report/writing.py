@@ -17,6 +17,6 @@ async def report(directory: RunDirectory, path: Path) -> None:
         config,
         labels=assembly.labels(config),
         skills=assembly.skills(config),
-        attribution=attribution.read(directory.path),
+        attribution=attribution.known(directory.path),
     )
     write_report(path, material)

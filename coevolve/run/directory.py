@@ -86,7 +86,7 @@ class RunDirectory:
                 f"{self.path}: is no run directory, it has no run.json; "
                 "give the folder of a run, for example runs/quickstart"
             ) from error
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError) as error:
             raise RunError(
                 f"{self.path / 'run.json'}: cannot be read: {error}; put it back as it was, or "
                 "start another run with name=another-name"
@@ -107,7 +107,7 @@ class RunDirectory:
         path = self.path / "config.yaml"
         try:
             return msgspec.yaml.decode(path.read_bytes(), type=RunConfig)
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError) as error:
             raise RunError(
                 f"{path}: cannot be read: {' '.join(str(error).split())}; put it back as it was: "
                 "the journal's first record holds the settings that the run was started with"

@@ -16,6 +16,7 @@ from coevolve.run import attribution
 from coevolve.run.accounting import CpuShares
 from coevolve.run.costs import Costs
 from coevolve.run.progress import Progress
+from coevolve.run.teaching import lost_at_the_end
 from coevolve.run.teaching import sentence as regression
 from protocols.config import RunConfig
 from protocols.control import PartFailed, Stalled
@@ -193,32 +194,40 @@ def print_summary(
     costs: Costs,
     *,
     run_dir: Path,
+    lost: PolicyRegressed | None,
     first_rollout_s: float | None,
     training_s: float | None,
     shares: CpuShares | None,
 ) -> None:
-    """Print how the run went. Times are seconds of wall clock; what was not seen is left out."""
+    """Print how the run went. Times are seconds of wall clock; what was not seen is left out.
+
+    ``lost`` is what the last versions lost after the last step was taken.
+    """
     console.print(*score_tables(progress), sep="\n")
-    attributed = attribution.summary(config, progress, attribution.read(run_dir))
+    attributed = attribution.summary(config, progress, attribution.known(run_dir))
     table = Table(title=f"{config.name}: arm {config.arm}, seed {config.seed}")
     table.add_column("what")
     table.add_column("value", justify="right")
-    table.add_row("steps", f"{progress.step} of {config.learner.steps}")
-    if first_rollout_s is not None:
-        table.add_row("start-up, command to first rollout", f"{first_rollout_s:.1f} s")
-    if training_s is not None:
-        table.add_row("first rollout request to last step", f"{training_s:.1f} s")
-    for what, value in _processors(shares) if shares else ():
-        table.add_row(what, value)
-    for what, value in (*attributed, *progress.teaching.lines(), *progress.deliveries.lines()):
-        table.add_row(what, value)
-    for reason, count in sorted(progress.discarded.items()):
-        table.add_row(f"groups discarded: {reason}", str(count))
-    for name, count in sorted(progress.evolution.items()):
-        table.add_row(name, str(count))
-    for cost in costs.lines():
-        table.add_row(cost.name, cost.text)
-    table.add_row("parts started again", str(len(progress.failures)))
+    rows = (
+        ("steps", f"{progress.step} of {config.learner.steps}"),
+        ("start-up, command to first rollout", first_rollout_s and f"{first_rollout_s:.1f} s"),
+        ("first rollout request to last step", training_s and f"{training_s:.1f} s"),
+        *(_processors(shares) if shares else ()),
+        *attributed,
+        *progress.teaching.lines(),
+        ("lost at the end", lost and lost_at_the_end(lost)),
+        *progress.deliveries.lines(),
+        *(
+            (f"groups discarded: {reason}", str(n))
+            for reason, n in sorted(progress.discarded.items())
+        ),
+        *((name, str(count)) for name, count in sorted(progress.evolution.items())),
+        *((cost.name, cost.text) for cost in costs.lines()),
+        ("parts started again", str(len(progress.failures))),
+    )
+    for what, value in rows:
+        if value:
+            table.add_row(what, str(value))
     console.print(table)
     if attribution.UNKNOWN in attributed:
         console.print(

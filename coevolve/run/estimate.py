@@ -21,6 +21,7 @@ from coevolve.config import needs_reference
 from coevolve.learning.architecture import Architecture, architecture
 from coevolve.learning.model_folder import local_folder, model_config
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
+from protocols.objectives import Dpo, NoObjective, Sft
 
 FP32, BF16 = 4, 2
 MOMENTS = 2 * FP32
@@ -226,9 +227,13 @@ def trained_tokens(config: RunConfig) -> int:
 
 def moments(config: RunConfig) -> int:
     """Return the bytes of the optimizers' moments for each trained weight."""
-    imitation = config.learner.imitation
-    imitates = imitation.weight > 0 or imitation.replay_per_step > 0
-    return MOMENTS * (2 if imitates else 1)
+    learner = config.learner
+    imitates = learner.imitation.weight > 0 or (
+        config.domain == "hdl"
+        and not isinstance(learner.objective, Sft | Dpo)
+        and any(stage.writers[-1] != "policy" for stage in config.hdl.stages)
+    )
+    return MOMENTS * (imitates + (not isinstance(learner.objective, NoObjective)))
 
 
 def disk(config: RunConfig, learning: int | None) -> Disk:

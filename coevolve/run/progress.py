@@ -77,7 +77,7 @@ class Progress:
                 self.evaluations[message.version] = self._success(message)
                 self.coverage |= self._coverage(message)
                 self.void[message.version] = message.void
-            case CanaryScores(scores=scores) if scores:
+            case CanaryScores(scores=scores) if message.is_comparable:
                 self.canaries[message.version] = fmean(each.score for each in scores)
             case GroupDiscarded():
                 self.discarded[message.reason] = self.discarded.get(message.reason, 0) + 1

@@ -86,6 +86,14 @@ class Teaching:
         self.divergence = metrics.get(DIVERGENCE, self.divergence)
 
 
+def lost_at_the_end(loss: PolicyRegressed) -> str:
+    """Return what was lost by the last versions, after which no step follows."""
+    return (
+        f"{_lost(loss)}; no step followed, and `--version best` of export and evaluate is version "
+        f"{loss.best_version}"
+    )
+
+
 def sentence(loss: PolicyRegressed) -> str:
     """Return what was lost and what follows, in one sentence."""
     follows = (
@@ -93,7 +101,11 @@ def sentence(loss: PolicyRegressed) -> str:
         if loss.action == "return"
         else "training goes on (learner.guard.action: warn)"
     )
+    return f"{_lost(loss)}: {follows}"
+
+
+def _lost(loss: PolicyRegressed) -> str:
     return (
         f"version {loss.version} passes {100 * loss.score:.0f} % of {loss.canaries} canary tasks, "
-        f"version {loss.best_version} passed {100 * loss.best_score:.0f} %: {follows}"
+        f"version {loss.best_version} passed {100 * loss.best_score:.0f} %"
     )

@@ -180,7 +180,7 @@ def test_signal_and_noise_are_found_again_in_gradients_made_of_them(groups: int)
     scale = NoiseScale()
     states: list[tuple[float, float]] = []
     for _ in range(4000):
-        found = scale.add(halves(groups, generator), groups)
+        found = scale.add(halves(groups, generator), (groups + 1) // 2, groups // 2)
         states.append(scale.state)
         signal, noise = scale.state
         if signal > 0:
@@ -201,22 +201,44 @@ def test_the_noise_scale_of_one_step_by_hand():
     # signal is 4 * 6 = 24, the noise 2 * 2 * (10 - 6) = 16, both averaged in with a tenth.
     sums = {"gradient_even": 10.0, "gradient_odd": 10.0, "gradient_halves": 6.0}
     scale = NoiseScale()
-    found = scale.add(sums, 2)
+    found = scale.add(sums, 1, 1)
     assert scale.state == pytest.approx((2.4, 1.6))
     assert found["gradient_noise/cosine_of_halves"] == pytest.approx(0.6)
     assert found["gradient_noise/scale_groups"] == pytest.approx(16 / 24)
     resumed = NoiseScale(*scale.state)
-    assert resumed.add(sums, 2) == scale.add(sums, 2)
+    assert resumed.add(sums, 1, 1) == scale.add(sums, 1, 1)
     assert resumed.state == scale.state == pytest.approx((0.9 * 2.4 + 2.4, 0.9 * 1.6 + 1.6))
 
 
 def test_one_half_alone_says_nothing_about_noise():
     scale = NoiseScale(1.0, 2.0)
-    assert scale.add({"gradient_even": 4.0}, 1) == {}
-    assert scale.add({}, 0) == {}
+    assert scale.add({"gradient_even": 4.0}, 1, 0) == {}
+    assert scale.add({}, 0, 0) == {}
     assert scale.state == (1.0, 2.0)
 
 
 def test_where_the_halves_disagree_there_is_no_scale():
     sums = {"gradient_even": 1.0, "gradient_odd": 1.0, "gradient_halves": -1.0}
-    assert NoiseScale().add(sums, 4) == {"gradient_noise/cosine_of_halves": -1.0}
+    assert NoiseScale().add(sums, 2, 2) == {"gradient_noise/cosine_of_halves": -1.0}
+
+
+@pytest.mark.parametrize("present", [range(4), (0, 2, 4, 5), (0, 2, 4, 6, 8, 9)])
+def test_groups_that_left_nothing_do_not_change_the_noise_scale(present: Sequence[int]):
+    generator = torch.Generator().manual_seed(len(present))
+    scale, states = NoiseScale(), list[tuple[float, float]]()
+    odd = sum(number % 2 for number in present)
+    mean_D = torch.full((9,), 1.0)
+    for _ in range(4000):
+        each = {n: mean_D + 2.0 * torch.randn(9, generator=generator) for n in present}
+        even_D = sum((g for n, g in each.items() if not n % 2), torch.zeros(9)) / len(present)
+        odd_D = sum((g for n, g in each.items() if n % 2), torch.zeros(9)) / len(present)
+        sums = {
+            "gradient_even": float(even_D @ even_D),
+            "gradient_odd": float(odd_D @ odd_D),
+            "gradient_halves": float(even_D @ odd_D),
+        }
+        scale.add(sums, len(present) - odd, odd)
+        states.append(scale.state)
+    signal = sum(each for each, _ in states[100:])
+    noise = sum(each for _, each in states[100:])
+    assert noise / signal == pytest.approx(4.0, rel=0.1)

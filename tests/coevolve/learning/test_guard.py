@@ -1,11 +1,14 @@
+from functools import partial
+
 import msgspec
 import pytest
 
 from coevolve.learning.guard import Guard, sign_test
-from protocols.learner_config import GuardConfig
+from protocols.learner_config import GuardConfig, LearnerConfig
 from protocols.learning import CanaryScores, PolicyRegressed, Returned, StepReport, TaskScore
 
 SETTINGS = GuardConfig(max_loss=0.1, chance=0.01)
+ONE_COMPARISON = partial(LearnerConfig, steps=10)
 
 
 def canaries(version: int, passed: str) -> CanaryScores:
@@ -39,7 +42,7 @@ def returned(step: int, to_version: int, rate_factor: float = 0.5) -> StepReport
 
 def folded(*messages: CanaryScores | StepReport | PolicyRegressed, **settings: object) -> Guard:
     tree = msgspec.to_builtins(SETTINGS) | settings
-    guard = Guard(msgspec.convert(tree, GuardConfig))
+    guard = Guard(ONE_COMPARISON(guard=msgspec.convert(tree, GuardConfig)))
     for message in messages:
         guard.fold(message)
     return guard
@@ -85,8 +88,9 @@ def test_what_was_lost_is_told_with_its_counts():
 
 
 def test_equal_scores_are_no_loss_and_neither_is_a_first_score():
-    assert Guard(SETTINGS).loss() is None
-    assert Guard(SETTINGS).best is None
+    guard = Guard(ONE_COMPARISON(guard=SETTINGS))
+    assert guard.loss() is None
+    assert guard.best is None
     assert folded(GOOD).loss() is None
     assert folded(BAD, canaries(20, "1" * 10 + "0" * 10)).loss() is None
     # The same mean of other canaries: 10 lost, 10 gained.
@@ -124,11 +128,10 @@ def test_gains_are_set_against_losses():
 
 
 def test_only_canaries_that_both_versions_have_a_score_of_are_compared():
-    before = canaries(0, "1" * 10 + " " * 10)
-    assert folded(before, canaries(1, " " * 10 + "0" * 10)).loss() is None
-    found = folded(before, canaries(1, " " + "0" * 9 + "1" * 10)).loss()
+    before = canaries(0, "1" * 18 + "  ")
+    found = folded(before, canaries(1, "  " + "0" * 16 + "11")).loss()
     assert found is not None
-    assert (found.canaries, found.lost, found.score, found.best_score) == (9, 9, 0.0, 1.0)
+    assert (found.canaries, found.lost, found.score, found.best_score) == (16, 16, 0.0, 1.0)
 
 
 def test_coverage_is_compared_as_it_is_and_rounding_is_no_difference():
@@ -239,3 +242,25 @@ def test_a_guard_that_is_rebuilt_judges_alike():
         assert rebuilt.loss() == live.loss()
         assert (rebuilt.best, rebuilt.needed) == (live.best, live.needed)
         assert rebuilt.abandoned == live.abandoned
+
+
+def test_a_version_that_machines_left_half_unscored_is_neither_best_nor_judged():
+    lucky = canaries(10, "1" * 2 + " " * 18)
+    guard = folded(GOOD, lucky)
+    assert guard.best == 0
+    assert guard.is_scored(10)
+    assert guard.loss() is None
+    guard.fold(canaries(20, "0" * 20))
+    loss = guard.loss()
+    assert loss is not None
+    assert (loss.version, loss.best_version) == (20, 0)
+
+
+def test_the_comparisons_of_a_run_share_its_chance():
+    nine = canaries(10, "1" * 11 + "0" * 9)
+    for steps, is_lost in ((10, True), (40, True), (100, False)):
+        guard = Guard(LearnerConfig(steps=steps, guard=SETTINGS))
+        guard.fold(GOOD)
+        guard.fold(nine)
+        # One chance in 512, against one in 100, 400 and 1000.
+        assert (guard.loss() is not None) == is_lost
