@@ -439,8 +439,9 @@ def _check_alternative(
         return
     section = dict(cast("Mapping[Any, Any]", value))
     chosen = section.pop("kind", None)
-    if not isinstance(chosen, str) or chosen not in alternatives:
+    kind = next((each for tag, each in alternatives.items() if tag == chosen), None)
+    if kind is None:
         found = "nothing" if chosen is None else repr(chosen)
         faults.append(f"{path}.kind: needs one of {', '.join(alternatives)}, found {found}")
         return
-    check_section(alternatives[chosen], section, path, faults)
+    check_section(kind, section, path, faults)

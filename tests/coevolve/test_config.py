@@ -207,6 +207,35 @@ def test_an_objective_that_replaces_groups_needs_a_bound_above_nothing():
     assert "$.learner.refill_batches: the objective dapo replaces groups without variance" in text
 
 
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["learner.guard.tasks=9"], "$.learner.guard.tasks: 9 canaries cannot show a loss"),
+        (["learner.guard.max_loss=1"], "$.learner.guard.max_loss"),
+        (
+            [
+                "learner.objective={kind: none}",
+                "learner.imitation.weight=0",
+                "learner.credit=rollout",
+            ],
+            "$.learner.objective: none, without imitation, leaves nothing to learn from",
+        ),
+        (["learner.objective={kind: [grpo]}"], "$.learner.objective.kind: needs one of"),
+    ],
+)
+def test_settings_that_could_do_nothing_are_refused(overrides: list[str], words: str):
+    assert words in refusal(CONFIGS / "quickstart.yaml", *overrides)
+
+
+def test_with_a_policy_gradient_what_the_policy_writes_is_learned_from():
+    path = CONFIGS / "hdl_tiny.yaml"
+    gradient = "learner.objective={kind: grpo}"
+    stages = "hdl.stages=[{writers: [grammar, policy], groups: 4}, {writers: [policy]}]"
+    assert load_config(path, [gradient, stages]).hdl.stages[0].writers == ("grammar", "policy")
+    lends = "hdl.stages=[{writers: [policy, grammar], groups: 4}, {writers: [policy]}]"
+    assert "$.hdl.stages: with a policy gradient, what the policy" in refusal(path, gradient, lends)
+
+
 def test_a_guard_that_does_nothing_is_one_of_the_choices():
     path = CONFIGS / "quickstart.yaml"
     assert load_config(path, ["learner.guard.action=none"]).learner.guard.action == "none"

@@ -21,7 +21,9 @@ from protocols.config import (
     VllmEngine,
 )
 from protocols.errors import ConfigError
+from protocols.hardware_config import HdlConfig, StageConfig
 from protocols.learner_config import ImitationConfig
+from protocols.objectives import NoObjective, Sft
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SMALL = {
@@ -80,17 +82,24 @@ def test_all_weights_take_sixteen_bytes_each_in_float32(tmp_path: Path):
     }
 
 
-@pytest.mark.parametrize(("weight", "replay_per_step"), [(1.0, 0), (0.0, 1)])
-def test_what_is_imitated_has_moments_of_its_own_in_memory_and_on_disk(
-    tmp_path: Path, weight: float, replay_per_step: int
-):
+def learning(config: RunConfig, **changes: Any) -> RunConfig:
+    return replace(config, learner=replace(config.learner, **changes))
+
+
+TAUGHT = HdlConfig(stages=(StageConfig(writers=("teacher",), groups=4), StageConfig()))
+
+
+def test_what_is_imitated_has_moments_of_its_own_in_memory_and_on_disk(tmp_path: Path):
     config = plain(small(tmp_path))
-    imitation = ImitationConfig(weight=weight, replay_per_step=replay_per_step)
-    imitates = replace(config, learner=replace(config.learner, imitation=imitation))
+    imitates = learning(config, imitation=ImitationConfig(weight=1.0, replay_per_step=0))
     assert estimate(config).learner["optimizer"] == 8 * PARAMETERS
     assert estimate(imitates).learner["optimizer"] == 16 * PARAMETERS
     assert estimate(config).disk.checkpoint == 12 * PARAMETERS
     assert estimate(imitates).disk.checkpoint == 20 * PARAMETERS
+    assert estimate(learning(imitates, objective=NoObjective())).disk.checkpoint == 12 * PARAMETERS
+    taught = replace(config, domain="hdl", hdl=TAUGHT)
+    assert estimate(taught).disk.checkpoint == 20 * PARAMETERS
+    assert estimate(learning(taught, objective=Sft())).disk.checkpoint == 12 * PARAMETERS
 
 
 def test_the_divergence_that_is_measured_needs_the_first_weights_unless_an_adapter_learns(

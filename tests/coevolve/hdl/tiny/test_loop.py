@@ -11,6 +11,8 @@ from coevolve import assembly, requirements
 from coevolve.config import load_config
 from coevolve.hdl import assembly as hardware
 from coevolve.hdl.designs import load
+from coevolve.hdl.evolution.variants import varied
+from coevolve.hdl.frontier import beginning
 from coevolve.hdl.tiny.edits import edits
 from coevolve.hdl.tiny.model import write_model
 from coevolve.journal.codec import decode_as, encode
@@ -21,7 +23,7 @@ from coevolve.synthesis import assembly as evolution
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.control import RunStarted
-from protocols.design_evolution import DesignVisit
+from protocols.design_evolution import DesignMade, DesignVisit
 from protocols.evolution import Signal
 from protocols.generation import END, Grammar
 from protocols.interfaces import Part
@@ -155,6 +157,23 @@ async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains_and_on_
     assert {each.version for each in scores} == {0, STEPS}
     assert all({s.task_id for s in each.scores} == set(DESIGNS) for each in scores)
     assert all(0 < s.coverage < 1 for each in scores for s in each.scores if s.coverage is not None)
+
+
+async def test_the_learner_knows_the_grammar_of_a_design_that_the_run_made(tmp_path: Path):
+    config = small(tmp_path, "learner.objective={kind: grpo}")
+    write_model(config.seed, tmp_path / MODEL)
+    config = running(config, tmp_path)
+    given = load(hardware.DESIGNS / "vend_fsm")
+    made = varied(given, (), "vend_fsm.c1")
+    store = LocalStore(Journal.open(tmp_path / "store"))
+    record = DesignMade(design=made, parent=given.design_id, candidate_id="c1")
+    await store.append(
+        Append(records=(encode(record),), receipt=Receipt(producer="test", counter=1))
+    )
+    grammar_of = assembly.grammar_of(config, store)
+    assert grammar_of is not None
+    assert await grammar_of(beginning(made, config)) == edits(made)
+    assert await grammar_of(beginning(given, config)) == edits(given)
 
 
 async def test_a_policy_gradient_knows_the_grammar_that_its_rollouts_were_drawn_within(
