@@ -21,6 +21,8 @@ from protocols.journal import Append, Receipt
 from protocols.learning import Evaluation, StepReport
 from protocols.tasks import Synthesized, Task
 
+pytestmark = pytest.mark.timeout(600)
+
 
 def small(config: RunConfig, arm: str, steps: int = 2, evolve_every: int = 0) -> RunConfig:
     tree = msgspec.to_builtins(config)
