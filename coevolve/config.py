@@ -15,6 +15,7 @@ from typing import Any, Literal, cast, get_args, get_origin
 import msgspec
 import yaml
 
+from coevolve.hdl.stages import is_learned_from, teaches_itself
 from coevolve.learning.model_folder import TINY, TINY_HDL
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
@@ -202,8 +203,11 @@ def _stage_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
     writers = {writer for stage in stages for writer in stage.writers}
     teaches = "teacher" in writers
     learner = config.learner
-    lends = [stage for stage in stages if "policy" in stage.writers[:-1]]
-    lends = [stage for stage in lends if stage.writers[-1] != "policy"]
+    lends = [
+        stage.writers
+        for stage in stages
+        if "policy" in stage.writers and not is_learned_from(stage, "policy")
+    ]
     endless = [index for index, stage in enumerate(stages[:-1]) if not stage.groups]
     return (
         (
@@ -239,7 +243,7 @@ def _stage_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
         (
             isinstance(learner.objective, PolicyGradient) and bool(lends),
             "$.hdl.stages: with a policy gradient, what the policy writes is learned from, so it "
-            f"has to be the last writer of its stage, found {lends and lends[0].writers}; split "
+            f"has to be the last writer of its stage, found {lends and lends[0]}; split "
             "the stage, or choose learner.objective {kind: sft}",
         ),
         (
@@ -304,7 +308,7 @@ def _learner_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
         (
             isinstance(learner.objective, NoObjective)
             and not learner.imitation.weight
-            and all(stage.writers[-1] == "policy" for stage in config.hdl.stages),
+            and teaches_itself(config.hdl.stages),
             "$.learner.objective: none, without imitation, leaves nothing to learn from; choose an "
             "objective, or set learner.imitation.weight",
         ),

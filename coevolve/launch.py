@@ -58,6 +58,8 @@ from coevolve.run.reach import listens
 from coevolve.shrunk.running import MODEL, running
 from protocols.config import RunConfig, TransformersEngine, VllmEngine
 from protocols.errors import CoevolveError, RunError
+from protocols.interfaces import Reader
+from protocols.learning import PolicyRegressed
 
 STARTED = time.monotonic()
 INTERRUPTED = 130
@@ -169,15 +171,13 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
     reader = assembly.reader(directory.path)
     costs = Costs()
     await fold(reader, COSTLY, costs.fold)
-    guard = Guard(config.learner)
-    await fold(reader, GUARD_TOPICS, guard.fold)
     print_summary(
         console,
         config,
         run.progress,
         costs,
         run_dir=_shown(directory.path),
-        lost=guard.loss() if run.finished else None,
+        lost=await _lost(reader, config) if run.finished else None,
         first_rollout_s=run.first_rollout_s,
         training_s=run.training_s,
         shares=run.shares,
@@ -186,6 +186,13 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
     console.print(f"report: {directory.report}")
     if not run.finished:
         console.print(f"stopped; go on with --resume and the same run file ({directory.path})")
+
+
+async def _lost(reader: Reader, config: RunConfig) -> PolicyRegressed | None:
+    """Return what the guard has against the last versions of a run that is over."""
+    guard = Guard(config.learner)
+    await fold(reader, GUARD_TOPICS, guard.fold)
+    return guard.loss()
 
 
 def _shown(path: Path) -> Path:

@@ -36,7 +36,7 @@ from coevolve.hdl import assembly as hardware
 from coevolve.run.grid import Plan, run_grid, seeds_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
-from protocols.hardware_config import StageConfig
+from protocols.hardware_config import RejectionConfig, StageConfig
 
 RUN_FILE = Path("configs/hdl_tiny.yaml")
 WARM_UP_SHARE = 3
@@ -116,31 +116,11 @@ def _plan(arm: str, seed: int, options: argparse.Namespace) -> Plan:
 
 def changes_of(arm: str, base: RunConfig) -> dict[str, str]:
     """Return the settings of an arm, ``base`` being what all of them share."""
-    learner, rejection = base.learner, base.hdl.stages[-1].rejection
-    groups = learner.groups_per_step * learner.steps
-    warm_up = groups // WARM_UP_SHARE
-    match arm:
-        case "one kept":
-            rejection = replace(rejection, keep=1)
-        case "unfiltered":
-            rejection = replace(rejection, least_gain=-1.0, no_kind_falls=False)
-        case _:
-            pass
-    grammar = StageConfig(writers=("grammar",), groups=warm_up, rejection=rejection)
-    policy = StageConfig(writers=("policy",), rejection=rejection)
-    match arm:
-        case "policy only":
-            stages = (policy,)
-        case "grammar only":
-            stages = (replace(grammar, groups=0),)
-        case "policy first":
-            stages = (replace(policy, groups=groups - warm_up), replace(grammar, groups=0))
-        case _:
-            stages = (grammar, policy)
-    changes = {"hdl.stages": msgspec.json.encode(stages).decode()}
+    changes = {"hdl.stages": msgspec.json.encode(_stages(arm, base)).decode()}
     if arm in ("worst", "uniform"):
         changes["hdl.next_state"] = arm
     if arm == "policy gradient":
+        learner = base.learner
         # What was the rate of fine-tuning is that of imitating the grammar.
         changes |= {
             "learner.objective": "{kind: grpo}",
@@ -148,6 +128,33 @@ def changes_of(arm: str, base: RunConfig) -> dict[str, str]:
             "learner.learning_rate": str(GRADIENT_RATE),
         }
     return changes
+
+
+def _stages(arm: str, base: RunConfig) -> tuple[StageConfig, ...]:
+    groups = base.learner.groups_per_step * base.learner.steps
+    warm_up = groups // WARM_UP_SHARE
+    rejection = _rejection(arm, base.hdl.stages[-1].rejection)
+    grammar = StageConfig(writers=("grammar",), rejection=rejection)
+    policy = StageConfig(writers=("policy",), rejection=rejection)
+    match arm:
+        case "policy only":
+            return (policy,)
+        case "grammar only":
+            return (grammar,)
+        case "policy first":
+            return (replace(policy, groups=groups - warm_up), grammar)
+        case _:
+            return (replace(grammar, groups=warm_up), policy)
+
+
+def _rejection(arm: str, usual: RejectionConfig) -> RejectionConfig:
+    match arm:
+        case "one kept":
+            return replace(usual, keep=1)
+        case "unfiltered":
+            return replace(usual, least_gain=-1.0, no_kind_falls=False)
+        case _:
+            return usual
 
 
 def _outcome(folder: Path, config: RunConfig) -> Outcome | None:

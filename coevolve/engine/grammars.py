@@ -26,7 +26,7 @@ class GrammarTable:
     """Says what rows in given states may write, and where that leads them."""
 
     def __init__(self, vocabulary: int) -> None:
-        """Begin without grammars, for a model with so many tokens."""
+        """Begin without grammars. ``vocabulary`` counts the tokens that the model knows."""
         self._vocabulary = vocabulary
         self._first: dict[Grammar, int] = {}
         self._allowed_S_V = torch.ones((1, vocabulary), dtype=torch.bool)

@@ -28,3 +28,8 @@ def writer_of(stage: StageConfig, round_: int) -> Writer:
 def is_learned_from(stage: StageConfig, writer: Writer) -> bool:
     """Return whether what ``writer`` writes is trained on, or only makes states."""
     return writer == stage.writers[-1]
+
+
+def teaches_itself(stages: Sequence[StageConfig]) -> bool:
+    """Return whether every stage trains on what the policy wrote, and none on what others did."""
+    return all(is_learned_from(stage, "policy") for stage in stages)

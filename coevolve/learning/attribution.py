@@ -143,10 +143,10 @@ class NoiseScale:
         return self._signal, self._noise
 
     def add(self, sums: Mapping[str, float], even: int, odd: int) -> dict[str, float]:
-        """Take in a step on so many groups of even and of odd number; return its metrics.
+        """Take in the sums of a step, and return its metrics.
 
-        The scale is left out while the averages show no signal, which is so where noise is much
-        larger.
+        ``even`` and ``odd`` count the groups in the two halves of the step's gradient. The scale is
+        left out while the averages show no signal, which is so where noise is much larger.
         """
         if not {"gradient_even", "gradient_odd"} <= sums.keys():
             return {}

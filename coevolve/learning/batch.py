@@ -104,10 +104,24 @@ class ReferenceRow:
     source: Source = "objective"
     group: int = 0
 
+    @classmethod
+    def of(
+        cls,
+        given: "Reference | Conversation",
+        weight: float = 1.0,
+        *,
+        source: Source = "objective",
+        group: int = 0,
+    ) -> "ReferenceRow":
+        """Return the row that makes ``given`` more likely."""
+        return cls(
+            token_ids=given.token_ids, mask=given.mask, weight=weight, source=source, group=group
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Conversation:
-    """One side of a pair."""
+    """What a rollout holds: one side of a pair, or an example."""
 
     token_ids: Sequence[int]
     mask: Sequence[int]
@@ -163,7 +177,10 @@ def learned_rows(group: BatchGroup, config: LearnerConfig, number: int = 0) -> S
     match config.objective:
         case Sft():
             worthy = sft.best(rewards) if group.worthy is None else group.worthy
-            return [_given(group.rollouts[index], number) for index in worthy]
+            return [
+                ReferenceRow.of(_conversation(group.rollouts[index]), group=number)
+                for index in worthy
+            ]
         case Dpo(beta=beta):
             return [
                 PairRow(
@@ -186,11 +203,11 @@ def imitated_rows(group: BatchGroup, config: LearnerConfig) -> list[ReferenceRow
     The latter counts 1, as in fine-tuning.
     """
     if group.reference is not None:
-        own, weight = group.reference, config.imitation.weight
-        return [
-            ReferenceRow(token_ids=own.token_ids, mask=own.mask, weight=weight, source="imitation")
-        ]
-    return [_given(group.rollouts[index], source="imitation") for index in group.worthy or ()]
+        return [ReferenceRow.of(group.reference, config.imitation.weight, source="imitation")]
+    return [
+        ReferenceRow.of(_conversation(group.rollouts[index]), source="imitation")
+        for index in group.worthy or ()
+    ]
 
 
 def sampled_rows(
@@ -226,13 +243,6 @@ def sampled_rows(
 def _conversation(rollout: Rollout) -> Conversation:
     return Conversation(
         token_ids=columns.from_int32(rollout.tokens.token_ids), mask=list(rollout.tokens.mask)
-    )
-
-
-def _given(rollout: Rollout, number: int = 0, *, source: Source = "objective") -> ReferenceRow:
-    own = _conversation(rollout)
-    return ReferenceRow(
-        token_ids=own.token_ids, mask=own.mask, weight=1.0, source=source, group=number
     )
 
 

@@ -23,7 +23,7 @@ class Constraints:
     """Turns the grammars of rollouts into masks; remembers every grammar that it has met."""
 
     def __init__(self, vocabulary: int) -> None:
-        """Begin without grammars, for a model with so many tokens."""
+        """Begin without grammars. ``vocabulary`` counts the tokens that the model knows."""
         self._table = GrammarTable(vocabulary)
 
     def allowed(self, rows: Sequence[Row]) -> torch.Tensor | None:

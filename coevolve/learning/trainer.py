@@ -381,7 +381,9 @@ class Trainer:
         weight = config.imitation.replay_weight
         count = min(config.imitation.replay_per_step, len(self._replay)) if weight else 0
         drawn = rng.choice(len(self._replay), size=count, replace=False) if count else ()
-        rows.extend(_replayed(self._replay[int(index)], weight) for index in drawn)
+        rows.extend(
+            ReferenceRow.of(self._replay[int(index)], weight, source="replay") for index in drawn
+        )
         return rows
 
     def _weighing(self, batch: Batch, rows: Sequence[Row]) -> Weighing:
@@ -403,12 +405,6 @@ def _supervision(rows: Sequence[Row]) -> Weighing:
     return aggregation.of_supervision(
         tokens=sum(sum(row.mask[1:]) for row in rows if isinstance(row, ReferenceRow)),
         pairs=sum(isinstance(row, PairRow) for row in rows),
-    )
-
-
-def _replayed(reference: Reference, weight: float) -> ReferenceRow:
-    return ReferenceRow(
-        token_ids=reference.token_ids, mask=reference.mask, weight=weight, source="replay"
     )
 
 

@@ -20,7 +20,7 @@ FILE = "attribution.json"
 COMMAND = "python -m coevolve.replay {run} --ablate objective --anew"
 """Makes the run again without its objective, and says what that is worth."""
 
-UNKNOWN = ("  of these by the policy gradient", "not measured")
+UNKNOWN = ("  of these by the objective", "not measured")
 
 Method = Literal["paired runs", "recorded batches"]
 """``paired runs``: a run of its own without the source, with the same seed. ``recorded batches``:

@@ -187,6 +187,10 @@ def _processors(shares: CpuShares) -> list[tuple[str, str]]:
     ]
 
 
+def _seconds(duration_s: float | None) -> str | None:
+    return None if duration_s is None else f"{duration_s:.1f} s"
+
+
 def print_summary(
     console: Console,
     config: RunConfig,
@@ -210,8 +214,8 @@ def print_summary(
     table.add_column("value", justify="right")
     rows = (
         ("steps", f"{progress.step} of {config.learner.steps}"),
-        ("start-up, command to first rollout", first_rollout_s and f"{first_rollout_s:.1f} s"),
-        ("first rollout request to last step", training_s and f"{training_s:.1f} s"),
+        ("start-up, command to first rollout", _seconds(first_rollout_s)),
+        ("first rollout request to last step", _seconds(training_s)),
         *(_processors(shares) if shares else ()),
         *attributed,
         *progress.teaching.lines(),

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.config import needs_reference
+from coevolve.hdl.stages import teaches_itself
 from coevolve.learning.architecture import Architecture, architecture
 from coevolve.learning.model_folder import local_folder, model_config
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
@@ -231,7 +232,7 @@ def moments(config: RunConfig) -> int:
     imitates = learner.imitation.weight > 0 or (
         config.domain == "hdl"
         and not isinstance(learner.objective, Sft | Dpo)
-        and any(stage.writers[-1] != "policy" for stage in config.hdl.stages)
+        and not teaches_itself(config.hdl.stages)
     )
     return MOMENTS * (imitates + (not isinstance(learner.objective, NoObjective)))
 
