@@ -47,7 +47,11 @@ ARMS: Mapping[str, tuple[str, ...]] = {
         "learner.schedule=constant",
         "learner.warmup_steps=0",
     ),
-    "groups of 16": ("rollout.group_size=16", "learner.groups_per_step=4"),
+    "groups of 16": (
+        "rollout.group_size=16",
+        "learner.groups_per_step=4",
+        "tasks.in_flight_groups=8",
+    ),
     "Dr. GRPO": ("learner.objective.kind=dr_grpo",),
 }
 

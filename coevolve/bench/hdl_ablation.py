@@ -3,22 +3,24 @@
 Every arm is `configs/hdl_tiny.yaml` with as many steps, groups and rollouts, and one thing changed:
 
 - *full*: nothing. Each step on a design goes on from the best testbench of the one before; a stage
-  on the grammar's edits, then one on the policy's own; rejection as the run file has it.
+  that imitates the grammar's edits which gained coverage, then GRPO on the policy's own.
 - *worst*, *uniform*: each step goes on from the group's worst testbench (LLM4Cov's rule in
   training), or from any.
-- *one kept*: of each group only the step that gained the most is trained on (LLM4Cov's rule).
-- *unfiltered*: of each group as many steps as in *full*, those that gained the most, whatever they
+- *rejection*: rejection-sampled fine-tuning in both stages.
+- *one kept*: the same, but of each group only the step that gained the most is trained on, which is
+  LLM4Cov's rule.
+- *unfiltered*: the same, but of each group as many steps, those that gained the most, whatever they
   gained: execution-validated, not coverage-guided.
 - *grammar only*: the grammar's edits all along; what *full* has over it, the policy's own brought.
-- *policy gradient*: in the policy's own stage, GRPO on each step's coverage in place of rejection.
 - *policy only*: no stage on the grammar's edits.
 - *policy first*: the same two stages, the policy's own edits first.
 
 Runs follow one another, each by `python -m coevolve.launch`; what is printed is read from their
 journals. A run that is there with the same settings is taken as it is, or goes on where it was
 left. Scores are overall averages of coverage after the run file's steps on each design, before and
-after training. A difference is to *full*, of the last versions, designs and seeds paired; its
-bootstrap interval over designs (`coevolve.hdl.evaluation.measures`) says nothing of further seeds.
+after training. Differences are to the arm that ``--reference`` names, of the last versions, with
+designs and seeds paired; their bootstrap interval over designs
+(`coevolve.hdl.evaluation.measures`) says nothing of further seeds.
 """
 
 import argparse
@@ -42,21 +44,20 @@ RUN_FILE = Path("configs/hdl_tiny.yaml")
 WARM_UP_SHARE = 3
 """One in so many steps is on the grammar's edits, in the arms that have such a stage."""
 
-GRADIENT_RATE = 1e-3
-"""Of the policy gradient."""
-
 FULL = "full"
 ARMS = (
     FULL,
     "worst",
     "uniform",
+    "rejection",
     "one kept",
     "unfiltered",
     "grammar only",
-    "policy gradient",
     "policy only",
     "policy first",
 )
+FINE_TUNED = ("rejection", "one kept", "unfiltered")
+"""Arms without a policy gradient."""
 
 
 def main(arguments: list[str]) -> None:
@@ -70,9 +71,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/ablation"), help="folder of runs")
     parser.add_argument("--steps", type=int, default=60, help="of the learner, each run")
     parser.add_argument("--seeds", default="0,1", metavar="N,N")
-    parser.add_argument(
-        "--arms", default=",".join(ARMS), metavar="NAME,NAME", help="full is needed"
-    )
+    parser.add_argument("--arms", default=",".join(ARMS), metavar="NAME,NAME")
+    parser.add_argument("--reference", default=FULL, metavar="NAME", help="one of the arms")
     parser.add_argument("--set", nargs="*", default=(), metavar="key=value", dest="overrides")
     options = parser.parse_args(arguments)
     try:
@@ -84,17 +84,17 @@ def main(arguments: list[str]) -> None:
         sys.stderr.write(f"bench: {error}\n")
         sys.exit(2)
     console = Console(width=max(140, Console().width))
-    console.print(table(found, designs, reference=FULL))
+    console.print(table(found, designs, reference=options.reference))
 
 
 def plans_of(options: argparse.Namespace) -> list[Plan]:
     """Return every run, seed by seed. Raises RunError and ConfigError."""
     arms, seeds = options.arms.split(","), seeds_of(options.seeds)
     unknown = [arm for arm in arms if arm not in ARMS]
-    if unknown or FULL not in arms:
+    if unknown or options.reference not in arms:
         raise RunError(
-            f"--arms needs {FULL!r}, which the others are compared with, and any of "
-            f"{', '.join(ARMS[1:])}; found {options.arms!r}"
+            f"--arms needs {options.reference!r}, which the others are compared with "
+            f"(--reference), and any of {', '.join(ARMS)}; found {options.arms!r}"
         )
     return [_plan(arm, seed, options) for seed in seeds for arm in dict.fromkeys(arms)]
 
@@ -119,13 +119,10 @@ def changes_of(arm: str, base: RunConfig) -> dict[str, str]:
     changes = {"hdl.stages": msgspec.json.encode(_stages(arm, base)).decode()}
     if arm in ("worst", "uniform"):
         changes["hdl.next_state"] = arm
-    if arm == "policy gradient":
-        learner = base.learner
-        # What was the rate of fine-tuning is that of imitating the grammar.
+    if arm in FINE_TUNED:
         changes |= {
-            "learner.objective": "{kind: grpo}",
-            "learner.imitation.learning_rate": str(learner.learning_rate),
-            "learner.learning_rate": str(GRADIENT_RATE),
+            "learner.objective": "{kind: sft}",
+            "learner.learning_rate": str(base.learner.imitation.learning_rate),
         }
     return changes
 

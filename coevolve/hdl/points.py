@@ -112,23 +112,6 @@ def counts(found: Iterable[Record], dut: str, instrumented: Instrumented) -> dic
     return made
 
 
-def instances(found: Iterable[Record], module: str) -> tuple[str, ...]:
-    """Return the paths of all instances of ``module``, also of those with other parameters.
-
-    Those inside another one are left out: a module's own, where it is recursive, and of modules
-    whose name begins as Verilator writes that of one with parameters, ``module__``.
-    """
-    written = f"{module}__"
-    paths = {r.hierarchy for r in found if r.module == module or r.module.startswith(written)}
-    return tuple(sorted(path for path in paths if paths.isdisjoint(_above(path))))
-
-
-def _above(path: str) -> Iterator[str]:
-    """Yield the paths of all that an instance is in."""
-    while path := path.rpartition(".")[0]:
-        yield path
-
-
 def score(made: Mapping[Point, int], over: PointSet, unit: Unit) -> Coverage:
     """Return the coverage over ``over``, whatever else was hit."""
     hits = bytearray((len(over.points) + 7) // 8)

@@ -32,6 +32,7 @@ RUNTIME_PARTS = (
     "verilated_cov",
     "verilated_covergroup",
     "verilated_dpi",
+    "verilated_probdist",
     "verilated_random",
     "verilated_threads",
     "verilated_timing",

@@ -19,11 +19,13 @@ from coevolve.hdl.diagnostics import explain
 from coevolve.hdl.rtl import HEADERS, TIMESCALE
 from coevolve.hdl.runtime import SOURCES, Runtime
 from coevolve.hdl.sandbox import Finished, Sandbox, StageLimits
+from coevolve.hdl.scopes import HEADER, SOURCE, find_dut, read_scopes
 from coevolve.hdl.toolchain import Toolchain
 from coevolve.hdl.work_folders import WorkFolder
 from protocols.errors import SimulatorError
 from protocols.hardware import (
     CompileFailed,
+    NotCovered,
     Outcome,
     SimulationFailed,
     SimulationLimits,
@@ -119,6 +121,18 @@ class Simulation:
         if done.status:
             _blame_machine_for_kill(done, "verilator")
             raise Stopped(CompileFailed(message=explain(done.output, testbench, self.unit)))
+
+    def find_dut(self, told: str = "") -> str:
+        """Return the printed path of the design's instance in what was translated.
+
+        ``told`` is its name where there are several. Raises Stopped with NotCovered where there is
+        not exactly one, or where another instance passes itself off as a part of it.
+        """
+        header, source = (self.read(f"{MODEL}/{name}") for name in (HEADER, SOURCE))
+        found = find_dut(read_scopes(header, source), self.unit.top, told)
+        if isinstance(found, NotCovered):
+            raise Stopped(found)
+        return found
 
     def compile(self, before_main: str = "") -> None:
         """Make a program of the C++; ``before_main`` is C++ between the model and its loop.

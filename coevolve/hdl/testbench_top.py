@@ -1,4 +1,4 @@
-"""Finds the module of a testbench that is to be simulated, and the DUT's instance in what ran.
+"""Finds the module of a testbench that is to be simulated.
 
 The module is the one that no other instantiates; where several are not, the one under which the
 module under verification has an instance. Only the text's syntax is read, so that nothing of it is
@@ -40,18 +40,6 @@ def find_top(testbench: str, unit: Unit, told: str = "") -> str | NotCovered:
             f"other{_named(covering)}"
         )
     return NotCovered(message=f"no module of tb.sv{_named(tops)} instantiates {unit.top}")
-
-
-def choose_instance(found: Sequence[str], unit: Unit, told: str = "") -> str | NotCovered:
-    """Return the path, of those of all instances of the DUT that ran, that is meant."""
-    meant = [path for path in found if not told or path.rpartition(".")[2] == told]
-    if len(meant) == 1:
-        return meant[0]
-    called = f" called {told!r}" if told else ""
-    return NotCovered(
-        message=f"the testbench needs exactly one instance of {unit.top}{called}, which is what is "
-        f"measured{_named(found)}"
-    )
 
 
 def _named(found: Sequence[str]) -> str:

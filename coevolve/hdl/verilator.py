@@ -30,7 +30,6 @@ from coevolve.hdl.points import (
     PointSet,
     check_points,
     counts,
-    instances,
     point_set,
     records,
     score,
@@ -38,17 +37,16 @@ from coevolve.hdl.points import (
 from coevolve.hdl.rtl import elaborate, ports_of
 from coevolve.hdl.runtime import open_runtime
 from coevolve.hdl.sandbox import Sandbox
-from coevolve.hdl.simulation import Ran, Simulation, Stopped, Tools, simulation
+from coevolve.hdl.simulation import Simulation, Stopped, Tools, simulation
 from coevolve.hdl.stimulus.language import StimulusError
 from coevolve.hdl.stimulus.testbench import render
-from coevolve.hdl.testbench_top import choose_instance, find_top
+from coevolve.hdl.testbench_top import find_top
 from coevolve.hdl.toolchain import Toolchain, find_toolchain
 from coevolve.hdl.work_folders import sweep
 from protocols.errors import ConfigError
 from protocols.hardware import (
     BadStimulus,
     CompileFailed,
-    Coverage,
     Covered,
     Evaluate,
     Evaluated,
@@ -203,6 +201,7 @@ def prepared(tools: Tools, unit: Unit) -> Prepared:
     with simulation(tools, unit, SimulationLimits()) as under_way:
         try:
             under_way.translate(instrumented.files, _blank(unit), BLANK_TOP)
+            dut = under_way.find_dut()
             under_way.compile()
             under_way.run(seed=1)
             found = list(records(under_way.read("coverage.dat")))
@@ -210,7 +209,7 @@ def prepared(tools: Tools, unit: Unit) -> Prepared:
             raise ConfigError(
                 f"design {unit.name} does not simulate by itself: {_reason(stopped.outcome)}"
             ) from stopped
-    over = point_set(counts(found, f"{BLANK_TOP}.dut", instrumented))
+    over = point_set(counts(found, dut, instrumented))
     check_points(over, unit)
     return Prepared(unit=unit, instrumented=instrumented, ports=ports_of(rtl), points=over)
 
@@ -220,23 +219,13 @@ def _simulated(
 ) -> Outcome:
     """Return what was covered. Raises Stopped where it came to another end."""
     under_way.translate(design.instrumented.files, text, top)
+    dut = under_way.find_dut(request.instance)
     under_way.compile()
     ran = under_way.run(request.seed)
     started, cpu = time.monotonic(), time.thread_time()
-    coverage = _coverage(under_way.read("coverage.dat"), request, design)
+    made = counts(records(under_way.read("coverage.dat")), dut, design.instrumented)
+    coverage = score(made, design.points, request.unit)
     under_way.costs.append(_cost("read", started, cpu))
-    return _covered(ran, coverage) if isinstance(coverage, Coverage) else coverage
-
-
-def _coverage(text: str, request: Evaluate, design: Prepared) -> Coverage | NotCovered:
-    found = list(records(text))
-    instance = choose_instance(instances(found, request.unit.top), request.unit, request.instance)
-    if isinstance(instance, NotCovered):
-        return instance
-    return score(counts(found, instance, design.instrumented), design.points, request.unit)
-
-
-def _covered(ran: Ran, coverage: Coverage) -> Covered:
     return Covered(coverage=coverage, ended=ran.ended, slots=ran.slots, time=ran.time, log=ran.log)
 
 

@@ -18,7 +18,7 @@ from protocols import columns
 from protocols.errors import RunError
 from protocols.journal import Append, Message, Receipt
 from protocols.learning import Evaluation, StepReport, TaskScore, TrainedGroup
-from protocols.objectives import Grpo
+from protocols.objectives import Sft
 from protocols.rollouts import Rollout, Tokens
 from tests.hdl_transitions import covered
 
@@ -29,8 +29,11 @@ RULE = CONFIG.hdl.stages[-1].rejection
 DESIGNS = hardware.designs(CONFIG)
 
 
-def planned(runs: Path, arms: str = ",".join(ARMS), seeds: str = "0,1") -> list[Plan]:
+def planned(
+    runs: Path, arms: str = ",".join(ARMS), seeds: str = "0,1", reference: str = FULL
+) -> list[Plan]:
     options = Namespace(run_file=RUN_FILE, runs=runs, steps=STEPS, seeds=seeds, arms=arms)
+    options.reference = reference
     options.overrides = ["learner.groups_per_step=2"]
     return plans_of(options)
 
@@ -45,10 +48,11 @@ def test_arms_differ_in_one_thing_and_never_in_size():
     assert [s.writers for s in stages["policy first"]] == [("policy",), ("grammar",)]
     assert [s.writers for s in stages["policy only"]] == [("policy",)]
     assert [s.writers for s in stages["grammar only"]] == [("grammar",)]
-    (gradient,) = {p.arm: p.config.learner for p in plans if p.arm == "policy gradient"}.values()
-    assert stages["policy gradient"] == stages[FULL]
-    assert isinstance(gradient.objective, Grpo)
-    assert gradient.imitation.learning_rate == CONFIG.learner.learning_rate
+    learners = {plan.arm: plan.config.learner for plan in plans}
+    assert stages["rejection"] == stages[FULL]
+    tuned = {arm for arm in ARMS if isinstance(learners[arm].objective, Sft)}
+    assert tuned == {"rejection", "one kept", "unfiltered"}
+    assert learners["rejection"].learning_rate == CONFIG.learner.imitation.learning_rate
     kept = {arm: {(s.rejection.least_gain, s.rejection.keep) for s in stages[arm]} for arm in ARMS}
     assert kept["unfiltered"] == {(-1.0, RULE.keep)}
     assert kept["one kept"] == {(RULE.least_gain, 1)}
@@ -62,6 +66,10 @@ def test_arms_differ_in_one_thing_and_never_in_size():
 def test_arms_that_cannot_be_compared_are_refused(arms: str):
     with pytest.raises(RunError, match="--arms needs 'full'"):
         planned(Path("runs"), arms)
+
+
+def test_arms_are_compared_with_the_one_that_is_named():
+    assert len(planned(Path("runs"), "rejection,one kept", "0", "rejection")) == 2
 
 
 @pytest.mark.parametrize("seeds", ["", "0;1", "0,-1", "0,"])

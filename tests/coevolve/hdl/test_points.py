@@ -4,7 +4,6 @@ from coevolve.hdl.instrument import FsmPoint, Instrumented
 from coevolve.hdl.points import (
     check_points,
     counts,
-    instances,
     is_point_text,
     point_set,
     point_text,
@@ -68,17 +67,6 @@ def test_every_point_s_text_has_the_form_that_designs_are_asked_for():
     assert all(is_point_text(point_text(point)) for point in read())
     assert not is_point_text("line m.sv:7 - block")
     assert not is_point_text("block m.sv:7:5 - block")
-
-
-def test_instances_are_found_whatever_their_parameters():
-    assert instances(records(FILE), "m") == ("tb.dut", "tb.dutch")
-    assert instances(records(FILE), "s") == ("tb.dut.u[0].s",)
-
-
-def test_an_instance_inside_another_is_part_of_it():
-    paths = {"tb.dut": "m", "tb.dut.g.left": "m__N2", "tb.dut.c": "m__ctrl", "tb.du": "m"}
-    file = "".join(record(1, f="m.sv", page=f"v_line/{m}", h=h) for h, m in paths.items())
-    assert instances(records(file), "m") == ("tb.du", "tb.dut")
 
 
 def test_a_score_is_over_the_fixed_set():

@@ -1,6 +1,6 @@
 import pytest
 
-from coevolve.hdl.testbench_top import choose_instance, find_top
+from coevolve.hdl.testbench_top import find_top
 from protocols.hardware import NotCovered, SourceFile, Unit
 
 UNIT = Unit(name="m", files=(SourceFile(name="m.sv", text=""),), top="m")
@@ -37,12 +37,3 @@ def test_where_there_is_none_or_several_nothing_is_covered(testbench: str, told:
 def test_a_top_that_is_told_decides():
     two = "module a; m u (); endmodule module b; m u (); endmodule"
     assert find_top(two, UNIT, "b") == "b"
-
-
-def test_the_instance_is_the_only_one_or_the_one_that_is_told():
-    assert choose_instance(["tb.dut"], UNIT) == "tb.dut"
-    assert choose_instance(["tb.g[0].dut", "tb.other"], UNIT, "dut") == "tb.g[0].dut"
-    several = choose_instance(["tb.a", "tb.b"], UNIT)
-    assert isinstance(several, NotCovered)
-    assert "tb.a, tb.b" in several.message
-    assert isinstance(choose_instance(["tb.a"], UNIT, "dut"), NotCovered)
