@@ -9,19 +9,13 @@ out, for they may hold what these files say.
 import re
 from collections.abc import Iterator
 
-from pyslang import Bag, DiagnosticEngine, Diagnostics, SourceManager, TimeScale
-from pyslang.ast import Compilation, CompilationFlags, CompilationOptions
+from pyslang import SourceManager
 
-from coevolve.hdl.rtl import LENIENT, TIMESCALE, parse
+from coevolve.hdl.elaboration import TESTBENCH, complaints, placed
+from coevolve.hdl.rtl import parse
 from protocols.hardware import SourceFile, Unit
 
 MOST_MESSAGES = 8
-MOST_STEPS = 10_000
-"""Of evaluating constants: what a testbench makes pyslang do is bounded."""
-
-MOST_GENERATED = 256
-MOST_DEPTH = 16
-TESTBENCH = "tb.sv"
 
 _PLACED = re.compile(
     r"%Error(?:-[A-Z0-9]+)?: (?P<crash>Internal Error: )?"
@@ -35,7 +29,7 @@ _UNPLACED = re.compile(r"%Error(?:-[A-Z0-9]+)?: (?P<text>.*)")
 
 def explain(output: str, testbench: str, unit: Unit) -> str:
     """Return why Verilator, which said ``output``, does not compile the testbench."""
-    asked = list(_pyslang(testbench, unit))
+    asked = complaints(testbench, unit)
     lines = {_line(message) for message in asked}
     told = [each for each in _verilator(output, unit) if _line(each) not in lines]
     messages = list(dict.fromkeys([*asked, *told]))
@@ -54,33 +48,7 @@ def syntax_errors(testbench: str) -> tuple[str, ...]:
     """Return what keeps the text from being SystemVerilog at all."""
     sources = SourceManager()
     tree = parse([SourceFile(name=TESTBENCH, text=testbench)], sources)
-    engine = DiagnosticEngine(sources)
-    return tuple(_placed(tree.diagnostics, sources, engine))
-
-
-def _pyslang(testbench: str, unit: Unit) -> Iterator[str]:
-    sources = SourceManager()
-    files = (*unit.files, SourceFile(name=TESTBENCH, text=testbench))
-    options = CompilationOptions()
-    options.flags = LENIENT | CompilationFlags.LintMode
-    options.defaultTimeScale = TimeScale.fromString(TIMESCALE)
-    options.maxConstexprSteps = MOST_STEPS
-    options.maxGenerateSteps = MOST_GENERATED
-    options.maxInstanceDepth = MOST_DEPTH
-    options.maxInstanceArray = MOST_GENERATED
-    compilation = Compilation(Bag([options]))
-    compilation.addSyntaxTree(parse(files, sources))
-    found = compilation.getAllDiagnostics()
-    yield from _placed(found, sources, DiagnosticEngine(sources))
-
-
-def _placed(found: Diagnostics, sources: SourceManager, engine: DiagnosticEngine) -> Iterator[str]:
-    """Yield those errors that stand in the testbench."""
-    for each in found:
-        place = sources.getFullyExpandedLoc(each.location)
-        if each.isError() and sources.getFileName(place) == TESTBENCH:
-            line, column = sources.getLineNumber(place), sources.getColumnNumber(place)
-            yield f"{TESTBENCH}:{line}:{column}: error: {engine.formatMessage(each)}"
+    return tuple(placed(tree.diagnostics, sources))
 
 
 def _verilator(output: str, unit: Unit) -> Iterator[str]:

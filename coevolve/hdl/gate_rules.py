@@ -30,7 +30,7 @@ _VALUES = (
     "bitstoshortreal shortrealtobits"
 )
 _MATHEMATICS = (
-    "abs min max ln log10 exp sqrt pow floor ceil sin cos tan asin acos atan atan2 hypot sinh cosh "
+    "ln log10 exp sqrt pow floor ceil sin cos tan asin acos atan atan2 hypot sinh cosh "
     "tanh asinh acosh atanh"
 )
 _ASSERTIONS = (

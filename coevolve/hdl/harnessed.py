@@ -14,8 +14,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from coevolve.hdl.elaboration import TESTBENCH
 from coevolve.hdl.rtl import ports
-from coevolve.hdl.simulation import TESTBENCH
 from coevolve.hdl.stimulus.harness import Harness
 from coevolve.hdl.stimulus.language import StimulusError, parse
 from coevolve.hdl.stimulus.program import Program, cost

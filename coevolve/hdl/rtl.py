@@ -14,6 +14,7 @@ from typing import Literal, cast
 from pyslang import Bag, Diagnostic, DiagnosticEngine, SourceManager, TimeScale
 from pyslang.ast import (
     ArgumentDirection,
+    CallExpression,
     Compilation,
     CompilationFlags,
     CompilationOptions,
@@ -21,6 +22,7 @@ from pyslang.ast import (
     InstanceSymbol,
     PortSymbol,
     Symbol,
+    VisitAction,
 )
 from pyslang.syntax import (
     SyntaxTree,
@@ -53,6 +55,11 @@ INCLUDES = (
     "included as one of them"
 )
 
+READS = frozenset(
+    {"$readmemh", "$readmemb", "$fread", "$fscanf", "$fgets", "$fgetc", "$sdf_annotate"}
+)
+"""System tasks that read what lies in a file."""
+
 _DIRECTIONS: dict[ArgumentDirection, Literal["in", "out", "inout"]] = {
     ArgumentDirection.In: "in",
     ArgumentDirection.Out: "out",
@@ -74,7 +81,11 @@ class Rtl:
 
 
 def elaborate(unit: Unit) -> Rtl:
-    """Return the elaborated design. Raises ConfigError where it does not compile by itself."""
+    """Return the elaborated design.
+
+    Raises ConfigError where it does not compile by itself, or reads a file: it would be measured
+    with whatever it does without that file.
+    """
     if faults := list(_faults(unit)):
         raise _refused(unit, faults)
     sources = SourceManager()
@@ -98,6 +109,8 @@ def elaborate(unit: Unit) -> Rtl:
     if errors:
         raise _refused(unit, errors)
     instance = cast("InstanceSymbol", compilation.getRoot().topInstances[0])
+    if reads := _file_reads(instance, sources):
+        raise _refused(unit, reads[:MOST_ERRORS])
     return Rtl(unit=unit, sources=sources, tree=tree, compilation=compilation, top=instance.body)
 
 
@@ -156,6 +169,25 @@ def _strangers(file: SourceFile, unit: Unit) -> Iterator[str]:
 def _has_read(sources: SourceManager) -> bool:
     """Return whether a file of the machine was read, for an ``include`` that macros pasted."""
     return any(sources.getFullPath(each).is_absolute() for each in sources.getAllBuffers())
+
+
+def _file_reads(top: InstanceSymbol, sources: SourceManager) -> list[str]:
+    """Return the calls that read files, in what was elaborated."""
+    found: list[str] = []
+
+    def visit(node: object) -> VisitAction:
+        if isinstance(node, CallExpression) and node.isSystemCall:
+            name, at = node.subroutineName, sources.getFullyExpandedLoc(node.sourceRange.start)
+            if name in READS:
+                found.append(
+                    f"{sources.getFileName(at)}:{sources.getLineNumber(at)}:"
+                    f"{sources.getColumnNumber(at)}: error: {name} reads a file, and a design has "
+                    "none but its sources; write the values into them"
+                )
+        return VisitAction.Advance
+
+    top.visit(visit)
+    return found
 
 
 def _errors(compilation: Compilation, sources: SourceManager, names: set[str]) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from coevolve.hdl.diagnostics import explain
+from coevolve.hdl.elaboration import TESTBENCH
 from coevolve.hdl.rtl import HEADERS, TIMESCALE
 from coevolve.hdl.runtime import SOURCES, Runtime
 from coevolve.hdl.sandbox import Finished, Sandbox, StageLimits
@@ -35,7 +36,6 @@ from protocols.hardware import (
     Unit,
 )
 
-TESTBENCH = "tb.sv"
 MODEL = "model"
 """Folder of the translated design, inside the work folder."""
 
@@ -52,6 +52,11 @@ SETTINGS = f"""`verilator_config
 coverage_off -file "{TESTBENCH}"
 lint_off -file "*"
 """
+
+NO_PROGRAM = (
+    f"{TESTBENCH}: error: the simulator cannot make a program of this testbench; write it more "
+    "simply"
+)
 
 COMPILE_MEMORY_MB = 4000
 COMPILE_OUTPUT_BYTES = 65_536
@@ -70,6 +75,10 @@ class Stopped(Exception):  # noqa: N818, it is an outcome and no error
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome)
         self.outcome = outcome
+
+
+class BuildError(SimulatorError):
+    """No program came of what Verilator wrote. Whose fault that is shows the design by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +146,7 @@ class Simulation:
     def compile(self, before_main: str = "") -> None:
         """Make a program of the C++; ``before_main`` is C++ between the model and its loop.
 
-        Raises Stopped with CompileFailed or TimedOut.
+        Raises Stopped with CompileFailed or TimedOut, and BuildError.
         """
         model, runtime = self.folder / MODEL, self.tools.runtime
         sources = sorted(path.name for path in model.iterdir() if path.suffix == ".cpp")
@@ -198,9 +207,8 @@ class Simulation:
         if stage == "compile" and re.search(
             r"^(\./)?Vtb\w*\.(cpp|h):\d+:\d+: error:", done.output, re.M
         ):
-            reason = "the simulator cannot make a program of this testbench; write it more simply"
-            raise Stopped(CompileFailed(message=f"{TESTBENCH}: error: {reason}"))
-        raise SimulatorError(
+            raise Stopped(CompileFailed(message=NO_PROGRAM))
+        raise BuildError(
             f"the {stage} stage of {self.unit.name} failed: {done.output[:2000].strip()}"
         )
 

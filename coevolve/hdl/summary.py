@@ -12,7 +12,8 @@ fsm. Numbers of the two simulators do not compare; orders do. ``Functional`` and
 null: covergroups and assertions of a testbench would grade themselves.
 
 A strict answer has only LLM4Cov's own statuses, for clients that know no others: whatever the
-testbench is to blame for is ``xrun_failed``, a cut-off run is a ``success``.
+testbench is to blame for is ``xrun_failed``. So is a run that was cut off, as one that met their
+simulator's time limit is to them: without coverage, and without a reward.
 """
 
 import base64
@@ -59,12 +60,13 @@ def response(
     """
     outcome = evaluated.outcome
     name = status(outcome)
+    counts = isinstance(outcome, Covered) and not (strict and name == "truncated")
     answer: dict[str, object] = {
-        "returncode": 0 if isinstance(outcome, Covered) else 1,
+        "returncode": 0 if counts else 1,
         "status": strict_status(name) if strict else name,
-        "err_msg": message(outcome),
+        "err_msg": message(outcome, strict=strict),
         "protocol": PROTOCOL,
-        "reward": evaluated.reward,
+        "reward": evaluated.reward if counts else 0.0,
         "stages": {cost.stage: cost.cpu_s for cost in evaluated.stages},
         "cpu_sec": sum(cost.cpu_s for cost in evaluated.stages),
         "seed": evaluated.seed,
@@ -73,7 +75,7 @@ def response(
         "toolchain": evaluated.toolchain,
         "sandbox": evaluated.sandbox,
     }
-    if isinstance(outcome, Covered):
+    if counts:
         answer |= _measured(evaluated, outcome, unit, points, instance, detail_limit)
     return answer
 
@@ -109,7 +111,7 @@ def status(outcome: Outcome) -> str:
 def strict_status(name: str) -> str:
     """Return the one of LLM4Cov's statuses that stands for ``name``."""
     match name:
-        case "success" | "truncated":
+        case "success":
             return "success"
         case "no_coverage":
             return "imc_report_summary_failed"
@@ -117,9 +119,14 @@ def strict_status(name: str) -> str:
             return "xrun_failed"
 
 
-def message(outcome: Outcome) -> str:
-    """Return what the policy did wrong, as it may stand in a prompt; empty where it ran."""
+def message(outcome: Outcome, *, strict: bool = False) -> str:
+    """Return what the policy did wrong, as it may stand in a prompt; empty where it ran.
+
+    To be cut off is wrong in a strict answer alone.
+    """
     match outcome:
+        case Covered(ended="slot_limit") if strict:
+            return f"the simulation was cut off after {outcome.slots} time slots; end it by $finish"
         case Covered():
             return ""
         case Rejected(violations=violations):

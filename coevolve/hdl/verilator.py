@@ -37,13 +37,13 @@ from coevolve.hdl.points import (
 from coevolve.hdl.rtl import elaborate, ports_of
 from coevolve.hdl.runtime import open_runtime
 from coevolve.hdl.sandbox import Sandbox
-from coevolve.hdl.simulation import Simulation, Stopped, Tools, simulation
+from coevolve.hdl.simulation import NO_PROGRAM, BuildError, Simulation, Stopped, Tools, simulation
 from coevolve.hdl.stimulus.language import StimulusError
 from coevolve.hdl.stimulus.testbench import render
 from coevolve.hdl.testbench_top import find_top
 from coevolve.hdl.toolchain import Toolchain, find_toolchain
 from coevolve.hdl.work_folders import sweep
-from protocols.errors import ConfigError
+from protocols.errors import ConfigError, SimulatorError
 from protocols.hardware import (
     BadStimulus,
     CompileFailed,
@@ -167,6 +167,25 @@ class VerilatorSimulator:
             return text, _simulated(text, found, request, design, under_way)
         except Stopped as stopped:
             return text, stopped.outcome
+        except BuildError:
+            under_way.costs += self._built_alone(design)
+            return text, CompileFailed(message=NO_PROGRAM)
+
+    def _built_alone(self, design: Prepared) -> list[StageCost]:
+        """Return what building the design without a testbench cost.
+
+        Raises SimulatorError where the machine no longer can, or not for now.
+        """
+        with simulation(self.tools, design.unit, SimulationLimits()) as alone:
+            try:
+                alone.translate(design.instrumented.files, _blank(design.unit), BLANK_TOP)
+                alone.compile()
+            except Stopped as stopped:
+                raise SimulatorError(
+                    f"design {design.unit.name} compiled before and no longer does: "
+                    f"{_reason(stopped.outcome)}"
+                ) from stopped
+            return alone.costs
 
     def _checked(self, text: str, request: Evaluate) -> str | Outcome:
         """Return the module to simulate, or why nothing is simulated."""

@@ -19,7 +19,6 @@ import pytest
 
 from coevolve.hdl.gate import violations
 from coevolve.hdl.verilator import VerilatorSimulator, open_simulator
-from protocols.errors import SimulatorError
 from protocols.hardware import (
     Covered,
     Evaluate,
@@ -109,9 +108,6 @@ them, which opens no file and expands no macro without bound."""
 
 GATE_ALONE = PAST_THE_PORTS.split() + IN_THIS_PROCESS.split()
 
-NO_PROGRAM = frozenset({"dpi_by_macro", "dpi_context"})
-"""Foreign functions that clash with the C library's make no program at all."""
-
 HONEST = frozenset({"crlf", "mentions", "long_line"})
 """With nothing to refuse: they must be graded."""
 
@@ -161,21 +157,16 @@ def ungated(simulator: VerilatorSimulator) -> Iterator[dict[str, Evaluated]]:
     attacks = sorted({*names("refused"), *names("harmless")} - {*GATE_ALONE})
     turn = asyncio.Semaphore(2)
 
-    async def one(name: str) -> Evaluated | None:
+    async def one(name: str) -> Evaluated:
         async with turn:
-            try:
-                return await bare.evaluate(request(hostile(name)))
-            except SimulatorError:
-                assert name in NO_PROGRAM, name
-                return None
+            return await bare.evaluate(request(hostile(name)))
 
-    async def every() -> list[Evaluated | None]:
+    async def every() -> list[Evaluated]:
         return list(await asyncio.gather(*map(one, attacks)))
 
     os.environ["HOSTILE_SECRET"] = SECRET
     try:
-        ended = dict(zip(attacks, asyncio.run(every()), strict=True))
-        yield {name: evaluated for name, evaluated in ended.items() if evaluated}
+        yield dict(zip(attacks, asyncio.run(every()), strict=True))
     finally:
         del os.environ["HOSTILE_SECRET"]
 

@@ -55,6 +55,22 @@ def test_what_is_wrong_is_told_with_its_place_where_it_has_one(text: str, told: 
     assert re.match(told, lines[1])
 
 
+@pytest.mark.parametrize(
+    "call",
+    ['$readmemh("rom.hex", rom)', '$readmemb({"r", "om"}, rom)'],
+)
+def test_a_design_that_needs_a_file_is_refused(call: str):
+    inside = f"logic [7:0] rom [0:3]; initial begin {call}; end"
+    text = f"module part (input logic a); {inside} endmodule\n"
+    top = "module m (input logic a); part p (.a); endmodule\n"
+    with pytest.raises(ConfigError, match=r"m\.sv:1:\d+: error: \$readmem[hb] reads a file"):
+        elaborate(unit(text + top))
+    left_out = text.replace("initial", "`ifdef SIMULATION\ninitial").replace(
+        " endmodule", "\n`endif\nendmodule"
+    )
+    assert elaborate(unit(left_out + top))
+
+
 def test_headers_alone_are_no_design():
     with pytest.raises(ConfigError, match=r"does not end in \.svh or \.vh"):
         elaborate(unit(MODULE, name="m.svh"))

@@ -121,11 +121,15 @@ def test_what_a_policy_did_wrong_has_a_status_and_words(
     assert strict in STRICT
 
 
-def test_a_run_that_was_cut_off_counts_and_only_a_strict_answer_hides_it() -> None:
+def test_a_run_that_was_cut_off_counts_but_is_no_success_in_a_strict_answer() -> None:
     cut = Covered(coverage=COVERAGE, ended="slot_limit", slots=40000, time=1, log="")
     assert answer(cut)["status"] == "truncated"
-    assert answer(cut, strict=True)["status"] == "success"
     assert answer(cut)["returncode"] == 0
+    assert "cov_info" in answer(cut)
+    strict = answer(cut, strict=True)
+    assert (strict["status"], strict["returncode"], strict["reward"]) == ("xrun_failed", 1, 0.0)
+    assert "cut off after 40000 time slots" in str(strict["err_msg"])
+    assert "cov_info" not in strict
 
 
 def test_a_job_that_could_not_be_tried_is_an_exception() -> None:
