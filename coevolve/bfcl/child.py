@@ -5,37 +5,55 @@ It reads frames of commands and answers each before it reads the next (`coevolve
 *What is covered.* The policy's text is parsed, never evaluated, and reaches nothing but documented
 methods (`coevolve.bfcl.calls`). A command that uses more than ``COMMAND_CPU_S`` of CPU time is
 interrupted and fails its own session alone: that much is the policy's doing, since honest calls
-take microseconds, and CPU time does not depend on what else the machine does. A MemoryError or an
-unforeseen exception breaks its session, not the others. The process has a limited address space,
-dumps no core, can write no file and start no process, and once it is ready it can open no
-descriptor at all, so no file, socket or pipe. A batch that uses more CPU time than wall clock is
-allowed for it ends the process. What simulators print goes to standard error. The process ends with
+take microseconds, and CPU time does not depend on what else the machine does. One that cannot be
+interrupted, inside of a single C function, ends the process after ``HARD_CPU_S``, and the parent
+learns which it was. So does one that wants more than half of the memory at once; where less was
+left, a MemoryError breaks its session, as an unforeseen exception does, and not the others.
+The process has a limited address space, dumps no core, can write no file and start no process, and
+once it is ready it can open no descriptor at all, so no file, socket or pipe. A simulator that
+tries to, or that imports a module which is not loaded yet, breaks its session: what the sandbox
+refuses never becomes an answer. What simulators print goes to standard error. The process ends with
 its parent, and gets no environment from it.
 
 *What is not covered.* It runs as the same user in the same file system and may still make system
 calls that need no descriptor (``kill``, ``unlink``); for root, Linux does not enforce the limit on
-processes. A single C call cannot be interrupted; then the parent kills the process, and every
-session in it is void. Sessions share the interpreter: what BFCL's simulators are known to share by
+processes. Sessions share the interpreter: what BFCL's simulators are known to share by
 mistake is kept apart (`coevolve.bfcl.stock.Shared`), something unknown would not be. ``TravelAPI``
 compares birth dates with today's date.
 """
 
 import argparse
+import ast
 import ctypes
 import gc
 import math
+import mmap
 import os
 import resource
 import signal
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import BinaryIO, assert_never
 
 from coevolve.bfcl import stock
 from coevolve.bfcl.catalogue import tool_documents
-from coevolve.bfcl.frames import LENGTH_BYTES, Answers, commands_decoder, frame, length
+from coevolve.bfcl.frames import (
+    COMMAND_CPU_S,
+    LENGTH_BYTES,
+    OUT_OF_MEMORY,
+    OUT_OF_TIME,
+    POSITION_BYTES,
+    TOO_LARGE,
+    TOO_LONG,
+    Answers,
+    commands_decoder,
+    frame,
+    length,
+)
 from coevolve.bfcl.session import Session
 from coevolve.bfcl.trial import TrialRun
 from protocols.errors import CoevolveError
@@ -53,8 +71,8 @@ from protocols.simulation import (
     Trial,
 )
 
-COMMAND_CPU_S = 0.25
-"""No honest command of the benchmark takes a tenth of it."""
+HARD_CPU_S = 2
+"""CPU seconds, to the next whole one, after which a command ends the process."""
 
 AGAIN_S = 0.05
 """CPU seconds after which a command that survived its interruption is interrupted again."""
@@ -62,11 +80,13 @@ AGAIN_S = 0.05
 MAX_SESSIONS = 2000
 """Beyond this the session that was idle longest is forgotten: its owner must have died."""
 
-OUT_OF_TIME = "out_of_time"
+MOST_USED = 0.5
+"""Share of the address space; a command that finds more in use and gets no more is not to blame."""
 
-_TOO_LONG = Observed(
-    result=f"Error during execution: more than {COMMAND_CPU_S} CPU seconds", failed=True
+HOST = frozenset(
+    {"open", "import", "os", "socket", "subprocess", "shutil", "ctypes", "glob", "pathlib", "mmap"}
 )
+"""First words of the audit events by which Python code reaches for what is outside of it."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -75,10 +95,16 @@ class OutOfTime(BaseException):
     """A command used up its CPU time. No Exception, because simulators catch those."""
 
 
+class HostReachedError(BaseException):
+    """A simulator reached for the host. No Exception, because simulators catch those."""
+
+
 class Sessions:
     """The open sessions of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory_used: Callable[[], float]) -> None:
+        """``memory_used`` returns the share of the address space that is in use, 0..1."""
+        self._memory_used = memory_used
         self._sessions: dict[str, Session] = {}
         self._lost: dict[str, str] = {}
         self._trial: TrialRun | None = None
@@ -92,8 +118,12 @@ class Sessions:
             finally:
                 signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         except OutOfTime:
-            return self._out_of_time(command)
+            return self._overspent(command, OUT_OF_TIME, TOO_LONG)
+        except HostReachedError as reached:
+            reason = f"the simulator reached for the host: {reached}"
         except MemoryError:
+            if self._memory_used() < MOST_USED:
+                return self._overspent(command, OUT_OF_MEMORY, TOO_LARGE)
             reason = "the simulator ran out of memory"
         except CoevolveError as error:
             reason = str(error)
@@ -152,14 +182,15 @@ class Sessions:
         unknown = f"no session {name} is open here; its process was replaced"
         return Broken(reason=self._lost.get(name, unknown))
 
-    def _out_of_time(self, command: Command) -> Reply:
+    def _overspent(self, command: Command, reason: str, answer: Observed) -> Reply:
+        """Fail the session of a command that took more than a command may."""
         if isinstance(command, Trial) and self._trial is not None:
-            return self._trial.cut_short(OUT_OF_TIME, _TOO_LONG)
+            return self._trial.cut_short(reason, answer)
         session = self._sessions.get(command.session)
         if session is None or isinstance(command, Reset | Release | Trial):
-            return self._give_up(command, f"more than {COMMAND_CPU_S} CPU seconds to open")
-        session.fail(OUT_OF_TIME)
-        return Failed(reason=OUT_OF_TIME) if isinstance(command, Grade) else _TOO_LONG
+            return self._give_up(command, f"{reason} while it was opened")
+        session.fail(reason)
+        return Failed(reason=reason) if isinstance(command, Grade) else answer
 
 
 def main() -> None:
@@ -167,26 +198,51 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coevolve.bfcl.child", description=__doc__)
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
     parser.add_argument("--memory-mb", type=int, required=True, help="address space")
-    parser.add_argument("--batch-s", type=float, required=True, help="time for one batch")
+    parser.add_argument("--position-fd", type=int, required=True, help="memory for the position")
     arguments = parser.parse_args()
     _die_with(arguments.parent)
     commands, answers = _take_streams()
+    position = mmap.mmap(arguments.position_fd, POSITION_BYTES)
+    os.close(arguments.position_fd)
     _load()
+    pages = os.open("/proc/self/statm", os.O_RDONLY)
     _confine(arguments.memory_mb)
     signal.signal(signal.SIGVTALRM, _interrupt)
-    _serve(commands, answers, math.ceil(arguments.batch_s))
+    sys.addaudithook(_refuse_host)
+    _serve(Sessions(partial(_memory_used, pages)), commands, answers, position)
 
 
-def _serve(commands: BinaryIO, answers: BinaryIO, batch_s: int) -> None:
-    sessions = Sessions()
+def _memory_used(pages: int) -> float:
+    """Return the share of the address space in use; ``pages`` is open on /proc/self/statm."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return int(os.pread(pages, 100, 0).split()[0]) * resource.getpagesize() / limit
+
+
+def _serve(sessions: Sessions, commands: BinaryIO, answers: BinaryIO, position: mmap.mmap) -> None:
     _send(answers, ())
     while prefix := commands.read(LENGTH_BYTES):
         batch = commands_decoder.decode(commands.read(length(prefix)))
-        _, most = resource.getrlimit(resource.RLIMIT_CPU)
-        resource.setrlimit(
-            resource.RLIMIT_CPU, (_at_most(int(time.process_time()) + batch_s + 1, most), most)
-        )
-        _send(answers, tuple(sessions.carry_out(command) for command in batch))
+        replies: list[Reply] = []
+        for index, command in enumerate(batch):
+            position[:] = index.to_bytes(POSITION_BYTES, "little")
+            _allow_cpu(HARD_CPU_S)
+            replies.append(sessions.carry_out(command))
+        _allow_cpu(None)
+        position[:] = bytes(POSITION_BYTES)
+        _send(answers, tuple(replies))
+
+
+def _allow_cpu(more_s: int | None) -> None:
+    """End the process by SIGXCPU once it has used so many further CPU seconds, or never."""
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    limit = most if more_s is None else _at_most(math.ceil(time.process_time()) + more_s, most)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
+
+
+def _refuse_host(event: str, _arguments: tuple[object, ...]) -> None:
+    """Break whoever makes this process open, import or start something."""
+    if event.partition(".")[0] in HOST:
+        raise HostReachedError(event)
 
 
 def _send(answers: BinaryIO, replies: tuple[Reply, ...]) -> None:
@@ -217,6 +273,7 @@ def _load() -> None:
     for name in stock.DOCUMENTS:
         tool_documents(name)
     datetime.strptime("2024", "%Y").astimezone()  # loads a module and the time zone
+    ast.parse("é")  # loads the tables of Unicode
     warnings.simplefilter("ignore")
     gc.collect()
     gc.freeze()

@@ -6,10 +6,25 @@ A frame is a length of four bytes, little-endian, and as many bytes of msgpack. 
 
 import msgspec
 
-from protocols.simulation import Command, Reply
+from protocols.simulation import Command, Observed, Reply
 
 LENGTH_BYTES = 4
 MAX_BYTES = 256 * 2**20
+
+POSITION_BYTES = 4
+"""Of the memory in which the child notes, little-endian, which command of a batch it is at."""
+
+COMMAND_CPU_S = 0.25
+"""No honest command of the benchmark takes a tenth of it."""
+
+OUT_OF_TIME = "out_of_time"
+
+OUT_OF_MEMORY = "out_of_memory"
+
+TOO_LONG = Observed(
+    result=f"Error during execution: more than {COMMAND_CPU_S} CPU seconds", failed=True
+)
+TOO_LARGE = Observed(result="Error during execution: out of memory", failed=True)
 
 
 class Answers(msgspec.Struct, frozen=True, array_like=True):

@@ -1,6 +1,8 @@
 """A `protocols.interfaces.SimulatorWorker` over one BFCL child process.
 
-Promises: one batch at a time, within ``timeout_s`` of wall clock; a child that died or got stuck is
+Promises: one batch at a time, each try within ``timeout_s`` of wall clock. A child that a command
+exhausted is replaced; the command fails its own session, and the others go on in the new child as
+if nothing had been (`coevolve.bfcl.histories`). A child that died otherwise or got stuck is
 replaced, at most once a batch; the sessions that it held are `Broken` until they are reset, and
 nothing is ever graded in their place. A child that was found dead before a batch costs that batch
 nothing but a start. What the child limits, and what it does not, is said in `coevolve.bfcl.child`.
@@ -8,7 +10,9 @@ nothing but a start. What the child limits, and what it does not, is said in `co
 
 import asyncio
 import contextlib
+import mmap
 import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Sequence
@@ -18,7 +22,15 @@ import msgspec
 import structlog
 
 import coevolve
-from coevolve.bfcl.frames import LENGTH_BYTES, Answers, answers_decoder, frame, length
+from coevolve.bfcl.frames import (
+    LENGTH_BYTES,
+    POSITION_BYTES,
+    Answers,
+    answers_decoder,
+    frame,
+    length,
+)
+from coevolve.bfcl.histories import Histories
 from protocols.config import SimulatorConfig
 from protocols.errors import SimulatorError
 from protocols.simulation import Act, Broken, Command, Ready, Release, Reply, Trial
@@ -32,11 +44,21 @@ LAST_WORDS_S = 1.0
 log = structlog.get_logger()
 
 
+class ExhaustedError(SimulatorError):
+    """A command used up the CPU time that a child is given for one."""
+
+    def __init__(self, position: int) -> None:
+        """``position`` is the command's in its batch."""
+        super().__init__(f"command {position} of a batch exhausted the child's CPU time")
+        self.position = position
+
+
 class Child:
     """One live child process."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, position: mmap.mmap) -> None:
         self._process = process
+        self._position = position
         self._last_words = b""
         self._listening = asyncio.create_task(self._listen())
         self.cpu_s = 0.0
@@ -57,7 +79,7 @@ class Child:
             await self._receive()
 
     async def exchange(self, commands: Sequence[Command], limit_s: float) -> tuple[Reply, ...]:
-        """Carry out one batch. Raises SimulatorError."""
+        """Carry out one batch. Raises SimulatorError, and of these ExhaustedError."""
         assert self._process.stdin is not None
         async with self._answering(limit_s):
             self._process.stdin.write(_framed(commands))
@@ -84,7 +106,10 @@ class Child:
         except TimeoutError as error:
             raise SimulatorError(f"no answer from the child within {limit_s} s") from error
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise SimulatorError(f"the child ended{await self._ending()}") from error
+            ending = await self._ending()
+            if self._process.returncode == -signal.SIGXCPU:
+                raise ExhaustedError(int.from_bytes(self._position[:], "little")) from error
+            raise SimulatorError(f"the child ended{ending}") from error
         except (ValueError, msgspec.MsgspecError) as error:
             raise SimulatorError(f"the child does not keep to the protocol: {error}") from error
 
@@ -94,6 +119,7 @@ class Child:
             self._process.kill()
         await self._process.wait()
         self._listening.cancel()
+        self._position.close()
 
     async def _listen(self) -> None:
         """Keep the end of what the child writes to standard error."""
@@ -130,6 +156,7 @@ class BfclWorker:
         self._ended_cpu_s = 0.0
         self._turn = asyncio.Lock()
         self._closed = False
+        self._histories = Histories()
         self.restarts = 0
         self.last_error = ""
 
@@ -142,14 +169,39 @@ class BfclWorker:
         """Carry out ``commands`` in order; see `protocols.interfaces.SimulatorWorker`."""
         async with self._turn:
             try:
-                child = await self._living()
-                return await child.exchange(commands, self._config.timeout_s)
+                return await self._carried_out(commands)
             except SimulatorError as error:
                 await self._drop(str(error))
                 return [_lost(command, str(error)) for command in commands]
             except asyncio.CancelledError:
                 await self._drop("a batch was cancelled")
                 raise
+
+    async def _carried_out(self, commands: Sequence[Command]) -> tuple[Reply, ...]:
+        """Return the replies; whoever exhausts a child is left out of the next one."""
+        guilty: set[int] = set()
+        while True:
+            child = await self._living()
+            replies = self._histories.answered(commands, frozenset(guilty))
+            sent = [index for index in range(len(commands)) if index not in replies]
+            try:
+                found = await child.exchange(
+                    [commands[index] for index in sent], self._config.timeout_s
+                )
+            except ExhaustedError as error:
+                guilty.add(sent[error.position])
+                await self._replace(str(error))
+                continue
+            replies |= dict(zip(sent, found, strict=True))
+            self._histories.record(commands, frozenset(guilty))
+            return tuple(replies[index] for index in range(len(commands)))
+
+    async def _replace(self, reason: str) -> None:
+        """Start another child, and open in it what was open in the last. Raises SimulatorError."""
+        self._count(reason)
+        await self._end()
+        self._child = await self._start()
+        await self._child.exchange(self._histories.replay(), self._config.timeout_s)
 
     async def close(self) -> None:
         """End the child; later batches are `Broken`."""
@@ -170,21 +222,27 @@ class BfclWorker:
     async def _start(self) -> Child:
         if self._closed:
             raise SimulatorError("the simulator is closed")
+        memory = os.memfd_create("position")
         try:
+            os.ftruncate(memory, POSITION_BYTES)
+            position = mmap.mmap(memory, POSITION_BYTES)
             process = await asyncio.create_subprocess_exec(
                 *(self._python, "-P", "-m", "coevolve.bfcl.child"),
                 *("--parent", str(os.getpid())),
                 *("--memory-mb", str(self._config.memory_mb)),
-                *("--batch-s", str(self._config.timeout_s)),
+                *("--position-fd", str(memory)),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
                 env=_environment(),
+                pass_fds=(memory,),
                 start_new_session=True,  # an interrupt at the terminal is for the parent to handle
             )
         except OSError as error:
             raise SimulatorError(f"the child cannot be started: {error}") from error
-        child = Child(process)
+        finally:
+            os.close(memory)
+        child = Child(process, position)
         try:
             await child.ready(START_S)
         except BaseException:
@@ -193,12 +251,16 @@ class BfclWorker:
         return child
 
     async def _drop(self, reason: str) -> None:
-        if self._closed:
-            return
+        """End the child; its sessions are gone."""
+        self._histories.clear()
+        if not self._closed:
+            self._count(reason)
+            await self._end()
+
+    def _count(self, reason: str) -> None:
         self.restarts += 1
         self.last_error = reason
         log.warning("simulator_child_lost", reason=reason, restarts=self.restarts)
-        await self._end()
 
     async def _end(self) -> None:
         if self._child is not None:

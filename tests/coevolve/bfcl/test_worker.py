@@ -11,8 +11,11 @@ import msgspec
 import psutil
 import pytest
 
-from coevolve.bfcl.catalogue import load_tasks
-from coevolve.bfcl.child import COMMAND_CPU_S, MAX_SESSIONS
+from coevolve.bfcl import child
+from coevolve.bfcl.catalogue import load_tasks, tool_documents
+from coevolve.bfcl.child import MAX_SESSIONS
+from coevolve.bfcl.frames import COMMAND_CPU_S, TOO_LONG
+from coevolve.bfcl.session import Session, World
 from coevolve.bfcl.worker import BfclWorker
 from protocols.config import SimulatorConfig
 from protocols.simulation import Act, Broken, Failed, Grade, Observed, Passed, Ready, Release, Reset
@@ -310,3 +313,141 @@ async def test_a_child_dies_with_its_parent() -> None:
     parent.kill()
     await parent.wait()
     assert await gone(child)
+
+
+async def test_a_call_that_cannot_be_interrupted_fails_its_own_session_alone(
+    worker: BfclWorker,
+) -> None:
+    opened = [reset("x"), reset("y"), reset("z"), act("y", "touch(file_name='a')"), grade("y")]
+    await worker.execute(opened)
+    batch = [act("x", "ls()"), act("y", "ls()"), grade("x"), act("x", "ls()"), grade("y")]
+    exhausted = worker.pid
+    os.kill(exhausted, signal.SIGSTOP)
+    under_way = asyncio.create_task(worker.execute([act("z", "ls()"), *batch]))
+    await asyncio.sleep(0.1)
+    # The child is at its first command, as one would be that never comes back from it.
+    os.kill(exhausted, signal.SIGXCPU)
+    os.kill(exhausted, signal.SIGCONT)
+    of_z, *replies = await under_way
+    assert (of_z, worker.restarts) == (TOO_LONG, 1)
+    empty = Observed(result='{"current_directory_content": []}', failed=False)
+    kept = Observed(result='{"current_directory_content": ["a"]}', failed=False)
+    wrong = Failed(reason="instance_state_mismatch")
+    assert replies == [empty, kept, wrong, empty, Passed()]
+    assert await worker.execute([act("z", "ls()"), grade("z")]) == (
+        TOO_LONG,
+        Failed(reason="out_of_time"),
+    )
+    assert await worker.execute([reset("z"), act("z", "ls()")]) == (Ready(), empty)
+    assert worker.restarts == 1
+
+
+async def test_a_guilty_session_may_be_opened_again_in_the_same_batch(worker: BfclWorker) -> None:
+    await worker.execute([reset("x")])
+    os.kill(worker.pid, signal.SIGSTOP)
+    batch = [act("x", "ls()"), grade("x"), reset("x"), act("x", "touch(file_name='a')")]
+    under_way = asyncio.create_task(worker.execute([*batch, grade("x")]))
+    await asyncio.sleep(0.1)
+    os.kill(worker.pid, signal.SIGXCPU)
+    os.kill(worker.pid, signal.SIGCONT)
+    replies = await under_way
+    assert replies[:3] == (TOO_LONG, Failed(reason="out_of_time"), Ready())
+    assert replies[4] == Passed()
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["power(base=3, exponent=1000000000)", "round_number(number=5, decimal_places=-300000000)"],
+)
+async def test_a_call_for_too_much_is_the_policy_s_doing(worker: BfclWorker, call: str) -> None:
+    opened, answer, verdict = await worker.execute([reset("x"), act("x", call), grade("x")])
+    assert opened == Ready()
+    assert isinstance(answer, Observed)
+    assert answer.failed
+    assert isinstance(verdict, Failed)
+    assert worker.restarts == 0
+
+
+async def test_a_call_that_wants_all_memory_fails_its_session(open_worker: Maker) -> None:
+    worker = open_worker(SimulatorConfig(memory_mb=400))
+    huge = f"mean(numbers=[{', '.join(['[' * 8 + '1' + ']' * 8] * 900)}])"
+    replies = await worker.execute([reset("x"), act("x", huge), reset("y"), act("y", "ls()")])
+    assert not any(isinstance(reply, Broken) for reply in replies)
+
+
+ODD = (
+    *(
+        "é()",
+        "ls(é=1)",
+        "ls(ﬁ='a')",
+        "\U0001d48d\U0001d494()",
+        "ls(ª=1)",
+        "touch(file_name='é')",
+        "ls('日本')",
+    ),
+    *("touch(file_name='\\N{BULLET}')", "ls('\\777')", "ls('\\d')", "\ufeffls()", "ls(\u200b)"),
+    *("# -*- coding: latin-1 -*-\nls()", "# coding: nonsense\nls()", "ls()\x0c", "ls(0777)"),
+    *("ls(0x)", "1if 1else 2", "ls(1_0)", "print(1)", "ls(1e400)", "ls(" + "9" * 5000 + ")"),
+    *("ls(a=", "ls()()", "ls().x", "[].ls()", "ls(*[1])", "ls(**{})", "ls(f'{1}')", "''", ""),
+    *("echo(content='\x00')", "echo('\U0010ffff')", "cd(folder='..')", "cat(file_name='/x')"),
+    *("mean(numbers=['é'])", "power(base='é', exponent=2)", "divide(a=1, b=0)", "ls(b'x')"),
+    *("grep(file_name='a', pattern='[')", "find(path='.', name='*')", "wc(file_name='a')"),
+    *("square_root(number=2, precision=50)", "logarithm(value=2, base=3, precision=9)"),
+    *("sort(file_name='a')", "diff(file_name1='a', file_name2='a')", "du(human_readable=True)"),
+    *("round_number(number=1e308, decimal_places=400)", "absolute_value(number=-0.0)"),
+    *("lambda: 0", "ls(lambda: 0)", "ls(x:=1)", "await ls()", "yield", "ls(...)", "ls(1j)"),
+)
+"""What policies write when they are not at their best."""
+
+
+async def test_the_child_answers_odd_texts_as_a_world_in_this_process_does(
+    worker: BfclWorker,
+) -> None:
+    tasks = [*(task.body for task in load_tasks()), BODY]
+    for body in {each.classes: each for each in tasks}.values():
+        names = [document.name for name in body.classes for document in tool_documents(name)]
+        odd = [f"{name}({argument})" for name in names for argument in ("'é'", "None", "1, -1")]
+        world, texts = World(body), [*ODD, *odd]
+        replies = await worker.execute(
+            [Reset(session="x", task=body), *(act("x", text) for text in texts)]
+        )
+        for text, reply in zip(texts, replies[1:], strict=True):
+            assert reply == world.call(text), text
+            assert str(ROOT) not in str(reply)
+            assert sys.prefix not in str(reply)
+            assert " at 0x" not in str(reply)
+    assert worker.restarts == 0
+
+
+def test_what_the_sandbox_refuses_breaks_a_session_and_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused() -> Observed:
+        raise child.HostReachedError("open")
+
+    def reach(session: Session, text: str) -> Observed:
+        try:
+            return refused()
+        except Exception as error:  # noqa: BLE001 -- as simulators do
+            return Observed(result=str(error), failed=True)
+
+    monkeypatch.setattr(Session, "act", reach)
+    sessions = child.Sessions(lambda: 0.0)
+    sessions.carry_out(reset("x"))
+    reply = sessions.carry_out(act("x", "ls()"))
+    assert reply == Broken(reason="the simulator reached for the host: open")
+    assert sessions.carry_out(grade("x")) == reply
+
+
+@pytest.mark.parametrize(("used", "kind"), [(0.2, Failed), (0.8, Broken)])
+def test_whoever_finds_little_memory_left_is_not_to_blame(
+    monkeypatch: pytest.MonkeyPatch, used: float, kind: type
+) -> None:
+    def exhaust(session: Session, text: str) -> Observed:
+        raise MemoryError
+
+    monkeypatch.setattr(Session, "act", exhaust)
+    sessions = child.Sessions(lambda: used)
+    sessions.carry_out(reset("x"))
+    sessions.carry_out(act("x", "ls()"))
+    assert isinstance(sessions.carry_out(grade("x")), kind)
