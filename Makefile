@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: quickstart quickstart-vllm test pytest test-vllm check clean
+.PHONY: quickstart quickstart-vllm test pytest test-exhaustive test-vllm check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/python -m coevolve.launch configs/quickstart.yaml $(ARGS)
@@ -37,7 +37,10 @@ test: $(VENV)/.dev
 	$(MAKE) --no-print-directory --jobs 2 check pytest
 
 pytest: $(VENV)/.dev
-	$(PYTEST) -m "not vllm" $(ARGS)
+	$(PYTEST) -m "not vllm and not exhaustive" $(ARGS)
+
+test-exhaustive: $(VENV)/.dev
+	$(PYTEST) -m exhaustive $(ARGS)
 
 test-vllm: $(VENV)/.dev
 	$(PYTEST) -m vllm $(ARGS)

@@ -7,8 +7,9 @@ methods (`coevolve.bfcl.calls`). A command that uses more than ``COMMAND_CPU_S``
 interrupted and fails its own session alone: that much is the policy's doing, since honest calls
 take microseconds, and CPU time does not depend on what else the machine does. One that cannot be
 interrupted, inside of a single C function, ends the process after ``HARD_CPU_S``, and the parent
-learns which it was. So does one that wants more than half of the memory at once; where less was
-left, a MemoryError breaks its session, as an unforeseen exception does, and not the others.
+learns which it was. A command that wants more than half of the memory at once fails its session,
+too; where less was left, a MemoryError breaks the session, as an unforeseen exception does, and not
+the others. Of sessions whose worlds grow until little is left, the largest fails and is emptied.
 The process has a limited address space, dumps no core, can write no file and start no process, and
 once it is ready it can open no descriptor at all, so no file, socket or pipe. A simulator that
 tries to, or that imports a module which is not loaded yet, breaks its session: what the sandbox
@@ -17,9 +18,9 @@ its parent, and gets no environment from it.
 
 *What is not covered.* It runs as the same user in the same file system and may still make system
 calls that need no descriptor (``kill``, ``unlink``); for root, Linux does not enforce the limit on
-processes. Sessions share the interpreter: what BFCL's simulators are known to share by
-mistake is kept apart (`coevolve.bfcl.stock.Shared`), something unknown would not be. ``TravelAPI``
-compares birth dates with today's date.
+processes. Sessions share the interpreter: what BFCL's simulators are known to share by mistake is
+kept apart (`coevolve.bfcl.stock.Shared`), something unknown would not be. A call that takes about
+as much CPU time as it may is cut short in one run and not in another.
 """
 
 import argparse
@@ -83,6 +84,12 @@ MAX_SESSIONS = 2000
 MOST_USED = 0.5
 """Share of the address space; a command that finds more in use and gets no more is not to blame."""
 
+MOST_HELD = 0.75
+"""Share of the address space in use beyond which the session that holds the most is ended..."""
+
+MOST_HELD_ALONE = 1 / 16
+"""... if it holds more than this. Honest sessions hold a thousandth."""
+
 HOST = frozenset(
     {"open", "import", "os", "socket", "subprocess", "shutil", "ctypes", "glob", "pathlib", "mmap"}
 )
@@ -105,12 +112,22 @@ class Sessions:
     def __init__(self, memory_used: Callable[[], float]) -> None:
         """``memory_used`` returns the share of the address space that is in use, 0..1."""
         self._memory_used = memory_used
+        self._used = memory_used()
+        self._held: dict[str, float] = {}
+        """Session -> share of the address space by which its calls made the process grow."""
+
         self._sessions: dict[str, Session] = {}
         self._lost: dict[str, str] = {}
+        self._overspent: dict[str, Observed] = {}
         self._trial: TrialRun | None = None
 
     def carry_out(self, command: Command) -> Reply:
         """Answer one command, within its CPU time."""
+        reply = self._within_its_time(command)
+        self._charge(command.session)
+        return reply
+
+    def _within_its_time(self, command: Command) -> Reply:
         try:
             signal.setitimer(signal.ITIMER_VIRTUAL, COMMAND_CPU_S, AGAIN_S)
             try:
@@ -118,12 +135,12 @@ class Sessions:
             finally:
                 signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         except OutOfTime:
-            return self._overspent(command, OUT_OF_TIME, TOO_LONG)
+            return self._fail(command, OUT_OF_TIME, TOO_LONG)
         except HostReachedError as reached:
             reason = f"the simulator reached for the host: {reached}"
         except MemoryError:
             if self._memory_used() < MOST_USED:
-                return self._overspent(command, OUT_OF_MEMORY, TOO_LARGE)
+                return self._fail(command, OUT_OF_MEMORY, TOO_LARGE)
             reason = "the simulator ran out of memory"
         except CoevolveError as error:
             reason = str(error)
@@ -138,11 +155,13 @@ class Sessions:
             case Reset(session=name, task=task):
                 self._forget(name)
                 if len(self._sessions) >= MAX_SESSIONS:
-                    del self._sessions[next(iter(self._sessions))]
+                    self._forget(next(iter(self._sessions)))
                 self._sessions[name] = Session(task)
                 return Ready()
             case Act(session=name, text=text):
                 session = self._use(name)
+                if name in self._overspent:
+                    return self._overspent[name]
                 return session.act(text) if session else self._not_open(name)
             case Grade(session=name):
                 session = self._use(name)
@@ -156,6 +175,19 @@ class Sessions:
             case _:
                 assert_never(command)
 
+    def _charge(self, name: str) -> None:
+        """Note what memory a command of ``name`` took; where little is left, free the most."""
+        before, self._used = self._used, self._memory_used()
+        if self._used <= before or name not in self._sessions:
+            return
+        self._held[name] = self._held.get(name, 0.0) + self._used - before
+        most = max(self._held, key=self._held.__getitem__)
+        if self._used > MOST_HELD and self._held[most] > MOST_HELD_ALONE:
+            self._sessions[most].empty()
+            self._sessions[most].fail(OUT_OF_MEMORY)
+            self._overspent[most] = TOO_LARGE
+            del self._held[most]
+
     def _use(self, name: str) -> Session | None:
         """Return a session and make it the one used last."""
         session = self._sessions.pop(name, None)
@@ -166,6 +198,8 @@ class Sessions:
     def _forget(self, name: str) -> None:
         self._sessions.pop(name, None)
         self._lost.pop(name, None)
+        self._overspent.pop(name, None)
+        self._held.pop(name, None)
 
     def _give_up(self, command: Command, reason: str) -> Broken:
         """Give a command's session up; whatever is asked of it later is told why."""
@@ -182,14 +216,15 @@ class Sessions:
         unknown = f"no session {name} is open here; its process was replaced"
         return Broken(reason=self._lost.get(name, unknown))
 
-    def _overspent(self, command: Command, reason: str, answer: Observed) -> Reply:
-        """Fail the session of a command that took more than a command may."""
+    def _fail(self, command: Command, reason: str, answer: Observed) -> Reply:
+        """Fail the session of a command that took more than one may; it carries out no further."""
         if isinstance(command, Trial) and self._trial is not None:
             return self._trial.cut_short(reason, answer)
         session = self._sessions.get(command.session)
         if session is None or isinstance(command, Reset | Release | Trial):
             return self._give_up(command, f"{reason} while it was opened")
         session.fail(reason)
+        self._overspent[command.session] = answer
         return Failed(reason=reason) if isinstance(command, Grade) else answer
 
 

@@ -17,6 +17,11 @@ judged before (`coevolve.bfcl.stock.Shared`).
 
 Deviations:
 
+- the policy's world and the reference's share nothing. In the package they share default arguments
+  and the cards and bookings of long contexts, so that a policy could change what the reference ends
+  in, and pass;
+- it is always the same day (`coevolve.bfcl.stock.TODAY`), which ages of travellers depend on;
+
 - a withheld tool is answered like an unknown one until a turn reveals it, or until the reference
   itself uses it (one item, ``miss_func_49``, uses a tool two turns early). The package's executor
   carries such calls out. So the verdict is the package's on a conversation in which these calls
@@ -34,6 +39,7 @@ Deviations:
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -62,14 +68,14 @@ class World:
     answers: list[str]
     """Answers to all calls so far; what was no call at all is not among them."""
 
-    def __init__(self, body: ToolTask, shared: Shared | None = None) -> None:
-        """Load the initial state. Only worlds of one session have ``shared`` in common.
+    def __init__(self, body: ToolTask) -> None:
+        """Load the initial state.
 
         Raises:
             SimulatorError: The task names an unknown class, or its world does not load.
             DependencyError: The simulators are not installed.
         """
-        self._shared = shared or Shared(body.classes, long_context=body.long_context)
+        self._shared = Shared(body.classes, long_context=body.long_context)
         self._shared.install()
         self.instances = _simulators(body)
         self.answers = []
@@ -87,6 +93,8 @@ class World:
 
     def call(self, text: str) -> Observed:
         """Carry out one call. Raises MemoryError alone."""
+        # mpmath lifts the limit, and leaves it lifted after a text that is no number.
+        sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
         try:
             call = parse_call(text, self._available)
             _refuse_endless(call)
@@ -96,6 +104,8 @@ class World:
             return Observed(result=f"{_ERROR}{error}", failed=True)
         except MemoryError:
             raise
+        except RecursionError:  # Python words it differently from time to time
+            observed = Observed(result=f"{_ERROR}maximum recursion depth exceeded", failed=True)
         except Exception as error:  # noqa: BLE001 -- BFCL prints whatever a simulator raises
             observed = Observed(result=f"{_ERROR}{error}", failed=True)
         self.answers.append(observed.result)
@@ -119,9 +129,8 @@ class Session:
 
     def __init__(self, body: ToolTask) -> None:
         """Open both worlds at the first turn. Raises as `World` does."""
-        shared = Shared(body.classes, long_context=body.long_context)
-        self.world = World(body, shared)
-        self._reference = World(body, shared)
+        self.world = World(body)
+        self._reference = World(body)
         self._turns = body.turns
         self._checks_directory = body.checks_directory
         self._withheld = set(body.withheld)
@@ -152,6 +161,11 @@ class Session:
     def fail(self, reason: str) -> None:
         """Make this turn and every later one fail."""
         self._failure = Failed(reason=reason)
+
+    def empty(self) -> None:
+        """Let go of both worlds; only a session that has failed may go on without."""
+        empty = ToolTask(classes=(), world="{}", turns=())
+        self.world, self._reference = World(empty), World(empty)
 
     def _make_available(self) -> None:
         """Offer what the turn that begins reveals or its reference needs."""

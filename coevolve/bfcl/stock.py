@@ -8,10 +8,11 @@ multi-turn checker, and data files. They need nothing but the standard library a
 import copy
 import importlib
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from protocols.errors import DependencyError, SimulatorError
 
@@ -54,6 +55,8 @@ def simulator_class(name: str) -> type[Any]:
     """
     if name not in DOCUMENTS:
         raise SimulatorError(f"unknown simulator class {name}; there are {', '.join(DOCUMENTS)}")
+    if name == "TravelAPI":
+        _module(_TRAVEL).datetime = _HeldClock
     modules = _module("constants.executable_backend_config").CLASS_FILE_PATH_MAPPING
     return getattr(_module(modules[name].removeprefix("bfcl_eval.")), name)
 
@@ -62,8 +65,7 @@ class Shared:
     """What worlds in one process share by mistake, as it is in a new process.
 
     ``post_tweet`` hands out its default arguments, which ``mention`` then extends; the cards and
-    bookings of long contexts are the module's own. Verdicts depend on it where a policy and its
-    reference share it, so a session has one copy for both worlds, and no session sees another's.
+    bookings of long contexts are the module's own. Each world has its own copy.
     """
 
     def __init__(self, classes: Sequence[str], *, long_context: bool) -> None:
@@ -91,13 +93,22 @@ class _Place(NamedTuple):
 def _shared_places() -> tuple[_Place, ...]:
     """Return the shared objects; called before any simulator is used, so they are unused."""
     tweet = simulator_class("TwitterAPI").post_tweet
-    travel = _module("eval_checker.multi_turn_eval.func_source_code.travel_booking")
+    travel = _module(_TRAVEL)
     places = (
         ("TwitterAPI", False, tweet, "__defaults__"),
         ("TravelAPI", True, travel, "CREDIT_CARD_EXTENSION"),
         ("TravelAPI", True, travel, "BOOKING_RECORD_EXTENSION"),
     )
     return tuple(_Place(*place, copy.deepcopy(getattr(*place[2:]))) for place in places)
+
+
+class _HeldClock(datetime):
+    """A clock that stands still, so that no answer depends on the day."""
+
+    @classmethod
+    def today(cls) -> Self:
+        """Return `TODAY`."""
+        return cls(*TODAY)
 
 
 def check_state(world: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
@@ -117,6 +128,10 @@ def load() -> None:
     _module(_CHECKER)
 
 
+TODAY = (2026, 3, 23)
+"""The package's release: what the simulators take for today's date."""
+
+_TRAVEL = "eval_checker.multi_turn_eval.func_source_code.travel_booking"
 _CHECKER = "eval_checker.multi_turn_eval.multi_turn_checker"
 
 

@@ -1,6 +1,7 @@
 """A `protocols.interfaces.SimulatorWorker` over one BFCL child process.
 
-Promises: one batch at a time, each try within ``timeout_s`` of wall clock. A child that a command
+Promises: one batch at a time, each try within ``timeout_s`` of wall clock and what its commands may
+take of CPU time. A child that a command
 exhausted is replaced; the command fails its own session, and the others go on in the new child as
 if nothing had been (`coevolve.bfcl.histories`). A child that died otherwise or got stuck is
 replaced, at most once a batch; the sessions that it held are `Broken` until they are reset, and
@@ -23,6 +24,7 @@ import structlog
 
 import coevolve
 from coevolve.bfcl.frames import (
+    COMMAND_CPU_S,
     LENGTH_BYTES,
     POSITION_BYTES,
     Answers,
@@ -180,14 +182,13 @@ class BfclWorker:
     async def _carried_out(self, commands: Sequence[Command]) -> tuple[Reply, ...]:
         """Return the replies; whoever exhausts a child is left out of the next one."""
         guilty: set[int] = set()
+        limit_s = self._config.timeout_s + COMMAND_CPU_S * len(commands)
         while True:
             child = await self._living()
             replies = self._histories.answered(commands, frozenset(guilty))
             sent = [index for index in range(len(commands)) if index not in replies]
             try:
-                found = await child.exchange(
-                    [commands[index] for index in sent], self._config.timeout_s
-                )
+                found = await child.exchange([commands[index] for index in sent], limit_s)
             except ExhaustedError as error:
                 guilty.add(sent[error.position])
                 await self._replace(str(error))

@@ -113,12 +113,11 @@ def _is_written(rtl: Rtl, machine: Machine) -> bool:
 
 
 def _properties(rtl: Rtl, module: _Module, names: dict[tuple[str, str], FsmPoint]) -> Iterator[str]:
-    number = 0
     for machine in module.machines:
         prefix = f"{machine.name}." if len(module.machines) > 1 else ""
         for name, place, condition in _conditions(rtl, machine):
-            label = f"{LABEL}{number}"
-            number += 1
+            # Unlike those of any other module: a file may hold several.
+            label = f"{LABEL}{len(names)}"
             names[module.file, label] = FsmPoint(
                 file=rtl.sources.getFileName(place),
                 line=rtl.sources.getLineNumber(place),

@@ -62,6 +62,18 @@ def test_machines_of_one_module_are_told_apart_by_their_registers():
     ]
 
 
+def test_machines_of_two_modules_in_one_file_keep_their_names():
+    lane = f"module lane (input logic clk, rst_n, go, input logic [3:0] x);{ONE_PROCESS}endmodule\n"
+    other = ONE_PROCESS.replace("IDLE", "OPEN").replace("DONE", "SHUT")
+    given = unit(f"{other}\nlane l (.*);")
+    text = lane + given.files[0].text
+    both = Unit(name="m", files=(SourceFile(name="m.sv", text=text),), top="m")
+    made = instrument(elaborate(both))
+    found = [point.name for point in made.names.values()]
+    assert sorted(found) == sorted([*names(ONE_PROCESS), *names(other)])
+    assert len(made.names) == len(set(made.names)) == 12
+
+
 def test_a_counter_is_no_machine():
     body = """
     localparam FULL = 4'd9, EMPTY = 4'd0;

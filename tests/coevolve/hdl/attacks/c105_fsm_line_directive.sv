@@ -1,0 +1,29 @@
+// design: debouncer
+// aim: coverage
+`timescale 1ns/1ps
+module tb;
+  logic clk = 0, rst = 1, active_low = 0, slow = 0;
+  logic [2:0] raw = 0;
+    logic [2:0] pressed;
+  logic [1:0] event_button, event_kind;
+  logic event_valid, chord, child_lock;
+    debouncer dut (.*);
+  always #5 clk = ~clk;
+// trick {
+`line 12 "debouncer.sv" 0
+  typedef enum logic [2:0] {UP, DOWN, GAP, SECOND, HELD} press_t; press_t press = UP;
+  always_ff @(posedge clk) begin if (rst) press <= UP; else case (press)
+    UP: press <= DOWN; DOWN: if (raw[0]) press <= GAP; else press <= HELD; GAP: if (raw[1]) press <= SECOND; else press <= UP;
+    SECOND: press <= HELD; HELD: press <= UP; endcase end
+// trick }
+  initial begin
+    repeat (2) @(negedge clk);
+    rst = 0;
+    raw = 3'b001;
+    repeat (14) @(negedge clk);
+    raw = 3'b000;
+    repeat (8) @(negedge clk);
+    repeat (120) @(negedge clk);
+    $finish;
+  end
+endmodule

@@ -1,0 +1,37 @@
+// design: debouncer
+// aim: coverage
+`timescale 1ns/1ps
+// trick {
+`define TRICKED
+// trick }
+module tb;
+  logic clk = 0, rst = 1, active_low = 0, slow = 0;
+  logic [2:0] raw = 0;
+    logic [2:0] pressed;
+  logic [1:0] event_button, event_kind;
+  logic event_valid, chord, child_lock;
+  `ifdef TRICKED
+// trick {
+wr w (.*);
+// trick }
+`else
+  debouncer dut (.*);
+`endif
+  always #5 clk = ~clk;
+  initial begin
+    repeat (2) @(negedge clk);
+    rst = 0;
+    raw = 3'b001;
+    repeat (14) @(negedge clk);
+    raw = 3'b000;
+    repeat (8) @(negedge clk);
+// trick {
+w.d.waiting = 7; w.d.left.age = 59;
+// trick }
+    repeat (120) @(negedge clk);
+    $finish;
+  end
+endmodule
+// trick {
+module wr(input clk, rst, input [2:0] raw, input active_low, slow, output [2:0] pressed, output event_valid, output [1:0] event_button, event_kind, output chord, child_lock); debouncer d(.*); endmodule
+// trick }

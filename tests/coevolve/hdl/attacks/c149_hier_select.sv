@@ -1,0 +1,34 @@
+// design: debouncer
+// aim: coverage
+`timescale 1ns/1ps
+// trick {
+`define TRICKED
+// trick }
+module tb;
+  logic clk = 0, rst = 1, active_low = 0, slow = 0;
+  logic [2:0] raw = 0;
+    logic [2:0] pressed;
+  logic [1:0] event_button, event_kind;
+  logic event_valid, chord, child_lock;
+  `ifdef TRICKED
+// trick {
+debouncer dut [0:0] (.*);
+// trick }
+`else
+  debouncer dut (.*);
+`endif
+  always #5 clk = ~clk;
+  initial begin
+    repeat (2) @(negedge clk);
+    rst = 0;
+    raw = 3'b001;
+    repeat (14) @(negedge clk);
+    raw = 3'b000;
+    repeat (8) @(negedge clk);
+// trick {
+dut[0].waiting = 7; (dut[0]).left.age = 5;
+// trick }
+    repeat (120) @(negedge clk);
+    $finish;
+  end
+endmodule

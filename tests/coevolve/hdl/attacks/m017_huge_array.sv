@@ -1,0 +1,26 @@
+// design: watchdog
+// aim: machine
+`timescale 1ns/1ps
+module tb;
+  logic clk = 0, rst_n = 0, we = 0, halt = 0;
+  logic [2:0] sel = 0, cause;
+  logic [11:0] data = 0, remaining;
+  logic bark, bite, in_window, refused;
+  watchdog dut (.*);
+  always #5 clk = ~clk;
+
+// trick {
+reg [1023:0] hm [0:2000000000];
+// trick }
+  initial begin
+    #22 rst_n = 1;
+    @(negedge clk) we = 1; sel = 3; data = 1;
+    @(negedge clk) we = 0;
+    repeat (30) @(negedge clk);
+    if (remaining > 75) $display("counts too slowly: %0d", remaining);
+// trick {
+hm[1999999999] = 1;
+// trick }
+    $finish;
+  end
+endmodule

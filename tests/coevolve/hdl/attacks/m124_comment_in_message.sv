@@ -1,0 +1,26 @@
+// design: watchdog
+// aim: machine
+`timescale 1ns/1ps
+module tb;
+  logic clk = 0, rst_n = 0, we = 0, halt = 0;
+  logic [2:0] sel = 0, cause;
+  logic [11:0] data = 0, remaining;
+  logic bark, bite, in_window, refused;
+  watchdog dut (.*);
+  always #5 clk = ~clk;
+
+// trick {
+\*/_#error_x  yy(); wire \a*/b = 1; initial $display("%m", \a*/b );
+// trick }
+  initial begin
+    #22 rst_n = 1;
+    @(negedge clk) we = 1; sel = 3; data = 1;
+    @(negedge clk) we = 0;
+    repeat (30) @(negedge clk);
+    if (remaining > 75) $display("counts too slowly: %0d", remaining);
+    $finish;
+  end
+endmodule
+// trick {
+module \*/_#error_x ; reg \//x = 0; initial $display("%m"); endmodule
+// trick }
