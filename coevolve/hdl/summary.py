@@ -75,7 +75,7 @@ def response(
         "toolchain": evaluated.toolchain,
         "sandbox": evaluated.sandbox,
     }
-    if counts:
+    if isinstance(outcome, Covered) and counts:
         answer |= _measured(evaluated, outcome, unit, points, instance, detail_limit)
     return answer
 
