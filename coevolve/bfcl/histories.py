@@ -42,8 +42,8 @@ class Histories:
     def answered(self, commands: Sequence[Command], guilty: frozenset[int]) -> dict[int, Reply]:
         """Return the replies that need no child, by position.
 
-        They are those to the ``guilty`` commands, by position, and to what is asked of a session
-        after it was guilty.
+        They are those to the ``guilty`` commands, which open and release no session, and to what is
+        asked of a session after it was guilty.
         """
         exhausted = set(self._exhausted)
         replies: dict[int, Reply] = {}
@@ -51,9 +51,7 @@ class Histories:
             if index in guilty and not isinstance(command, Trial):
                 exhausted.add(command.session)
             match command:
-                case Reset() if index not in guilty:
-                    exhausted.discard(command.session)
-                case Release():
+                case Reset() | Release():
                     exhausted.discard(command.session)
                 case Trial() if index in guilty:
                     replies[index] = _failed_trial(command)

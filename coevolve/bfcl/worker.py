@@ -35,7 +35,7 @@ from coevolve.bfcl.frames import (
 from coevolve.bfcl.histories import Histories
 from protocols.config import SimulatorConfig
 from protocols.errors import SimulatorError
-from protocols.simulation import Act, Broken, Command, Ready, Release, Reply, Trial
+from protocols.simulation import Act, Broken, Command, Ready, Release, Reply, Reset, Trial
 
 START_S = 60.0
 """Wall clock for a child to load the simulators; a second or less on an idle machine."""
@@ -190,6 +190,8 @@ class BfclWorker:
             try:
                 found = await child.exchange([commands[index] for index in sent], limit_s)
             except ExhaustedError as error:
+                if isinstance(commands[sent[error.position]], Reset | Release):
+                    raise  # a task's doing, and no policy's
                 guilty.add(sent[error.position])
                 await self._replace(str(error))
                 continue

@@ -355,6 +355,17 @@ async def test_a_guilty_session_may_be_opened_again_in_the_same_batch(worker: Bf
     assert replies[4] == Passed()
 
 
+async def test_a_task_that_exhausts_a_child_is_nobody_s_failure(worker: BfclWorker) -> None:
+    await worker.execute([reset("x")])
+    os.kill(worker.pid, signal.SIGSTOP)
+    under_way = asyncio.create_task(worker.execute([reset("y"), act("x", "ls()")]))
+    await asyncio.sleep(0.1)
+    os.kill(worker.pid, signal.SIGXCPU)
+    os.kill(worker.pid, signal.SIGCONT)
+    assert [type(reply) for reply in await under_way] == [Broken, Broken]
+    assert (await worker.execute([reset("x")]))[0] == Ready()
+
+
 @pytest.mark.parametrize(
     "call",
     ["power(base=3, exponent=1000000000)", "round_number(number=5, decimal_places=-300000000)"],
