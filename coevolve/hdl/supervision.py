@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
+import psutil
+
 from protocols.errors import DependencyError
 
 LAST_WORDS_S = 5.0
@@ -37,7 +39,7 @@ class Ended:
     """Which bound it was killed for; empty if it ended by itself."""
 
     cpu_s: float
-    """Of the child and of all descendants that were waited for."""
+    """Of the child and of all descendants that were waited for, or still ran when it was killed."""
 
     wall_s: float
 
@@ -93,10 +95,12 @@ def supervise(
     )
     output = bytearray()
     stopped: Literal["", "wall", "output"] = "wall"
+    spent_s = 0.0
     try:
         stopped = _watch(child, output, started + wall_s, output_bytes)
     finally:
         if stopped:
+            spent_s = _spent(child.pid)
             kill(child.pid)
         code, cpu_s = _reap(child)
     _drain(child, output, output_bytes)
@@ -104,9 +108,21 @@ def supervise(
         code=code,
         output=bytes(output),
         stopped=stopped,
-        cpu_s=cpu_s,
+        cpu_s=max(cpu_s, spent_s),
         wall_s=time.monotonic() - started,
     )
+
+
+def _spent(pid: int) -> float:
+    """Return the CPU seconds of a process and its descendants, who will not be waited for."""
+    total = 0.0
+    with contextlib.suppress(psutil.Error):
+        root = psutil.Process(pid)
+        for each in (root, *root.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                times = each.cpu_times()
+                total += times.user + times.system + times.children_user + times.children_system
+    return total
 
 
 def _watch(

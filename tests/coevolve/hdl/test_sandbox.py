@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import secrets
 import shutil
@@ -91,6 +92,13 @@ def test_cpu_seconds_are_bounded_and_counted(run: Run) -> None:
     done = run("while :; do :; done")
     assert (done.status < 0, done.limit) == (True, "cpu")
     assert 0.8 < done.cpu_s < 3
+
+
+def test_cpu_seconds_of_a_program_that_is_killed_are_counted(run: Run) -> None:
+    bounds = dataclasses.replace(limits(wall_s=3.0), cpu_s=30.0)
+    done = run("(while :; do :; done) & wait", bounds)
+    assert done.limit == "wall"
+    assert 0.1 < done.cpu_s < 5
 
 
 def test_wall_clock_is_bounded(run: Run) -> None:
