@@ -1,5 +1,7 @@
 """A design's submission on its way to the simulator, and the state that its grade makes."""
 
+import msgspec
+
 from protocols.designs import Design
 from protocols.hardware import Evaluate, Evaluated, SimulationLimits, Stimulus, Submission
 from protocols.transitions import Graded
@@ -16,6 +18,20 @@ def grading(
         seed=design.file.seed,
         limits=limits,
     )
+
+
+def encodable(request: Evaluate) -> Evaluate:
+    """Return the request with ``?`` in place of what UTF-8 cannot carry: halves of surrogate pairs.
+
+    Texts of policies are foreign; no record could hold one with such a half.
+    """
+    submission = request.submission
+    texts = {
+        name: text.encode(errors="replace").decode()
+        for name, text in msgspec.structs.asdict(submission).items()
+        if isinstance(text, str)
+    }
+    return msgspec.structs.replace(request, submission=msgspec.structs.replace(submission, **texts))
 
 
 def graded(submission: Submission, evaluated: Evaluated) -> Graded:

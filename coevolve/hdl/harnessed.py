@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coevolve.hdl.elaboration import TESTBENCH
+from coevolve.hdl.grading import encodable
 from coevolve.hdl.rtl import ports
 from coevolve.hdl.stimulus.harness import Harness
 from coevolve.hdl.stimulus.language import StimulusError, parse
@@ -132,7 +133,7 @@ class HarnessSimulator:
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
         """Grade one submission. Raises SimulatorError and ConfigError, as Verilator's."""
-        evaluated = await self._graded(request)
+        evaluated = await self._graded(encodable(request))
         self._cpu_s += evaluated.cpu_s
         return evaluated
 

@@ -24,6 +24,7 @@ import msgspec
 
 from coevolve.hdl.diagnostics import syntax_errors
 from coevolve.hdl.gate import violations
+from coevolve.hdl.grading import encodable
 from coevolve.hdl.instrument import Instrumented, instrument
 from coevolve.hdl.patch import PatchError, apply
 from coevolve.hdl.points import (
@@ -109,7 +110,7 @@ class VerilatorSimulator:
         Raises SimulatorError where the machine failed, and ConfigError where the unit itself does
         not compile.
         """
-        return await asyncio.to_thread(self._evaluate, request)
+        return await asyncio.to_thread(self._evaluate, encodable(request))
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
         """Return the unit's points, sorted. Raises SimulatorError and ConfigError."""

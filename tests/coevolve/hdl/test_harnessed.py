@@ -10,6 +10,7 @@ from coevolve.hdl.harnessed import HarnessSimulator
 from coevolve.hdl.verilator import VerilatorSimulator, open_simulator
 from protocols.hardware import (
     BadStimulus,
+    CompileFailed,
     Covered,
     Evaluate,
     Evaluated,
@@ -99,3 +100,15 @@ async def test_what_the_harness_would_not_grade_alike_goes_to_verilator(
     outcome = (await harnessed.evaluate(cut_off)).outcome
     assert isinstance(outcome, Covered)
     assert (outcome.ended, outcome.slots) == ("slot_limit", 20)
+
+
+@pytest.mark.parametrize(
+    "submission", [Testbench(text="// \ud800\nmodule"), Stimulus(program="wait \udfff")]
+)
+async def test_a_text_that_no_record_could_hold_is_graded(
+    harnessed: HarnessSimulator, submission: Submission
+):
+    evaluated = await harnessed.evaluate(asked(CLOCKED, submission))
+    assert isinstance(evaluated.outcome, BadStimulus | CompileFailed)
+    assert "\ud800" not in evaluated.testbench
+    msgspec.msgpack.encode(evaluated)
