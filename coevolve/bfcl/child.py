@@ -184,9 +184,13 @@ class Sessions:
         most = max(self._held, key=self._held.__getitem__)
         if self._used > MOST_HELD and self._held[most] > MOST_HELD_ALONE:
             self._sessions[most].empty()
-            self._sessions[most].fail(OUT_OF_MEMORY)
-            self._overspent[most] = TOO_LARGE
+            self._end(most, OUT_OF_MEMORY, TOO_LARGE)
             del self._held[most]
+
+    def _end(self, name: str, reason: str, answer: Observed) -> None:
+        """Fail a session for good: it carries out no further call, and gives ``answer``."""
+        self._sessions[name].fail(reason)
+        self._overspent[name] = answer
 
     def _use(self, name: str) -> Session | None:
         """Return a session and make it the one used last."""
@@ -217,14 +221,12 @@ class Sessions:
         return Broken(reason=self._lost.get(name, unknown))
 
     def _fail(self, command: Command, reason: str, answer: Observed) -> Reply:
-        """Fail the session of a command that took more than one may; it carries out no further."""
+        """Fail the session of a command that took more than one may."""
         if isinstance(command, Trial) and self._trial is not None:
             return self._trial.cut_short(reason, answer)
-        session = self._sessions.get(command.session)
-        if session is None or isinstance(command, Reset | Release | Trial):
+        if command.session not in self._sessions or isinstance(command, Reset | Release | Trial):
             return self._give_up(command, f"{reason} while it was opened")
-        session.fail(reason)
-        self._overspent[command.session] = answer
+        self._end(command.session, reason, answer)
         return Failed(reason=reason) if isinstance(command, Grade) else answer
 
 
@@ -268,14 +270,14 @@ def _serve(sessions: Sessions, commands: BinaryIO, answers: BinaryIO, position: 
 
 
 def _allow_cpu(more_s: int | None) -> None:
-    """End the process by SIGXCPU once it has used so many further CPU seconds, or never."""
+    """Let the process use ``more_s`` further CPU seconds, then SIGXCPU ends it; None: no limit."""
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     limit = most if more_s is None else _at_most(math.ceil(time.process_time()) + more_s, most)
     resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
 
 
 def _refuse_host(event: str, _arguments: tuple[object, ...]) -> None:
-    """Break whoever makes this process open, import or start something."""
+    """Raise HostReachedError where Python code opens, imports or starts something."""
     if event.partition(".")[0] in HOST:
         raise HostReachedError(event)
 

@@ -1,12 +1,12 @@
 """What the open sessions of a child were told, so that another child can take them over.
 
 A call that exhausts its CPU time inside of one C function cannot be interrupted: it ends the child.
-That is the doing of whoever wrote the call, and nobody else's session may suffer. Worlds are
-deterministic, so the other sessions are played again from what they were told; the guilty one fails
-from that call on, as it would if the call could have been interrupted.
+The call's own session is to blame, and no other may suffer. Worlds are deterministic, so the other
+sessions are played again from what they were told; the guilty one fails from that call on, as it
+would if Python could interrupt the call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from coevolve.bfcl.frames import OUT_OF_TIME, TOO_LONG
 from protocols.simulation import (
@@ -39,7 +39,7 @@ class Histories:
         """Return the commands that open every session again as it was."""
         return [command for commands in self._told.values() for command in commands]
 
-    def answered(self, commands: Sequence[Command], guilty: frozenset[int]) -> dict[int, Reply]:
+    def answered(self, commands: Sequence[Command], guilty: Container[int]) -> dict[int, Reply]:
         """Return the replies that need no child, by position.
 
         They are those to the ``guilty`` commands, which open and release no session, and to what is
@@ -63,7 +63,7 @@ class Histories:
                     pass
         return replies
 
-    def record(self, commands: Sequence[Command], guilty: frozenset[int]) -> None:
+    def record(self, commands: Sequence[Command], guilty: Container[int]) -> None:
         """Take in a batch that was carried out."""
         for index, command in enumerate(commands):
             name = command.session

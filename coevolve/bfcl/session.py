@@ -21,7 +21,6 @@ Deviations:
   and the cards and bookings of long contexts, so that a policy could change what the reference ends
   in, and pass;
 - it is always the same day (`coevolve.bfcl.stock.TODAY`), which ages of travellers depend on;
-
 - a withheld tool is answered like an unknown one until a turn reveals it, or until the reference
   itself uses it (one item, ``miss_func_49``, uses a tool two turns early). The package's executor
   carries such calls out. So the verdict is the package's on a conversation in which these calls

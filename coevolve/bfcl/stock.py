@@ -102,6 +102,10 @@ def _shared_places() -> tuple[_Place, ...]:
     return tuple(_Place(*place, copy.deepcopy(getattr(*place[2:]))) for place in places)
 
 
+TODAY = (2026, 3, 23)
+"""The package's release: what the simulators take for today's date."""
+
+
 class _HeldClock(datetime):
     """A clock that stands still, so that no answer depends on the day."""
 
@@ -127,9 +131,6 @@ def load() -> None:
         simulator_class(name)
     _module(_CHECKER)
 
-
-TODAY = (2026, 3, 23)
-"""The package's release: what the simulators take for today's date."""
 
 _TRAVEL = "eval_checker.multi_turn_eval.func_source_code.travel_booking"
 _CHECKER = "eval_checker.multi_turn_eval.multi_turn_checker"

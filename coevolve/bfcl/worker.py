@@ -1,12 +1,12 @@
 """A `protocols.interfaces.SimulatorWorker` over one BFCL child process.
 
 Promises: one batch at a time, each try within ``timeout_s`` of wall clock and what its commands may
-take of CPU time. A child that a command
-exhausted is replaced; the command fails its own session, and the others go on in the new child as
-if nothing had been (`coevolve.bfcl.histories`). A child that died otherwise or got stuck is
-replaced, at most once a batch; the sessions that it held are `Broken` until they are reset, and
-nothing is ever graded in their place. A child that was found dead before a batch costs that batch
-nothing but a start. What the child limits, and what it does not, is said in `coevolve.bfcl.child`.
+take of CPU time. When a command exhausts its child, another child takes over: the command fails its
+own session, and the others go on as if nothing had happened (`coevolve.bfcl.histories`). A child
+that died otherwise or got stuck is replaced, at most once a batch; the sessions that it held are
+`Broken` until they are reset, and nothing is ever graded in their place. A child that was found
+dead before a batch costs that batch nothing but a start. What the child limits, and what it does
+not, is said in `coevolve.bfcl.child`.
 """
 
 import asyncio
@@ -180,12 +180,12 @@ class BfclWorker:
                 raise
 
     async def _carried_out(self, commands: Sequence[Command]) -> tuple[Reply, ...]:
-        """Return the replies; whoever exhausts a child is left out of the next one."""
+        """Return the replies. The next child is not sent a command that exhausted the last one."""
         guilty: set[int] = set()
         limit_s = self._config.timeout_s + COMMAND_CPU_S * len(commands)
         while True:
             child = await self._living()
-            replies = self._histories.answered(commands, frozenset(guilty))
+            replies = self._histories.answered(commands, guilty)
             sent = [index for index in range(len(commands)) if index not in replies]
             try:
                 found = await child.exchange([commands[index] for index in sent], limit_s)
@@ -196,7 +196,7 @@ class BfclWorker:
                 await self._replace(str(error))
                 continue
             replies |= dict(zip(sent, found, strict=True))
-            self._histories.record(commands, frozenset(guilty))
+            self._histories.record(commands, guilty)
             return tuple(replies[index] for index in range(len(commands)))
 
     async def _replace(self, reason: str) -> None:

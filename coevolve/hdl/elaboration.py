@@ -19,7 +19,7 @@ import msgspec
 from pyslang import Bag, DiagnosticEngine, Diagnostics, SourceManager, TimeScale
 from pyslang.ast import Compilation, CompilationFlags, CompilationOptions
 
-from coevolve.hdl.rtl import LENIENT, TIMESCALE, parse
+from coevolve.hdl.rtl import LENIENT, TIMESCALE, located, parse
 from protocols.hardware import SourceFile, Unit
 
 TESTBENCH = "tb.sv"
@@ -69,10 +69,9 @@ def placed(found: Diagnostics, sources: SourceManager) -> Iterator[str]:
     """Yield those errors that stand in the testbench."""
     engine = DiagnosticEngine(sources)
     for each in found:
-        place = sources.getFullyExpandedLoc(each.location)
-        if each.isError() and sources.getFileName(place) == TESTBENCH:
-            line, column = sources.getLineNumber(place), sources.getColumnNumber(place)
-            yield f"{TESTBENCH}:{line}:{column}: error: {engine.formatMessage(each)}"
+        name, place = located(sources, each.location)
+        if each.isError() and name == TESTBENCH:
+            yield f"{place}: error: {engine.formatMessage(each)}"
 
 
 def _elaborate(question: Question) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, cast
 
-from pyslang import Bag, Diagnostic, DiagnosticEngine, SourceManager, TimeScale
+from pyslang import Bag, Diagnostic, DiagnosticEngine, SourceLocation, SourceManager, TimeScale
 from pyslang.ast import (
     ArgumentDirection,
     CallExpression,
@@ -176,14 +176,12 @@ def _file_reads(top: InstanceSymbol, sources: SourceManager) -> list[str]:
     found: list[str] = []
 
     def visit(node: object) -> VisitAction:
-        if isinstance(node, CallExpression) and node.isSystemCall:
-            name, at = node.subroutineName, sources.getFullyExpandedLoc(node.sourceRange.start)
-            if name in READS:
-                found.append(
-                    f"{sources.getFileName(at)}:{sources.getLineNumber(at)}:"
-                    f"{sources.getColumnNumber(at)}: error: {name} reads a file, and a design has "
-                    "none but its sources; write the values into them"
-                )
+        if isinstance(node, CallExpression) and node.isSystemCall and node.subroutineName in READS:
+            _, place = located(sources, node.sourceRange.start)
+            found.append(
+                f"{place}: error: {node.subroutineName} reads a file, and a design has none "
+                "but its sources; write the values into them"
+            )
         return VisitAction.Advance
 
     top.visit(visit)
@@ -201,8 +199,12 @@ def _errors(compilation: Compilation, sources: SourceManager, names: set[str]) -
 
 def _place(diagnostic: Diagnostic, sources: SourceManager, names: set[str]) -> str:
     """Return where in the unit's files it is; empty for what is about no line of them."""
-    at = sources.getFullyExpandedLoc(diagnostic.location)
+    name, place = located(sources, diagnostic.location)
+    return f"{place}: " if name in names else ""
+
+
+def located(sources: SourceManager, location: SourceLocation) -> tuple[str, str]:
+    """Return the file of a location, macros expanded, and the place, ``file:line:column``."""
+    at = sources.getFullyExpandedLoc(location)
     name = sources.getFileName(at)
-    if name not in names:
-        return ""
-    return f"{name}:{sources.getLineNumber(at)}:{sources.getColumnNumber(at)}: "
+    return name, f"{name}:{sources.getLineNumber(at)}:{sources.getColumnNumber(at)}"

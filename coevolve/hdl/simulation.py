@@ -20,7 +20,7 @@ from coevolve.hdl.elaboration import TESTBENCH
 from coevolve.hdl.rtl import HEADERS, TIMESCALE
 from coevolve.hdl.runtime import SOURCES, Runtime
 from coevolve.hdl.sandbox import Finished, Sandbox, StageLimits
-from coevolve.hdl.scopes import HEADER, SOURCE, find_dut, read_scopes
+from coevolve.hdl.scopes import HEADER, PREFIX, SOURCE, find_dut, read_scopes
 from coevolve.hdl.toolchain import Toolchain
 from coevolve.hdl.work_folders import WorkFolder
 from protocols.errors import SimulatorError
@@ -43,7 +43,7 @@ TRANSLATE = (
     *("--cc", "--exe", "--timing", "--assert", "-O0", "--quiet", "-Wno-fatal"),
     *("--coverage-line", "--coverage-toggle", "--coverage-expr", "--coverage-user"),
     *("--output-split", "0", "--x-initial", "0", "--x-assign", "fast"),
-    *("--timescale", TIMESCALE, "--prefix", "Vtb", "--Mdir", MODEL),
+    *("--timescale", TIMESCALE, "--prefix", PREFIX, "--Mdir", MODEL),
 )
 """Unoptimised, so that no point vanishes; initial values are zeros, for random ones would hit
 toggles that no testbench caused."""
@@ -78,7 +78,7 @@ class Stopped(Exception):  # noqa: N818, it is an outcome and no error
 
 
 class BuildError(SimulatorError):
-    """No program came of what Verilator wrote. Whose fault that is shows the design by itself."""
+    """No program came of what Verilator wrote. The design, built alone, shows whose fault it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +205,7 @@ class Simulation:
             return
         _blame_machine_for_kill(done, stage)
         if stage == "compile" and re.search(
-            r"^(\./)?Vtb\w*\.(cpp|h):\d+:\d+: error:", done.output, re.M
+            rf"^(\./)?{PREFIX}\w*\.(cpp|h):\d+:\d+: error:", done.output, re.M
         ):
             raise Stopped(CompileFailed(message=NO_PROGRAM))
         raise BuildError(

@@ -38,6 +38,7 @@ from protocols.hardware import (
     SimulationFailed,
     TimedOut,
     Unit,
+    reward_of,
 )
 
 PROTOCOL = "hdl-sim/1"
@@ -58,15 +59,14 @@ def response(
     ``cov_info.detail``; 0 leaves it and the uncovered points out. ``instance`` is the name of the
     DUT's instance, where it is known.
     """
-    outcome = evaluated.outcome
+    outcome = _strict_outcome(evaluated.outcome) if strict else evaluated.outcome
     name = status(outcome)
-    counts = isinstance(outcome, Covered) and not (strict and name == "truncated")
     answer: dict[str, object] = {
-        "returncode": 0 if counts else 1,
+        "returncode": 0 if isinstance(outcome, Covered) else 1,
         "status": strict_status(name) if strict else name,
-        "err_msg": message(outcome, strict=strict),
+        "err_msg": message(outcome),
         "protocol": PROTOCOL,
-        "reward": evaluated.reward if counts else 0.0,
+        "reward": reward_of(outcome),
         "stages": {cost.stage: cost.cpu_s for cost in evaluated.stages},
         "cpu_sec": sum(cost.cpu_s for cost in evaluated.stages),
         "seed": evaluated.seed,
@@ -75,7 +75,7 @@ def response(
         "toolchain": evaluated.toolchain,
         "sandbox": evaluated.sandbox,
     }
-    if isinstance(outcome, Covered) and counts:
+    if isinstance(outcome, Covered):
         answer |= _measured(evaluated, outcome, unit, points, instance, detail_limit)
     return answer
 
@@ -119,14 +119,19 @@ def strict_status(name: str) -> str:
             return "xrun_failed"
 
 
-def message(outcome: Outcome, *, strict: bool = False) -> str:
-    """Return what the policy did wrong, as it may stand in a prompt; empty where it ran.
-
-    To be cut off is wrong in a strict answer alone.
-    """
+def _strict_outcome(outcome: Outcome) -> Outcome:
+    """Return the outcome as a strict client counts it: a run that was cut off took too long."""
     match outcome:
-        case Covered(ended="slot_limit") if strict:
-            return f"the simulation was cut off after {outcome.slots} time slots; end it by $finish"
+        case Covered(ended="slot_limit", slots=slots):
+            words = f"the simulation was cut off after {slots} time slots; end it by $finish"
+            return TimedOut(stage="simulate", message=words)
+        case _:
+            return outcome
+
+
+def message(outcome: Outcome) -> str:
+    """Return what the policy did wrong, as it may stand in a prompt; empty where it ran."""
+    match outcome:
         case Covered():
             return ""
         case Rejected(violations=violations):

@@ -379,7 +379,7 @@ async def test_a_call_for_too_much_is_the_policy_s_doing(worker: BfclWorker, cal
     assert worker.restarts == 0
 
 
-async def test_a_call_that_wants_all_memory_fails_its_session(open_worker: Maker) -> None:
+async def test_a_call_of_many_nested_lists_breaks_no_session(open_worker: Maker) -> None:
     worker = open_worker(SimulatorConfig(memory_mb=400))
     huge = f"mean(numbers=[{', '.join(['[' * 8 + '1' + ']' * 8] * 900)}])"
     replies = await worker.execute([reset("x"), act("x", huge), reset("y"), act("y", "ls()")])

@@ -9,6 +9,7 @@ import asyncio
 import re
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -47,6 +48,7 @@ class Attack:
         return TRICK.sub("", self.text)
 
 
+@cache
 def attacks() -> list[Attack]:
     found: list[Attack] = []
     for path in sorted(FILES.glob("*.sv")):

@@ -7,7 +7,15 @@ import pytest
 
 from coevolve.hdl.gate_rules import TASKS
 from coevolve.hdl.verilator import VerilatorSimulator, open_simulator
-from protocols.hardware import Covered, Evaluate, Evaluated, SourceFile, Testbench, Unit
+from protocols.hardware import (
+    Covered,
+    Evaluate,
+    Evaluated,
+    SimulationFailed,
+    SourceFile,
+    Testbench,
+    Unit,
+)
 
 pytestmark = [pytest.mark.hdl, pytest.mark.timeout(300)]
 
@@ -131,4 +139,5 @@ def test_what_a_testbench_may_call_runs(simulator: VerilatorSimulator) -> None:
 
 @pytest.mark.parametrize("name", ["$fatal", "$finish", "$stop", "$exit"])
 def test_what_ends_a_simulation_is_graded(simulator: VerilatorSimulator, name: str) -> None:
-    graded(simulator, bench(statement(name, dict(calls())[name]), ""))
+    found = graded(simulator, bench(statement(name, dict(calls())[name]), ""))
+    assert isinstance(found.outcome, SimulationFailed if name == "$fatal" else Covered)
