@@ -16,7 +16,7 @@ from coevolve.bfcl.source import BfclSource, category_of
 from coevolve.bfcl.worker import BfclWorker
 from coevolve.chat.folder import has_chat_template
 from coevolve.curriculum import Curriculum
-from coevolve.delivery import ProvenEngine
+from coevolve.delivery.engine import ProvenEngine
 from coevolve.engine.vllm import environment
 from coevolve.evaluator import Evaluator, Examiner, ToolExaminer
 from coevolve.hdl import assembly as hardware
@@ -162,7 +162,7 @@ def generator(site: Site, concurrent: int) -> Generator:
 def _engine(config: RunConfig, run_dir: Path, concurrent: int) -> Generator:
     folder = model_folder(config.policy.model)
     match config.rollout.engine:
-        case TransformersEngine():
+        case TransformersEngine() as settings:
             from coevolve.engine.generator import TransformersGenerator
 
             return TransformersGenerator(
@@ -170,6 +170,7 @@ def _engine(config: RunConfig, run_dir: Path, concurrent: int) -> Generator:
                 run_dir,
                 max_concurrent=concurrent,
                 max_length=config.rollout.max_tokens,
+                dtype=settings.dtype,
             )
         case VllmEngine() as settings:
             return _vllm_engine(config, run_dir, settings, concurrent)

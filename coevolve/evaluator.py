@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coevolve.delivery import ProvenEngine
+from coevolve.delivery.engine import ProvenEngine
 from coevolve.journal.mailbox import Mailbox
 from coevolve.rollout import Player
 from coevolve.run.standing import Standing

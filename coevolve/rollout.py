@@ -36,6 +36,9 @@ class Played:
     versions: tuple[int, ...]
     """The policy version of each sampled token, at least one."""
 
+    oldest_version: int
+    """Of those and of the keys and values that they were sampled over."""
+
     wall_s: float
     graded: Graded | None = None
     """The testbench, where coverage is the task."""
@@ -104,6 +107,7 @@ class Arena:
             ended=ended,
             turn_starts=tuple(conversation.turn_starts),
             versions=tuple(conversation.transcript.sampled_versions()),
+            oldest_version=conversation.transcript.oldest_version(),
             wall_s=time.monotonic() - started,
         )
 
@@ -122,7 +126,7 @@ def rollout_of(request: RolloutRequest, played: Played) -> Rollout:
         turns_passed=played.turns_passed,
         turns_total=played.turns_total,
         reward=played.reward,
-        version_min=min(played.versions),
+        version_min=played.oldest_version,
         version_max=max(played.versions),
         ended=played.ended,
         turn_starts=played.turn_starts,
@@ -149,6 +153,7 @@ class Transcript:
         self._mask: list[int] = []
         self._logprobs: list[float] = []
         self._versions: list[int] = []
+        self._cache_versions: list[int] = []
 
     def feed(self, token_ids: Iterable[int]) -> None:
         """Add what the environment wrote."""
@@ -157,6 +162,7 @@ class Transcript:
         self._mask.extend([0] * len(ids))
         self._logprobs.extend([0.0] * len(ids))
         self._versions.extend([-1] * len(ids))
+        self._cache_versions.extend([-1] * len(ids))
 
     def add(self, generation: Generation) -> None:
         """Add what the policy sampled."""
@@ -164,6 +170,7 @@ class Transcript:
         self._mask.extend([1] * len(generation.token_ids))
         self._logprobs.extend(generation.logprobs)
         self._versions.extend(generation.versions)
+        self._cache_versions.extend(generation.cache_versions or generation.versions)
 
     def tokens(self) -> Tokens:
         """Return the finished columns."""
@@ -172,11 +179,18 @@ class Transcript:
             mask=columns.uint8(self._mask),
             logprobs=columns.float32(self._logprobs),
             versions=columns.int32(self._versions),
+            cache_versions=columns.int32(self._cache_versions)
+            if self._cache_versions != self._versions
+            else b"",
         )
 
     def sampled_versions(self) -> list[int]:
         """Return the policy versions that wrote something, in order, with repeats."""
         return [version for version in self._versions if version >= 0]
+
+    def oldest_version(self) -> int:
+        """Return the oldest of them and of those whose keys and values they were sampled over."""
+        return min(version for version in self._cache_versions if version >= 0)
 
 
 class _Conversation:

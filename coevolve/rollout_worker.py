@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from coevolve.delivery import ProvenEngine
+from coevolve.delivery.engine import ProvenEngine
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.mailbox import Delivery, Mailbox
 from coevolve.rollout import Played, Player, rollout_of

@@ -94,6 +94,9 @@ class TasksConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     allows: ``learner.groups_per_step * (1 + learner.max_staleness)``."""
 
 
+TransformersDtype = Literal["float32", "bfloat16"]
+
+
 class TransformersEngine(
     msgspec.Struct,
     frozen=True,
@@ -102,7 +105,10 @@ class TransformersEngine(
     tag_field="kind",
     tag="transformers",
 ):
-    """Generation with transformers, on the CPU, in float32: for small policies."""
+    """Generation with transformers, on the CPU: for small policies."""
+
+    dtype: TransformersDtype = "float32"
+    """Precision of the weights that sample; ``float32`` is the learner's own arithmetic."""
 
 
 class VllmEngine(
@@ -193,7 +199,12 @@ class DeliveryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     tolerance: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     """Nats by which learner and engine may differ on a token of the probe. 0 chooses by precision
-    (`coevolve.delivery.tolerance_of`)."""
+    (`coevolve.delivery.probe.tolerance_of`)."""
+
+    sampler_tolerance: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    """Nats by which learner and engine may differ, on average, on the tokens that were sampled
+    under the learner's present weights. 0 chooses by precision
+    (`coevolve.delivery.sampler.tolerance_of`)."""
 
     timeout_s: Positive = 300.0
     """Seconds after publication by which each rollout engine has to have proven the version, or a

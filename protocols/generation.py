@@ -60,7 +60,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens that were sampled; three tuples of equal length."""
+    """The tokens that were sampled; tuples of equal length."""
 
     token_ids: tuple[int, ...]
 
@@ -70,6 +70,10 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
 
     versions: tuple[int, ...]
     """The policy version that sampled each token."""
+
+    cache_versions: tuple[int, ...] = ()
+    """The oldest policy version whose keys and values each token was sampled over; empty where they
+    were all made by the version that sampled."""
 
     stopped: bool
     """Whether a stop token ended it; otherwise ``max_tokens`` did."""

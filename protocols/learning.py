@@ -40,13 +40,21 @@ class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, tag="policy_versi
     format: WeightsFormat
 
     digest: str
-    """SHA-256 of the weights file."""
+    """SHA-256 over the weights file and its settings (`coevolve.weights.files.version_digest`)."""
 
     size_bytes: int
+    """Of the weights file."""
 
     kept: bool
     """Whether the version is scored. Weights of versions that are scored on held-out tasks stay on
     disk; those scored on canaries alone go when another version is the best."""
+
+    base: str = ""
+    """SHA-256 over config and weights of the model that the run started from; empty in old
+    journals."""
+
+    scale: float = 0.0
+    """What the learner multiplies an adapter's product with; 0 for full weights."""
 
     probe: Probe = Probe()
     """What every engine has to agree with once it serves this version; empty in old journals."""
@@ -58,11 +66,24 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     version: int
 
     digest: str
-    """SHA-256 of the weights file that it read."""
+    """Of the files that it read, as in the version's record."""
 
     logprobs: bytes
     """float32, T - 1 entries: what it now gives to the tokens of the version's probe; empty where
     there is none."""
+
+    precision: str
+    """Of the weights that sample: ``float32``, ``bfloat16`` or ``float16``."""
+
+    form: Literal["whole", "adapter"]
+    """Whether an adapter, if there is one, is merged, or stands beside the model's weights with its
+    scale in B."""
+
+    rows: dict[str, bytes]
+    """Tensor -> int64 sums of its rows (`coevolve.weights.row_sums`), taken where it lies and after
+    the change, of everything that samples. Parameters have the names of the published files, and
+    are in the engine's precision; what is in no file, as it is. Empty where an engine cannot say;
+    then digest and probe are all the proof."""
 
     wall_s: float
     """From the order to serve the version to the end of the probe."""
@@ -79,7 +100,10 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag="delivered"):
 
     version: int
     digest: str
-    """SHA-256 of the weights file that the engine read."""
+    """Of the files that the engine read, as in the version's record."""
+
+    rows: int = 0
+    """Rows of tensors that were compared with the files; 0 where the engine states none."""
 
     max_abs_difference: float
     """Largest difference between engine and learner over the version's probe, in nats; 0 where
@@ -100,8 +124,8 @@ class WeightsDiffer(msgspec.Struct, frozen=True, kw_only=True, tag="weights_diff
 
     expected_digest: str
     found_digest: str
-    """Of the file where the engine is. With another digest than the expected one the file itself is
-    at fault, otherwise what the engine made of it."""
+    """Of the files where the engine is. With another digest than the expected one the files
+    themselves are at fault, otherwise what the engine made of them."""
 
     max_abs_difference: float
     """Over the probe, in nats; 0 where the file is at fault, which is then not served."""
@@ -113,12 +137,44 @@ class WeightsDiffer(msgspec.Struct, frozen=True, kw_only=True, tag="weights_diff
     which stands here where the file is at fault."""
 
 
+TensorFault = Literal["served", "merged", "base", "precision"]
+"""What is not as published: the tensors that sample; the weights with their adapter; the model that
+the run started from; the precision."""
+
+
+class TensorsDiffer(msgspec.Struct, frozen=True, kw_only=True, tag="tensors_differ"):
+    """The tensors that the engine samples with are not what the published files give."""
+
+    cause: TensorFault
+    tensors: tuple[str, ...]
+    """Names of some that differ."""
+
+    rows_differ: int
+    rows: int
+    """That were compared."""
+
+    precision: str
+    """That was served."""
+
+
+class SamplerDiffers(msgspec.Struct, frozen=True, kw_only=True, tag="sampler_differs"):
+    """The learner, under the same weights, thinks otherwise of what the engine sampled."""
+
+    mean_abs_difference: float
+    """Nats, over the tokens that were compared in the last step."""
+
+    tolerance: float
+    tokens: int
+    """That were compared since the run was opened."""
+
+
 class OldVersionServed(msgspec.Struct, frozen=True, kw_only=True, tag="old_version_served"):
     """The engine took over an earlier version in place of the one that was published."""
 
     served: int
-    evidence: Literal["digest", "logprobs", "statement"]
-    """What gave it away: the file's digest, the logprobs of the probe, or what the engine said."""
+    evidence: Literal["digest", "logprobs", "statement", "tensors", "unchanged answer"]
+    """What gave it away: the files' digest, the logprobs of the probe, what the engine said, its
+    tensors, or that it answered the probe as before, to the last bit, although weights changed."""
 
 
 class NothingDelivered(msgspec.Struct, frozen=True, kw_only=True, tag="nothing_delivered"):
@@ -138,7 +194,7 @@ class DeliveryAlarm(msgspec.Struct, frozen=True, kw_only=True, tag="delivery_ala
     version: int
     """That should be served."""
 
-    reason: WeightsDiffer | OldVersionServed | NothingDelivered
+    reason: WeightsDiffer | TensorsDiffer | SamplerDiffers | OldVersionServed | NothingDelivered
 
 
 DiscardReason = Literal["stale", "void", "zero_variance", "abandoned"]

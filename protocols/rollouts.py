@@ -62,6 +62,10 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     versions: bytes
     """int32, T entries: the policy version that sampled the token; -1 where ``mask`` is 0."""
 
+    cache_versions: bytes = b""
+    """int32, T entries: the oldest policy version whose keys and values the token was sampled over;
+    -1 where ``mask`` is 0. Empty where each token's is the version that sampled it."""
+
     def __post_init__(self) -> None:
         """Refuse columns that do not line up."""
         size = len(self.mask) * INT32_BYTES
@@ -73,6 +77,11 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
                 "versions": len(self.versions) / INT32_BYTES,
             }
             raise ValueError(f"token columns need equal lengths, got {counts}")
+        if len(self.cache_versions) not in (0, size):
+            raise ValueError(
+                f"cache_versions needs no entry or {len(self.mask)}, got "
+                f"{len(self.cache_versions) / INT32_BYTES}"
+            )
 
     @property
     def count(self) -> int:
@@ -112,7 +121,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     average of its coverage; with a goal 1 + the mean of that and its share of the goal's points."""
 
     version_min: int
-    """Oldest policy version among the sampled tokens: what the staleness bound looks at."""
+    """Oldest policy version that sampled a token, or whose keys and values one was sampled over:
+    what the staleness bound looks at."""
 
     version_max: int
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.delivery import Append, ProvenEngine
+from coevolve.delivery.engine import Append, ProvenEngine
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.learning.learner import Learner
 from protocols.config import DeliveryConfig, LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
@@ -37,7 +37,8 @@ def settings(model: Path, train: WeightsFormat = "lora", **delivery: float) -> R
             refill_batches=0,
             imitation=ImitationConfig(replay_size=24),
         ),
-        delivery=msgspec.convert(delivery, DeliveryConfig),
+        # Nobody sampled the rollouts that are learned from.
+        delivery=msgspec.convert({"sampler_tolerance": 1.0} | delivery, DeliveryConfig),
     )
 
 

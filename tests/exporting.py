@@ -10,13 +10,13 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from coevolve.journal.journal import Journal
-from coevolve.learning.checkpoint import file_digest
 from coevolve.learning.model_folder import model_folder
-from coevolve.learning.policy import WEIGHTS_FILES, Policy
+from coevolve.learning.policy import Policy
 from coevolve.run import directory as run_directory
 from coevolve.run.directory import RunDirectory
 from coevolve.tiny.renderer import TinyRenderer
 from coevolve.tiny.tokenizer import CHECKPOINT
+from coevolve.weights.files import WEIGHTS_FILES, version_digest
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.journal import Message
@@ -110,7 +110,7 @@ def write_versions(
                 version=number,
                 path=f"versions/v_{number}",
                 format=config.policy.train,
-                digest=file_digest(weights),
+                digest=version_digest(target, config.policy.train),
                 size_bytes=weights.stat().st_size,
                 kept=True,
             )

@@ -86,6 +86,9 @@ class ScriptGenerator:
             version=version.version,
             digest=version.digest,
             logprobs=version.probe.logprobs,
+            precision="float32",
+            form="whole",
+            rows={},
             wall_s=0.0,
             pause_s=0.0,
         )

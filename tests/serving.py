@@ -1,6 +1,5 @@
 """Small models, requests and policy versions for tests of rollout engines."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
+from coevolve.weights.files import WEIGHTS_FILES, model_digest, version_digest
 from protocols import columns
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator
@@ -66,16 +66,16 @@ def published(
     """Write ``model`` as a policy version, with a probe."""
     path = f"versions/{number}"
     model.save_pretrained(str(run_dir / path))
-    name = "model.safetensors" if format == "full" else "adapter_model.safetensors"
-    content = (run_dir / path / name).read_bytes()
     logprobs = plain_logprobs(model, PROBED, 1.0)
     return PolicyVersion(
         version=number,
         path=path,
         format=format,
-        digest=hashlib.sha256(content).hexdigest(),
-        size_bytes=len(content),
+        digest=version_digest(run_dir / path, format),
+        size_bytes=(run_dir / path / WEIGHTS_FILES[format]).stat().st_size,
         kept=False,
+        base=model_digest(run_dir / "model") if (run_dir / "model").is_dir() else "",
+        scale=6 / 4 if format == "lora" else 0.0,
         probe=Probe(
             token_ids=columns.int32(PROBED),
             logprobs=columns.float32(chosen(logprobs[:-1], PROBED[1:]).tolist()),
@@ -132,3 +132,15 @@ async def converse(
         spoken.append((request, said))
         ids = [*ids, *said.token_ids, *rng.integers(VOCABULARY, size=rng.integers(0, 8)).tolist()]
     return spoken
+
+
+def moved(model: Any, share: float = 0.003, seed: int = 0) -> Any:
+    """Return the model with every weight that learns moved by ``share`` of its tensor's spread."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                spread = float(parameter.std(correction=0)) or float(parameter.abs().mean())
+                noise = torch.randn(parameter.shape, generator=generator)
+                parameter.add_(share * spread * noise)
+    return model

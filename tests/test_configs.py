@@ -9,9 +9,8 @@ from coevolve.config import load_config
 from coevolve.hdl import assembly as hardware
 from coevolve.journal.codec import decode_as
 from coevolve.learning.architecture import KNOWN
-from coevolve.learning.checkpoint import file_digest
-from coevolve.learning.policy import WEIGHTS_FILES
 from coevolve.run.estimate import estimate
+from coevolve.weights.files import version_digest
 from protocols.config import RunConfig, VllmEngine
 from protocols.evolution import Signal
 from protocols.learning import Delivered, Evaluation, PolicyVersion, StepReport
@@ -170,4 +169,4 @@ def check_run(run: LaunchedRun) -> None:
     assert {("rollout-0", 0), ("evaluator", 2)} <= proven
     assert scores[-1].version == 2
     last = versions[-1]
-    assert last.digest == file_digest(run.directory / last.path / WEIGHTS_FILES[last.format])
+    assert last.digest == version_digest(run.directory / last.path, last.format)

@@ -13,6 +13,7 @@ VLLM = "coevolve.engine.vllm"
 MODEL_USERS = (
     "coevolve.chat.renderer",
     "coevolve.chat.template",
+    "coevolve.delivery.tensors",
     "coevolve.engine",
     "coevolve.export.versions",
     "coevolve.export.weights",
@@ -23,6 +24,7 @@ MODEL_USERS = (
     "coevolve.shrunk.tokenizer",
     "coevolve.tiny.build",
     "coevolve.tiny.scores",
+    "coevolve.weights",
 )
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.delivery import sentence
+from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import TOPICS, decode
 from protocols.learning import Delivered, DeliveryAlarm, StepReport, WeightsDiffer
 from tests.launched import launched

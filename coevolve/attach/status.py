@@ -11,7 +11,7 @@ from coevolve import assembly
 from coevolve.attach.output import console, print_json, share, table
 from coevolve.attach.subject import Subject
 from coevolve.config import synthesizes
-from coevolve.delivery import sentence
+from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
 from coevolve.run.display import score_tables

@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 
 BENCHES = {
+    "delivery": "coevolve.bench.delivery",
     "engine": "coevolve.bench.engine",
     "gradient": "coevolve.bench.gradient",
     "hdl": "coevolve.bench.hdl",

@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ from coevolve.bench.raw_vllm import Offline, Sampled
 from coevolve.engine.vllm import environment
 from coevolve.learning.model_folder import TINY, model_folder
 from coevolve.learning.reading import read_model
+from coevolve.weights.files import WEIGHTS_FILES, version_digest
 from protocols import columns
 from protocols.config import VllmEngine
 from protocols.generation import GenerationRequest
@@ -247,13 +247,12 @@ def _changed(model: Any, run_dir: Path, number: int, vocabulary: int) -> PolicyV
             noise = torch.randn(parameter.shape, generator=generator)
             parameter += CHANGE * noise * parameter.std().nan_to_num()
     model.save_pretrained(run_dir / str(number))
-    content = (run_dir / str(number) / "model.safetensors").read_bytes()
     return PolicyVersion(
         version=number,
         path=str(number),
         format="full",
-        digest=sha256(content).hexdigest(),
-        size_bytes=len(content),
+        digest=version_digest(run_dir / str(number), "full"),
+        size_bytes=(run_dir / str(number) / WEIGHTS_FILES["full"]).stat().st_size,
         kept=False,
         probe=Probe(
             token_ids=columns.int32(number % vocabulary for number in range(PROBE_TOKENS)),

@@ -11,7 +11,7 @@ nothing, and closed up when they exceed a quarter. Where slots are short, the co
 been idle for the longest is forgotten.
 
 Keys and values outlive a change of weights: a request that is continued under new weights reads
-what the old ones wrote, as engines that swap weights in flight do.
+what the old ones wrote, as engines that swap weights in flight do. Its tokens carry both versions.
 
 Synchronous and single-threaded: `coevolve.engine.generator` gives it a thread.
 """
@@ -24,6 +24,7 @@ import numpy.typing as npt
 import torch
 from transformers import PreTrainedModel
 
+from coevolve.engine.fitting import checked
 from coevolve.engine.grammars import GrammarTable
 from coevolve.engine.kv_slots import SlotCache
 from coevolve.engine.sampling import sample
@@ -123,7 +124,7 @@ class Engine(Generic[Ticket]):
         return cast("list[float]", logprobs_T.tolist())
 
     @torch.inference_mode()
-    def tick(self) -> list[tuple[Ticket, Generation]]:
+    def tick(self) -> list[tuple[Ticket, Generation | GeneratorError]]:
         """Advance every active row by a token, or more of its prompt; return what is finished."""
         table = self._table
         self._close_up()
@@ -143,6 +144,8 @@ class Engine(Generic[Ticket]):
         """Feed ``counts_R`` tokens of each row; sample where all that is known is then fed."""
         table = self._table
         logits_R_V = self._forward(rows, counts_R, view)
+        begins_R = (counts_R > 0) & (table["cached"][rows] == 0)
+        table["first"][rows[begins_R]] = self._version
         table["cached"][rows] += counts_R
         due = np.flatnonzero((counts_R > 0) & (table["cached"][rows] == table["known"][rows]))
         if not due.size:
@@ -159,6 +162,8 @@ class Engine(Generic[Ticket]):
         table["tokens"][slots, at] = tokens_R.numpy()
         table["logprobs"][slots, at] = logprobs_R.numpy()
         table["versions"][slots, at] = self._version
+        # Keys and values are written from the first position on, so the first are the oldest.
+        table["cache_versions"][slots, at] = table["first"][slots]
         table["state"][slots] = self._grammars.following(states_R, tokens_R.numpy())
         table["known"][slots] += 1
 
@@ -193,14 +198,14 @@ class Engine(Generic[Ticket]):
         )
         return output.logits[:, -1]
 
-    def _collect(self) -> list[tuple[Ticket, Generation]]:
+    def _collect(self) -> list[tuple[Ticket, Generation | GeneratorError]]:
         """Take the requests off the rows that are done."""
         table = self._table
         last_N = table["tokens"][np.arange(len(table)), np.maximum(table["known"] - 1, 0)]
         said_N = table["active"] & (table["known"] > table["begin"])
         stopped_N = said_N & (table["stops"] == last_N[:, None]).any(axis=1)
         full_N = said_N & (table["known"] >= table["limit"])
-        finished: list[tuple[Ticket, Generation]] = []
+        finished: list[tuple[Ticket, Generation | GeneratorError]] = []
         for slot in map(int, np.flatnonzero(stopped_N | full_N)):
             ticket = self._tickets[slot]
             assert ticket is not None
@@ -209,13 +214,18 @@ class Engine(Generic[Ticket]):
             finished.append((ticket, self._said(table[slot], stopped=bool(stopped_N[slot]))))
         return finished
 
-    def _said(self, row: Any, *, stopped: bool) -> Generation:
+    def _said(self, row: Any, *, stopped: bool) -> Generation | GeneratorError:
         span = slice(int(row["begin"]), int(row["known"]))
-        return Generation(
-            token_ids=tuple(row["tokens"][span].tolist()),
-            logprobs=tuple(row["logprobs"][span].tolist()),
-            versions=tuple(row["versions"][span].tolist()),
-            stopped=stopped,
+        versions: tuple[int, ...] = tuple(row["versions"][span].tolist())
+        cached: tuple[int, ...] = tuple(row["cache_versions"][span].tolist())
+        return checked(
+            Generation(
+                token_ids=tuple(row["tokens"][span].tolist()),
+                logprobs=tuple(row["logprobs"][span].tolist()),
+                versions=versions,
+                cache_versions=cached if cached != versions else (),
+                stopped=stopped,
+            )
         )
 
     def _fill(self, row: Any, request: GenerationRequest) -> None:
@@ -274,8 +284,9 @@ def _row(positions: int) -> np.dtype[np.void]:
     return np.dtype(
         [
             ("tokens", np.int64, (positions,)),  # the conversation, prompt and answer
-            ("logprobs", np.float32, (positions,)),  # these three by position, like the tokens
+            ("logprobs", np.float32, (positions,)),  # these by position, like the tokens
             ("versions", np.int32, (positions,)),
+            ("cache_versions", np.int32, (positions,)),
             ("uniforms", np.float64, (positions,)),
             ("stops", np.int64, (MAX_STOPS,)),  # -1 where there are fewer
             ("temperature", np.float32),
@@ -283,6 +294,7 @@ def _row(positions: int) -> np.dtype[np.void]:
             ("begin", np.int64),  # tokens of the prompt
             ("limit", np.int64),  # tokens at which the answer is full
             ("known", np.int64),  # tokens so far
+            ("first", np.int32),  # version that made the keys and values of the first token
             ("cached", np.int64),  # tokens whose keys and values the slot holds
             ("active", np.bool_),
         ],

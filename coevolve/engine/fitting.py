@@ -1,7 +1,9 @@
-"""Refuses what an engine was not made for, before it is taken up."""
+"""Refuses what an engine was not made for, and what it cannot have meant."""
+
+import math
 
 from protocols.errors import GeneratorError
-from protocols.generation import GenerationRequest
+from protocols.generation import Generation, GenerationRequest
 
 
 def check_fits(request: GenerationRequest, max_length: int) -> None:
@@ -31,6 +33,17 @@ def check_grammar(request: GenerationRequest) -> None:
             f"conversation {request.conversation_id!r} needs the last tokens of its grammar among "
             f"its stop tokens, and lacks {sorted(unstopped)}"
         )
+
+
+def checked(generation: Generation) -> Generation | GeneratorError:
+    """Return what was sampled, or an error where its logprobs are no numbers: broken weights."""
+    wrong = [each for each in generation.logprobs if not math.isfinite(each)]
+    if not wrong:
+        return generation
+    return GeneratorError(
+        f"{len(wrong)} of {len(generation.logprobs)} sampled tokens have the logprob {wrong[0]}: "
+        "the weights that sampled, or their keys and values, hold what is no number"
+    )
 
 
 def refuse_grammar(request: GenerationRequest) -> None:

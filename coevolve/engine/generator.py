@@ -15,10 +15,13 @@ from transformers import PreTrainedModel
 
 from coevolve.engine.engine import MAX_STOPS, Engine
 from coevolve.engine.fitting import check_fits, check_grammar
-from coevolve.engine.served_weights import read_weights
 from coevolve.engine.stepping import Settled, Stepper, Waiter
 from coevolve.learning.reading import read_model
+from coevolve.weights.models import Base
+from coevolve.weights.published import Published, read_published
+from coevolve.weights.row_sums import row_sums
 from protocols import columns
+from protocols.config import TransformersDtype
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, Served
@@ -78,6 +81,7 @@ class TransformersGenerator:
         max_concurrent: int,
         max_length: int,
         threads: int = 1,
+        dtype: TransformersDtype = "float32",
     ) -> None:
         """Load the model of the folder ``model``, policy version 0, and start the engine.
 
@@ -87,14 +91,15 @@ class TransformersGenerator:
             max_concurrent: Conversations that are cached at a time; further requests wait.
             max_length: Tokens of the longest conversation, answers included.
             threads: CPU threads of the model's arithmetic, for the whole process.
+            dtype: Precision of the weights that sample.
         """
-        self._folder = model
         self._run_dir = run_dir
         self._max_length = max_length
-        self._base: dict[str, torch.Tensor] | None = None
-        served = _load(model, max_length)
-        self._parameters = dict(served.named_parameters())
-        self._queued = _QueuedEngine(Engine(served, max_concurrent, max_length))
+        self._base = Base(model)
+        self._precision = dtype
+        self._model = _load(model, max_length, getattr(torch, dtype))
+        self._loading = asyncio.Lock()
+        self._queued = _QueuedEngine(Engine(self._model, max_concurrent, max_length))
         self._stepper = Stepper(self._queued)
         self._stepper.tell(lambda: torch.set_num_threads(threads))
 
@@ -122,8 +127,13 @@ class TransformersGenerator:
         Requests in flight keep going, on keys and values that the old weights made. Raises
         GeneratorError where the file is not that of the record; the old weights then stay.
         """
+        async with self._loading:
+            return await self._load(version)
+
+    async def _load(self, version: PolicyVersion) -> Served:
         ordered_s = time.perf_counter()
-        weights = await asyncio.to_thread(self._read, version)
+        published = await asyncio.to_thread(read_published, version, self._run_dir)
+        weights = await asyncio.to_thread(self._weights, published)
         token_ids = columns.from_int32(version.probe.token_ids)
         engine = self._queued.engine
 
@@ -131,18 +141,28 @@ class TransformersGenerator:
             began_s = time.perf_counter()
             engine.swap_weights(weights, version.version)
             logprobs = engine.probe(token_ids) if token_ids else ()
-            ended_s = time.perf_counter()
-            served = Served(
-                version=version.version,
-                digest=version.digest,  # `read_weights` refuses a file with another one
-                logprobs=columns.float32(logprobs),
-                wall_s=ended_s - ordered_s,
-                pause_s=ended_s - began_s if engine.busy else 0.0,
-            )
-            self._stepper.settle([(waiter, served)])
+            pause_s = time.perf_counter() - began_s if engine.busy else 0.0
+            self._stepper.settle([(waiter, (logprobs, pause_s))])
             return True
 
-        return await self._stepper.ask(swap)
+        logprobs, pause_s = await self._stepper.ask(swap)
+        rows = await asyncio.to_thread(self._row_sums)
+        return Served(
+            version=version.version,
+            digest=published.digest,
+            logprobs=columns.float32(logprobs),
+            precision=self._precision,
+            form="whole",
+            rows=rows,
+            wall_s=time.perf_counter() - ordered_s,
+            pause_s=pause_s,
+        )
+
+    def _row_sums(self) -> dict[str, bytes]:
+        """Return the sums of all rows that sample; nothing changes them while they are read."""
+        tensors = dict(self._model.named_parameters(remove_duplicate=False))
+        tensors |= dict(self._model.named_buffers())
+        return {name: row_sums(tensor).tobytes() for name, tensor in tensors.items()}
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of the engine's thread: model, sampling and batching."""
@@ -169,16 +189,12 @@ class TransformersGenerator:
 
         self._stepper.tell(forget)
 
-    def _read(self, version: PolicyVersion) -> dict[str, torch.Tensor]:
-        if version.format == "full":
-            return read_weights(version, self._run_dir, self._parameters)
-        if self._base is None:
-            self._base = dict(_load(self._folder, self._max_length).named_parameters())
-        return read_weights(version, self._run_dir, self._base)
+    def _weights(self, published: Published) -> dict[str, torch.Tensor]:
+        return published.weights(self._base.for_format(published.format).parameters)
 
 
-def _load(folder: Path, max_length: int) -> PreTrainedModel:
-    model = read_model(folder)
+def _load(folder: Path, max_length: int, dtype: torch.dtype) -> PreTrainedModel:
+    model = read_model(folder, dtype)
     config = model.config
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     window = getattr(config, "sliding_window", None) or max_length

@@ -91,4 +91,5 @@ def _columns(tokens: Tokens) -> dict[str, Any]:
         "mask": np.frombuffer(tokens.mask, dtype=np.uint8),
         "logprobs": np.frombuffer(tokens.logprobs, dtype=np.float32),
         "versions": np.frombuffer(tokens.versions, dtype=np.int32),
+        "cache_versions": np.frombuffer(tokens.cache_versions or tokens.versions, dtype=np.int32),
     }

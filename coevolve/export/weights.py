@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.engine.served_weights import read_weights
 from coevolve.export.versions import HeldVersion
-from coevolve.learning.checkpoint import file_digest
 from coevolve.learning.model_folder import model_folder
 from coevolve.learning.reading import read_model
+from coevolve.weights.files import version_digest
+from coevolve.weights.published import read_published
 from protocols.config import RunConfig
 from protocols.errors import RunError
 
@@ -59,7 +59,7 @@ def write_merged(held: HeldVersion, config: RunConfig, folder: Path) -> None:
 def _merge(held: HeldVersion, config: RunConfig, folder: Path) -> None:
     model = read_model(model_folder(config.policy.model))
     version = msgspec.structs.replace(held.version, path=".")
-    weights = read_weights(version, held.folder, dict(model.named_parameters()))
+    weights = read_published(version, held.folder).weights(dict(model.named_parameters()))
     model.load_state_dict(weights, strict=False)
     model.save_pretrained(folder)
 
@@ -70,12 +70,12 @@ def _copy_weights(held: HeldVersion, folder: Path) -> None:
     try:
         shutil.copyfile(held.weights, folder / held.weights.name)
         _copy(held.folder, CONFIG_FILES, folder)
+        found = version_digest(folder, held.version.format)
     except FileNotFoundError as error:
         raise RunError(
             f"{held.folder}: version {number} was removed while it was copied; "
             "export --version newest or one that is scored"
         ) from error
-    found = file_digest(folder / held.weights.name)
     if found != held.version.digest:
         raise RunError(
             f"{held.weights}: is not what the journal registered as version {number}: its digest "

@@ -113,6 +113,7 @@ class Workbench:
             turns_total=1,
             ended=ended,
             versions=tuple(transcript.sampled_versions()),
+            oldest_version=transcript.oldest_version(),
             wall_s=time.monotonic() - started,
             graded=made,
             goal_share=_goal_share(task, made),

@@ -13,7 +13,7 @@ from protocols.generation import Grammar
 from protocols.learner_config import LearnerConfig
 from protocols.learning import TrainedGroup
 from protocols.objectives import Dpo, NoObjective, PolicyGradient, Sft
-from protocols.rollouts import Rollout
+from protocols.rollouts import Rollout, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,10 @@ class SampledRow:
 
     grammar: Grammar | None = None
     """As in `BatchGroup`; each run of written tokens begins in its first state."""
+
+    sampled_by: Sequence[int] = ()
+    """By position, the version that sampled the token; -1 where there is none, or where keys and
+    values of an older one were read. Empty where it is not known."""
 
     start_logprobs: Sequence[float] = ()
     """By the policy at the start of the step; empty where the step makes a single update, so that
@@ -232,12 +236,19 @@ def sampled_rows(
             token_ids=columns.from_int32(rollout.tokens.token_ids),
             mask=list(rollout.tokens.mask),
             sampler_logprobs=columns.from_float32(rollout.tokens.logprobs),
+            sampled_by=_sampled_by(rollout.tokens),
             advantages=of_tokens,
             grammar=group.grammar,
             group=number,
         )
         for rollout, of_tokens in zip(group.rollouts, advantages, strict=True)
     ]
+
+
+def _sampled_by(tokens: Tokens) -> list[int]:
+    versions = columns.from_int32(tokens.versions)
+    caches = columns.from_int32(tokens.cache_versions) or versions
+    return [version if version == c else -1 for version, c in zip(versions, caches, strict=True)]
 
 
 def _conversation(rollout: Rollout) -> Conversation:

@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 from safetensors import SafetensorError
 
+from coevolve.weights.files import file_digest
 from protocols.errors import CheckpointError
 from protocols.learning import Checkpoint
 
@@ -47,12 +48,6 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         raise CheckpointError(
             f"{folder}: cannot be written: {error}; free disk space or fix permissions, then resume"
         ) from error
-
-
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def folder_digest(folder: Path) -> str:

@@ -22,7 +22,6 @@ from pathlib import Path
 
 import structlog
 
-from coevolve.delivery import rollout_engines
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import Delivery, Mailbox
 from coevolve.learning.batch import Batch, batch_metrics, trained_group
@@ -129,12 +128,7 @@ class Learner:
             lease_s=self._config.store.lease_s,
         )
         trainer, checkpoint = await recover(self._config, self._run_dir, self._history)
-        deliveries = DeliveryWatch(
-            rollout_engines(self._config),
-            self._config.delivery.timeout_s,
-            reader=self._reader,
-            append=mailbox.append,
-        )
+        deliveries = DeliveryWatch(self._config, reader=self._reader, append=mailbox.append)
         guard = Guard(self._config.learner)
         guarded_through = await fold(self._reader, GUARD_TOPICS, guard.fold)
         session = _Session(
@@ -342,6 +336,7 @@ class _Session:
             ),
         )
         metrics = await asyncio.to_thread(self.trainer.take_step, batch)
+        await self._deliveries.sampled(step, metrics)
         updated_s = time.monotonic()
         version = await asyncio.to_thread(write_version, self._run_dir, self.trainer, self._config)
         ended_s = time.monotonic()

@@ -39,9 +39,9 @@ from coevolve.learning.model_folder import HUB_ID
 from coevolve.learning.reading import read_model
 from coevolve.learning.scoring import score
 from coevolve.learning.sharded.ranks import ALONE, Ranks, like, whole_weights
+from coevolve.weights.files import WEIGHTS_FILES
 from protocols.config import PolicyConfig
 from protocols.errors import LearnerError
-from protocols.learning import WeightsFormat
 
 PAD = 0
 """Any token will do: causal attention never looks to the right, and the mask is 0 there."""
@@ -50,12 +50,6 @@ EMPTY = Conversation(token_ids=(PAD, PAD), mask=(0, 0))
 """Stands where there is no row, but a forward is needed."""
 
 BF16 = torch.bfloat16
-
-WEIGHTS_FILES: dict[WeightsFormat, str] = {
-    "full": "model.safetensors",
-    "lora": "adapter_model.safetensors",
-}
-"""Names that `transformers` and `peft` give to the file with the weights."""
 
 
 class Policy:

@@ -6,24 +6,37 @@ was opened does not count: those engines are gone.
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from coevolve.delivery import Append, sentence
+from coevolve.delivery.alarms import sentence
+from coevolve.delivery.engine import Append
+from coevolve.delivery.sampler import (
+    ON_POLICY_DIFFERENCE,
+    ON_POLICY_TOKENS,
+    SamplerWatch,
+    tolerance_of,
+)
 from coevolve.journal.codec import decode_as, topic_of
+from protocols.config import RunConfig
 from protocols.control import RunResumed, RunStarted
 from protocols.errors import DeliveryError
 from protocols.interfaces import Reader
 from protocols.learning import Delivered, DeliveryAlarm, NothingDelivered
 
 
+def rollout_engines(config: RunConfig) -> tuple[str, ...]:
+    """Return the names of the engines that a published version has to reach."""
+    return tuple(f"rollout-{number}" for number in range(config.rollout.actors))
+
+
 class DeliveryWatch:
     """What engines have said of the versions; it looks only when it is asked, into the map."""
 
-    def __init__(
-        self, engines: Sequence[str], timeout_s: float, *, reader: Reader, append: Append
-    ) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, config: RunConfig, *, reader: Reader, append: Append) -> None:
+        engines = rollout_engines(config)
+        self._timeout_s = config.delivery.timeout_s
+        self._sampler = SamplerWatch(tolerance_of(config))
         self._reader = reader
         self._append = append
         self._newest = dict.fromkeys(engines, -1)
@@ -59,7 +72,19 @@ class DeliveryWatch:
                 self._fold(decode_as(record, Delivered))
             self._seen = page[-1].sequence
         if self._open and not self.left_s:
-            raise await self._alarmed(self._open[0])
+            raise await self._alarmed(self._overdue(self._open[0]))
+
+    async def sampled(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Take in what step ``step`` found of tokens that the version before it sampled.
+
+        Raises DeliveryError where learner and sampler cannot have the same weights, or compute
+        the same.
+        """
+        tokens = int(metrics.get(ON_POLICY_TOKENS, 0))
+        wrong = self._sampler.add(metrics[ON_POLICY_DIFFERENCE], tokens) if tokens else None
+        if wrong is not None:
+            engines = " or ".join(self._newest)
+            raise await self._alarmed(DeliveryAlarm(engine=engines, version=step - 1, reason=wrong))
 
     def metrics(self) -> dict[str, float]:
         """Return what became known of deliveries since the last call.
@@ -92,16 +117,17 @@ class DeliveryWatch:
     def _keep_largest(self, name: str, value: float) -> None:
         self._news[name] = max(self._news.get(name, 0.0), value)
 
-    async def _alarmed(self, overdue: "_Published") -> DeliveryError:
-        """Record the alarm and return it as an error."""
+    def _overdue(self, overdue: "_Published") -> DeliveryAlarm:
         late = next(e for e, newest in self._newest.items() if newest < overdue.version)
-        alarm = DeliveryAlarm(
+        waited_s = time.monotonic() - overdue.since_s
+        return DeliveryAlarm(
             engine=late,
             version=overdue.version,
-            reason=NothingDelivered(
-                waited_s=time.monotonic() - overdue.since_s, newest=self._newest[late]
-            ),
+            reason=NothingDelivered(waited_s=waited_s, newest=self._newest[late]),
         )
+
+    async def _alarmed(self, alarm: DeliveryAlarm) -> DeliveryError:
+        """Record the alarm and return it as an error."""
         await self._append([alarm])
         return DeliveryError(sentence(alarm))
 

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import structlog
 
-from coevolve.learning.checkpoint import file_digest, newest_valid
+from coevolve.learning.checkpoint import newest_valid
 from coevolve.learning.history import History
 from coevolve.learning.model_folder import model_folder
 from coevolve.learning.opening import AnyTrainer, open_trainer
-from coevolve.learning.policy import WEIGHTS_FILES
 from coevolve.learning.versions import is_whole, weights_digest
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, LearnerError
@@ -93,9 +92,9 @@ async def go_back(
 
 def _at_version_0(first: PolicyVersion, config: RunConfig, base: Path, run_dir: Path) -> AnyTrainer:
     """Load version 0 from its own folder, or where that is damaged from the model's."""
-    weights = run_dir / first.path / WEIGHTS_FILES[first.format]
-    if weights.is_file() and file_digest(weights) == first.digest:
-        return open_trainer(config, base, weights=run_dir / first.path)
+    weights = run_dir / first.path
+    if is_whole(run_dir, first):
+        return open_trainer(config, base, weights=weights)
     log.warning("version_0_damaged", path=str(weights))
     trainer = open_trainer(config, base)
     found = weights_digest(trainer, config)

@@ -74,6 +74,7 @@ class StepLoss:
         surrogate: Surrogate | None,
         weighing: Weighing,
         tally: Tally,
+        version: int,
     ) -> None:
         """Start at nothing; the gradients of the policy's parameters have to be zero.
 
@@ -84,6 +85,7 @@ class StepLoss:
             surrogate: Without one there is nothing to make of a `SampledRow`.
             weighing: What the losses count.
             tally: What is added to beside the gradient.
+            version: That the step starts from.
         """
         self._policy = policy
         self._learner = config.learner
@@ -92,6 +94,7 @@ class StepLoss:
         self._surrogate = surrogate
         self._weighing = weighing
         self._tally = tally
+        self._version = version
 
     def add(self, pack: Sequence[Row], *, compares: bool) -> None:
         """Add the gradient of one micro-batch to the parameters; without rows there is none.
@@ -151,7 +154,10 @@ class StepLoss:
         weighted_N = ratios_N.clamp(max=learner.importance_cap) * losses_N
         policy = (weighted_N * scales_N).sum() / self._weighing.tokens
         self._tally.compare(start_N, sampler_N, lengths_R)
+        on_policy_N = self._on_policy(rows).to(logprobs_N.device)
         self._tally.add(
+            on_policy=int(on_policy_N.sum()),
+            on_policy_difference=float((start_N - sampler_N)[on_policy_N].abs().sum()),
             policy_loss=float(policy.detach()),
             sampled=logprobs_N.numel(),
             advantage=float(advantages_N.sum()),
@@ -163,6 +169,15 @@ class StepLoss:
         losses_N = divergence.losses(logprobs_N, scores.reference)
         self._tally.add(divergence=float(losses_N.detach().sum()), compared=losses_N.numel())
         return policy + self._divergence(losses_N, scales_N) if learner.kl_coefficient else policy
+
+    def _on_policy(self, rows: Sequence[SampledRow]) -> torch.Tensor:
+        """Return which tokens the version that the step starts from sampled: boolean, (N,)."""
+        found = [
+            bool(row.sampled_by) and row.sampled_by[position] == self._version
+            for row in rows
+            for position in credit.written_positions(row.mask)
+        ]
+        return torch.tensor(found, dtype=torch.bool)
 
     def _divergence(self, losses_N: torch.Tensor, scales_N: torch.Tensor) -> torch.Tensor:
         kl = self._learner.kl_coefficient * (losses_N * scales_N).sum() / self._weighing.tokens

@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from coevolve.delivery.sampler import ON_POLICY_DIFFERENCE, ON_POLICY_TOKENS
 from coevolve.learning.objectives import importance
 from protocols.objectives import ImportanceLevel
 
@@ -98,6 +99,11 @@ class Tally:
             }
         if compared := sums["compared"]:
             found["actor/kl_from_start"] = sums["divergence"] / compared
+        if on_policy := sums["on_policy"]:
+            found |= {
+                ON_POLICY_TOKENS: on_policy,
+                ON_POLICY_DIFFERENCE: sums["on_policy_difference"] / on_policy,
+            }
         if sampled := sums["sampled"]:
             found |= {
                 "actor/entropy": sums["entropy"] / sampled,

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from coevolve.config import needs_reference
-from coevolve.delivery import probe_tokens
+from coevolve.delivery.probe import probe_tokens
 from coevolve.learning import attribution
 from coevolve.learning.attribution import Gauge, NoiseScale, Part
 from coevolve.learning.batch import (
@@ -265,6 +265,7 @@ class Trainer:
             surrogate=self._surrogate,
             weighing=weighing,
             tally=tally,
+            version=step - 1,
         )
         parts = _parts(rows)
         norms = dict.fromkeys(TEACHERS, 0.0)

@@ -8,12 +8,14 @@ the guard may go back to.
 import shutil
 import tempfile
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 
-from coevolve.learning.checkpoint import file_digest, folder_digest, folder_size, write_folder
+from coevolve.learning.checkpoint import folder_digest, folder_size, write_folder
+from coevolve.learning.model_folder import model_folder
 from coevolve.learning.opening import AnyTrainer
-from coevolve.learning.policy import WEIGHTS_FILES
 from coevolve.schedule import is_evaluated, is_scored
+from coevolve.weights.files import WEIGHTS_FILES, model_digest, version_digest
 from protocols.config import RunConfig
 from protocols.learning import Checkpoint, PolicyVersion
 
@@ -30,22 +32,26 @@ def write_version(run_dir: Path, trainer: AnyTrainer, config: RunConfig) -> Poli
     """Write the trainer's weights to disk and return the record that makes them a version."""
     path = version_path(trainer.step)
     write_folder(run_dir / path, trainer.save_weights)
-    weights = run_dir / path / WEIGHTS_FILES[config.policy.train]
+    policy = config.policy
     return PolicyVersion(
         version=trainer.step,
         path=path,
-        format=config.policy.train,
-        digest=file_digest(weights),
-        size_bytes=weights.stat().st_size,
+        format=policy.train,
+        digest=version_digest(run_dir / path, policy.train),
+        size_bytes=(run_dir / path / WEIGHTS_FILES[policy.train]).stat().st_size,
         kept=is_scored(trainer.step, config),
+        base=_base_digest(policy.model),
+        scale=policy.lora_alpha / policy.lora_rank if policy.train == "lora" else 0.0,
         probe=trainer.probe(),
     )
 
 
 def is_whole(run_dir: Path, version: PolicyVersion) -> bool:
     """Whether the version's weights are on disk as they were written."""
-    weights = run_dir / version.path / WEIGHTS_FILES[version.format]
-    return weights.is_file() and file_digest(weights) == version.digest
+    try:
+        return version_digest(run_dir / version.path, version.format) == version.digest
+    except OSError:
+        return False
 
 
 def write_checkpoint(run_dir: Path, trainer: AnyTrainer) -> Checkpoint:
@@ -64,7 +70,12 @@ def weights_digest(trainer: AnyTrainer, config: RunConfig) -> str:
     """Return the digest that a version of the trainer's weights would have."""
     with tempfile.TemporaryDirectory() as folder:
         trainer.save_weights(Path(folder))
-        return file_digest(Path(folder) / WEIGHTS_FILES[config.policy.train])
+        return version_digest(Path(folder), config.policy.train)
+
+
+@cache
+def _base_digest(model: str) -> str:
+    return model_digest(model_folder(model))
 
 
 def remove_old_versions(

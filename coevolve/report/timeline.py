@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from coevolve.delivery import sentence
+from coevolve.delivery.alarms import sentence
 from coevolve.run.teaching import sentence as regression
 from protocols.control import (
     PartFailed,

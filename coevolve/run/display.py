@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from coevolve.delivery import sentence
+from coevolve.delivery.alarms import sentence
 from coevolve.run import attribution
 from coevolve.run.accounting import CpuShares
 from coevolve.run.costs import Costs

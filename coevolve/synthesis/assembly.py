@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coevolve.assembly import Simulators, Site, append_at_once, task_source
-from coevolve.delivery import Append, ProvenEngine
+from coevolve.delivery.engine import Append, ProvenEngine
 from coevolve.hdl.assembly import HardwareSimulators
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Mailbox

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from coevolve.delivery import ProvenEngine
+from coevolve.delivery.engine import ProvenEngine
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.tiny.belief import believed, wording
 from coevolve.tiny.counted import CountedSimulator

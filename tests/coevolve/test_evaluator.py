@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve.delivery import ProvenEngine
+from coevolve.delivery.engine import ProvenEngine
 from coevolve.evaluator import Evaluator
 from coevolve.schedule import is_evaluated, is_guarded, is_scored
 from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig

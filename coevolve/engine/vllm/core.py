@@ -30,7 +30,10 @@ from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.llm_engine import LLMEngine
 
+from coevolve.engine.fitting import checked
 from coevolve.engine.vllm import repairs
+from coevolve.engine.vllm.tensors import Tensors
+from coevolve.weights.models import read_parameters
 from protocols.config import VllmEngine
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
@@ -115,6 +118,10 @@ class Core(Generic[Ticket]):
                 f"{error}"
             ) from error
         self._llm.set_weight_version("0")
+        (model,) = self._llm.apply_model(lambda model: model)
+        self._tensors = Tensors(
+            model, read_parameters(folder, with_values=False), self._llm.model_config.dtype
+        )
         self._vocabulary = self._llm.model_config.get_vocab_size()
 
     @property
@@ -206,6 +213,23 @@ class Core(Generic[Ticket]):
         self._end_change(began)
         return True
 
+    def row_sums(self) -> dict[str, bytes]:
+        """Return the sums of all rows that new requests are answered with.
+
+        Of an adapter those of its two matrices, B with the scale. Any thread may ask while nothing
+        changes the weights.
+        """
+        sums = self._tensors.row_sums()
+        if self._adapter is None:
+            return sums
+        (manager,) = self._llm.collective_rpc(_adapter_manager)
+        slot = manager.lora_index_to_id.index(self._adapter.request.lora_int_id)
+        return sums | self._tensors.adapter_sums(manager.modules, slot)
+
+    def adapter_folders(self) -> set[Path]:
+        """Return where the adapters lie that vLLM may load again."""
+        return {Path(adapter.request.lora_path) for adapter in list(self._resident.values())}
+
     def serve_base(self) -> None:
         """Answer further requests without an adapter."""
         self._adapter = None
@@ -259,12 +283,13 @@ class Core(Generic[Ticket]):
                 for span in said.weight_versions or ()
                 for _ in range(span.start, span.end)
             )
-        return flight.ticket, Generation(
+        generation = Generation(
             token_ids=tuple(said.token_ids),
             logprobs=tuple(cast("FlatLogprobs", said.logprobs).logprobs),
             versions=versions,
             stopped=said.finish_reason == "stop",
         )
+        return flight.ticket, checked(generation)
 
     def _retire(self) -> None:
         """Drop the adapters that no request uses any more."""
@@ -310,6 +335,10 @@ class Core(Generic[Ticket]):
             for number, state in found.items()
             if state is not None and state.detokenizer is not None
         }
+
+
+def _adapter_manager(worker: Any) -> Any:
+    return worker.model_runner.lora_manager._adapter_manager
 
 
 def _arguments(folder: Path, settings: VllmEngine, limits: Limits) -> EngineArgs:

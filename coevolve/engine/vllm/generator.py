@@ -12,25 +12,22 @@ GPU.
 """
 
 import asyncio
+import shutil
+import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
-
-import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from coevolve.engine.fitting import check_fits, refuse_grammar
-from coevolve.engine.served_weights import check_weights, read_weights
 from coevolve.engine.stepping import Order, Stepper, Waiter
 from coevolve.engine.vllm import self_test
 from coevolve.engine.vllm.core import Core, Limits, Logprobs
-from coevolve.learning.reading import read_model
+from coevolve.weights.models import Base
+from coevolve.weights.published import Published, read_published
 from protocols import columns
 from protocols.config import VllmEngine
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
-from protocols.learning import PolicyVersion, Served, WeightsFormat
+from protocols.learning import PolicyVersion, Served
 
 
 class VllmGenerator:
@@ -52,10 +49,13 @@ class VllmGenerator:
             GeneratorError: vLLM cannot serve the model, or would serve other numbers than
                 transformers.
         """
-        self._folder = model
         self._run_dir = run_dir
         self._limits = limits
-        self._base: Mapping[str, torch.Tensor] | None = None
+        self._settings = settings
+        self._base = Base(model)
+        self._copies = tempfile.TemporaryDirectory(prefix="adapters-")
+        """Of the adapters that vLLM loads, and may load again: nobody else writes there."""
+
         self._core: Core[Waiter] = Core(model, settings, limits)
         if settings.self_test:
             self_test.check(self._core, model, settings, limits, seed)
@@ -91,16 +91,23 @@ class VllmGenerator:
         """
         async with self._loading:
             began = time.perf_counter()
-            await self._stepper.ask(await asyncio.to_thread(self._change_to, version))
+            published = await asyncio.to_thread(read_published, version, self._run_dir)
+            change = await asyncio.to_thread(self._change_to, published, version)
+            await self._stepper.ask(change)
+            self._remove_copies()
             pause_s = self._core.pause_s
             logprobs = b""
             if version.probe.logprobs:
                 logprobs = (await self._measured(version)).tobytes()
                 pause_s = self._core.pause_s
+            rows = await asyncio.to_thread(self._core.row_sums)
             return Served(
                 version=version.version,
-                digest=version.digest,
+                digest=published.digest,
                 logprobs=logprobs,
+                precision=self._settings.dtype,
+                form="adapter" if self._limits.adapters else "whole",
+                rows=rows,
                 wall_s=time.perf_counter() - began,
                 pause_s=pause_s,
             )
@@ -127,11 +134,18 @@ class VllmGenerator:
 
         self._stepper.tell(forget)
 
-    def _change_to(self, version: PolicyVersion) -> Order:
-        """Read ``version`` and return the order that has it served."""
+    def _remove_copies(self) -> None:
+        """Remove the adapters that no request uses any more."""
+        used = self._core.adapter_folders()
+        for folder in Path(self._copies.name).iterdir():
+            if folder not in used:
+                shutil.rmtree(folder)
+
+    def _change_to(self, published: Published, version: PolicyVersion) -> Order:
+        """Return the order that has ``version`` served."""
         if self._limits.adapters:
-            return self._change_adapter(version)
-        weights = read_weights(version, self._run_dir, self._base_for(version.format))
+            return self._change_adapter(published, version)
+        weights = published.weights(self._base.for_format(published.format).parameters)
 
         def change(waiter: Waiter) -> bool:
             self._core.serve_weights(weights.items(), version.version)
@@ -140,13 +154,14 @@ class VllmGenerator:
 
         return change
 
-    def _change_adapter(self, version: PolicyVersion) -> Order:
+    def _change_adapter(self, published: Published, version: PolicyVersion) -> Order:
         if version.format != "lora":
             raise GeneratorError(
                 f"version {version.version}: rollout.engine.deliver adapter needs adapters, found "
                 f"{version.format} weights; choose deliver: merged"
             )
-        folder = check_weights(version, self._run_dir)
+        folder = Path(self._copies.name) / f"{version.version}-{published.digest}"
+        published.copy_adapter(folder)
 
         def change(waiter: Waiter) -> bool:
             if not self._core.serve_adapter(folder, version.version, version.digest):
@@ -155,13 +170,6 @@ class VllmGenerator:
             return True
 
         return change
-
-    def _base_for(self, format: WeightsFormat) -> Mapping[str, torch.Tensor]:
-        """Return the weights that the run started from; only their shapes where that will do."""
-        if self._base is None:
-            model = read_model(self._folder) if format == "lora" else _shapes(self._folder)
-            self._base = dict(model.named_parameters())
-        return self._base
 
     async def _measured(self, version: PolicyVersion) -> Logprobs:
         token_ids = columns.from_int32(version.probe.token_ids)
@@ -176,10 +184,3 @@ class VllmGenerator:
             return True
 
         return await self._stepper.ask(measure)
-
-
-def _shapes(folder: Path) -> PreTrainedModel:
-    """Return the model of ``folder`` without its weights."""
-    config = cast("Any", AutoConfig).from_pretrained(folder, local_files_only=True)
-    with torch.device("meta"):
-        return cast("Any", AutoModelForCausalLM).from_config(config)

@@ -16,7 +16,6 @@ O outputs of a layer.
 import json
 import tempfile
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,9 +24,10 @@ import torch
 import vllm
 from safetensors.torch import save
 
-from coevolve.engine.served_weights import ADAPTER_FILE, read_weights
 from coevolve.engine.vllm.core import Core, Limits
 from coevolve.learning.reading import read_model
+from coevolve.weights.files import SETTINGS_FILES, WEIGHTS_FILES, version_digest
+from coevolve.weights.published import read_published
 from protocols.config import VllmEngine
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
@@ -90,7 +90,7 @@ def _check_adapter(
         spoken = _finished(core)
         plain = [each for each in spoken if each[0].conversation_id.startswith("base")]
         _compare(model, plain, tolerance, "without an adapter, beside others with one")
-        model.load_state_dict(read_weights(version, Path(place), base), strict=False)
+        model.load_state_dict(read_published(version, Path(place)).weights(base), strict=False)
         adapted = [each for each in spoken if each not in plain]
         _compare(model, adapted, tolerance, "with an adapter, beside others without")
     model.load_state_dict(base, strict=False)
@@ -113,14 +113,14 @@ def _adapter(folder: Path, model: Any, rank: int, rng: np.random.Generator) -> P
         up_O_r *= CHANGE * float(module.weight.std()) / rank**0.5
         tensors[f"base_model.model.{name}.lora_B.weight"] = up_O_r
     settings = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "target_modules": [*modules]}
-    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    (folder / SETTINGS_FILES["lora"]).write_text(json.dumps(settings))
     content = save(tensors)
-    (folder / ADAPTER_FILE).write_bytes(content)
+    (folder / WEIGHTS_FILES["lora"]).write_bytes(content)
     return PolicyVersion(
         version=NUMBER,
         path="",
         format="lora",
-        digest=sha256(content).hexdigest(),
+        digest=version_digest(folder, "lora"),
         size_bytes=len(content),
         kept=False,
     )

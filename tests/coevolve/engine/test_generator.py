@@ -1,10 +1,10 @@
 import asyncio
-import hashlib
 import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -21,10 +21,11 @@ from transformers import (
 from coevolve.engine import engine
 from coevolve.engine.fitting import refuse_grammar
 from coevolve.engine.generator import TransformersGenerator
+from coevolve.weights.files import version_digest
 from protocols.errors import GeneratorError
 from protocols.generation import END, Generation, GenerationRequest, Grammar
 from protocols.interfaces import Generator
-from protocols.learning import PolicyVersion, WeightsFormat
+from tests.serving import published
 
 VOCABULARY = 200
 SHAPE: dict[str, Any] = {
@@ -258,23 +259,6 @@ async def test_a_full_conversation_is_served_to_its_last_token(
     assert_like_a_plain_forward(qwen3, [(request, said)])
 
 
-def published(
-    run_dir: Path, number: int, model: PreTrainedModel | PeftModel, format: WeightsFormat = "full"
-) -> PolicyVersion:
-    path = f"versions/{number}"
-    model.save_pretrained(str(run_dir / path))
-    name = "model.safetensors" if format == "full" else "adapter_model.safetensors"
-    content = (run_dir / path / name).read_bytes()
-    return PolicyVersion(
-        version=number,
-        path=path,
-        format=format,
-        digest=hashlib.sha256(content).hexdigest(),
-        size_bytes=len(content),
-        kept=False,
-    )
-
-
 async def test_new_weights_are_served_from_the_next_token_on(
     served: TransformersGenerator, tmp_path: Path
 ) -> None:
@@ -308,7 +292,7 @@ async def test_weights_that_differ_from_their_record_are_refused_and_the_old_one
     before = await served.generate(ask("before", [1, 2, 3], temperature=0.0))
     weights = tmp_path / version.path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
-    with pytest.raises(GeneratorError, match=r"differ from its record: SHA-256 .* stay"):
+    with pytest.raises(GeneratorError, match=r"is not as recorded: SHA-256 .* stay"):
         await served.load(version)
     weights.unlink()
     with pytest.raises(GeneratorError, match="cannot read the weights of version 1"):
@@ -359,6 +343,8 @@ async def test_an_adapter_that_is_more_than_low_rank_pairs_is_refused(
     version = published(tmp_path, 1, adapted(qwen3), "lora")
     settings = tmp_path / version.path / "adapter_config.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"use_dora": True}))
+    digest = version_digest(tmp_path / version.path, "lora")
+    version = msgspec.structs.replace(version, digest=digest)
     with pytest.raises(GeneratorError, match="use_dora needs to be False here, found True"):
         await served.load(version)
 

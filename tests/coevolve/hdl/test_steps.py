@@ -184,6 +184,7 @@ class Given:
             turns_total=1,
             ended="wrong",
             versions=(0,),
+            oldest_version=0,
             wall_s=0.0,
             graded=self._states.pop(0),
         )

@@ -142,6 +142,7 @@ def updated(
             surrogate.aggregation, lengths, expected_tokens=float(SIZE * TOKENS)
         ),
         tally=tally,
+        version=0,
     ).add(rows, compares=learner.kl_coefficient > 0)
     names = [name for name, _ in read_model(TINY_FOLDER).named_parameters()]
     gradients = dict(zip(names, (each.grad for each in policy.parameters()), strict=True))

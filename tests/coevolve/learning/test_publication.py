@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from coevolve.learning.publication import DeliveryWatch
+from protocols.config import DeliveryConfig, RolloutConfig, RunConfig
 from protocols.control import RunResumed, RunStarted
 from protocols.errors import DeliveryError
 from protocols.journal import Message
@@ -41,11 +42,16 @@ def proof(engine: str, version: int, *, difference: float = 0.0, pause_s: float 
     )
 
 
-def watch(journal: MemoryJournal, *engines: str, timeout_s: float = 0.2) -> DeliveryWatch:
+def watch(journal: MemoryJournal, actors: int = 1, timeout_s: float = 0.2) -> DeliveryWatch:
     async def append(messages: Sequence[Message]) -> None:
         journal.add(*messages)
 
-    return DeliveryWatch(engines, timeout_s, reader=journal, append=append)
+    config = RunConfig(
+        name="test",
+        rollout=RolloutConfig(actors=actors),
+        delivery=DeliveryConfig(timeout_s=timeout_s),
+    )
+    return DeliveryWatch(config, reader=journal, append=append)
 
 
 def alarms(journal: MemoryJournal) -> list[DeliveryAlarm]:
@@ -54,7 +60,7 @@ def alarms(journal: MemoryJournal) -> list[DeliveryAlarm]:
 
 async def test_a_version_that_no_engine_proves_raises_an_alarm_that_is_recorded() -> None:
     journal = MemoryJournal()
-    waiting = watch(journal, "rollout-0", "rollout-1")
+    waiting = watch(journal, 2)
     waiting.published(3)
     journal.add(proof("rollout-0", 3))
     await waiting.check()
@@ -73,7 +79,7 @@ async def test_a_version_that_no_engine_proves_raises_an_alarm_that_is_recorded(
 
 async def test_versions_that_an_engine_passed_over_need_no_proof() -> None:
     journal = MemoryJournal()
-    waiting = watch(journal, "rollout-0")
+    waiting = watch(journal)
     for version in range(4):
         waiting.published(version)
     journal.add(proof("rollout-0", 3))
@@ -84,7 +90,7 @@ async def test_versions_that_an_engine_passed_over_need_no_proof() -> None:
 
 async def test_a_proof_that_came_before_anyone_looked_is_in_time() -> None:
     journal = MemoryJournal()
-    waiting = watch(journal, "rollout-0")
+    waiting = watch(journal)
     waiting.published(0)
     journal.add(proof("rollout-0", 0))
     await asyncio.sleep(0.25)  # a long step of the learner
@@ -93,7 +99,7 @@ async def test_a_proof_that_came_before_anyone_looked_is_in_time() -> None:
 
 async def test_each_version_has_its_own_time() -> None:
     journal = MemoryJournal()
-    waiting = watch(journal, "rollout-0")
+    waiting = watch(journal)
     for version in range(4):
         waiting.published(version)
         await asyncio.sleep(0.1)
@@ -106,7 +112,7 @@ async def test_what_an_engine_proved_before_the_run_was_resumed_counts_no_more()
     journal = MemoryJournal()
     journal.add(RunStarted(run_id="r", config=""), proof("rollout-0", 5))
     journal.add(RunResumed(run_id="r", config=""))
-    waiting = watch(journal, "rollout-0")
+    waiting = watch(journal)
     await waiting.check()
     waiting.published(5)
     await asyncio.sleep(0.25)
@@ -117,7 +123,7 @@ async def test_what_an_engine_proved_before_the_run_was_resumed_counts_no_more()
 async def test_a_learner_that_was_started_again_knows_what_engines_have_proven() -> None:
     journal = MemoryJournal()
     journal.add(RunStarted(run_id="r", config=""), proof("rollout-0", 5))
-    waiting = watch(journal, "rollout-0")
+    waiting = watch(journal)
     await waiting.check()
     waiting.published(5)
     assert waiting.left_s == 0.2
@@ -131,14 +137,14 @@ async def test_an_alarm_holds_until_the_run_is_resumed() -> None:
     journal.add(DeliveryAlarm(engine="evaluator", version=1, reason=reason))
     for _ in range(2):
         with pytest.raises(DeliveryError, match="served by evaluator, and by the digest it serves"):
-            await watch(journal, "rollout-0").check()
+            await watch(journal).check()
     journal.add(RunResumed(run_id="r", config=""))
-    await watch(journal, "rollout-0").check()
+    await watch(journal).check()
 
 
 async def test_the_time_to_the_last_proof_is_that_of_the_newest_version_with_all() -> None:
     journal = MemoryJournal()
-    waiting = watch(journal, "rollout-0", "rollout-1")
+    waiting = watch(journal, 2)
     waiting.published(0)
     published_ns = time.time_ns()
     waiting.published(1)

@@ -272,7 +272,11 @@ def test_a_step_back_has_the_earlier_weights_no_momentum_and_lower_rates(
         imitation=ImitationConfig(replay_per_step=0, learning_rate=0.25 * 1e-3),
     )
     fresh = Trainer(settings(slower, train=train), model, weights=first)
-    expected, found = fresh.take_step(batch(1)), trainer.take_step(batch(5))
+    # What the version before the step sampled is another matter: it has another number.
+    expected, found = (
+        {name: value for name, value in metrics.items() if "on_policy" not in name}
+        for metrics in (fresh.take_step(batch(1)), trainer.take_step(batch(5)))
+    )
     assert found == expected
     assert trainer.probe() == fresh.probe()
 

@@ -97,6 +97,7 @@ def of(
         surrogate=policy_gradient.surrogate(Grpo()),
         weighing=Weighing(aggregation="constant", tokens=TOKENS, pairs=2.0),
         tally=tally,
+        version=0,
     ).add(rows, compares=True)
     return tally, [each.grad for each in policy.parameters() if each.grad is not None]
 

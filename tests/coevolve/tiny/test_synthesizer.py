@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from coevolve.bfcl.session import Session
-from coevolve.delivery import ProvenEngine
+from coevolve.delivery.engine import ProvenEngine
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from coevolve.weights.files import version_digest
 from protocols import columns
 from protocols.errors import GeneratorError
 from tests.serving import adapted, ask, difference, new_model, published
@@ -106,7 +108,8 @@ async def test_an_adapter_that_cannot_be_read_is_refused_and_the_engine_lives(
     good = published(run_dir, 30, adapted(base, seed=30), "lora")
     bad = published(run_dir, 31, adapted(base, seed=31), "lora")
     gone = published(run_dir, 32, adapted(base, seed=32), "lora")
-    (run_dir / bad.path / "adapter_config.json").write_text('{"r": 4}')
+    (run_dir / bad.path / "adapter_config.json").write_text('{"r": 512, "lora_alpha": 6}')
+    bad = msgspec.structs.replace(bad, digest=version_digest(run_dir / bad.path, "lora"))
     shutil.rmtree(run_dir / gone.path)
     await served.load(good)
     before = await served.generate(ask("before", [1, 2, 3], temperature=0.0))

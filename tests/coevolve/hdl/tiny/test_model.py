@@ -9,8 +9,8 @@ from coevolve.config import load_config
 from coevolve.hdl.tiny.model import write_model
 from coevolve.hdl.tiny.vocabulary import IDS, MODEL, PAD, WORDS
 from coevolve.learning.architecture import architecture, read_config
-from coevolve.learning.checkpoint import file_digest
 from coevolve.learning.reading import read_model
+from coevolve.weights.files import file_digest
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 

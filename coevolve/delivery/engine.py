@@ -1,0 +1,215 @@
+"""Proof that every engine serves the policy version that was published.
+
+After each change of weights an engine states (`protocols.learning.Served`) what it read, checksums
+of the tensors that now sample, and its logprobs of some tokens. `ProvenEngine` compares them, where
+the engine is, with the version's record and files; `coevolve.learning.publication` waits for the
+outcome where the version was published. Four things have to agree:
+
+1. the digest of the files, an adapter's settings included;
+2. every row of every tensor, in the precision that is served (`coevolve.delivery.tensors`);
+3. the logprobs of the version's `protocols.learning.Probe`, within a tolerance;
+4. and they may not be those of the version before, to the last bit, where most weights changed.
+
+Beside it the learner compares its logprobs with the sampler's (`coevolve.delivery.sampler`).
+
+Promises:
+
+- Each version that an engine serves has a `Delivered` record of that engine, or a `DeliveryAlarm`.
+  A version that an engine never took up, because a newer one was there, needs no proof.
+- After an alarm no further step is taken until the run is opened again (`--resume`), when every
+  engine proves the newest version anew. It ends the run instead of pausing it: a failed process is
+  what a terminal, a batch system and a supervisor of services notice, and nothing is lost by it.
+- An engine that is slow, dies, or passes versions over raises no alarm within
+  ``delivery.timeout_s``.
+
+What is not covered: tokens may be sampled between the change of weights and the end of the
+comparison; their logprobs are those of the weights that made them.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coevolve.delivery.alarms import sentence
+from coevolve.delivery.probe import probe_difference, tolerance_of
+from coevolve.journal.codec import decode_as, topic_of
+from coevolve.journal.paging import whole_topic
+from coevolve.learning.model_folder import model_folder
+from coevolve.weights.files import version_digest
+from protocols.config import RunConfig
+from protocols.errors import DeliveryError, GeneratorError
+from protocols.interfaces import Generator, Reader
+from protocols.journal import Message
+from protocols.learning import (
+    Delivered,
+    DeliveryAlarm,
+    NothingDelivered,
+    OldVersionServed,
+    PolicyVersion,
+    Served,
+    TensorsDiffer,
+    WeightsDiffer,
+)
+
+if TYPE_CHECKING:
+    from coevolve.delivery.tensors import Compared, TensorComparison
+
+CHANGED = 0.5
+"""Share of the rows, from which on a change of weights has to show in the probe's last bits."""
+
+Append = Callable[[Sequence[Message]], Awaitable[object]]
+Reason = WeightsDiffer | TensorsDiffer | OldVersionServed | NothingDelivered
+
+
+class ProvenEngine:
+    """An engine whose every change of weights is compared with what was published."""
+
+    def __init__(
+        self,
+        name: str,
+        generator: Generator,
+        *,
+        reader: Reader,
+        append: Append,
+        run_dir: Path,
+        config: RunConfig,
+    ) -> None:
+        """Stand in front of ``generator``, of the part ``name``.
+
+        ``append`` writes to the journal without waiting for company.
+        """
+        self.generator = generator
+        self.version = -1
+        """Policy version that was proven last; -1 before any."""
+        self._name = name
+        self._reader = reader
+        self._append = append
+        self._run_dir = run_dir
+        self._config = config
+        self._tolerance = tolerance_of(config)
+        self._tensors: TensorComparison | None = None
+        self._answer = b""
+        """To the last probe."""
+
+    async def serve(self, version: PolicyVersion) -> Delivered:
+        """Have the engine serve ``version``; return the proof, for the caller to record.
+
+        Raises:
+            DeliveryError: The engine serves something else; the alarm is on record.
+            GeneratorError: The engine broke, or the version's folder is gone.
+        """
+        try:
+            served = await self.generator.load(version)
+            compared = await asyncio.to_thread(self._compared, version, served)
+        except GeneratorError:
+            reason = await self._file_fault(version)
+            if reason is None:
+                raise
+            raise await self._alarmed(version, reason) from None
+        difference, position = probe_difference(version, served.logprobs)
+        reason = await self._wrong(version, served, compared, (difference, position))
+        if reason is not None:
+            raise await self._alarmed(version, reason)
+        self.version = version.version
+        self._answer = served.logprobs
+        return Delivered(
+            engine=self._name,
+            version=version.version,
+            digest=served.digest,
+            rows=compared.rows,
+            max_abs_difference=difference,
+            wall_s=served.wall_s,
+            pause_s=served.pause_s,
+            proven_ns=time.time_ns(),
+        )
+
+    async def record(self, proof: Delivered) -> None:
+        """Write down a proof that has no other write to travel with."""
+        await self._append([proof])
+
+    async def _wrong(
+        self,
+        version: PolicyVersion,
+        served: Served,
+        compared: "Compared",
+        probe: tuple[float, int],
+    ) -> Reason | None:
+        """Return what does not agree; None where everything does."""
+        difference, position = probe
+        if served.version != version.version:
+            return OldVersionServed(served=served.version, evidence="statement")
+        if compared.wrong is not None:
+            return compared.wrong
+        if served.digest != version.digest or not difference <= self._tolerance:
+            return await self._old_version(version, served) or WeightsDiffer(
+                expected_digest=version.digest,
+                found_digest=served.digest,
+                max_abs_difference=difference,
+                tolerance=self._tolerance,
+                position=position,
+            )
+        if compared.changed >= CHANGED and served.logprobs and served.logprobs == self._answer:
+            return OldVersionServed(served=self.version, evidence="unchanged answer")
+        return None
+
+    def _compared(self, version: PolicyVersion, served: Served) -> "Compared":
+        """Compare tensors. Raises GeneratorError where the version's files are not as recorded."""
+        # These bring torch along, which every process that engines work in has, and no other needs.
+        from coevolve.delivery.tensors import Compared, TensorComparison
+        from coevolve.weights.models import Base
+        from coevolve.weights.published import read_published
+
+        if not served.rows:
+            return Compared(rows=0, changed=0.0)
+        if self._tensors is None:
+            self._tensors = TensorComparison(
+                Base(model_folder(self._config.policy.model)), self._config.rollout.engine.dtype
+            )
+        return self._tensors.compare(version, read_published(version, self._run_dir), served)
+
+    async def _file_fault(self, version: PolicyVersion) -> Reason | None:
+        """Return what is wrong with the version's files; None where they are right, or gone."""
+        try:
+            digest = await asyncio.to_thread(
+                version_digest, self._run_dir / version.path, version.format
+            )
+        except OSError:
+            return None
+        if digest == version.digest:
+            return None
+        async for earlier in self._earlier(version):
+            if earlier.digest == digest:
+                return OldVersionServed(served=earlier.version, evidence="digest")
+        return WeightsDiffer(
+            expected_digest=version.digest,
+            found_digest=digest,
+            max_abs_difference=0.0,
+            tolerance=self._tolerance,
+            position=0,
+        )
+
+    async def _old_version(self, version: PolicyVersion, served: Served) -> OldVersionServed | None:
+        """Return which earlier version the engine serves, None where it serves none of them."""
+        found: OldVersionServed | None = None
+        async for earlier in self._earlier(version):
+            if earlier.digest == served.digest != version.digest:
+                found = OldVersionServed(served=earlier.version, evidence="digest")
+            elif earlier.probe.token_ids == version.probe.token_ids and (
+                probe_difference(earlier, served.logprobs)[0] <= self._tolerance
+            ):
+                found = OldVersionServed(served=earlier.version, evidence="logprobs")
+        return found
+
+    async def _earlier(self, version: PolicyVersion) -> AsyncIterator[PolicyVersion]:
+        async for record in whole_topic(self._reader, topic_of(PolicyVersion)):
+            earlier = decode_as(record, PolicyVersion)
+            if earlier.version < version.version:
+                yield earlier
+
+    async def _alarmed(self, version: PolicyVersion, reason: Reason) -> DeliveryError:
+        """Record the alarm and return it as an error."""
+        alarm = DeliveryAlarm(engine=self._name, version=version.version, reason=reason)
+        await self._append([alarm])
+        return DeliveryError(sentence(alarm))

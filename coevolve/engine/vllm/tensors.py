@@ -1,0 +1,223 @@
+"""Reads the tensors that a vLLM engine samples with, by the names of the published files.
+
+vLLM lays weights out in its own way: several in one (queries, keys and values; gate and up),
+padded to round numbers, and on a CPU packed for the processor, out of sight. A packed layer is read
+through its own product: what it makes of an identity matrix is its weight, exactly. Experts that
+are packed are put back in order, which is found by packing numbers that say where they stood.
+
+Only unquantized layers are known; others are refused when the engine starts.
+
+Letters: E experts, O outputs, I inputs; R rows, C columns.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+import torch
+from vllm import _custom_ops
+from vllm.lora.layers.base_linear import BaseLinearLayerWithLoRA
+from vllm.model_executor.layers.vocab_parallel_embedding import (
+    ParallelLMHead,
+    VocabParallelEmbedding,
+)
+
+from coevolve.weights.models import Model
+from coevolve.weights.row_sums import Sums, partial_sums, row_sums
+from protocols.errors import GeneratorError
+
+COLUMNS = 512
+"""Columns of an identity matrix at a time."""
+
+DIGIT = 256
+"""Numbers below it are exact in every precision."""
+
+_WRAPPED = ".base_layer"
+_EXPERTS = {"gate_up_proj": "w13_weight", "down_proj": "w2_weight"}
+_UNQUANTIZED = (
+    "UnquantizedLinearMethod",
+    "UnquantizedEmbeddingMethod",
+    "UnquantizedFusedMoEMethod",
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where vLLM keeps a parameter of the files."""
+
+    module: str
+    """Name of the layer, without LoRA's wrapping."""
+
+    kind: str
+    """Name of the layer's tensor: ``weight``, ``bias``."""
+
+    part: int
+    """Which of the parts that the layer holds one below the other."""
+
+
+class Tensors:
+    """Of one engine. They may be read by any thread while nobody changes them."""
+
+    def __init__(self, model: torch.nn.Module, files: Model, dtype: torch.dtype) -> None:
+        """Find the place of every parameter of ``files``.
+
+        Raises GeneratorError where one has none that is known.
+        """
+        self._model = model
+        self._files = files
+        self._dtype = dtype
+        found = cast("Iterator[tuple[str, Any]]", model.named_modules(remove_duplicate=False))
+        self._modules: dict[str, Any] = {name.replace(_WRAPPED, ""): each for name, each in found}
+        self._packed = cast("dict[str, list[str]]", getattr(model, "packed_modules_mapping", {}))
+        names = (*files.parameters, *(each for each in files.aliases if self._has(each)))
+        self._places = {name: self._place(name) for name in names}
+
+    @torch.inference_mode()
+    def row_sums(self) -> dict[str, bytes]:
+        """Return the sums of all rows that sample, but for adapters."""
+        sums: dict[str, Sums] = {}
+        read: dict[tuple[str, str], list[Sums]] = {}
+        seen: set[int] = set()
+        for name, place in self._places.items():
+            module = self._modules[place.module]
+            if place.kind in _EXPERTS:
+                sums[name] = self._experts(name, module, seen)
+                continue
+            key = (place.module, place.kind)
+            if key not in read:
+                read[key] = self._parts(name, module, place.kind)
+            seen.add(id(getattr(module, place.kind)))
+            sums[name] = read[key][place.part]
+        for name, tensor in self._unpublished(seen):
+            sums[name] = row_sums(tensor)
+        return {name: each.tobytes() for name, each in sums.items()}
+
+    @torch.inference_mode()
+    def adapter_sums(self, layers: Mapping[str, Any], slot: int) -> dict[str, bytes]:
+        """Return the sums of the adapter in ``slot`` of LoRA's ``layers``, by name."""
+        sums: dict[str, bytes] = {}
+        for name, place in self._places.items():
+            layer = layers.get(place.module)
+            if place.kind != "weight" or not isinstance(layer, BaseLinearLayerWithLoRA):
+                continue
+            module = name.removesuffix(".weight")
+            for letter, stacked in (("A", layer.lora_a_stacked), ("B", layer.lora_b_stacked)):
+                tensor = stacked[place.part][slot, 0]
+                sums[f"base_model.model.{module}.lora_{letter}.weight"] = row_sums(tensor).tobytes()
+        return sums
+
+    def _has(self, name: str) -> bool:
+        return name.rpartition(".")[0] in self._modules
+
+    def _place(self, name: str) -> Place:
+        mapper = cast("Any", getattr(self._model, "hf_to_vllm_mapper", None))
+        mapped: str = (mapper.map_name(name) if mapper else name) or name
+        owner, _, kind = mapped.rpartition(".")
+        place = Place(owner, kind, 0)
+        leaf = name.split(".")[-2]
+        for packed, parts in self._packed.items():
+            # Some models map names to the whole already.
+            whole = f"{owner.rpartition('.')[0]}.{packed}"
+            if leaf in parts and whole in self._modules:
+                place = Place(whole, kind, parts.index(leaf))
+        module = self._modules.get(place.module)
+        holder = _expert_layer(module) if kind in _EXPERTS else module
+        method: object = getattr(holder, "quant_method", None)
+        known = method is None or type(method).__name__ in _UNQUANTIZED
+        if not known or not hasattr(holder, _EXPERTS.get(kind, kind)):
+            raise GeneratorError(
+                f"vLLM keeps the parameter {name} of the model in a way that is not known here, so "
+                "that what is served could not be compared with what is published; choose "
+                "rollout.engine.kind transformers"
+            )
+        return place
+
+    def _parts(self, name: str, module: torch.nn.Module, kind: str) -> list[Sums]:
+        """Return the sums of a layer's parts, each with its padding."""
+        tensor = cast("torch.Tensor", getattr(module, kind))
+        is_table = isinstance(module, VocabParallelEmbedding) and not (
+            isinstance(module, ParallelLMHead) or name in self._files.aliases
+        )
+        if kind == "weight" and hasattr(module, "cpu_linear") and not is_table:
+            sums = self._product_sums(name, module)
+        else:
+            sums = row_sums(tensor, self._dtype)
+        sizes = cast("list[int]", getattr(module, "output_partition_sizes", [len(sums)]))
+        if len(sizes) == 1 or sum(sizes) != len(sums):
+            return [sums]
+        return np.split(sums, np.cumsum(sizes)[:-1])
+
+    def _product_sums(self, name: str, module: torch.nn.Module) -> Sums:
+        """Return the sums of the weight of a layer that is read through its product."""
+        shape = self._files.parameters[self._files.aliases.get(name, name)].shape
+        method = cast("Any", module).quant_method
+        total = torch.zeros(0, dtype=torch.int64)
+        for first in range(0, shape[1], COLUMNS):
+            count = min(COLUMNS, shape[1] - first)
+            unit_C_I = torch.zeros(count, shape[1], dtype=self._dtype)
+            unit_C_I[:, first:].fill_diagonal_(1.0)
+            weight_R_C = method.apply(module, unit_C_I, None).T
+            part = partial_sums(weight_R_C.to(self._dtype), first)
+            total = part if not len(total) else total + part
+        return total.numpy()
+
+    def _experts(self, name: str, module: torch.nn.Module, seen: set[int]) -> Sums:
+        """Return the sums of one of the two tensors of a layer's experts, without padding."""
+        kind = name.rpartition(".")[2]
+        layer = _expert_layer(module)
+        tensor = cast("torch.Tensor", getattr(layer, _EXPERTS[kind]))
+        seen.add(id(tensor))
+        experts, outputs, _ = self._files.parameters[name].shape
+        isa = _packed_for(layer)
+        plain_E_O_I = _plain(tensor, isa) if isa else tensor
+        sums_E_O = row_sums(plain_E_O_I, self._dtype).reshape(experts, -1)
+        if kind == "gate_up_proj":
+            # Each half is padded by itself.
+            halves = sums_E_O.reshape(experts, 2, -1)
+            if halves[:, :, outputs // 2 :].any():
+                return sums_E_O.reshape(-1)
+            sums_E_O = halves[:, :, : outputs // 2]
+        return np.ascontiguousarray(sums_E_O).reshape(-1)
+
+    def _unpublished(self, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield what is in no file: tables of positions, scales."""
+        for name, tensor in (*self._model.named_parameters(), *self._model.named_buffers()):
+            if id(tensor) not in seen and tensor.numel() and "lora_" not in name:
+                yield name.replace(_WRAPPED, ""), tensor
+
+
+def _expert_layer(module: Any) -> Any:
+    """Return the layer that holds the experts' weights, under its runner in newer versions."""
+    return getattr(module, "routed_experts", module)
+
+
+def _packed_for(layer: Any) -> str:
+    """Return the instructions that a layer's experts are packed for; empty where they are not."""
+    kernel = getattr(layer.quant_method, "moe_kernel", None)
+    experts = getattr(kernel, "fused_experts", None)
+    return "" if getattr(experts, "_use_zentorch", True) else cast("Any", experts).isa
+
+
+def _plain(packed_E_O_I: torch.Tensor, isa: str) -> torch.Tensor:
+    """Return experts as they were before they were packed for the processor."""
+    order = _order(tuple(packed_E_O_I.shape[1:]), packed_E_O_I.dtype, isa)
+    flat = packed_E_O_I.reshape(len(packed_E_O_I), -1)
+    plain = torch.empty_like(flat)
+    plain[:, order] = flat
+    return plain.reshape(packed_E_O_I.shape)
+
+
+@lru_cache(maxsize=8)
+def _order(shape: tuple[int, ...], dtype: torch.dtype, isa: str) -> torch.Tensor:
+    """Return where each number of a packed expert stood: int64, (O * I,)."""
+    count = shape[0] * shape[1]
+    places = torch.arange(count)
+    order, unit = torch.zeros(count, dtype=torch.int64), 1
+    while unit < count:
+        digits = (places // unit % DIGIT).to(dtype).reshape(1, *shape)
+        packed = _custom_ops.cpu_prepack_moe_weight(digits, isa)
+        order += packed.flatten().to(torch.int64) * unit
+        unit *= DIGIT
+    return order

@@ -1,0 +1,60 @@
+"""The parameters of the model that a run starts from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from coevolve.learning.reading import read_model
+from protocols.learning import WeightsFormat
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What transformers calls a model's parameters."""
+
+    parameters: Mapping[str, torch.Tensor]
+    """By name; of those that share a tensor the first. Without values where only shapes matter."""
+
+    aliases: Mapping[str, str]
+    """Further names of parameters: of an output that is tied to the embedding, for one."""
+
+
+class Base:
+    """The model that a run starts from, in float32, read when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        """Name the model's folder."""
+        self.folder = folder
+        self._shapes: Model | None = None
+        self._values: Model | None = None
+
+    def for_format(self, format: WeightsFormat) -> Model:
+        """Return what weights of ``format`` need: an adapter the values, full weights shapes."""
+        if format == "lora":
+            self._values = self._values or read_parameters(self.folder, with_values=True)
+            return self._values
+        self._shapes = self._shapes or read_parameters(self.folder, with_values=False)
+        return self._shapes
+
+
+def read_parameters(folder: Path, *, with_values: bool) -> Model:
+    """Return the parameters of the model in ``folder``, in float32."""
+    model = read_model(folder) if with_values else _shapes(folder)
+    parameters = dict(model.named_parameters())
+    names = {id(tensor): name for name, tensor in parameters.items()}
+    aliases = {
+        alias: names[id(tensor)]
+        for alias, tensor in model.named_parameters(remove_duplicate=False)
+        if alias not in parameters
+    }
+    return Model(parameters=parameters, aliases=aliases)
+
+
+def _shapes(folder: Path) -> torch.nn.Module:
+    config = cast("Any", AutoConfig).from_pretrained(folder, local_files_only=True)
+    with torch.device("meta"):
+        return cast("Any", AutoModelForCausalLM).from_config(config)

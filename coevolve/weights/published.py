@@ -1,0 +1,175 @@
+"""Reads the weights of a policy version from disk, checked against the digest of its record.
+
+An adapter in PEFT's layout changes the weights that the run started from: W + B A * alpha / r, in
+float32. What is not covered is refused: DoRA, adapted embeddings, trained biases or whole modules,
+ranks that differ by layer.
+
+Letters: O outputs, I inputs, r rank.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from coevolve.weights.experts import stacked
+from coevolve.weights.files import SETTINGS_FILES, WEIGHTS_FILES, decode_settings, with_settings
+from protocols.errors import GeneratorError
+from protocols.learning import PolicyVersion, WeightsFormat
+
+_ADAPTER_PREFIX = "base_model.model."
+_UNSUPPORTED: Mapping[str, object] = {
+    "use_dora": False,
+    "bias": "none",
+    "modules_to_save": None,
+    "rank_pattern": {},
+    "alpha_pattern": {},
+    "fan_in_fan_out": False,
+    "peft_type": "LORA",
+}
+
+
+class Change(NamedTuple):
+    """What an adapter does to one weight."""
+
+    weight: str
+    """Name of the parameter."""
+
+    names: tuple[str, str]
+    """Of the two matrices in the file."""
+
+    down: torch.Tensor
+    """A, (r, I)."""
+
+    up: torch.Tensor
+    """B, (O, r)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """The files of a policy version."""
+
+    folder: Path
+    format: WeightsFormat
+    digest: str
+    """Found of these very bytes."""
+
+    tensors: Mapping[str, torch.Tensor]
+    """By their names in the file, on the CPU, in its precision."""
+
+    settings: Mapping[str, Any]
+    """Of an adapter, or the model's config."""
+
+    @property
+    def scale(self) -> float:
+        """Return what an adapter's product is multiplied with."""
+        rank = self.settings["r"]
+        root = rank**0.5 if self.settings.get("use_rslora") else rank
+        return float(self.settings["lora_alpha"] / root)
+
+    def changes(self) -> Iterator[Change]:
+        """Yield what an adapter does to each weight. Raises GeneratorError where it does more."""
+        found = 0
+        for name, down_r_I in self.tensors.items():
+            module, _, rest = name.removeprefix(_ADAPTER_PREFIX).rpartition(".lora_A.")
+            other = f"{_ADAPTER_PREFIX}{module}.lora_B.{rest}"
+            up_O_r = self.tensors.get(other)
+            if module and up_O_r is not None:
+                found += 1
+                yield Change(f"{module}.weight", (name, other), down_r_I, up_O_r)
+        if 2 * found != len(self.tensors):
+            raise GeneratorError(
+                f"{self.folder}: the adapter holds more than pairs of lora_A and lora_B"
+            )
+
+    def weights(self, base: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the tensors of the whole model, by parameter name.
+
+        ``base`` holds the weights that the run started from; for full weights their shapes do. What
+        an adapter changes is in float32. Raises GeneratorError where the files do not fit ``base``.
+        """
+        if self.format == "full":
+            weights = stacked(self.tensors, base)
+        else:
+            weights = dict(base) | {
+                change.weight: self._merged(change, base) for change in self.changes()
+            }
+        misfits = (base.keys() ^ weights.keys()) | {
+            name for name in base.keys() & weights.keys() if base[name].shape != weights[name].shape
+        }
+        if misfits:
+            raise GeneratorError(
+                f"{self.folder}: a policy version needs the tensors of the model that the run "
+                f"started from; missing, unknown or of another shape: {', '.join(sorted(misfits))}"
+            )
+        return weights
+
+    def copy_adapter(self, folder: Path) -> None:
+        """Write what was read of an adapter into ``folder``, in PEFT's layout."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / WEIGHTS_FILES["lora"]).write_bytes(save(dict(self.tensors), {"format": "pt"}))
+        (folder / SETTINGS_FILES["lora"]).write_text(json.dumps(dict(self.settings)))
+
+    def _merged(self, change: Change, base: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        weight_O_I = base.get(change.weight)
+        if weight_O_I is None:
+            raise GeneratorError(
+                f"{self.folder}: the adapter's {change.weight} belongs to no weight of the model"
+            )
+        return weight_O_I.float() + (change.up.float() @ change.down.float()) * self.scale
+
+
+def read_published(version: PolicyVersion, run_dir: Path) -> Published:
+    """Read the files of ``version``, each of them once.
+
+    Raises GeneratorError where one is missing, differs from the digest, or asks for what is not
+    covered.
+    """
+    folder = run_dir / version.path
+    path = folder / WEIGHTS_FILES[version.format]
+    settings_path = folder / SETTINGS_FILES[version.format]
+    try:
+        content = path.read_bytes()
+        settings = settings_path.read_bytes()
+    except OSError as error:
+        raise GeneratorError(
+            f"{path}: cannot read the weights of version {version.version}: {error}"
+        ) from error
+    digest = with_settings(hashlib.sha256(content).hexdigest(), settings)
+    if digest != version.digest:
+        raise GeneratorError(
+            f"{path}: version {version.version} or its {settings_path.name} is not as recorded: "
+            f"SHA-256 {digest[:12]}, not {version.digest[:12]}; the weights served before stay"
+        )
+    try:
+        tensors = load(content)
+        decoded = decode_settings(settings)
+    except (SafetensorError, ValueError) as error:
+        raise GeneratorError(f"{path}: cannot be read as weights: {error}") from error
+    if version.format == "lora":
+        _check_settings(settings_path, decoded)
+    return Published(
+        folder=folder,
+        format=version.format,
+        digest=digest,
+        tensors=tensors,
+        settings=decoded,
+    )
+
+
+def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    for name in ("r", "lora_alpha"):
+        if not isinstance(settings.get(name), int | float) or settings[name] <= 0:
+            raise GeneratorError(
+                f"{path}: {name} needs to be a number above 0, found {settings.get(name)!r}"
+            )
+    for name, plain in _UNSUPPORTED.items():
+        found = settings.get(name, plain)
+        if found != plain and bool(found or plain):
+            raise GeneratorError(f"{path}: {name} needs to be {plain!r} here, found {found!r}")

@@ -1,0 +1,200 @@
+"""Attacks on the delivery of weights to vLLM, and deliveries that nobody attacked."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from coevolve.delivery.engine import ProvenEngine
+from coevolve.weights.models import Base
+from coevolve.weights.published import Published, read_published
+from protocols.config import PolicyConfig, RolloutConfig, RunConfig, VllmEngine
+from protocols.errors import DeliveryError
+from protocols.journal import Message
+from protocols.learning import PolicyVersion, WeightsFormat
+from tests.coevolve.delivery.weight_attacks import WEIGHTS, WeightAttack
+from tests.learning import MemoryJournal
+from tests.serving import adapted, moved, new_model, published
+from tests.vllm_engines import open_engine
+
+if TYPE_CHECKING:
+    from coevolve.engine.vllm.generator import VllmGenerator
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(300)]
+
+Weights = dict[str, torch.Tensor]
+DTYPES = ("float32", "bfloat16")
+
+
+class Scene:
+    """Versions on disk, and a vLLM engine that serves them."""
+
+    def __init__(
+        self, folder: Path, dtype: str, *, architecture: str = "qwen3", adapters: int = 0
+    ) -> None:
+        self.run_dir = folder
+        self.base = folder / "model"
+        self.journal = MemoryJournal()
+        new_model(architecture).save_pretrained(self.base)
+        self.format: WeightsFormat = "lora" if adapters else "full"
+        engine = {"dtype": dtype, "deliver": "adapter" if adapters else "merged"}
+        self.config = RunConfig(
+            name="attacked",
+            policy=PolicyConfig(model=str(self.base), train=self.format),
+            rollout=RolloutConfig(engine=VllmEngine(**engine)),  # pyright: ignore
+        )
+        first = adapted(self.base, seed=1) if adapters else new_model(architecture, seed=1)
+        self.before = self.publish(1, first)
+        self.right = self.publish(2, moved(first))
+        self.generator: VllmGenerator = open_engine(
+            self.base, folder, adapters=adapters, dtype=dtype
+        )
+
+    def publish(self, number: int, model: Any) -> PolicyVersion:
+        version = published(self.run_dir, number, model, self.format)
+        self.journal.add(version)
+        return version
+
+    def engine(self) -> ProvenEngine:
+        async def append(messages: Sequence[Message]) -> None:
+            self.journal.add(*messages)
+
+        return ProvenEngine(
+            "rollout-0",
+            self.generator,
+            reader=self.journal,
+            append=append,
+            run_dir=self.run_dir,
+            config=self.config,
+        )
+
+    def weights(self, version: PolicyVersion) -> Weights:
+        parameters = Base(self.base).for_format("full").parameters
+        found = read_published(version, self.run_dir).weights(parameters)
+        return {name: tensor.float() for name, tensor in found.items()}
+
+
+def sabotaged(scene: Scene, change: Callable[[], Weights], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the engine take over other weights than it is given."""
+    core = scene.generator._core  # pyright: ignore[reportPrivateUsage]
+    serve = core.serve_weights
+    monkeypatch.setattr(core, "serve_weights", lambda _, version: serve(change().items(), version))
+
+
+@pytest.fixture(scope="module", params=DTYPES)
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    return Scene(tmp_path_factory.mktemp("run"), request.param)
+
+
+@pytest.fixture(scope="module", params=DTYPES)
+def adapting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    return Scene(tmp_path_factory.mktemp("run"), request.param, adapters=2)
+
+
+@pytest.mark.parametrize("attack", WEIGHTS, ids=lambda attack: attack.__name__)
+async def test_other_weights_than_the_published_are_noticed_at_once(
+    scene: Scene, attack: WeightAttack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    precision = getattr(torch, scene.config.rollout.engine.dtype)
+    before, right = scene.weights(scene.before), scene.weights(scene.right)
+    ends_with = attack(before, right, torch.Generator().manual_seed(1))
+    shows = any(
+        not torch.equal(ends_with[name].to(precision), tensor.to(precision))
+        for name, tensor in right.items()
+    )
+    engine = scene.engine()
+    await engine.serve(scene.before)
+    with monkeypatch.context() as patch:
+        sabotaged(scene, lambda: ends_with, patch)
+        if shows:
+            with pytest.raises(DeliveryError):
+                await engine.serve(scene.right)
+        else:
+            await engine.serve(scene.right)
+    assert (await scene.engine().serve(scene.right)).rows > 0
+
+
+async def test_a_packed_copy_that_is_not_renewed_is_noticed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = scene.engine()
+    await engine.serve(scene.before)
+    with monkeypatch.context() as patch:
+        patch.setattr("coevolve.engine.vllm.repairs.retie", lambda _: None)
+        with pytest.raises(DeliveryError, match="lm_head"):
+            await engine.serve(scene.right)
+
+
+def tampered(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[Weights, dict[str, Any]], None]
+) -> None:
+    """Change what the engine loads of an adapter after it was read and checked."""
+    write = Published.copy_adapter
+
+    def copy(self: Published, folder: Path) -> None:
+        tensors = {name: tensor.clone() for name, tensor in self.tensors.items()}
+        settings = dict(self.settings)
+        change(tensors, settings)
+        write(replace(self, tensors=tensors, settings=settings), folder)
+
+    monkeypatch.setattr(Published, "copy_adapter", copy)
+
+
+A = "base_model.model.model.layers.0.mlp.up_proj.lora_A.weight"
+B = "base_model.model.model.layers.1.self_attn.v_proj.lora_B.weight"
+
+
+def _scaled(_tensors: Weights, settings: dict[str, Any]) -> None:
+    settings["lora_alpha"] = 7
+
+
+def _one_row(tensors: Weights, _settings: dict[str, Any]) -> None:
+    tensors[A][2] = tensors[A][1]
+
+
+def _one_module(tensors: Weights, _settings: dict[str, Any]) -> None:
+    del tensors[A], tensors[A.replace("lora_A", "lora_B")]
+
+
+def _signs(tensors: Weights, _settings: dict[str, Any]) -> None:
+    # The product stays the same.
+    tensors[B] *= -1
+    tensors[B.replace("lora_B", "lora_A")] *= -1
+
+
+def _root(_tensors: Weights, settings: dict[str, Any]) -> None:
+    settings["use_rslora"] = True
+
+
+@pytest.mark.parametrize("change", [_scaled, _one_row, _one_module, _signs, _root])
+async def test_an_adapter_that_was_changed_on_its_way_is_noticed(
+    adapting: Scene, change: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = adapting.engine()
+    await engine.serve(adapting.before)
+    with monkeypatch.context() as patch:
+        tampered(patch, change)
+        with pytest.raises(DeliveryError):
+            await engine.serve(adapting.right)
+
+
+async def test_requests_that_get_an_older_adapter_are_noticed(
+    adapting: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = adapting.engine()
+    await engine.serve(adapting.before)
+    with monkeypatch.context() as patch:
+        core = adapting.generator._core  # pyright: ignore[reportPrivateUsage]
+        patch.setattr(core, "serve_adapter", lambda *_: True)
+        with pytest.raises(DeliveryError, match="by the tensors it serves version 1"):
+            await engine.serve(adapting.right)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+async def test_an_output_of_its_own_is_read_as_well(tmp_path: Path, dtype: str) -> None:
+    scene = Scene(tmp_path, dtype, architecture="llama")
+    proof = await scene.engine().serve(scene.right)
+    assert proof.rows > 2 * 200
