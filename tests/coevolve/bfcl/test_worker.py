@@ -13,12 +13,24 @@ import pytest
 
 from coevolve.bfcl import child
 from coevolve.bfcl.catalogue import load_tasks, tool_documents
-from coevolve.bfcl.child import MAX_SESSIONS
-from coevolve.bfcl.frames import COMMAND_CPU_S, TOO_LONG
+from coevolve.bfcl.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
+from coevolve.bfcl.histories import MAX_SESSIONS
 from coevolve.bfcl.session import Session, World
 from coevolve.bfcl.worker import BfclWorker
 from protocols.config import SimulatorConfig
-from protocols.simulation import Act, Broken, Failed, Grade, Observed, Passed, Ready, Release, Reset
+from protocols.simulation import (
+    Act,
+    Broken,
+    Failed,
+    Grade,
+    Observed,
+    Passed,
+    Ready,
+    Release,
+    Reset,
+    Trial,
+    Tried,
+)
 from protocols.tasks import ToolTask, ToolTurn
 
 Maker = Callable[[SimulatorConfig], BfclWorker]
@@ -152,7 +164,7 @@ async def test_a_child_that_dies_within_a_batch_breaks_all_of_it(worker: BfclWor
     assert "the child ended with status -9" in worker.last_error
 
 
-async def test_an_endless_call_fails_its_own_session_alone(worker: BfclWorker) -> None:
+async def test_a_tree_that_multiplies_ends_its_own_session_alone(worker: BfclWorker) -> None:
     calls = ["mkdir(dir_name='x')"]
     for _ in range(26):  # each round doubles the paths through the tree, not the tree
         calls += [
@@ -164,29 +176,41 @@ async def test_an_endless_call_fails_its_own_session_alone(worker: BfclWorker) -
         ]
     await worker.execute([reset("x"), reset("y"), act("y", "touch(file_name='a')")])
     replies = await worker.execute([act("x", call) for call in calls])
-    assert not any(reply.failed for reply in replies if isinstance(reply, Observed))
+    ended = replies.index(OUT_OF_MEMORY.answer)
+    assert not any(reply.failed for reply in replies[:ended] if isinstance(reply, Observed))
+    assert set(replies[ended:]) == {OUT_OF_MEMORY.answer}
     observed, verdict, again, other = await worker.execute(
         [act("x", "find(name='zzz')"), grade("x"), grade("x"), grade("y")]
     )
-    assert observed == Observed(
-        result=f"Error during execution: more than {COMMAND_CPU_S} CPU seconds", failed=True
-    )
-    assert verdict == again == Failed(reason="out_of_time")
+    assert observed == OUT_OF_MEMORY.answer
+    assert verdict == again == Failed(reason="out_of_memory")
     assert other == Passed()
     assert worker.restarts == 0
+    fresh = [reset("x"), *(act("x", call) for call in calls)]
+    assert (await worker.execute(fresh))[1:] == replies
 
 
-async def test_a_huge_power_ends_in_time(worker: BfclWorker) -> None:
-    await worker.execute([reset("x")])
-    for call in (
-        "power(base=7, exponent=10000000000)",
-        "power(base=7, exponent=9999999)",
-        "round_number(number=7, decimal_places=-1000000000)",
-        "logarithm(value=3, base=2, precision=10000)",
-    ):
-        (reply,) = await worker.execute([act("x", call)])
-        assert isinstance(reply, Observed | Broken), call
-    assert worker.restarts == 0
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        ("power(base=7, exponent=10000000000)", "Exceeds the limit (4300 digits)"),
+        ("power(-2, 9999999)", "Exceeds the limit (4300 digits)"),
+        ("power(base=3, exponent=1000000000)", "Exceeds the limit (4300 digits)"),
+        ("round_number(number=7, decimal_places=-1000000000)", '{"result": 0}'),
+        ("logarithm(value=3, base=2, precision=10000)", "the precision is at most 1000 digits"),
+        ("logarithm(value=3, base=2, precision=' 1_000_000 ')", "the precision is at most"),
+        (f"logarithm(value='{'1' * 200}', base=2, precision=9)", "a number has at most"),
+    ],
+)
+async def test_a_call_for_too_much_is_answered_without_the_work(
+    worker: BfclWorker, call: str, answer: str
+) -> None:
+    (_,) = await worker.execute([reset("x")])
+    before = worker.cpu_s()
+    (reply,) = await worker.execute([act("x", call)])
+    assert isinstance(reply, Observed)
+    assert answer in reply.result
+    assert worker.cpu_s() - before < COMMAND_CPU_S / 10
 
 
 async def test_memory_is_limited_and_running_out_is_never_graded(open_worker: Maker) -> None:
@@ -329,13 +353,13 @@ async def test_a_call_that_cannot_be_interrupted_fails_its_own_session_alone(
     os.kill(exhausted, signal.SIGXCPU)
     os.kill(exhausted, signal.SIGCONT)
     of_z, *replies = await under_way
-    assert (of_z, worker.restarts) == (TOO_LONG, 1)
+    assert (of_z, worker.restarts) == (OUT_OF_TIME.answer, 1)
     empty = Observed(result='{"current_directory_content": []}', failed=False)
     kept = Observed(result='{"current_directory_content": ["a"]}', failed=False)
     wrong = Failed(reason="instance_state_mismatch")
     assert replies == [empty, kept, wrong, empty, Passed()]
     assert await worker.execute([act("z", "ls()"), grade("z")]) == (
-        TOO_LONG,
+        OUT_OF_TIME.answer,
         Failed(reason="out_of_time"),
     )
     assert await worker.execute([reset("z"), act("z", "ls()")]) == (Ready(), empty)
@@ -351,7 +375,7 @@ async def test_a_guilty_session_may_be_opened_again_in_the_same_batch(worker: Bf
     os.kill(worker.pid, signal.SIGXCPU)
     os.kill(worker.pid, signal.SIGCONT)
     replies = await under_way
-    assert replies[:3] == (TOO_LONG, Failed(reason="out_of_time"), Ready())
+    assert replies[:3] == (OUT_OF_TIME.answer, Failed(reason="out_of_time"), Ready())
     assert replies[4] == Passed()
 
 
@@ -364,19 +388,6 @@ async def test_a_task_that_exhausts_a_child_is_nobody_s_failure(worker: BfclWork
     os.kill(worker.pid, signal.SIGCONT)
     assert [type(reply) for reply in await under_way] == [Broken, Broken]
     assert (await worker.execute([reset("x")]))[0] == Ready()
-
-
-@pytest.mark.parametrize(
-    "call",
-    ["power(base=3, exponent=1000000000)", "round_number(number=5, decimal_places=-300000000)"],
-)
-async def test_a_call_for_too_much_is_the_policy_s_doing(worker: BfclWorker, call: str) -> None:
-    opened, answer, verdict = await worker.execute([reset("x"), act("x", call), grade("x")])
-    assert opened == Ready()
-    assert isinstance(answer, Observed)
-    assert answer.failed
-    assert isinstance(verdict, Failed)
-    assert worker.restarts == 0
 
 
 async def test_a_call_of_many_nested_lists_breaks_no_session(open_worker: Maker) -> None:
@@ -454,11 +465,75 @@ def test_what_the_sandbox_refuses_breaks_a_session_and_is_no_answer(
 def test_whoever_finds_little_memory_left_is_not_to_blame(
     monkeypatch: pytest.MonkeyPatch, used: float, kind: type
 ) -> None:
-    def exhaust(session: Session, text: str) -> Observed:
+    def exhaust(world: World, text: str) -> Observed:
         raise MemoryError
 
-    monkeypatch.setattr(Session, "act", exhaust)
+    monkeypatch.setattr(World, "call", exhaust)
     sessions = child.Sessions(lambda: used)
     sessions.carry_out(reset("x"))
     sessions.carry_out(act("x", "ls()"))
     assert isinstance(sessions.carry_out(grade("x")), kind)
+
+
+def test_whoever_grew_the_most_ends_where_memory_is_short() -> None:
+    used = [0.5]
+    sessions = child.Sessions(lambda: used[0])
+    for name in ("small", "large"):
+        sessions.carry_out(reset(name))
+        sessions.carry_out(act(name, "touch(file_name='a')"))
+    for number in range(child.LEAST_GROWN // 19_000 + 1):
+        sessions.carry_out(act("large", f"touch(file_name='{number}')"))
+        sessions.carry_out(act("large", f"echo('{19_000 * 'x'}', file_name='{number}')"))
+    used[0] = 0.8
+    assert isinstance(sessions.carry_out(act("small", "ls()")), Observed)
+    assert sessions.carry_out(grade("large")) == OUT_OF_MEMORY.verdict
+    used[0] = 0.9
+    sessions.carry_out(act("small", "ls()"))
+    assert sessions.carry_out(grade("small")) == Passed()
+
+
+def spin(world: World, text: str) -> Observed:
+    while True:
+        pass
+
+
+def test_a_step_without_end_is_interrupted_and_ends_its_session_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sessions = child.Sessions(lambda: 0.0)
+    call = World.call
+    sessions.carry_out(reset("x"))
+    sessions.carry_out(reset("y"))
+    monkeypatch.setattr(World, "call", spin)
+    assert sessions.carry_out(act("x", "ls()")) == OUT_OF_TIME.answer
+    monkeypatch.setattr(World, "call", call)
+    assert sessions.carry_out(act("x", "ls()")) == OUT_OF_TIME.answer
+    assert sessions.carry_out(grade("x")) == OUT_OF_TIME.verdict
+    assert sessions.carry_out(act("y", "touch('a')")) == Observed(result="None", failed=False)
+    assert sessions.carry_out(grade("y")) == Passed()
+
+
+def test_a_trial_has_the_time_of_its_steps_and_answers_as_a_session_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    call = World.call
+
+    def slow(world: World, text: str) -> Observed:
+        end = time.thread_time() + (0.6 * COMMAND_CPU_S if text != "pwd()" else 9.0)
+        while time.thread_time() < end:
+            pass
+        return call(world, text)
+
+    monkeypatch.setattr(World, "call", slow)
+    turns = (("touch('a')", "ls()", "ls()"), ("ls()", "pwd()", "ls()"))
+    sessions = child.Sessions(lambda: 0.0)
+    sessions.carry_out(reset("x"))
+    acted = [
+        [*(sessions.carry_out(act("x", text)) for text in calls), sessions.carry_out(grade("x"))]
+        for calls in turns
+    ]
+    tried = sessions.carry_out(Trial(session="t", task=BODY, turns=turns))
+    assert isinstance(tried, Tried)
+    assert [[*turn.observed, turn.verdict] for turn in tried.turns] == acted
+    assert [turn.verdict for turn in tried.turns] == [Passed(), OUT_OF_TIME.verdict]
+    assert tried.turns[1].observed[1:] == (OUT_OF_TIME.answer,) * 2
