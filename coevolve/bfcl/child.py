@@ -73,8 +73,8 @@ AGAIN_S = 0.05
 MOST_USED = 0.75
 """Share of the address space in use beyond which the session that grew the most ends..."""
 
-LEAST_GROWN = MAX_WEIGHT // 3
-"""... if it grew by more than this. No reference of the benchmark grows by a third of it."""
+LEAST_GROWN = MAX_WEIGHT // 6
+"""... if it grew by more than this. No reference of the benchmark grows by half of it."""
 
 HOST = frozenset(
     {"open", "import", "os", "socket", "subprocess", "shutil", "ctypes", "glob", "pathlib", "mmap"}

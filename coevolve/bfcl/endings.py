@@ -6,7 +6,7 @@ from protocols.simulation import Failed, Observed, Reply
 
 COMMAND_CPU_S = 0.25
 """CPU seconds for one call, or for one comparison with the reference. What the sizes of
-`coevolve.bfcl.weight` and `coevolve.bfcl.arithmetic` allow takes a tenth of it at most."""
+`coevolve.bfcl.weight` and `coevolve.bfcl.session` allow takes a fifth of it."""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ Deviations:
   the next comparison. A session of more than ``MAX_CONVERSATION_CHARS`` ends in the same way;
 - a comparison that the package cannot finish, because a simulator lacks an attribute that the
   reference's has, is a failed turn;
+- a long call in a large world is refused (``MAX_CALL_WORK``);
 - what the maths tools compute is bounded, and more than ``MAX_PRECISION`` digits of a logarithm or
   a square root are refused (`coevolve.bfcl.arithmetic`);
 - an answer longer than ``MAX_ANSWER_CHARS`` is replaced by an error, and a MemoryError is passed
@@ -54,7 +55,7 @@ import msgspec
 from coevolve.bfcl.arithmetic import bounded
 from coevolve.bfcl.calls import NotACallError, RefusedCallError, as_far_as_read, parse_call
 from coevolve.bfcl.catalogue import tool_documents
-from coevolve.bfcl.digest import digest
+from coevolve.bfcl.digest import digest, text_digest
 from coevolve.bfcl.directory import places
 from coevolve.bfcl.endings import OUT_OF_MEMORY, Ending
 from coevolve.bfcl.stock import Shared, check_answers, check_state, simulator_class
@@ -64,6 +65,11 @@ from protocols.simulation import Failed, Observed, Passed, Verdict
 from protocols.tasks import ToolTask, ToolTurn
 
 MAX_ANSWER_CHARS = 1_000_000
+
+MAX_CALL_WORK = 2_000_000_000
+"""Characters of a call times the weight of the world that it is made in, since some tools read an
+argument again for each thing that there is. The longest call of a reference has 6,839 characters,
+and could be made in any world of the benchmark."""
 
 MAX_CONVERSATION_CHARS = 2_000_000
 """Of all calls of a session and their answers; the longest reference makes 70,957. A policy cannot
@@ -82,7 +88,8 @@ class World:
     """The simulators themselves, by class name."""
 
     answers: list[str]
-    """Answers to all calls so far; what was no call at all is not among them."""
+    """Digests of the answers to all calls so far; what was no call at all is not among them. The
+    checker asks for no more than whether two are equal."""
 
     weight: int
     """What the world weighs now (`coevolve.bfcl.weight`)."""
@@ -131,13 +138,15 @@ class World:
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 -- BFCL prints whatever a simulator raises
-            observed = Observed(result=f"{_ERROR}{error}", failed=True)
-        self.answers.append(observed.result)
+            observed = Observed(result=_short_enough(f"{_ERROR}{error}"), failed=True)
+        self.answers.append(text_digest(observed.result))
         self.weight = weigh(self.instances)
         return observed
 
     def _carried_out(self, text: str) -> Observed:
         call = bounded(parse_call(text, self._available))
+        if len(text) * self.weight > MAX_CALL_WORK:
+            raise RefusedCallError("the call is too long for a world of this size")
         self._shared.install()
         return _observed(self._available[call.tool](*call.positional, **call.named))
 
@@ -225,12 +234,11 @@ class Session:
         if self._ending is None:
             empty = ToolTask(classes=(), world="{}", turns=())
             self.world, self._reference = World(empty), World(empty)
-            self._conversation_chars = 0
             self._ending = ending
         return self._ending
 
     def _weight(self) -> int:
-        return self.world.weight + self._reference.weight + self._conversation_chars
+        return self.world.weight + self._reference.weight
 
     def _make_available(self) -> None:
         """Offer what the turn that begins reveals or its reference needs."""
@@ -241,7 +249,7 @@ class Session:
 
     def _fault(self, turn: ToolTurn) -> str:
         """Return what is wrong after the turn in the checker's word; empty where nothing is."""
-        expected = [self._reference.call(text).result for text in turn.reference]
+        expected = [text_digest(self._reference.call(text).result) for text in turn.reference]
         if not expected:
             return ""
         if len(self.world.answers) == self._calls_before:
@@ -289,9 +297,14 @@ def _simulator(name: str, scenario: object, *, long_context: bool) -> object:
 def _observed(answer: object) -> Observed:
     """Print an answer as BFCL's executor does."""
     text = _printed(answer)
+    failed = len(text) > MAX_ANSWER_CHARS or (isinstance(answer, dict) and "error" in answer)
+    return Observed(result=_short_enough(text), failed=failed)
+
+
+def _short_enough(text: str) -> str:
     if len(text) > MAX_ANSWER_CHARS:
-        raise RefusedCallError(f"the answer has {len(text)} characters")
-    return Observed(result=text, failed=isinstance(answer, dict) and "error" in answer)
+        return f"{_ERROR}the answer has {len(text)} characters"
+    return text
 
 
 def _printed(answer: object) -> str:
