@@ -537,3 +537,14 @@ def test_a_trial_has_the_time_of_its_steps_and_answers_as_a_session_does(
     assert [[*turn.observed, turn.verdict] for turn in tried.turns] == acted
     assert [turn.verdict for turn in tried.turns] == [Passed(), OUT_OF_TIME.verdict]
     assert tried.turns[1].observed[1:] == (OUT_OF_TIME.answer,) * 2
+
+
+async def test_the_answers_of_a_batch_need_not_fit_into_the_child(open_worker: Maker) -> None:
+    worker = open_worker(SimulatorConfig(memory_mb=96))
+    names = [str(number) for number in range(500)]
+    await worker.execute([reset(name) for name in names])
+    call = f"echo('{19_000 * chr(0x1F600)}')"
+    replies = await worker.execute([act(name, call) for name in names])
+    assert {type(reply) for reply in replies} == {Observed}
+    assert sum(len(reply.result) for reply in replies if isinstance(reply, Observed)) > 96 * 2**20
+    assert worker.restarts == 0
