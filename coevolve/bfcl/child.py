@@ -26,7 +26,6 @@ memory is short depends on what the others hold.
 
 import argparse
 import ast
-import contextlib
 import ctypes
 import gc
 import math
@@ -37,7 +36,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import BinaryIO, TypeVar, assert_never
@@ -134,8 +133,7 @@ class Sessions:
                 self._forget(name)
                 if len(self._sessions) >= MAX_SESSIONS:
                     self._forget(next(iter(self._sessions)))
-                with _limited():
-                    self._sessions[name] = Session(task)
+                self._sessions[name] = _limited(partial(Session, task))
                 return Ready()
             case Act(session=name, text=text):
                 session = self._use(name)
@@ -147,17 +145,14 @@ class Sessions:
                 self._forget(name)
                 return Ready()
             case Trial(task=task, turns=turns):
-                with _limited():
-                    trial = TrialRun(task, turns)
-                return trial.play(self._step)
+                return _limited(partial(TrialRun, task, turns)).play(self._step)
             case _:
                 assert_never(command)
 
     def _step(self, session: Session, step: Callable[[], T]) -> T:
         """Carry out one step of a session, which ends with a step that takes too much."""
         try:
-            with _limited():
-                return step()
+            return _limited(step)
         except OutOfTime:
             session.end(OUT_OF_TIME)
         except MemoryError:
@@ -198,14 +193,14 @@ class Sessions:
         return Broken(reason=reason)
 
 
-@contextlib.contextmanager
-def _limited() -> Generator[None]:
+def _limited(step: Callable[[], T]) -> T:
     """Interrupt what takes too much CPU time by OutOfTime, and end the process where it goes on."""
     _allow_cpu(HARD_CPU_S)
-    signal.setitimer(signal.ITIMER_VIRTUAL, COMMAND_CPU_S, AGAIN_S)
     try:
-        yield
+        signal.setitimer(signal.ITIMER_VIRTUAL, COMMAND_CPU_S, AGAIN_S)
+        return step()
     finally:
+        # First of all: an interruption after this would be nobody's.
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         _allow_cpu(None)
 
