@@ -102,7 +102,7 @@ class TriedTurn(msgspec.Struct, frozen=True, kw_only=True):
 
     state: str
     """Digest of the whole world after the turn, private parts like the working directory included:
-    equal where the worlds are. Empty where the world cannot be walked (a cyclic tree)."""
+    equal where the worlds are. Empty where the trial was cut short, or no walk of it ends."""
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True, tag="tried"):

@@ -20,8 +20,12 @@ from typing import NamedTuple
 
 MAX_CHARS = 20_000
 MAX_DEPTH = 16
-READ_CALLS = 4096
-"""Calls whose parse is remembered."""
+
+READ_CALLS = 1024
+"""Calls whose parse is remembered..."""
+
+READ_CHARS = 200
+"""... if they are no longer than this: a parse takes hundreds of times the memory of its text."""
 
 
 class Call(NamedTuple):
@@ -40,6 +44,11 @@ class RefusedCallError(ValueError):
     """The text is a call, but not one that may be carried out."""
 
 
+def as_far_as_read(text: str) -> str:
+    """Return so much of a text as decides what is answered to it."""
+    return text[: MAX_CHARS + 1]
+
+
 def parse_call(text: str, tools: Container[str]) -> Call:
     """Return the call in ``text``.
 
@@ -47,7 +56,7 @@ def parse_call(text: str, tools: Container[str]) -> Call:
         NotACallError: It is not a call expression.
         RefusedCallError: It calls something else than one of ``tools``, or not with literals.
     """
-    node = _call_node(text)
+    node = _remembered_call_node(text) if len(text) <= READ_CHARS else _call_node(text)
     if not isinstance(node.func, ast.Name):
         raise RefusedCallError(_root(node.func))
     if node.func.id not in tools:
@@ -63,11 +72,10 @@ def parse_call(text: str, tools: Container[str]) -> Call:
     return Call(node.func.id, positional, named)
 
 
-@functools.lru_cache(maxsize=READ_CALLS)
 def _call_node(text: str) -> ast.Call:
-    """Return the parsed call, which nobody changes; policies write the same calls many times."""
+    """Return the parsed call, which nobody changes."""
     if len(text) > MAX_CHARS:
-        raise NotACallError(f"a call has at most {MAX_CHARS} characters, this has {len(text)}")
+        raise NotACallError(f"a call has at most {MAX_CHARS} characters")
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -76,6 +84,10 @@ def _call_node(text: str) -> ast.Call:
     if not isinstance(node, ast.Call):
         raise NotACallError("not a call such as name(argument='value')")
     return node
+
+
+_remembered_call_node = functools.lru_cache(maxsize=READ_CALLS)(_call_node)
+"""Policies write the same short calls many times."""
 
 
 def _literal(node: ast.expr, depth: int) -> object:

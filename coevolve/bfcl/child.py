@@ -1,15 +1,16 @@
 """The child process that holds BFCL sessions: ``python -m coevolve.bfcl.child``.
 
-It reads frames of commands and answers each before it reads the next (`coevolve.bfcl.frames`).
+It reads batches of commands and answers each before it reads the next (`coevolve.bfcl.frames`).
 
 *What is covered.* The policy's text is parsed, never evaluated, and reaches nothing but documented
-methods (`coevolve.bfcl.calls`). A command that uses more than ``COMMAND_CPU_S`` of CPU time is
-interrupted and fails its own session alone: that much is the policy's doing, since honest calls
-take microseconds, and CPU time does not depend on what else the machine does. One that cannot be
-interrupted, inside of a single C function, ends the process after ``HARD_CPU_S``, and the parent
-learns which it was. A command that wants more than half of the memory at once fails its session,
-too; where less was left, a MemoryError breaks the session, as an unforeseen exception does, and not
-the others. Of sessions whose worlds grow until little is left, the largest fails and is emptied.
+methods (`coevolve.bfcl.calls`). What a call may cost is bounded by sizes that are counted, alike on
+every machine (`coevolve.bfcl.session`); what follows stands behind that. A step of a session, one
+call or one comparison, that uses more than ``COMMAND_CPU_S`` of CPU time is interrupted and ends
+its own session alone, and so does one that gets no memory. One that cannot be interrupted, inside
+of a single C function, ends the process after ``HARD_CPU_S``, and the parent learns which it was. A
+trial is the same steps. Where the sessions together hold most of the memory, the one that grew the
+most since it was opened ends; where none grew, a MemoryError breaks the session that meets it, as
+an unforeseen exception does, and not the others.
 The process has a limited address space, dumps no core, can write no file and start no process, and
 once it is ready it can open no descriptor at all, so no file, socket or pipe. A simulator that
 tries to, or that imports a module which is not loaded yet, breaks its session: what the sandbox
@@ -19,8 +20,8 @@ its parent, and gets no environment from it.
 *What is not covered.* It runs as the same user in the same file system and may still make system
 calls that need no descriptor (``kill``, ``unlink``); for root, Linux does not enforce the limit on
 processes. Sessions share the interpreter: what BFCL's simulators are known to share by mistake is
-kept apart (`coevolve.bfcl.stock.Shared`), something unknown would not be. A call that takes about
-as much CPU time as it may is cut short in one run and not in another.
+kept apart (`coevolve.bfcl.stock.Shared`), something unknown would not be. Which session ends where
+memory is short depends on what the others hold.
 """
 
 import argparse
@@ -38,57 +39,41 @@ import warnings
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import BinaryIO, assert_never
+from typing import BinaryIO, TypeVar, assert_never
 
 from coevolve.bfcl import stock
+from coevolve.bfcl.arithmetic import MAX_PRECISION
 from coevolve.bfcl.catalogue import tool_documents
+from coevolve.bfcl.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
 from coevolve.bfcl.frames import (
-    COMMAND_CPU_S,
-    LENGTH_BYTES,
-    OUT_OF_MEMORY,
-    OUT_OF_TIME,
-    POSITION_BYTES,
-    TOO_LARGE,
-    TOO_LONG,
-    Answers,
-    commands_decoder,
+    NUMBER_BYTES,
+    Answer,
+    command_decoder,
     frame,
-    length,
+    frame_bytes,
+    number,
+    number_in,
 )
+from coevolve.bfcl.histories import MAX_SESSIONS
 from coevolve.bfcl.session import Session
 from coevolve.bfcl.trial import TrialRun
+from coevolve.bfcl.weight import MAX_WEIGHT
 from protocols.errors import CoevolveError
-from protocols.simulation import (
-    Act,
-    Broken,
-    Command,
-    Failed,
-    Grade,
-    Observed,
-    Ready,
-    Release,
-    Reply,
-    Reset,
-    Trial,
-)
+from protocols.simulation import Act, Broken, Command, Grade, Ready, Release, Reply, Reset, Trial
+
+T = TypeVar("T")
 
 HARD_CPU_S = 2
-"""CPU seconds, to the next whole one, after which a command ends the process."""
+"""CPU seconds, to the next whole one, after which a step ends the process."""
 
 AGAIN_S = 0.05
-"""CPU seconds after which a command that survived its interruption is interrupted again."""
+"""CPU seconds after which a step that survived its interruption is interrupted again."""
 
-MAX_SESSIONS = 2000
-"""Beyond this the session that was idle longest is forgotten: its owner must have died."""
+MOST_USED = 0.75
+"""Share of the address space in use beyond which the session that grew the most ends..."""
 
-MOST_USED = 0.5
-"""Share of the address space; a command that finds more in use and gets no more is not to blame."""
-
-MOST_HELD = 0.75
-"""Share of the address space in use beyond which the session that holds the most is ended..."""
-
-MOST_HELD_ALONE = 1 / 16
-"""... if it holds more than this. Honest sessions hold a thousandth."""
+LEAST_GROWN = MAX_WEIGHT // 6
+"""... if it grew by more than this. No reference of the benchmark grows by half of it."""
 
 HOST = frozenset(
     {"open", "import", "os", "socket", "subprocess", "shutil", "ctypes", "glob", "pathlib", "mmap"}
@@ -102,6 +87,10 @@ class OutOfTime(BaseException):
     """A command used up its CPU time. No Exception, because simulators catch those."""
 
 
+class NotOpenError(CoevolveError):
+    """A command is for a session that is not open here."""
+
+
 class HostReachedError(BaseException):
     """A simulator reached for the host. No Exception, because simulators catch those."""
 
@@ -113,41 +102,29 @@ class Sessions:
         """``memory_used`` returns the share of the address space that is in use, 0..1."""
         self._memory_used = memory_used
         self._used = memory_used()
-        self._held: dict[str, float] = {}
-        """Session -> share of the address space by which its calls made the process grow."""
-
         self._sessions: dict[str, Session] = {}
         self._lost: dict[str, str] = {}
-        self._overspent: dict[str, Observed] = {}
-        self._trial: TrialRun | None = None
+        signal.signal(signal.SIGVTALRM, _interrupt)
 
     def carry_out(self, command: Command) -> Reply:
-        """Answer one command, within its CPU time."""
-        reply = self._within_its_time(command)
-        self._charge(command.session)
+        """Answer one command, each of its steps within its CPU time."""
+        reply = self._reply(command)
+        self._make_room()
         return reply
 
-    def _within_its_time(self, command: Command) -> Reply:
+    def _reply(self, command: Command) -> Reply:
         try:
-            signal.setitimer(signal.ITIMER_VIRTUAL, COMMAND_CPU_S, AGAIN_S)
-            try:
-                return self._answer(command)
-            finally:
-                signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+            return self._answer(command)
         except OutOfTime:
-            return self._fail(command, OUT_OF_TIME, TOO_LONG)
+            reason = "the task takes too long to open"
         except HostReachedError as reached:
             reason = f"the simulator reached for the host: {reached}"
         except MemoryError:
-            if self._memory_used() < MOST_USED:
-                return self._fail(command, OUT_OF_MEMORY, TOO_LARGE)
             reason = "the simulator ran out of memory"
         except CoevolveError as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 -- foreign code; one session is lost, not all
             reason = f"the simulator raised {error!r}"
-        finally:
-            self._trial = None
         return self._give_up(command, reason)
 
     def _answer(self, command: Command) -> Reply:
@@ -156,78 +133,76 @@ class Sessions:
                 self._forget(name)
                 if len(self._sessions) >= MAX_SESSIONS:
                     self._forget(next(iter(self._sessions)))
-                self._sessions[name] = Session(task)
+                self._sessions[name] = _limited(partial(Session, task))
                 return Ready()
             case Act(session=name, text=text):
                 session = self._use(name)
-                if name in self._overspent:
-                    return self._overspent[name]
-                return session.act(text) if session else self._not_open(name)
+                return self._step(session, partial(session.act, text))
             case Grade(session=name):
                 session = self._use(name)
-                return session.grade() if session else self._not_open(name)
+                return self._step(session, session.grade)
             case Release(session=name):
                 self._forget(name)
                 return Ready()
             case Trial(task=task, turns=turns):
-                self._trial = TrialRun(task, turns)
-                return self._trial.play()
+                return _limited(partial(TrialRun, task, turns)).play(self._step)
             case _:
                 assert_never(command)
 
-    def _charge(self, name: str) -> None:
-        """Note what memory a command of ``name`` took; where little is left, free the most."""
+    def _step(self, session: Session, step: Callable[[], T]) -> T:
+        """Carry out one step of a session, which ends with a step that takes too much."""
+        try:
+            return _limited(step)
+        except OutOfTime:
+            session.end(OUT_OF_TIME)
+        except MemoryError:
+            if self._used > MOST_USED:
+                raise
+            session.end(OUT_OF_MEMORY)
+        return step()
+
+    def _make_room(self) -> None:
+        """Where a command took memory and little is left, end the session that grew the most."""
         before, self._used = self._used, self._memory_used()
-        if self._used <= before or name not in self._sessions:
+        if self._used <= max(before, MOST_USED) or not self._sessions:
             return
-        self._held[name] = self._held.get(name, 0.0) + self._used - before
-        most = max(self._held, key=self._held.__getitem__)
-        if self._used > MOST_HELD and self._held[most] > MOST_HELD_ALONE:
-            self._sessions[most].empty()
-            self._end(most, OUT_OF_MEMORY, TOO_LARGE)
-            del self._held[most]
+        grown = max(self._sessions.values(), key=Session.growth)
+        if grown.growth() > LEAST_GROWN:
+            grown.end(OUT_OF_MEMORY)
 
-    def _end(self, name: str, reason: str, answer: Observed) -> None:
-        """Fail a session for good: it carries out no further call, and gives ``answer``."""
-        self._sessions[name].fail(reason)
-        self._overspent[name] = answer
-
-    def _use(self, name: str) -> Session | None:
-        """Return a session and make it the one used last."""
-        session = self._sessions.pop(name, None)
-        if session is not None:
-            self._sessions[name] = session
-        return session
+    def _use(self, name: str) -> Session:
+        """Return a session and make it the one used last. Raises NotOpenError."""
+        if name not in self._sessions:
+            unknown = f"no session {name} is open here; its process was replaced"
+            raise NotOpenError(self._lost.get(name, unknown))
+        self._sessions[name] = self._sessions.pop(name)
+        return self._sessions[name]
 
     def _forget(self, name: str) -> None:
         self._sessions.pop(name, None)
         self._lost.pop(name, None)
-        self._overspent.pop(name, None)
-        self._held.pop(name, None)
 
     def _give_up(self, command: Command, reason: str) -> Broken:
         """Give a command's session up; whatever is asked of it later is told why."""
         name = command.session
-        if isinstance(command, Trial):
-            return Broken(reason=reason)
-        self._forget(name)
-        if len(self._lost) >= MAX_SESSIONS:
-            del self._lost[next(iter(self._lost))]
-        self._lost[name] = reason
+        if not isinstance(command, Trial):
+            self._forget(name)
+            if len(self._lost) >= MAX_SESSIONS:
+                del self._lost[next(iter(self._lost))]
+            self._lost[name] = reason
         return Broken(reason=reason)
 
-    def _not_open(self, name: str) -> Broken:
-        unknown = f"no session {name} is open here; its process was replaced"
-        return Broken(reason=self._lost.get(name, unknown))
 
-    def _fail(self, command: Command, reason: str, answer: Observed) -> Reply:
-        """Fail the session of a command that took more than one may."""
-        if isinstance(command, Trial) and self._trial is not None:
-            return self._trial.cut_short(reason, answer)
-        if command.session not in self._sessions or isinstance(command, Reset | Release | Trial):
-            return self._give_up(command, f"{reason} while it was opened")
-        self._end(command.session, reason, answer)
-        return Failed(reason=reason) if isinstance(command, Grade) else answer
+def _limited(step: Callable[[], T]) -> T:
+    """Interrupt what takes too much CPU time by OutOfTime, and end the process where it goes on."""
+    _allow_cpu(HARD_CPU_S)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, COMMAND_CPU_S, AGAIN_S)
+        return step()
+    finally:
+        # First of all: an interruption after this would be nobody's.
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        _allow_cpu(None)
 
 
 def main() -> None:
@@ -239,12 +214,11 @@ def main() -> None:
     arguments = parser.parse_args()
     _die_with(arguments.parent)
     commands, answers = _take_streams()
-    position = mmap.mmap(arguments.position_fd, POSITION_BYTES)
+    position = mmap.mmap(arguments.position_fd, NUMBER_BYTES)
     os.close(arguments.position_fd)
     _load()
     pages = os.open("/proc/self/statm", os.O_RDONLY)
     _confine(arguments.memory_mb)
-    signal.signal(signal.SIGVTALRM, _interrupt)
     sys.addaudithook(_refuse_host)
     _serve(Sessions(partial(_memory_used, pages)), commands, answers, position)
 
@@ -256,17 +230,19 @@ def _memory_used(pages: int) -> float:
 
 
 def _serve(sessions: Sessions, commands: BinaryIO, answers: BinaryIO, position: mmap.mmap) -> None:
-    _send(answers, ())
-    while prefix := commands.read(LENGTH_BYTES):
-        batch = commands_decoder.decode(commands.read(length(prefix)))
-        replies: list[Reply] = []
-        for index, command in enumerate(batch):
-            position[:] = index.to_bytes(POSITION_BYTES, "little")
-            _allow_cpu(HARD_CPU_S)
-            replies.append(sessions.carry_out(command))
-        _allow_cpu(None)
-        position[:] = bytes(POSITION_BYTES)
-        _send(answers, tuple(replies))
+    answers.write(_answered(Ready()))
+    answers.flush()
+    while count := commands.read(NUMBER_BYTES):
+        for index in range(number_in(count)):
+            content = commands.read(frame_bytes(commands.read(NUMBER_BYTES)))
+            position[:] = number(index)
+            answers.write(_answered(sessions.carry_out(command_decoder.decode(content))))
+        position[:] = number(0)
+        answers.flush()
+
+
+def _answered(reply: Reply) -> bytes:
+    return frame(Answer(reply, time.process_time()))
 
 
 def _allow_cpu(more_s: int | None) -> None:
@@ -280,11 +256,6 @@ def _refuse_host(event: str, _arguments: tuple[object, ...]) -> None:
     """Raise HostReachedError where Python code opens, imports or starts something."""
     if event.partition(".")[0] in HOST:
         raise HostReachedError(event)
-
-
-def _send(answers: BinaryIO, replies: tuple[Reply, ...]) -> None:
-    answers.write(frame(Answers(replies, time.process_time())))
-    answers.flush()
 
 
 def _die_with(parent: int) -> None:
@@ -305,8 +276,13 @@ def _take_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _load() -> None:
-    """Read every file that a session will need: none can be opened later."""
+    """Read every file that a session will need, since none can be opened later.
+
+    The constants that mpmath remembers are computed here, to their greatest precision: no session
+    finds another's, nor half of one.
+    """
     stock.load()
+    stock.simulator_class("MathAPI")().logarithm(3, 10, MAX_PRECISION)
     for name in stock.DOCUMENTS:
         tool_documents(name)
     datetime.strptime("2024", "%Y").astimezone()  # loads a module and the time zone

@@ -39,6 +39,11 @@ def digest(instances: Mapping[str, Any]) -> str:
         return ""
 
 
+def text_digest(text: str) -> str:
+    """Return a short name for a text: equal where two texts are, in every process."""
+    return _digest((text.encode("utf-8", "surrogatepass"),)).hex()
+
+
 def _digest(parts: Iterable[bytes]) -> bytes:
     """Return the digest of ``parts``, each kept apart from the next by its length."""
     hashed = hashlib.blake2b(digest_size=DIGEST_BYTES)

@@ -1,55 +1,53 @@
 """What a BFCL worker and its child process say to each other, over the child's standard streams.
 
-A frame is a length of four bytes, little-endian, and as many bytes of msgpack. The child sends one
-`Answers` without replies once it can work, and then one for each frame of commands.
+A batch is its number of commands, and a frame for each; the child answers each by a frame of its
+own. A frame is a length, and as many bytes of msgpack. Numbers have four bytes, little-endian. Once
+it can work, the child sends a first `Answer`, which answers nothing.
 """
 
 import msgspec
 
-from protocols.simulation import Command, Observed, Reply
+from protocols.simulation import Command, Reply
 
-LENGTH_BYTES = 4
-MAX_BYTES = 256 * 2**20
+NUMBER_BYTES = 4
 
-POSITION_BYTES = 4
-"""Of the memory in which the child notes, little-endian, which command of a batch it is at."""
-
-COMMAND_CPU_S = 0.25
-"""No honest command of the benchmark takes a tenth of it."""
-
-OUT_OF_TIME = "out_of_time"
-
-OUT_OF_MEMORY = "out_of_memory"
-
-TOO_LONG = Observed(
-    result=f"Error during execution: more than {COMMAND_CPU_S} CPU seconds", failed=True
-)
-TOO_LARGE = Observed(result="Error during execution: out of memory", failed=True)
+MAX_BYTES = 64 * 2**20
+"""Of a frame. No call and no answer has a tenth."""
 
 
-class Answers(msgspec.Struct, frozen=True, array_like=True):
-    """One reply per command, in order."""
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """The reply to one command."""
 
-    replies: tuple[Reply, ...]
+    reply: Reply
 
     cpu_s: float
     """CPU seconds of the child so far."""
 
 
-commands_decoder = msgspec.msgpack.Decoder(tuple[Command, ...])
-answers_decoder = msgspec.msgpack.Decoder(Answers)
+command_decoder = msgspec.msgpack.Decoder(Command)
+answer_decoder = msgspec.msgpack.Decoder(Answer)
 _encoder = msgspec.msgpack.Encoder()
 
 
-def frame(content: tuple[Command, ...] | Answers) -> bytes:
+def number(value: int) -> bytes:
+    """Return the bytes of a number."""
+    return value.to_bytes(NUMBER_BYTES, "little")
+
+
+def number_in(content: bytes) -> int:
+    """Return the number that has these bytes."""
+    return int.from_bytes(content, "little")
+
+
+def frame(content: Command | Answer) -> bytes:
     """Return the bytes to send. Raises UnicodeEncodeError on text with unpaired surrogates."""
     payload = _encoder.encode(content)
-    return len(payload).to_bytes(LENGTH_BYTES, "little") + payload
+    return number(len(payload)) + payload
 
 
-def length(prefix: bytes) -> int:
+def frame_bytes(prefix: bytes) -> int:
     """Return how many bytes follow. Raises ValueError where it cannot be a frame."""
-    size = int.from_bytes(prefix, "little")
+    size = number_in(prefix)
     if size > MAX_BYTES:
         raise ValueError(f"a frame has at most {MAX_BYTES} bytes, this one has {size}")
     return size

@@ -2,17 +2,23 @@
 
 A call that exhausts its CPU time inside of one C function cannot be interrupted: it ends the child.
 The call's own session is to blame, and no other may suffer. Worlds are deterministic, so the other
-sessions are played again from what they were told; the guilty one fails from that call on, as it
-would if Python could interrupt the call.
+sessions are played again from what they were told; the guilty one has ended with that call, as it
+would have if Python could interrupt the call.
+
+What is kept is bounded. A session that has ended, for whatever reason, is not played again: all
+that is kept of it is how it ended. Beyond ``MAX_SESSIONS`` the one that was idle longest is
+forgotten, as by the child: its owner must have died. Beyond ``MAX_TOLD_CHARS`` the session that was
+told the most ends, out of memory. So many honest sessions are told a tenth of that.
 """
 
 from collections.abc import Container, Sequence
 
-from coevolve.bfcl.frames import OUT_OF_TIME, TOO_LONG
+from coevolve.bfcl.endings import OUT_OF_MEMORY, OUT_OF_TIME, Ending, ending_of
+from coevolve.bfcl.session import CALL_CHARS
 from protocols.simulation import (
     Act,
+    Broken,
     Command,
-    Failed,
     Grade,
     Release,
     Reply,
@@ -22,66 +28,114 @@ from protocols.simulation import (
     TriedTurn,
 )
 
+MAX_SESSIONS = 2000
+
+MAX_TOLD_CHARS = 64_000_000
+
+
+class _History:
+    def __init__(self, reset: Reset) -> None:
+        self.commands: list[Command] = [reset]
+        self.told_chars = 0
+        self.ending: Ending | None = None
+
+    def tell(self, command: Act | Grade) -> int:
+        """Take in a command; return what it counts for."""
+        chars = CALL_CHARS + (len(command.text) if isinstance(command, Act) else 0)
+        self.commands.append(command)
+        self.told_chars += chars
+        return chars
+
+    def end(self, ending: Ending) -> int:
+        """Keep nothing but the ending; return what the commands counted for."""
+        chars, self.told_chars = self.told_chars, 0
+        self.commands.clear()
+        self.ending = ending
+        return chars
+
 
 class Histories:
-    """The commands of every open session, and the sessions that exhausted a child."""
+    """The commands of every open session, the one used last at the end."""
 
-    def __init__(self) -> None:
-        self._told: dict[str, list[Command]] = {}
-        self._exhausted: set[str] = set()
+    def __init__(
+        self, max_sessions: int = MAX_SESSIONS, max_told_chars: int = MAX_TOLD_CHARS
+    ) -> None:
+        self._max_sessions = max_sessions
+        self._max_told_chars = max_told_chars
+        self._open: dict[str, _History] = {}
+        self._told_chars = 0
 
     def clear(self) -> None:
         """Forget everything: the sessions are gone."""
-        self._told.clear()
-        self._exhausted.clear()
+        self._open.clear()
+        self._told_chars = 0
 
     def replay(self) -> list[Command]:
         """Return the commands that open every session again as it was."""
-        return [command for commands in self._told.values() for command in commands]
+        return [command for each in self._open.values() for command in each.commands]
+
+    def end(self, session: str, ending: Ending) -> None:
+        """Note that a session has ended."""
+        if session in self._open:
+            self._told_chars -= self._open[session].end(ending)
 
     def answered(self, commands: Sequence[Command], guilty: Container[int]) -> dict[int, Reply]:
         """Return the replies that need no child, by position.
 
         They are those to the ``guilty`` commands, which open and release no session, and to what is
-        asked of a session after it was guilty.
+        asked of a session that has ended.
         """
-        exhausted = set(self._exhausted)
+        ended = {name: each.ending for name, each in self._open.items() if each.ending}
         replies: dict[int, Reply] = {}
-        for index, command in enumerate(commands):
-            if index in guilty and not isinstance(command, Trial):
-                exhausted.add(command.session)
-            match command:
-                case Reset() | Release():
-                    exhausted.discard(command.session)
-                case Trial() if index in guilty:
-                    replies[index] = _failed_trial(command)
-                case Act() if command.session in exhausted:
-                    replies[index] = TOO_LONG
-                case Grade() if command.session in exhausted:
-                    replies[index] = Failed(reason=OUT_OF_TIME)
-                case _:
-                    pass
-        return replies
-
-    def record(self, commands: Sequence[Command], guilty: Container[int]) -> None:
-        """Take in a batch that was carried out."""
         for index, command in enumerate(commands):
             name = command.session
             match command:
-                case Reset():
-                    self._exhausted.discard(name)
-                    self._told[name] = [command]
-                case Release():
-                    self._exhausted.discard(name)
-                    self._told.pop(name, None)
+                case Reset() | Release():
+                    ended.pop(name, None)
                 case Trial():
-                    pass
-                case Act() | Grade() if index in guilty:
-                    self._exhausted.add(name)
-                    self._told.pop(name, None)
+                    if index in guilty:
+                        replies[index] = _failed_trial(command)
                 case Act() | Grade():
-                    if name in self._told:
-                        self._told[name].append(command)
+                    if index in guilty:
+                        ended[name] = OUT_OF_TIME
+                    if name in ended:
+                        is_act = isinstance(command, Act)
+                        replies[index] = ended[name].answer if is_act else ended[name].verdict
+        return replies
+
+    def record(self, commands: Sequence[Command], replies: Sequence[Reply]) -> None:
+        """Take in a batch that was carried out."""
+        for command, reply in zip(commands, replies, strict=True):
+            if isinstance(command, Trial):
+                continue
+            if isinstance(command, Reset | Release) or isinstance(reply, Broken):
+                self._forget(command.session)
+            if isinstance(command, Reset) and not isinstance(reply, Broken):
+                self._begin(command)
+            if isinstance(command, Act | Grade):
+                self._tell(command, reply)
+
+    def _begin(self, reset: Reset) -> None:
+        if len(self._open) >= self._max_sessions:
+            self._forget(next(iter(self._open)))
+        self._open[reset.session] = _History(reset)
+
+    def _tell(self, command: Act | Grade, reply: Reply) -> None:
+        history = self._open.pop(command.session, None)
+        if history is None:
+            return
+        self._open[command.session] = history
+        if history.ending is None:
+            self._told_chars += history.tell(command)
+        if ending := ending_of(reply):
+            self.end(command.session, ending)
+        if self._told_chars > self._max_told_chars:
+            most = max(self._open, key=lambda name: self._open[name].told_chars)
+            self.end(most, OUT_OF_MEMORY)
+
+    def _forget(self, session: str) -> None:
+        if session in self._open:
+            self._told_chars -= self._open.pop(session).told_chars
 
 
 def _failed_trial(trial: Trial) -> Tried:
@@ -90,7 +144,7 @@ def _failed_trial(trial: Trial) -> Tried:
         initial="",
         turns=tuple(
             TriedTurn(
-                observed=(TOO_LONG,) * len(calls), verdict=Failed(reason=OUT_OF_TIME), state=""
+                observed=(OUT_OF_TIME.answer,) * len(calls), verdict=OUT_OF_TIME.verdict, state=""
             )
             for calls in trial.turns
         ),

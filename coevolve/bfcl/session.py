@@ -26,15 +26,23 @@ Deviations:
   carries such calls out. So the verdict is the package's on a conversation in which these calls
   named a tool that does not exist; for its verdict on the calls as they are, leave
   ``ToolTask.withheld`` empty;
-- with ``checks_directory`` a turn must also end in the reference's working directory;
-- a comparison that the package cannot finish (``cp`` of a directory into itself makes a cyclic
-  tree, on which it dies of a RecursionError; a simulator lacks an attribute that the reference's
-  has) is a failed turn;
-- more than ``MAX_PRECISION`` digits of a logarithm or a square root are refused: the decimal
-  module's root cannot be interrupted;
+- with ``checks_directory`` a turn must also end in the reference's working directory: by the path
+  that it calls itself by, and by where it lies in the tree (`coevolve.bfcl.directory`);
+- a session whose world, or the reference's, becomes larger or deeper than one may be
+  (`coevolve.bfcl.weight`) has ended: its calls answer ``out of memory``, and its turns fail. So it
+  is with a directory that was copied into itself, on which the package dies of a RecursionError at
+  the next comparison. A session of more than ``MAX_CONVERSATION_CHARS`` ends in the same way;
+- a comparison that the package cannot finish, because a simulator lacks an attribute that the
+  reference's has, is a failed turn;
+- a long call in a large world is refused (``MAX_CALL_WORK``);
+- what the maths tools compute is bounded, and more than ``MAX_PRECISION`` digits of a logarithm or
+  a square root are refused (`coevolve.bfcl.arithmetic`);
 - an answer longer than ``MAX_ANSWER_CHARS`` is replaced by an error, and a MemoryError is passed
   on, because it may be the machine's fault;
 - what is no call at all, or not with literal arguments, is refused (`coevolve.bfcl.calls`).
+
+How large a world is, how long an answer, what a call computes: all of it is counted, and nothing
+depends on the machine. The limits on CPU time and memory of `coevolve.bfcl.child` stand behind.
 """
 
 import json
@@ -44,16 +52,31 @@ from typing import Any, cast
 
 import msgspec
 
-from coevolve.bfcl.calls import Call, NotACallError, RefusedCallError, parse_call
+from coevolve.bfcl.arithmetic import bounded
+from coevolve.bfcl.calls import NotACallError, RefusedCallError, as_far_as_read, parse_call
 from coevolve.bfcl.catalogue import tool_documents
-from coevolve.bfcl.digest import digest
+from coevolve.bfcl.digest import digest, text_digest
+from coevolve.bfcl.directory import places
+from coevolve.bfcl.endings import OUT_OF_MEMORY, Ending
 from coevolve.bfcl.stock import Shared, check_answers, check_state, simulator_class
+from coevolve.bfcl.weight import OverweightError, weigh
 from protocols.errors import DependencyError, SimulatorError
 from protocols.simulation import Failed, Observed, Passed, Verdict
 from protocols.tasks import ToolTask, ToolTurn
 
 MAX_ANSWER_CHARS = 1_000_000
-MAX_PRECISION = 10_000
+
+MAX_CALL_WORK = 2_000_000_000
+"""Characters of a call times the weight of the world that it is made in, since some tools read an
+argument again for each thing that there is. The longest call of a reference has 6,839 characters,
+and could be made in any world of the benchmark."""
+
+MAX_CONVERSATION_CHARS = 2_000_000
+"""Of all calls of a session and their answers; the longest reference makes 70,957. A policy cannot
+have so much in its context."""
+
+CALL_CHARS = 100
+"""What a call counts for beside its characters and its answer's."""
 
 _ERROR = "Error during execution: "
 
@@ -65,19 +88,28 @@ class World:
     """The simulators themselves, by class name."""
 
     answers: list[str]
-    """Answers to all calls so far; what was no call at all is not among them."""
+    """Digests of the answers to all calls so far; what was no call at all is not among them. The
+    checker asks for no more than whether two are equal."""
+
+    weight: int
+    """What the world weighs now (`coevolve.bfcl.weight`)."""
 
     def __init__(self, body: ToolTask) -> None:
         """Load the initial state.
 
         Raises:
-            SimulatorError: The task names an unknown class, or its world does not load.
+            SimulatorError: The task names an unknown class, or its world does not load or is too
+                large.
             DependencyError: The simulators are not installed.
         """
         self._shared = Shared(body.classes, long_context=body.long_context)
         self._shared.install()
         self.instances = _simulators(body)
         self.answers = []
+        try:
+            self.weight = weigh(self.instances)
+        except OverweightError as error:
+            raise SimulatorError("the task's world is too large") from error
         self._tools: dict[str, Callable[..., object]] = {
             document.name: getattr(instance, document.name)
             for class_name, instance in self.instances.items()
@@ -91,29 +123,42 @@ class World:
         self._available = {name: tool for name, tool in self._tools.items() if name not in hidden}
 
     def call(self, text: str) -> Observed:
-        """Carry out one call. Raises MemoryError alone."""
+        """Carry out one call.
+
+        Raises:
+            OverweightError: The world became too large by it.
+            MemoryError: As a simulator raised it.
+        """
         # mpmath lifts the limit, and leaves it lifted after a text that is no number.
         sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
         try:
-            call = parse_call(text, self._available)
-            _refuse_endless(call)
-            self._shared.install()
-            observed = _observed(self._available[call.tool](*call.positional, **call.named))
+            observed = self._carried_out(text)
         except NotACallError as error:
             return Observed(result=f"{_ERROR}{error}", failed=True)
         except MemoryError:
             raise
-        except RecursionError:  # Python words it differently from time to time
-            observed = Observed(result=f"{_ERROR}maximum recursion depth exceeded", failed=True)
         except Exception as error:  # noqa: BLE001 -- BFCL prints whatever a simulator raises
-            observed = Observed(result=f"{_ERROR}{error}", failed=True)
-        self.answers.append(observed.result)
+            observed = Observed(result=_short_enough(f"{_ERROR}{error}"), failed=True)
+        self.answers.append(text_digest(observed.result))
+        self.weight = weigh(self.instances)
         return observed
+
+    def _carried_out(self, text: str) -> Observed:
+        call = bounded(parse_call(text, self._available))
+        if len(text) * self.weight > MAX_CALL_WORK:
+            raise RefusedCallError("the call is too long for a world of this size")
+        self._shared.install()
+        return _observed(self._available[call.tool](*call.positional, **call.named))
 
     def directory(self) -> str:
         """Return the working directory; empty without a file system."""
         system = self.instances.get("GorillaFileSystem")
         return "" if system is None else system.pwd()["current_working_directory"]
+
+    def places(self) -> set[tuple[str, ...]]:
+        """Return where the working directory lies; empty without a file system."""
+        system = self.instances.get("GorillaFileSystem")
+        return set() if system is None else places(system)
 
     def digest(self) -> str:
         """Return a name for the whole state; empty where it cannot be walked to its end."""
@@ -136,35 +181,64 @@ class Session:
         self._turn = 0
         self._calls_before = 0
         self._failure: Failed | None = None
+        self._ending: Ending | None = None
+        self._conversation_chars = 0
+        self._weight_at_first = self._weight()
         self._make_available()
 
     def act(self, text: str) -> Observed:
         """Carry out one call of the policy. Raises MemoryError alone."""
-        return self.world.call(text)
+        if self._ending is not None:
+            return self._ending.answer
+        try:
+            observed = self.world.call(text)
+        except OverweightError:
+            return self.end(OUT_OF_MEMORY).answer
+        told = len(as_far_as_read(text)) + len(observed.result)
+        self._conversation_chars += CALL_CHARS + told
+        if self._conversation_chars > MAX_CONVERSATION_CHARS:
+            return self.end(OUT_OF_MEMORY).answer
+        return observed
 
     def grade(self) -> Verdict:
         """Judge the turn and go on to the next; after a failure every turn fails.
 
         Raises:
-            SimulatorError: No turn is left.
+            SimulatorError: No turn is left. An ended session has no end of turns.
         """
+        if self._ending is not None:
+            return self._ending.verdict
         if self._turn == len(self._turns):
             raise SimulatorError(f"the session's {self._turn} turns have all been graded")
-        if self._failure is None and (reason := self._fault(self._turns[self._turn])):
-            self.fail(reason)
+        if self._failure is None:
+            try:
+                reason = self._fault(self._turns[self._turn])
+            except OverweightError:
+                return self.end(OUT_OF_MEMORY).verdict
+            self._failure = Failed(reason=reason) if reason else None
         self._turn += 1
         self._calls_before = len(self.world.answers)
         self._make_available()
         return self._failure or Passed()
 
-    def fail(self, reason: str) -> None:
-        """Make this turn and every later one fail."""
-        self._failure = Failed(reason=reason)
+    def digest(self) -> str:
+        """Return a name for the whole state of the policy's world; empty for an ended session."""
+        return "" if self._ending is not None else self.world.digest()
 
-    def empty(self) -> None:
-        """Let go of both worlds; only a session that has failed may go on without."""
-        empty = ToolTask(classes=(), world="{}", turns=())
-        self.world, self._reference = World(empty), World(empty)
+    def growth(self) -> int:
+        """Return by how much the session is heavier than when it was opened."""
+        return self._weight() - self._weight_at_first
+
+    def end(self, ending: Ending) -> Ending:
+        """Make every call and every turn from now on answer ``ending``; let go of both worlds."""
+        if self._ending is None:
+            empty = ToolTask(classes=(), world="{}", turns=())
+            self.world, self._reference = World(empty), World(empty)
+            self._ending = ending
+        return self._ending
+
+    def _weight(self) -> int:
+        return self.world.weight + self._reference.weight
 
     def _make_available(self) -> None:
         """Offer what the turn that begins reveals or its reference needs."""
@@ -175,15 +249,13 @@ class Session:
 
     def _fault(self, turn: ToolTurn) -> str:
         """Return what is wrong after the turn in the checker's word; empty where nothing is."""
-        expected = [self._reference.call(text).result for text in turn.reference]
+        expected = [text_digest(self._reference.call(text).result) for text in turn.reference]
         if not expected:
             return ""
         if len(self.world.answers) == self._calls_before:
             return "empty_turn_model_response"
         try:
             state = check_state(self.world.instances, self._reference.instances)
-        except RecursionError:
-            return "state_recursion"
         except AttributeError:
             return "instance_state_mismatch"
         return (
@@ -193,7 +265,11 @@ class Session:
         )
 
     def _directory_fault(self) -> str:
-        if not self._checks_directory or self.world.directory() == self._reference.directory():
+        if not self._checks_directory:
+            return ""
+        here, there = self.world.places(), self._reference.places()
+        same_place = here == there or bool(here & there)
+        if same_place and self.world.directory() == self._reference.directory():
             return ""
         return "working_directory_mismatch"
 
@@ -218,19 +294,17 @@ def _simulator(name: str, scenario: object, *, long_context: bool) -> object:
     return simulator
 
 
-def _refuse_endless(call: Call) -> None:
-    if call.tool in ("logarithm", "square_root"):
-        digits = call.named.get("precision", call.positional[-1] if call.positional else 0)
-        if isinstance(digits, (int, float)) and digits > MAX_PRECISION:
-            raise RefusedCallError(f"the precision is at most {MAX_PRECISION} digits")
-
-
 def _observed(answer: object) -> Observed:
     """Print an answer as BFCL's executor does."""
     text = _printed(answer)
+    failed = len(text) > MAX_ANSWER_CHARS or (isinstance(answer, dict) and "error" in answer)
+    return Observed(result=_short_enough(text), failed=failed)
+
+
+def _short_enough(text: str) -> str:
     if len(text) > MAX_ANSWER_CHARS:
-        raise RefusedCallError(f"the answer has {len(text)} characters")
-    return Observed(result=text, failed=isinstance(answer, dict) and "error" in answer)
+        return f"{_ERROR}the answer has {len(text)} characters"
+    return text
 
 
 def _printed(answer: object) -> str:
@@ -240,7 +314,7 @@ def _printed(answer: object) -> str:
         return str(answer)
     try:
         return json.dumps(cast(dict[str, Any], answer))
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError):
         return str(cast(object, answer))
 
 

@@ -1,7 +1,7 @@
 """A `protocols.interfaces.SimulatorWorker` over one BFCL child process.
 
-Promises: one batch at a time, each try within ``timeout_s`` of wall clock and what its commands may
-take of CPU time. When a command exhausts its child, another child takes over: the command fails its
+Promises: one batch at a time, each try within ``timeout_s`` of wall clock and what its steps may
+take of CPU time. When a command exhausts its child, another child takes over: the command ends its
 own session, and the others go on as if nothing had happened (`coevolve.bfcl.histories`). A child
 that died otherwise or got stuck is replaced, at most once a batch; the sessions that it held are
 `Broken` until they are reset, and nothing is ever graded in their place. A child that was found
@@ -23,14 +23,15 @@ import msgspec
 import structlog
 
 import coevolve
+from coevolve.bfcl.calls import as_far_as_read
+from coevolve.bfcl.endings import COMMAND_CPU_S, OUT_OF_TIME
 from coevolve.bfcl.frames import (
-    COMMAND_CPU_S,
-    LENGTH_BYTES,
-    POSITION_BYTES,
-    Answers,
-    answers_decoder,
+    NUMBER_BYTES,
+    answer_decoder,
     frame,
-    length,
+    frame_bytes,
+    number,
+    number_in,
 )
 from coevolve.bfcl.histories import Histories
 from protocols.config import SimulatorConfig
@@ -84,20 +85,18 @@ class Child:
         """Carry out one batch. Raises SimulatorError, and of these ExhaustedError."""
         assert self._process.stdin is not None
         async with self._answering(limit_s):
-            self._process.stdin.write(_framed(commands))
-            await self._process.stdin.drain()
-            replies = await self._receive()
-        if len(replies) != len(commands):
-            raise SimulatorError(f"{len(replies)} answers from the child to {len(commands)} calls")
-        return replies
+            # The child answers while it is still being told; waiting for the end of that would
+            # leave both waiting.
+            self._process.stdin.write(number(len(commands)) + b"".join(map(frame, commands)))
+            return tuple([await self._receive() for _ in commands])
 
-    async def _receive(self) -> tuple[Reply, ...]:
+    async def _receive(self) -> Reply:
         assert self._process.stdout is not None
-        prefix = await self._process.stdout.readexactly(LENGTH_BYTES)
-        content = await self._process.stdout.readexactly(length(prefix))
-        answers: Answers = answers_decoder.decode(content)
-        self.cpu_s = answers.cpu_s
-        return answers.replies
+        prefix = await self._process.stdout.readexactly(NUMBER_BYTES)
+        content = await self._process.stdout.readexactly(frame_bytes(prefix))
+        answer = answer_decoder.decode(content)
+        self.cpu_s = answer.cpu_s
+        return answer.reply
 
     @contextlib.asynccontextmanager
     async def _answering(self, limit_s: float) -> AsyncGenerator[None]:
@@ -110,7 +109,7 @@ class Child:
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             ending = await self._ending()
             if self._process.returncode == -signal.SIGXCPU:
-                raise ExhaustedError(int.from_bytes(self._position[:], "little")) from error
+                raise ExhaustedError(number_in(self._position[:])) from error
             raise SimulatorError(f"the child ended{ending}") from error
         except (ValueError, msgspec.MsgspecError) as error:
             raise SimulatorError(f"the child does not keep to the protocol: {error}") from error
@@ -169,9 +168,10 @@ class BfclWorker:
 
     async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
         """Carry out ``commands`` in order; see `protocols.interfaces.SimulatorWorker`."""
+        sendable = [_sendable(command) for command in commands]
         async with self._turn:
             try:
-                return await self._carried_out(commands)
+                return await self._carried_out(sendable)
             except SimulatorError as error:
                 await self._drop(str(error))
                 return [_lost(command, str(error)) for command in commands]
@@ -182,13 +182,12 @@ class BfclWorker:
     async def _carried_out(self, commands: Sequence[Command]) -> tuple[Reply, ...]:
         """Return the replies. The next child is not sent a command that exhausted the last one."""
         guilty: set[int] = set()
-        limit_s = self._config.timeout_s + COMMAND_CPU_S * len(commands)
         while True:
             child = await self._living()
             replies = self._histories.answered(commands, guilty)
             sent = [index for index in range(len(commands)) if index not in replies]
             try:
-                found = await child.exchange([commands[index] for index in sent], limit_s)
+                found = await self._told(child, [commands[index] for index in sent])
             except ExhaustedError as error:
                 if isinstance(commands[sent[error.position]], Reset | Release):
                     raise  # a task's doing, and no policy's
@@ -196,15 +195,33 @@ class BfclWorker:
                 await self._replace(str(error))
                 continue
             replies |= dict(zip(sent, found, strict=True))
-            self._histories.record(commands, guilty)
-            return tuple(replies[index] for index in range(len(commands)))
+            answers = tuple(replies[index] for index in range(len(commands)))
+            self._histories.record(commands, answers)
+            return answers
+
+    async def _told(self, child: Child, commands: Sequence[Command]) -> tuple[Reply, ...]:
+        limit_s = self._config.timeout_s + COMMAND_CPU_S * sum(map(_steps, commands))
+        return await child.exchange(commands, limit_s)
 
     async def _replace(self, reason: str) -> None:
-        """Start another child, and open in it what was open in the last. Raises SimulatorError."""
-        self._count(reason)
-        await self._end()
-        self._child = await self._start()
-        await self._child.exchange(self._histories.replay(), self._config.timeout_s)
+        """Start another child, and open in it what was open in the last. Raises SimulatorError.
+
+        A session that exhausts the child when it is played again has ended, too.
+        """
+        while True:
+            self._count(reason)
+            await self._end()
+            self._child = await self._start()
+            commands = self._histories.replay()
+            try:
+                await self._told(self._child, commands)
+            except ExhaustedError as error:
+                if isinstance(commands[error.position], Reset):
+                    raise
+                self._histories.end(commands[error.position].session, OUT_OF_TIME)
+                reason = str(error)
+            else:
+                return
 
     async def close(self) -> None:
         """End the child; later batches are `Broken`."""
@@ -227,8 +244,8 @@ class BfclWorker:
             raise SimulatorError("the simulator is closed")
         memory = os.memfd_create("position")
         try:
-            os.ftruncate(memory, POSITION_BYTES)
-            position = mmap.mmap(memory, POSITION_BYTES)
+            os.ftruncate(memory, NUMBER_BYTES)
+            position = mmap.mmap(memory, NUMBER_BYTES)
             process = await asyncio.create_subprocess_exec(
                 *(self._python, "-P", "-m", "coevolve.bfcl.child"),
                 *("--parent", str(os.getpid())),
@@ -282,15 +299,17 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _framed(commands: Sequence[Command]) -> bytes:
-    try:
-        return frame(tuple(commands))
-    except UnicodeEncodeError:
-        return frame(tuple(map(_printable, commands)))
+def _steps(command: Command) -> int:
+    """Return how many times a command may take the CPU time of one step."""
+    match command:
+        case Trial(turns=turns):
+            return 1 + sum(1 + len(calls) for calls in turns)
+        case _:
+            return 1
 
 
-def _printable(command: Command) -> Command:
-    """Replace what UTF-8 cannot carry in a policy's text."""
+def _sendable(command: Command) -> Command:
+    """Leave of a policy's text what is read, and replace in it what UTF-8 cannot carry."""
     match command:
         case Act(text=text):
             return msgspec.structs.replace(command, text=_utf8(text))
@@ -302,7 +321,7 @@ def _printable(command: Command) -> Command:
 
 
 def _utf8(text: str) -> str:
-    return text.encode(errors="replace").decode()
+    return as_far_as_read(text).encode(errors="replace").decode()
 
 
 def _lost(command: Command, reason: str) -> Reply:

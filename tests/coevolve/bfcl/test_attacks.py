@@ -5,6 +5,7 @@ times: text>>`` stands for the text N times. Beside each an honest session does 
 get the same answers as alone.
 """
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -13,9 +14,21 @@ from typing import Any
 import msgspec
 import pytest
 
+from coevolve.bfcl.endings import OUT_OF_TIME
 from coevolve.bfcl.worker import BfclWorker
 from protocols.config import SimulatorConfig
-from protocols.simulation import Act, Broken, Command, Grade, Observed, Passed, Release, Reset
+from protocols.simulation import (
+    Act,
+    Broken,
+    Command,
+    Grade,
+    Observed,
+    Passed,
+    Release,
+    Reset,
+    Trial,
+    Tried,
+)
 from protocols.tasks import ToolTask, ToolTurn
 
 pytestmark = pytest.mark.timeout(900)
@@ -48,11 +61,21 @@ class Attack(msgspec.Struct, frozen=True, kw_only=True):
     reference: tuple[tuple[str, ...], ...]
     calls: tuple[tuple[str, ...], ...]
     expected: str
+    long_context: bool = False
+    checks_directory: bool = False
 
     def task(self) -> ToolTask:
         turns = (ToolTurn(instruction="", reference=each) for each in self.reference)
-        world = json.dumps(self.world)
-        return ToolTask(classes=self.classes, world=world, turns=tuple(turns))
+        return ToolTask(
+            classes=self.classes,
+            world=json.dumps(self.world),
+            turns=tuple(turns),
+            long_context=self.long_context,
+            checks_directory=self.checks_directory,
+        )
+
+    def turns(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(tuple(map(written, calls)) for calls in self.calls[: len(self.reference)])
 
 
 def attacks() -> list[Attack]:
@@ -90,8 +113,8 @@ async def test_no_attack_wins_breaks_or_shows_in_another_session(aim: str) -> No
         await worker.execute([Reset(session="honest", task=HONEST)])
         beside = list(await worker.execute(honest(0)))
         await worker.execute([Reset(session="attack", task=attack.task())])
-        for turn, calls in enumerate(attack.calls[: len(attack.reference)]):
-            acts = [Act(session="attack", text=written(text)) for text in calls]
+        for turn, calls in enumerate(attack.turns()):
+            acts = [Act(session="attack", text=text) for text in calls]
             replies = await worker.execute([*acts, Grade(session="attack")])
             verdict = replies[-1]
             assert not any(isinstance(reply, Broken) for reply in replies), attack.name
@@ -105,3 +128,29 @@ async def test_no_attack_wins_breaks_or_shows_in_another_session(aim: str) -> No
         assert beside[:-1] == expected[1:], attack.name
     assert worker.restarts == 0
     await worker.close()
+
+
+@pytest.mark.parametrize("aim", AIMS)
+async def test_every_attack_is_answered_alike_in_a_session_a_trial_and_another_process(
+    aim: str,
+) -> None:
+    workers = [BfclWorker(SimulatorConfig()) for _ in range(2)]
+    for attack in (attack for attack in attacks() if attack.aim == aim):
+        task = attack.task()
+        asked: list[Command] = [Reset(session="attack", task=task)]
+        for calls in attack.turns():
+            asked += [
+                *(Act(session="attack", text=text) for text in calls),
+                Grade(session="attack"),
+            ]
+        trial = Trial(session="t", task=task, turns=attack.turns())
+        (_, *first), (_, *second, tried) = await asyncio.gather(
+            workers[0].execute(asked), workers[1].execute([*asked, trial])
+        )
+        assert first == second, attack.name
+        assert isinstance(tried, Tried), attack.name
+        assert [reply for turn in tried.turns for reply in (*turn.observed, turn.verdict)] == first
+        assert not {OUT_OF_TIME.answer, OUT_OF_TIME.verdict} & set(first), attack.name
+    for worker in workers:
+        assert worker.restarts == 0
+        await worker.close()

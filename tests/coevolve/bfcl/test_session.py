@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.bfcl.session import MAX_PRECISION, Session, World
+from coevolve.bfcl.arithmetic import MAX_PRECISION
+from coevolve.bfcl.endings import OUT_OF_MEMORY
+from coevolve.bfcl.session import Session, World
 from protocols.errors import SimulatorError
 from protocols.simulation import Failed, Passed
 from protocols.tasks import ToolTask, ToolTurn
@@ -95,20 +97,27 @@ def test_the_directory_counts_where_the_task_says_so() -> None:
         assert session.grade() == verdict
 
 
-def test_a_cyclic_tree_fails_the_turn() -> None:
-    session = Session(files(("ls()", "mkdir(dir_name='e')")))
-    session.act("ls()")
-    session.act("mkdir(dir_name='e')")
-    session.act("cp(source='d', destination='d')")
-    for call in ("find()", "du()"):
-        assert session.act(call).failed
-    assert isinstance(session.grade(), Failed)
+def test_a_folder_in_itself_ends_the_session() -> None:
+    session = Session(files(("ls()",), ()))
+    assert not session.act("ls()").failed
+    for call in ("cp(source='d', destination='d')", "rm(file_name='d')", "ls()"):
+        assert session.act(call) == OUT_OF_MEMORY.answer
+    for _ in range(5):
+        assert session.grade() == OUT_OF_MEMORY.verdict
+    assert session.digest() == ""
 
 
-def test_two_cyclic_trees_that_cannot_be_compared_fail_the_turn() -> None:
+def test_a_reference_without_end_is_no_task_that_can_be_passed() -> None:
     session = Session(files(("cp(source='d', destination='d')",)))
-    session.act("cp(source='d', destination='d')")
-    assert session.grade() == Failed(reason="state_recursion")
+    session.act("ls()")
+    assert session.grade() == OUT_OF_MEMORY.verdict
+
+
+def test_a_conversation_has_an_end() -> None:
+    session = Session(only("MathAPI"))
+    answers = [session.act(f"add({'1,' * 9000})") for _ in range(120)]
+    assert answers.index(OUT_OF_MEMORY.answer) > 100
+    assert session.grade() == OUT_OF_MEMORY.verdict
 
 
 def test_a_directory_lost_by_its_own_move_fails_the_turn() -> None:
@@ -116,6 +125,53 @@ def test_a_directory_lost_by_its_own_move_fails_the_turn() -> None:
     session.act("ls()")
     session.act("mv(source='d', destination='d')")
     assert session.grade() == Failed(reason="instance_state_mismatch")
+
+
+ALIASED = (
+    "mkdir(dir_name='a')",
+    "cd(folder='a')",
+    "mkdir(dir_name='c')",
+    "cd(folder='..')",
+    "mv(source='a', destination='b')",
+    "mkdir(dir_name='a')",
+    "cd(folder='a')",
+    "mkdir(dir_name='c')",
+    "cd(folder='..')",
+)
+"""Leaves a/c and b/c, both of which say that they are /home/a/c."""
+
+
+@pytest.mark.parametrize("reference", ["a", "b"])
+@pytest.mark.parametrize("policy", ["a", "b"])
+def test_two_directories_that_go_by_one_path_are_told_apart(reference: str, policy: str) -> None:
+    body = files((*ALIASED, f"cd(folder='{reference}')", "cd(folder='c')"), checks_directory=True)
+    session = Session(body)
+    back = (f"cd(folder='{reference}')", "cd(folder='..')")
+    for call in (*ALIASED, *back, f"cd(folder='{policy}')", "cd(folder='c')"):
+        assert not session.act(call).failed
+    assert session.world.directory() == "/home/a/c"
+    expected = Passed() if policy == reference else Failed(reason="working_directory_mismatch")
+    assert session.grade() == expected
+
+
+def test_a_directory_that_is_no_longer_in_the_tree_is_not_the_reference_s() -> None:
+    session = Session(files(("ls()", "cd(folder='d')"), checks_directory=True))
+    calls = [
+        "ls()",
+        "cd(folder='d')",
+        "mkdir(dir_name='x')",
+        "cd(folder='..')",
+        "mv(source='d', destination='e')",
+        "cd(folder='e')",
+        "cd(folder='x')",
+        "cd(folder='..')",
+    ]
+    for call in calls:
+        assert not session.act(call).failed
+    assert session.act("rm(file_name='x')").result == """{"result": "'x' removed"}"""
+    assert session.world.directory() == "/home/d"
+    assert session.world.places() == set()
+    assert isinstance(session.grade(), Failed)
 
 
 def test_a_withheld_tool_does_not_exist_until_it_is_revealed() -> None:

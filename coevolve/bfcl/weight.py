@@ -1,0 +1,73 @@
+"""How large a world is, which bounds the work and the memory of whatever is done with it.
+
+The weight of a world is what a walk over all of it meets: ``VALUE_WEIGHT`` for each value and one
+for each character of a text; what lies in a folder counts with the path that leads to it. What
+several places share counts at each of them, as it does for whoever prints or compares the world:
+folders that hold one another take hardly any memory, and yet there may be no end to walking them.
+So the weight says, alike on every machine, what a call could cost before it is made.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+VALUE_WEIGHT = 64
+
+MAX_WEIGHT = 600_000
+"""The heaviest world of the benchmark's own references weighs 93,456."""
+
+MAX_FOLDERS = 60
+"""Folders inside of one another. Python compares no tree of some hundreds."""
+
+
+class OverweightError(Exception):
+    """A world is larger, or deeper, than one may be."""
+
+
+def weigh(instances: Mapping[str, Any]) -> int:
+    """Return the weight of a world's simulators, by class.
+
+    Raises:
+        OverweightError: It is more than ``MAX_WEIGHT``, or more than ``MAX_FOLDERS`` lie inside of
+            one another: so it is with every folder that holds itself.
+    """
+    total = 0
+    left: list[tuple[Any, int, int]] = [(vars(each), 0, 0) for each in instances.values()]
+    while left:
+        value, path, folders = left.pop()
+        total += VALUE_WEIGHT
+        match value:
+            case str():
+                total += len(value)
+            case int():
+                total += value.bit_length()
+            case dict():
+                entries = cast("dict[Any, Any]", value)
+                left += [(each, path, folders) for pair in entries.items() for each in pair]
+            case list() | tuple() | set():
+                items = cast("list[Any]", value)
+                left += [(each, path, folders) for each in items]
+            case _ if hasattr(value, "contents"):
+                path, folders = (path, folders) if folders else _way_up(value)
+                total += path
+                left += [
+                    (each, path + len(name) + 1, folders + 1)
+                    for name, each in value.contents.items()
+                ]
+            case _ if hasattr(value, "content"):
+                total += path
+                left.append((value.content, path, folders))
+            case _:
+                pass
+        if total > MAX_WEIGHT or folders > MAX_FOLDERS:
+            raise OverweightError
+    return total
+
+
+def _way_up(folder: Any) -> tuple[int, int]:
+    """Return the length of the path to a folder, and how many folders are on it."""
+    path = folders = 0
+    while folder is not None and folders <= MAX_FOLDERS:
+        path += len(folder.name) + 1
+        folders += 1
+        folder = folder.parent
+    return path, folders
