@@ -5,6 +5,7 @@ there is read without following links and within bounds. What a testbench is to 
 as `Stopped`, with the outcome; what the machine is to blame for as SimulatorError.
 """
 
+import math
 import os
 import re
 import stat
@@ -61,6 +62,12 @@ NO_PROGRAM = (
 COMPILE_MEMORY_MB = 4000
 COMPILE_OUTPUT_BYTES = 65_536
 SIMULATION_FILE_MB = 16
+SOLVER_CPU_S = 20.0
+"""For the solver's steps on a slow machine. Of hard constraints 10 million take from 2 to 15 s."""
+
+SOLVER_STEPS, SOLVER_DIED = 4, 5
+"""Exit statuses of a simulation, as ``cpp/report.h`` has them."""
+
 MODEL_FILE_MB = 256
 PROCESSES = 96
 MOST_COVERAGE_BYTES = 16 << 20
@@ -167,9 +174,12 @@ class Simulation:
         command = [
             str(self.folder / "simulation"),
             *(str(seed), str(limits.slots), str(limits.log_bytes)),
+            *(str(math.ceil(limits.cpu_s)), str(limits.solver_steps), _solver(limits)),
         ]
         done = self._stage("simulate", command, self.folder)
         _blame_machine_for_kill(done, "the simulation")
+        if done.status in (SOLVER_STEPS, SOLVER_DIED):
+            raise Stopped(TimedOut(stage="simulate", message=self._solver_cut(done.status)))
         if done.status:
             raise Stopped(SimulationFailed(message=self._last_words(done)))
         told = self.read("ended.txt", 1000).split()
@@ -243,7 +253,7 @@ class Simulation:
         simulating = stage == "simulate"
         left_s = self.limits.wall_s - (time.monotonic() - self.started)
         return StageLimits(
-            cpu_s=self.limits.cpu_s if simulating else self.limits.compile_cpu_s,
+            cpu_s=max(self.limits.cpu_s, SOLVER_CPU_S) if simulating else self.limits.compile_cpu_s,
             wall_s=max(left_s, 0.1),
             memory_mb=self.limits.memory_mb if simulating else COMPILE_MEMORY_MB,
             file_mb=SIMULATION_FILE_MB if simulating else MODEL_FILE_MB,
@@ -273,6 +283,18 @@ class Simulation:
             message=f"compiling took more than {amount}; make the testbench smaller",
         )
 
+    def _solver_cut(self, status: int) -> str:
+        limits = self.limits
+        amount = (
+            f"{limits.solver_steps} steps"
+            if status == SOLVER_STEPS
+            else f"{SOLVER_CPU_S:g} s of CPU time or {_solver_mb(limits)} MB of memory"
+        )
+        return (
+            f"the solver of constrained randomize() took more than {amount}; constrain less, or "
+            "call it less often"
+        )
+
     def _last_words(self, done: Finished) -> str:
         said = self._clean(done.output)[-LOG_CHARACTERS:].strip()
         how = f"signal {-done.status}" if done.status < 0 else f"exit status {done.status}"
@@ -290,6 +312,16 @@ class Simulation:
         )
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
+
+
+def _solver(limits: SimulationLimits) -> str:
+    """Return the command line of the solver that constrained ``randomize()`` starts."""
+    return f"z3 --in rlimit={limits.solver_steps} memory_max_size={_solver_mb(limits)}"
+
+
+def _solver_mb(limits: SimulationLimits) -> int:
+    """Return a bound that the solver meets by its own count, before the kernel's."""
+    return limits.memory_mb // 2
 
 
 @contextmanager
