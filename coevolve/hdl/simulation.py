@@ -8,6 +8,7 @@ as `Stopped`, with the outcome; what the machine is to blame for as SimulatorErr
 import math
 import os
 import re
+import signal
 import stat
 import time
 from collections.abc import Generator, Sequence
@@ -59,8 +60,17 @@ NO_PROGRAM = (
     "simply"
 )
 
+TRANSLATION_CPU_S = 6.0
+TRANSLATION_MEMORY_MB = 1000
+TRANSLATION_FILE_MB = 16
+"""What is ordinary takes a fiftieth of each."""
+
 COMPILE_MEMORY_MB = 4000
 COMPILE_OUTPUT_BYTES = 65_536
+TOO_LARGE = (
+    f"{TESTBENCH}: error: what the simulator makes of this testbench has more than "
+    f"{TRANSLATION_FILE_MB} MB; make it smaller"
+)
 SIMULATION_FILE_MB = 16
 SOLVER_CPU_S = 20.0
 """For the solver's steps on a slow machine. Of hard constraints 10 million take from 2 to 15 s."""
@@ -136,6 +146,8 @@ class Simulation:
         done = self._stage("verilate", command, self.folder)
         if done.status:
             _blame_machine_for_kill(done, "verilator")
+            if done.status == -signal.SIGXFSZ:
+                raise Stopped(CompileFailed(message=TOO_LARGE))
             raise Stopped(CompileFailed(message=explain(done.output, testbench, self.unit)))
 
     def find_dut(self, told: str = "") -> str:
@@ -251,25 +263,38 @@ class Simulation:
 
     def _stage_limits(self, stage: str) -> StageLimits:
         simulating = stage == "simulate"
+        cpu_s, memory_mb, file_mb = self._bounds(stage)
         left_s = self.limits.wall_s - (time.monotonic() - self.started)
         return StageLimits(
-            cpu_s=max(self.limits.cpu_s, SOLVER_CPU_S) if simulating else self.limits.compile_cpu_s,
+            cpu_s=max(cpu_s, SOLVER_CPU_S) if simulating else cpu_s,
             wall_s=max(left_s, 0.1),
-            memory_mb=self.limits.memory_mb if simulating else COMPILE_MEMORY_MB,
-            file_mb=SIMULATION_FILE_MB if simulating else MODEL_FILE_MB,
+            memory_mb=memory_mb,
+            file_mb=file_mb,
             processes=PROCESSES,
             output_bytes=(
                 self.limits.log_bytes + SPARE_OUTPUT_BYTES if simulating else COMPILE_OUTPUT_BYTES
             ),
         )
 
+    def _bounds(self, stage: str) -> tuple[float, int, int]:
+        """Return a stage's CPU seconds, and MB of memory and of a file."""
+        limits = self.limits
+        match stage:
+            case "simulate":
+                return limits.cpu_s, limits.memory_mb, SIMULATION_FILE_MB
+            case "verilate":
+                cpu_s = min(limits.compile_cpu_s, TRANSLATION_CPU_S)
+                return cpu_s, TRANSLATION_MEMORY_MB, TRANSLATION_FILE_MB
+            case _:
+                return limits.compile_cpu_s, COMPILE_MEMORY_MB, MODEL_FILE_MB
+
     def _timed_out(self, stage: str, done: Finished) -> TimedOut:
         simulating = stage == "simulate"
-        limits = self.limits
+        cpu_s, memory_mb, _ = self._bounds(stage)
         amount = {
-            "cpu": f"{limits.cpu_s if simulating else limits.compile_cpu_s:g} s of CPU time",
-            "wall": f"{limits.wall_s:g} s",
-            "memory": f"{limits.memory_mb if simulating else COMPILE_MEMORY_MB} MB of memory",
+            "cpu": f"{cpu_s:g} s of CPU time",
+            "wall": f"{self.limits.wall_s:g} s",
+            "memory": f"{memory_mb} MB of memory",
         }[done.limit]
         if simulating:
             hint = "it may loop without advancing time"
