@@ -5,6 +5,9 @@ values, the steps of constant functions, instances and generate blocks, and says
 are met; what it has no bound for is added here (the bits of a variable, the width of a printed
 field, classes that extend one another, on which Verilator does not end). Not covered: what is
 large only while it runs, and bins of coverage groups; these the sandbox's limits end.
+
+Refused with them is the one value that differs from run to run: a virtual interface given to a
+system task, which prints its address.
 """
 
 import re
@@ -13,11 +16,14 @@ from typing import cast
 
 from pyslang import Bag, DiagCode, DiagnosticEngine, Diags, SourceLocation, SourceManager, TimeScale
 from pyslang.ast import (
+    CallExpression,
     Compilation,
     CompilationOptions,
+    Expression,
     FieldSymbol,
     InstanceSymbol,
     NetSymbol,
+    Type,
     VariableSymbol,
     VisitAction,
 )
@@ -69,6 +75,8 @@ BOUNDS: frozenset[DiagCode] = frozenset(
 )
 """What pyslang says where a bound is met."""
 
+ADDRESS = "a virtual interface has no value to print"
+
 _FIELD = re.compile(r"%[-+ #]*(\d*)(?:\.(\d+))?")
 
 Path = tuple[str, ...]
@@ -108,6 +116,12 @@ def _elaborated(compilation: Compilation, sources: SourceManager) -> list[Excess
         for each in compilation.getAllDiagnostics()
         if each.code in BOUNDS
     ]
+    # A call whose format does not fit its arguments is not among the nodes.
+    found += [
+        (each.location, ADDRESS)
+        for each in compilation.getAllDiagnostics()
+        if each.code == Diags.FormatMismatchedType and any(map(_is_virtual, each.args))
+    ]
 
     instances = 0
 
@@ -118,6 +132,8 @@ def _elaborated(compilation: Compilation, sources: SourceManager) -> list[Excess
             if instances > MOST_GENERATED:
                 found.append((node.location, f"there are more than {MOST_GENERATED} instances"))
                 return VisitAction.Interrupt
+        elif isinstance(node, CallExpression):
+            found.extend(_addresses(node))
         elif isinstance(node, VariableSymbol | NetSymbol | FieldSymbol):
             bits = node.type.selectableWidth
             if bits > MOST_BITS:
@@ -127,6 +143,16 @@ def _elaborated(compilation: Compilation, sources: SourceManager) -> list[Excess
 
     compilation.getRoot().visit(visit)
     return found
+
+
+def _addresses(call: CallExpression) -> Iterator[Excess]:
+    for each in cast("Sequence[Expression]", call.arguments if call.isSystemCall else ()):
+        if _is_virtual(each.type):
+            yield each.sourceRange.start, ADDRESS
+
+
+def _is_virtual(found: object) -> bool:
+    return isinstance(found, Type) and found.isVirtualInterface
 
 
 def _fields(root: SyntaxNode) -> list[Excess]:

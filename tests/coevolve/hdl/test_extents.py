@@ -114,6 +114,12 @@ def test_what_is_of_ordinary_size_is_compiled(inside: str):
     assert excess(bench(inside), UNIT, "tb") is None
 
 
+@pytest.mark.parametrize("call", ['$display("%p", v)', "$display(v)", 's = $sformatf("%h", v)'])
+def test_an_address_is_no_value(call: str):
+    bus = "interface bus; int x; endinterface"
+    assert "no value" in refused(f"virtual bus v; bus b (); string s; initial {call};", bus)
+
+
 def test_a_design_is_not_judged():
     huge = SourceFile(
         name="m.sv", text="module m (input logic a); byte v [2147483647]; endmodule\n"
