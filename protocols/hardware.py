@@ -108,7 +108,7 @@ Submission = Testbench | Patch | Stimulus
 
 
 class SimulationLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one evaluation may take. The first three are a policy's fault where they are met."""
+    """What one evaluation may take. The first four are a policy's fault where they are met."""
 
     cpu_s: Annotated[float, msgspec.Meta(gt=0.0)] = 4.0
     """CPU seconds of the simulation itself."""
@@ -118,6 +118,10 @@ class SimulationLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     slots: Annotated[int, msgspec.Meta(ge=1)] = 40_000
     """Time slots after which a simulation without ``$finish`` is cut off, its coverage kept."""
+
+    solver_steps: Annotated[int, msgspec.Meta(ge=1, lt=2**32)] = 10_000_000
+    """Of the solver, in all constrained ``randomize()`` of a simulation: what it counts itself, the
+    same on every machine, and 1000 for each search. Three CPU seconds and more."""
 
     compile_cpu_s: Annotated[float, msgspec.Meta(gt=0.0)] = 20.0
     """CPU seconds of each stage of compilation."""

@@ -1,26 +1,30 @@
 """What pyslang says of a testbench's meaning, asked in a process of its own.
 
 pyslang elaborates foreign text without a bound that holds: a small text can keep it busy for many
-seconds, and while it works no other thread of its process does. So `complaints` starts a child for
-each text, with limits on CPU time and memory. A child that meets them has nothing to say.
+seconds, and while it works no other thread of its process does. So `complaints` and `excess` start
+a child for each text, with limits on CPU time and memory. A child that meets them has no complaint;
+what it was to look for excess in is too much itself.
 
 `python -m coevolve.hdl.elaboration` is that child: it reads a `Question` in MessagePack from its
-standard input and writes the messages as a JSON array.
+standard input and writes what it found, a JSON array.
 """
 
 import contextlib
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from pyslang import Bag, DiagnosticEngine, Diagnostics, SourceManager, TimeScale
 from pyslang.ast import Compilation, CompilationFlags, CompilationOptions
 
+from coevolve.hdl.extents import excesses
 from coevolve.hdl.rtl import LENIENT, TIMESCALE, located, parse
-from protocols.hardware import SourceFile, Unit
+from protocols.hardware import Rejected, SourceFile, TimedOut, Unit, Violation
 
 TESTBENCH = "tb.sv"
 
@@ -39,11 +43,24 @@ ROOT = Path(__file__).parents[2]
 """Where the child finds this module."""
 
 
+SPENT = 3
+"""Exit status of a child that ran out of memory."""
+
+TOO_MUCH = (
+    f"reading the testbench took more than {CPU_S} s of CPU time or {MEMORY_MB} MB of memory; "
+    "write it more simply"
+)
+MOST_VIOLATIONS = 8
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What the child is asked."""
 
+    about: Literal["complaints", "excess"]
     testbench: str
     unit: Unit
+    top: str = ""
+    """The module that is simulated, where excess is looked for."""
 
 
 def complaints(testbench: str, unit: Unit) -> tuple[str, ...]:
@@ -51,18 +68,37 @@ def complaints(testbench: str, unit: Unit) -> tuple[str, ...]:
 
     Nothing where pyslang took more than its limits, or does not start. Blocks.
     """
-    question = msgspec.msgpack.encode(Question(testbench=testbench, unit=unit))
+    question = Question(about="complaints", testbench=testbench, unit=unit)
     with contextlib.suppress(subprocess.SubprocessError, OSError, msgspec.DecodeError):
-        done = subprocess.run(
-            [sys.executable, "-m", "coevolve.hdl.elaboration"],
-            input=question,
-            capture_output=True,
-            cwd=ROOT,
-            timeout=WALL_S,
-            check=True,
-        )
-        return tuple(msgspec.json.decode(done.stdout, type=list[str]))
+        return tuple(msgspec.json.decode(_asked(question), type=list[str]))
     return ()
+
+
+def excess(testbench: str, unit: Unit, top: str) -> Rejected | TimedOut | None:
+    """Return why nobody should compile the testbench, whose module ``top`` is simulated.
+
+    None where there is no reason, or pyslang does not start or breaks down. Blocks.
+    """
+    question = Question(about="excess", testbench=testbench, unit=unit, top=top)
+    try:
+        found = msgspec.json.decode(_asked(question), type=list[Violation])
+    except subprocess.CalledProcessError as error:
+        spent = error.returncode in (SPENT, -signal.SIGXCPU, -signal.SIGABRT)
+        return TimedOut(stage="compile", message=TOO_MUCH) if spent else None
+    except (subprocess.SubprocessError, OSError, msgspec.DecodeError):
+        return None
+    return Rejected(violations=tuple(found[:MOST_VIOLATIONS])) if found else None
+
+
+def _asked(question: Question) -> bytes:
+    return subprocess.run(
+        [sys.executable, "-m", "coevolve.hdl.elaboration"],
+        input=msgspec.msgpack.encode(question),
+        capture_output=True,
+        cwd=ROOT,
+        timeout=WALL_S,
+        check=True,
+    ).stdout
 
 
 def placed(found: Diagnostics, sources: SourceManager) -> Iterator[str]:
@@ -74,9 +110,8 @@ def placed(found: Diagnostics, sources: SourceManager) -> Iterator[str]:
             yield f"{place}: error: {engine.formatMessage(each)}"
 
 
-def _elaborate(question: Question) -> list[str]:
+def _complaints(question: Question) -> list[str]:
     sources = SourceManager()
-    files = (*question.unit.files, SourceFile(name=TESTBENCH, text=question.testbench))
     options = CompilationOptions()
     options.flags = LENIENT | CompilationFlags.LintMode
     options.defaultTimeScale = TimeScale.fromString(TIMESCALE)
@@ -85,8 +120,25 @@ def _elaborate(question: Question) -> list[str]:
     options.maxInstanceDepth = MOST_DEPTH
     options.maxInstanceArray = MOST_GENERATED
     compilation = Compilation(Bag([options]))
-    compilation.addSyntaxTree(parse(files, sources))
+    compilation.addSyntaxTree(parse(_files(question), sources))
     return list(placed(compilation.getAllDiagnostics(), sources))
+
+
+def _excess(question: Question) -> list[Violation]:
+    sources = SourceManager()
+    found: set[tuple[int, int, str]] = set()
+    for where, message in excesses(parse(_files(question), sources), sources, question.top):
+        name, line, column = where.rsplit(":", 2)
+        if name == TESTBENCH:
+            found.add((int(line), int(column), message))
+    return [
+        Violation(line=line, column=column, message=message)
+        for line, column, message in sorted(found)
+    ]
+
+
+def _files(question: Question) -> tuple[SourceFile, ...]:
+    return (*question.unit.files, SourceFile(name=TESTBENCH, text=question.testbench))
 
 
 def _main() -> None:
@@ -96,7 +148,11 @@ def _main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     question = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Question)
-    sys.stdout.buffer.write(msgspec.json.encode(_elaborate(question)))
+    try:
+        found = _excess(question) if question.about == "excess" else _complaints(question)
+    except MemoryError:
+        sys.exit(SPENT)
+    sys.stdout.buffer.write(msgspec.json.encode(found))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ MOST_VIOLATIONS = 20
 _PRINTING = (
     "display displayb displayh displayo write writeb writeh writeo strobe strobeb strobeh strobeo "
     "monitor monitorb monitorh monitoro monitoron monitoroff info warning error fatal "
-    "printtimescale timeformat stacktrace fflush"
+    "printtimescale timeformat fflush"
 )
 _STRINGS = "sformat sformatf psprintf swrite swriteb swriteh swriteo sscanf typename"
 _CONTROL = "finish stop exit time stime realtime timeunit timeprecision"
@@ -50,7 +50,8 @@ TASKS = frozenset({"$"}) | frozenset(
     )
     for name in names.split()
 )
-"""System tasks and functions that neither read nor write a file, nor call a program."""
+"""System tasks and functions that neither read nor write a file, nor call a program, nor tell an
+address, which differs from run to run."""
 
 CONDITIONS = frozenset({"ifdef", "ifndef", "elsif"})
 DIRECTIVES = CONDITIONS | {

@@ -25,7 +25,7 @@ from coevolve.hdl.toolchain import Toolchain
 from protocols.errors import SimulatorError
 
 SOURCES = Path(__file__).parent / "cpp"
-SHARED = ("precompiled.h", "report.h", "runtime.cpp")
+SHARED = ("precompiled.h", "report.h", "runtime.cpp", "solver.cpp")
 """Those of the sources that are compiled here; the others belong to each simulation."""
 
 RUNTIME_PARTS = (
@@ -33,11 +33,10 @@ RUNTIME_PARTS = (
     "verilated_covergroup",
     "verilated_dpi",
     "verilated_probdist",
-    "verilated_random",
     "verilated_threads",
     "verilated_timing",
 )
-"""Files of Verilator's runtime beside ``verilated.cpp``, which ours includes."""
+"""Files of Verilator's runtime beside those that ours include."""
 
 LANGUAGE = ("-std=c++20", "-w", "-fPIC", "-fno-exceptions")
 """Nothing here throws, and without unwinding a testbench compiles in two thirds of the time."""
@@ -183,7 +182,8 @@ def _build(toolchain: Toolchain, runtime: Runtime) -> None:
 def _compile(toolchain: Toolchain, runtime: Runtime) -> None:
     library, folder = runtime.flags("-O2"), runtime.folder
     parts = [runtime.root / "include" / f"{name}.cpp" for name in RUNTIME_PARTS]
-    sources = [folder / "cpp" / "runtime.cpp", *parts]
+    mine = [folder / "cpp" / name for name in SHARED if name.endswith(".cpp")]
+    sources = [*mine, *parts]
     objects = [folder / f"{source.stem}.o" for source in sources]
     jobs = [
         [*library, "-c", str(source), "-o", str(made)]

@@ -5,8 +5,10 @@ there is read without following links and within bounds. What a testbench is to 
 as `Stopped`, with the outcome; what the machine is to blame for as SimulatorError.
 """
 
+import math
 import os
 import re
+import signal
 import stat
 import time
 from collections.abc import Generator, Sequence
@@ -58,9 +60,24 @@ NO_PROGRAM = (
     "simply"
 )
 
+TRANSLATION_CPU_S = 6.0
+TRANSLATION_MEMORY_MB = 1000
+TRANSLATION_FILE_MB = 16
+"""What is ordinary takes a fiftieth of each."""
+
 COMPILE_MEMORY_MB = 4000
 COMPILE_OUTPUT_BYTES = 65_536
+TOO_LARGE = (
+    f"{TESTBENCH}: error: what the simulator makes of this testbench has more than "
+    f"{TRANSLATION_FILE_MB} MB; make it smaller"
+)
 SIMULATION_FILE_MB = 16
+SOLVER_CPU_S = 20.0
+"""For the solver's steps on a slow machine. Of hard constraints 10 million take from 2 to 15 s."""
+
+SOLVER_STEPS, SOLVER_DIED = 4, 5
+"""Exit statuses of a simulation, as ``cpp/report.h`` has them."""
+
 MODEL_FILE_MB = 256
 PROCESSES = 96
 MOST_COVERAGE_BYTES = 16 << 20
@@ -129,6 +146,8 @@ class Simulation:
         done = self._stage("verilate", command, self.folder)
         if done.status:
             _blame_machine_for_kill(done, "verilator")
+            if done.status == -signal.SIGXFSZ:
+                raise Stopped(CompileFailed(message=TOO_LARGE))
             raise Stopped(CompileFailed(message=explain(done.output, testbench, self.unit)))
 
     def find_dut(self, told: str = "") -> str:
@@ -167,9 +186,12 @@ class Simulation:
         command = [
             str(self.folder / "simulation"),
             *(str(seed), str(limits.slots), str(limits.log_bytes)),
+            *(str(math.ceil(limits.cpu_s)), str(limits.solver_steps), _solver(limits)),
         ]
         done = self._stage("simulate", command, self.folder)
         _blame_machine_for_kill(done, "the simulation")
+        if done.status in (SOLVER_STEPS, SOLVER_DIED):
+            raise Stopped(TimedOut(stage="simulate", message=self._solver_cut(done.status)))
         if done.status:
             raise Stopped(SimulationFailed(message=self._last_words(done)))
         told = self.read("ended.txt", 1000).split()
@@ -241,25 +263,38 @@ class Simulation:
 
     def _stage_limits(self, stage: str) -> StageLimits:
         simulating = stage == "simulate"
+        cpu_s, memory_mb, file_mb = self._bounds(stage)
         left_s = self.limits.wall_s - (time.monotonic() - self.started)
         return StageLimits(
-            cpu_s=self.limits.cpu_s if simulating else self.limits.compile_cpu_s,
+            cpu_s=max(cpu_s, SOLVER_CPU_S) if simulating else cpu_s,
             wall_s=max(left_s, 0.1),
-            memory_mb=self.limits.memory_mb if simulating else COMPILE_MEMORY_MB,
-            file_mb=SIMULATION_FILE_MB if simulating else MODEL_FILE_MB,
+            memory_mb=memory_mb,
+            file_mb=file_mb,
             processes=PROCESSES,
             output_bytes=(
                 self.limits.log_bytes + SPARE_OUTPUT_BYTES if simulating else COMPILE_OUTPUT_BYTES
             ),
         )
 
+    def _bounds(self, stage: str) -> tuple[float, int, int]:
+        """Return a stage's CPU seconds, and MB of memory and of a file."""
+        limits = self.limits
+        match stage:
+            case "simulate":
+                return limits.cpu_s, limits.memory_mb, SIMULATION_FILE_MB
+            case "verilate":
+                cpu_s = min(limits.compile_cpu_s, TRANSLATION_CPU_S)
+                return cpu_s, TRANSLATION_MEMORY_MB, TRANSLATION_FILE_MB
+            case _:
+                return limits.compile_cpu_s, COMPILE_MEMORY_MB, MODEL_FILE_MB
+
     def _timed_out(self, stage: str, done: Finished) -> TimedOut:
         simulating = stage == "simulate"
-        limits = self.limits
+        cpu_s, memory_mb, _ = self._bounds(stage)
         amount = {
-            "cpu": f"{limits.cpu_s if simulating else limits.compile_cpu_s:g} s of CPU time",
-            "wall": f"{limits.wall_s:g} s",
-            "memory": f"{limits.memory_mb if simulating else COMPILE_MEMORY_MB} MB of memory",
+            "cpu": f"{cpu_s:g} s of CPU time",
+            "wall": f"{self.limits.wall_s:g} s",
+            "memory": f"{memory_mb} MB of memory",
         }[done.limit]
         if simulating:
             hint = "it may loop without advancing time"
@@ -271,6 +306,18 @@ class Simulation:
         return TimedOut(
             stage="compile",
             message=f"compiling took more than {amount}; make the testbench smaller",
+        )
+
+    def _solver_cut(self, status: int) -> str:
+        limits = self.limits
+        amount = (
+            f"{limits.solver_steps} steps"
+            if status == SOLVER_STEPS
+            else f"{SOLVER_CPU_S:g} s of CPU time or {_solver_mb(limits)} MB of memory"
+        )
+        return (
+            f"the solver of constrained randomize() took more than {amount}; constrain less, or "
+            "call it less often"
         )
 
     def _last_words(self, done: Finished) -> str:
@@ -290,6 +337,16 @@ class Simulation:
         )
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
+
+
+def _solver(limits: SimulationLimits) -> str:
+    """Return the command line of the solver that constrained ``randomize()`` starts."""
+    return f"z3 --in rlimit={limits.solver_steps} memory_max_size={_solver_mb(limits)}"
+
+
+def _solver_mb(limits: SimulationLimits) -> int:
+    """Return a bound that the solver meets by its own count, before the kernel's."""
+    return limits.memory_mb // 2
 
 
 @contextmanager

@@ -8,7 +8,8 @@ The design's points are those of a testbench that instantiates it and does nothi
 that the design itself compiles. They are worked out once per process and design.
 
 What is foreign in a testbench runs only in `coevolve.hdl.sandbox`, after `coevolve.hdl.gate`.
-pyslang reads its text in this process: its syntax, and after a failure its meaning, within bounds.
+pyslang reads its syntax in this process, and in another its meaning: before anything is compiled,
+whether its sizes are within bounds, and after a failure what is wrong with it.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from typing import Protocol
 import msgspec
 
 from coevolve.hdl.diagnostics import syntax_errors
+from coevolve.hdl.elaboration import excess
 from coevolve.hdl.gate import violations
 from coevolve.hdl.grading import encodable
 from coevolve.hdl.instrument import Instrumented, instrument
@@ -196,7 +198,9 @@ class VerilatorSimulator:
         top = find_top(text, request.unit, request.testbench_top)
         if isinstance(top, NotCovered) and (errors := syntax_errors(text)):
             return CompileFailed(message="\n".join(errors[:MOST_ERRORS]))
-        return top
+        if not isinstance(top, str) or isinstance(request.submission, Stimulus):
+            return top
+        return excess(text, request.unit, top) or top
 
 
 def open_simulator() -> VerilatorSimulator:

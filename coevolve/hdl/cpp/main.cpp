@@ -1,6 +1,8 @@
-// Runs the model once: main SEED SLOTS LOG_BYTES. Time slots are counted, not seconds, so that where
-// a testbench without `$finish` is cut off does not depend on the machine; its coverage is kept.
-// Writes coverage.dat, and ended.txt: how it ended, slots, time. Included after the model.
+// Runs the model once: main SEED SLOTS LOG_BYTES CPU_S SOLVER_STEPS SOLVER, the last a command line.
+// Time slots are counted, not seconds, so that where a testbench without `$finish` is cut off does
+// not depend on the machine; its coverage is kept. Writes coverage.dat, and ended.txt: how it ended,
+// slots, time. Included after the model.
+#include <sys/resource.h>
 
 // Another class runs in place of the model where a file included before says so.
 #ifndef COEVOLVE_MODEL
@@ -9,7 +11,7 @@
 
 namespace {
 
-int simulate(int seed, unsigned long most_slots, const char** program) {
+int simulate(int seed, unsigned long most_slots, const char* solver, const char** program) {
   const auto context = std::make_unique<VerilatedContext>();
   context->threads(1);
   // The name alone: there are no plusargs, and asking for one finds none.
@@ -17,6 +19,7 @@ int simulate(int seed, unsigned long most_slots, const char** program) {
   context->randReset(0);
   // 0 would seed from the clock.
   context->randSeed(seed == 0 ? -1 : seed);
+  context->solverProgram(solver);
   context->coveragep()->forcePerInstance(true);
   const auto model = std::make_unique<COEVOLVE_MODEL>(context.get(), "");
   const char* ended = "slot_limit";
@@ -35,6 +38,7 @@ int simulate(int seed, unsigned long most_slots, const char** program) {
     context->time(model->nextTimeSlot());
   }
   model->final();
+  coevolve::end_solver();
   fflush(stdout);
   if (coevolve::fatal()) return 2;
   context->coveragep()->write("coverage.dat");
@@ -44,12 +48,22 @@ int simulate(int seed, unsigned long most_slots, const char** program) {
   return fclose(file) == 0 ? 0 : 3;
 }
 
+// What is left up to the hard limit is for the solver.
+void take_at_most(unsigned long cpu_s) {
+  rlimit limit{};
+  getrlimit(RLIMIT_CPU, &limit);
+  limit.rlim_cur = cpu_s;
+  setrlimit(RLIMIT_CPU, &limit);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 3;
+  if (argc != 7) return 3;
   coevolve::print_at_most(strtoul(argv[3], nullptr, 10));
+  coevolve::solve_at_most(strtoul(argv[5], nullptr, 10));
+  take_at_most(strtoul(argv[4], nullptr, 10));
   const char* program[] = {argv[0]};
   return simulate(static_cast<int>(strtol(argv[1], nullptr, 10)), strtoul(argv[2], nullptr, 10),
-                  program);
+                  argv[6], program);
 }

@@ -11,6 +11,13 @@ void print_at_most(unsigned long bytes);
 // Whether `$fatal` ended the simulation.
 bool fatal();
 
+// Exit statuses: the solver of constraints took more steps than `solve_at_most` says, or died.
+enum : int { SOLVER_STEPS = 4, SOLVER_DIED = 5 };
+void solve_at_most(unsigned long steps);
+
+// Kills the solver, if there is one, and waits for it, so that what it took is counted.
+void end_solver();
+
 }  // namespace coevolve
 
 #endif

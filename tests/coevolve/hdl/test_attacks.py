@@ -1,4 +1,7 @@
-"""Attacks on the grader by somebody who had not read it: what a trick adds has to be worth nothing.
+"""Attacks on the grader: what a trick adds has to be worth nothing.
+
+Those whose names begin with ``h`` are by somebody who had read it, the others by somebody who had
+not.
 
 In each file of ``attacks/`` the trick stands between ``// trick {`` and ``// trick }``; without it
 the rest is an honest testbench of the design that the first line names. What the gate lets through

@@ -30,7 +30,7 @@ _CALLS: Mapping[str, str] = {
         monitor monitorb monitorh monitoro info warning error
     """,
     "STATEMENT": """
-        monitoron monitoroff printtimescale stacktrace fflush dumpon dumpoff dumpall dumpflush
+        monitoron monitoroff printtimescale fflush dumpon dumpoff dumpall dumpflush
         dumpvars asserton assertoff assertkill assertpasson assertpassoff assertfailon assertfailoff
         assertnonvacuouson assertvacuousoff
     """,

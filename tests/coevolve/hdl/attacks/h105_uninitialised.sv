@@ -1,0 +1,35 @@
+// design: alu16
+// aim: machine
+`timescale 1ns/1ps
+// Adds a few pairs.
+module tb;
+  logic clk = 1'b0;
+  logic rst_n = 1'b0;
+  logic valid = 1'b0;
+  logic [4:0] op = '0;
+  logic [15:0] a = '0, b = '0;
+  wire [15:0] y, signature;
+  wire y_valid, carry, zero, negative, overflow, illegal, busy;
+
+  alu16 dut (.*);
+
+  always #1 clk = ~clk;
+
+// trick {
+int m [16]; int d []; string s; real r; logic [99:0] w; class k; int a; logic [70:0] x; endclass
+// trick }
+  initial begin
+    #6 rst_n = 1'b1;
+    @(negedge clk) valid = 1'b1;
+    a = 16'd3;
+    b = 16'd4;
+    @(negedge clk) a = 16'd40;
+    @(negedge clk) b = 16'd2;
+    @(negedge clk) valid = 1'b0;
+    #4;
+// trick {
+begin k o = new; int q [$]; d = new[8]; $display("%p %p %s %f %h %p %0d %0d", m, d, s, r, w, o.x, q[5], m[20]); a = 16'(d[3] + m[7] + q[2]); end
+// trick }
+    $finish;
+  end
+endmodule

@@ -1,0 +1,35 @@
+// design: alu16
+// aim: machine
+`timescale 1ns/1ps
+// trick {
+package pa; int x = pb::y + 1; endpackage package pb; int y = pa::x + 1; endpackage
+// trick }
+// Adds a few pairs.
+module tb;
+  logic clk = 1'b0;
+  logic rst_n = 1'b0;
+  logic valid = 1'b0;
+  logic [4:0] op = '0;
+  logic [15:0] a = '0, b = '0;
+  wire [15:0] y, signature;
+  wire y_valid, carry, zero, negative, overflow, illegal, busy;
+
+  alu16 dut (.*);
+
+  always #1 clk = ~clk;
+
+  initial begin
+    #6 rst_n = 1'b1;
+    @(negedge clk) valid = 1'b1;
+    a = 16'd3;
+    b = 16'd4;
+    @(negedge clk) a = 16'd40;
+    @(negedge clk) b = 16'd2;
+    @(negedge clk) valid = 1'b0;
+    #4;
+// trick {
+$display("%0d %0d", pa::x, pb::y);
+// trick }
+    $finish;
+  end
+endmodule

@@ -1,0 +1,35 @@
+// design: alu16
+// aim: machine
+`timescale 1ns/1ps
+// Adds a few pairs.
+module tb;
+  logic clk = 1'b0;
+  logic rst_n = 1'b0;
+  logic valid = 1'b0;
+  logic [4:0] op = '0;
+  logic [15:0] a = '0, b = '0;
+  wire [15:0] y, signature;
+  wire y_valid, carry, zero, negative, overflow, illegal, busy;
+
+  alu16 dut (.*);
+
+  always #1 clk = ~clk;
+
+// trick {
+let a0(x) = x + x; let a1(x) = a0(a0(x)); let a2(x) = a1(a1(x)); let a3(x) = a2(a2(x)); let a4(x) = a3(a3(x)); let a5(x) = a4(a4(x));
+// trick }
+  initial begin
+    #6 rst_n = 1'b1;
+    @(negedge clk) valid = 1'b1;
+    a = 16'd3;
+    b = 16'd4;
+    @(negedge clk) a = 16'd40;
+    @(negedge clk) b = 16'd2;
+    @(negedge clk) valid = 1'b0;
+    #4;
+// trick {
+a = 16'(a5(b));
+// trick }
+    $finish;
+  end
+endmodule
