@@ -1,8 +1,10 @@
 """Delivers versions that are right, and versions that an engine does not take over.
 
-Each version is moved from the one before by plus or minus a learning rate in every weight, as an
-optimizer's step moves it, at rates that follow one another; it is written to disk and published
-with a probe of its own tokens, in float32. An engine of each kind and precision serves them all.
+Each version is moved from the one before by plus or minus a learning rate in every number that
+learns, as an optimizer's step moves it, at rates that follow one another; it is written to disk and
+published with a probe of its own tokens, in float32. An engine of each kind and precision serves
+them all: full weights, and an adapter of rank 8 on every linear layer, which is merged or, with
+vLLM, stands beside the weights.
 
 *False alarms* are those of the engine as it is. *Deaf* is the same engine on the same versions with
 its change of weights left out, so that only what it says changes: of the versions whose weights
@@ -32,6 +34,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 import torch
+from peft import LoraConfig, get_peft_model
 from rich.console import Console
 from rich.table import Table
 
@@ -56,12 +59,17 @@ from protocols.config import (
 from protocols.errors import DeliveryError
 from protocols.interfaces import Generator
 from protocols.journal import Append, Message, Receipt
-from protocols.learning import PolicyVersion, Probe, Served
+from protocols.learning import PolicyVersion, Probe, Served, WeightsFormat
 
 RATES = (1e-6, 1e-5, 1e-4, 1e-3)
 ENGINES = ("transformers", "vllm")
+FORMS = ("full", "merged", "adapter")
 DTYPES = ("float32", "bfloat16")
 PROBE_TOKENS = 32
+RANK, ALPHA = 8, 12
+SPREAD = 0.01
+"""Standard deviation of an adapter's B at first."""
+
 LENGTH = 256
 CONCURRENT = 8
 
@@ -70,6 +78,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Of the versions of one rate, on one engine."""
 
     engine: str
+    form: str
     dtype: str
     rate: float
     versions: int
@@ -127,52 +136,57 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--model", default=TINY, help="tiny, or a folder in Hugging Face layout")
     parser.add_argument("--versions", type=int, default=1000, help="per engine and precision")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
-    if len(options.engines) == len(options.dtypes) == 1:
-        figures = measured(options.engines[0], options.dtypes[0], options)
+    cells = [
+        (engine, form, dtype)
+        for engine in options.engines
+        for form in options.forms
+        for dtype in options.dtypes
+        if (engine, form) != ("transformers", "adapter")
+    ]
+    if len(cells) == 1:
+        figures = measured(*cells[0], options)
     else:
-        figures = [each for pair in _pairs(options) for each in _apart(*pair, options)]
+        figures = [each for cell in cells for each in _apart(*cell, options)]
     if options.json:
         sys.stdout.write(msgspec.json.encode(figures).decode() + "\n")
     else:
-        Console(width=150).print(_table(figures))
+        Console(width=170).print(_table(figures))
 
 
-def _pairs(options: Any) -> list[tuple[str, str]]:
-    return [(engine, dtype) for engine in options.engines for dtype in options.dtypes]
-
-
-def _apart(engine: str, dtype: str, options: Any) -> list[Figures]:
+def _apart(engine: str, form: str, dtype: str, options: Any) -> list[Figures]:
     """Measure in a process of its own: vLLM binds one for good."""
     command = [sys.executable, "-m", "coevolve.bench", "delivery", "--json"]
-    command += ["--engines", engine, "--dtypes", dtype, "--model", options.model]
+    command += ["--engines", engine, "--forms", form, "--dtypes", dtype, "--model", options.model]
     command += ["--versions", str(options.versions), "--seed", str(options.seed)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)  # noqa: S603
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=list[Figures])
 
 
-def measured(engine: str, dtype: str, options: Any) -> list[Figures]:
-    """Return the figures of one engine at one precision, by rate."""
+def measured(engine: str, form: str, dtype: str, options: Any) -> list[Figures]:
+    """Return the figures of one engine, form of weights and precision, by rate."""
     folder = model_folder(options.model)
     rollout = RolloutConfig(
         engine=TransformersEngine(dtype=cast("Any", dtype))
         if engine == "transformers"
-        else VllmEngine(dtype=cast("Any", dtype), kv_cache_mb=64)
+        else VllmEngine(
+            dtype=cast("Any", dtype),
+            kv_cache_mb=64,
+            deliver="adapter" if form == "adapter" else "merged",
+        )
     )
-    config = RunConfig(name="delivery", policy=PolicyConfig(train="full"), rollout=rollout)
-    config = msgspec.structs.replace(
-        config, policy=msgspec.structs.replace(config.policy, model=str(folder))
-    )
+    train: WeightsFormat = "full" if form == "full" else "lora"
+    policy = PolicyConfig(model=str(folder), train=train, lora_rank=RANK, lora_alpha=ALPHA)
+    config = RunConfig(name="delivery", policy=policy, rollout=rollout)
     with tempfile.TemporaryDirectory() as place:
         found = asyncio.run(_delivered(folder, config, Path(place), options))
     same = [False, *(one.answer == other.answer for one, other in pairwise(found))]
-    return [
-        _figures(engine, dtype, rate, list(zip(found, same, strict=True)), tolerance_of(config))
-        for rate in RATES
-    ]
+    compared = list(zip(found, same, strict=True))
+    return [_figures((engine, form, dtype), rate, compared, tolerance_of(config)) for rate in RATES]
 
 
 async def _delivered(folder: Path, config: RunConfig, place: Path, options: Any) -> list[_Delivery]:
@@ -187,7 +201,7 @@ async def _delivered(folder: Path, config: RunConfig, place: Path, options: Any)
     def proven(one: Any) -> ProvenEngine:
         return ProvenEngine("bench", one, reader=store, append=append, run_dir=place, config=config)
 
-    steps = _Steps(folder, place, options.seed)
+    steps = _Steps(folder, place, config, options.seed)
     engine, before = proven(generator), steps.publish(RATES[0])
     await engine.serve(before)
     found: list[_Delivery] = []
@@ -227,11 +241,26 @@ async def _is_alarmed(engine: ProvenEngine, version: PolicyVersion) -> bool:
     return False
 
 
+def _learning(folder: Path, config: RunConfig, seed: int) -> Any:
+    """Return the model, with an adapter that changes it where one learns."""
+    model = cast("Any", read_model(folder)).eval()
+    if config.policy.train == "full":
+        return model
+    torch.manual_seed(seed)
+    settings = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules="all-linear")
+    adapted = cast("Any", get_peft_model(model, settings)).eval()
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=SPREAD)
+    return adapted
+
+
 class _Steps:
     """A model that is moved step by step."""
 
-    def __init__(self, folder: Path, place: Path, seed: int) -> None:
-        self._model = cast("Any", read_model(folder)).eval().requires_grad_(False)
+    def __init__(self, folder: Path, place: Path, config: RunConfig, seed: int) -> None:
+        self._model = _learning(folder, config, seed)
+        self._format: WeightsFormat = config.policy.train
         self._place = place
         self._base = model_digest(folder)
         self._rng = np.random.default_rng(seed)
@@ -239,10 +268,11 @@ class _Steps:
         self._number = 0
         self._before: dict[str, torch.Tensor] = {}
 
+    @torch.no_grad()
     def publish(self, rate: float) -> PolicyVersion:
         """Move every weight by plus or minus ``rate`` and write the version."""
-        self._before = {name: each.clone() for name, each in self._model.named_parameters()}
-        for parameter in self._model.parameters():
+        self._before = {name: each.clone() for name, each in self._learned()}
+        for _, parameter in self._learned():
             signs = torch.randint(2, parameter.shape, generator=self._noise) * 2 - 1
             parameter += rate * signs
         self._number += 1
@@ -252,11 +282,12 @@ class _Steps:
         return PolicyVersion(
             version=self._number,
             path=path,
-            format="full",
-            digest=version_digest(self._place / path, "full"),
-            size_bytes=(self._place / path / WEIGHTS_FILES["full"]).stat().st_size,
+            format=self._format,
+            digest=version_digest(self._place / path, self._format),
+            size_bytes=(self._place / path / WEIGHTS_FILES[self._format]).stat().st_size,
             kept=False,
             base=self._base,
+            scale=ALPHA / RANK if self._format == "lora" else 0.0,
             probe=Probe(
                 token_ids=columns.int32(token_ids.tolist()),
                 logprobs=columns.float32(self._logprobs(torch.from_numpy(token_ids))),
@@ -266,12 +297,17 @@ class _Steps:
     def changed(self, precision: torch.dtype) -> float:
         """Return the share of rows that the last step changed in ``precision``."""
         rows = changed = 0
-        for name, parameter in self._model.named_parameters():
+        for name, parameter in self._learned():
             old = self._before[name].reshape(-1, parameter.shape[-1]).to(precision)
             differs = old != parameter.reshape(-1, parameter.shape[-1]).to(precision)
             rows, changed = rows + len(differs), changed + int(differs.any(1).sum())
         return changed / rows
 
+    def _learned(self) -> list[tuple[str, torch.Tensor]]:
+        found = cast("list[tuple[str, torch.Tensor]]", list(self._model.named_parameters()))
+        return [(name, each) for name, each in found if each.requires_grad]
+
+    @torch.no_grad()
     def _logprobs(self, ids_T: torch.Tensor) -> list[float]:
         logits_T_V = self._model(input_ids=ids_T[None, :-1]).logits[0]
         logprobs_T_V = torch.log_softmax(logits_T_V.float(), dim=-1)
@@ -289,13 +325,13 @@ def _generator(folder: Path, config: RunConfig, run_dir: Path) -> Generator:
             from coevolve.engine.vllm.core import Limits
             from coevolve.engine.vllm.generator import VllmGenerator
 
-            limits = Limits(concurrent=CONCURRENT, length=LENGTH)
+            adapters = 4 if settings.deliver == "adapter" else 0
+            limits = Limits(concurrent=CONCURRENT, length=LENGTH, adapters=adapters, rank=RANK)
             return VllmGenerator(folder, run_dir, settings, limits)
 
 
 def _figures(
-    engine: str,
-    dtype: str,
+    cell: tuple[str, str, str],
     rate: float,
     found: Sequence[tuple[_Delivery, bool]],
     tolerance: float,
@@ -303,8 +339,10 @@ def _figures(
     of_rate = [(each, same) for each, same in found if each.rate == rate]
     mine = [each for each, _ in of_rate]
     differing = [each for each in mine if each.changed]
+    engine, form, dtype = cell
     return Figures(
         engine=engine,
+        form=form,
         dtype=dtype,
         rate=rate,
         versions=len(mine),
@@ -322,12 +360,13 @@ def _figures(
 
 
 def _table(figures: Sequence[Figures]) -> Table:
-    names = "engine", "precision", "rate", "versions", "false alarms", "changed rows", "off"
+    names = "engine", "form", "precision", "rate", "versions", "false alarms", "changed rows", "off"
     more = "same bits", "deaf", "alarmed", "by the probe alone", "serve", "compare"
     table = Table(*names, *more, title="Delivery of weights")
     for each in figures:
         table.add_row(
             each.engine,
+            each.form,
             each.dtype,
             f"{each.rate:.0e}",
             str(each.versions),

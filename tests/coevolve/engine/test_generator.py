@@ -509,3 +509,19 @@ def test_a_grammar_that_gets_stuck_is_refused():
 def test_vllm_refuses_a_grammar_in_words():
     with pytest.raises(GeneratorError, match=r"choose rollout\.engine\.kind: transformers"):
         refuse_grammar(ask("c", [1], stop_ids=(8,), grammar=BRACKETS))
+
+
+async def test_tokens_over_keys_and_values_of_older_weights_carry_both_versions(
+    served: TransformersGenerator, tmp_path: Path
+) -> None:
+    first = ask("talk", [1, 2, 3], max_tokens=5)
+    said = await served.generate(first)
+    assert (set(said.versions), said.cache_versions) == ({0}, ())
+    await served.load(published(tmp_path, 1, new_model("qwen3", seed=1)))
+    further = (*first.prompt_ids, *said.token_ids, 7)
+    on = await served.generate(ask("talk", further, max_tokens=5))
+    assert (set(on.versions), set(on.cache_versions)) == ({1}, {0})
+    # Without what is cached all is of one version again.
+    for talk, prompt in (("other", further), ("talk", (9, *further))):
+        anew = await served.generate(ask(talk, prompt, max_tokens=5))
+        assert (set(anew.versions), anew.cache_versions) == ({1}, ())
