@@ -71,28 +71,35 @@ class TensorComparison:
             return _wrong("merged", list(faults), sum(faults.values()), precision=self.precision)
         found = {name: np.frombuffer(sums, np.int64) for name, sums in served.rows.items()}
         expected = self._expected(published, weights, served)
-        compared = self._against(expected, found, model.aliases)
-        self._before, self._before_version = expected, version.version
+        constant = self._constant
+        if constant is None:
+            published_names = expected.keys() | model.aliases.keys()
+            constant = {name: found[name] for name in found.keys() - published_names}
+        compared = self._against(expected, constant, found, model.aliases)
+        if compared.wrong is None:
+            self._before, self._before_version = expected, version.version
+            self._constant = constant
         return compared
 
     def _against(
-        self, expected: Mapping[str, Sums], found: Mapping[str, Sums], aliases: Mapping[str, str]
+        self,
+        expected: Mapping[str, Sums],
+        constant: Mapping[str, Sums],
+        found: Mapping[str, Sums],
+        aliases: Mapping[str, str],
     ) -> Compared:
-        named = dict(expected) | {
-            alias: expected[name]
-            for alias, name in aliases.items()
-            if alias in found and name in expected
-        }
-        if self._constant is None:
-            self._constant = {name: found[name] for name in found.keys() - named.keys()}
-        named |= self._constant
-        differ = _differing(named, found)
-        rows = sum(map(len, named.values()))
+        def with_all(published: Mapping[str, Sums]) -> dict[str, Sums]:
+            stated = {alias: name for alias, name in aliases.items() if alias in found}
+            again = {alias: published[name] for alias, name in stated.items() if name in published}
+            return {**published, **again, **constant}
+
+        differ = _differing(with_all(expected), found)
+        rows = sum(map(len, found.values()))
         changed = sum(_differing(expected, self._before).values())
         share = changed / max(1, sum(map(len, expected.values())))
         if not differ:
             return Compared(rows=rows, changed=share)
-        if self._before and not _differing({**named, **self._before}, found):
+        if self._before and not _differing(with_all(self._before), found):
             old = OldVersionServed(served=self._before_version, evidence="tensors")
             return Compared(rows=rows, changed=share, wrong=old)
         return _wrong("served", list(differ), sum(differ.values()), rows, precision=self.precision)

@@ -15,6 +15,7 @@ import torch
 
 from coevolve.delivery.engine import ProvenEngine
 from coevolve.engine.generator import TransformersGenerator
+from coevolve.shrunk.model import write_model
 from coevolve.weights.models import Base
 from coevolve.weights.published import read_published
 from protocols.config import (
@@ -27,6 +28,7 @@ from protocols.config import (
 from protocols.errors import DeliveryError, GeneratorError
 from protocols.journal import Message
 from protocols.learning import PolicyVersion, WeightsFormat
+from tests.coevolve.delivery.experts import EXPERTS, Change, prove_and_alarm
 from tests.coevolve.delivery.weight_attacks import FILES, WEIGHTS, FileAttack, WeightAttack
 from tests.learning import MemoryJournal
 from tests.serving import MAX_LENGTH, adapted, ask, moved, new_model, published
@@ -219,3 +221,19 @@ async def test_weights_that_hold_no_numbers_answer_nothing(tmp_path: Path) -> No
         parameters["model.embed_tokens.weight"][7] = float("nan")
     with pytest.raises(GeneratorError, match="have the logprob nan"):
         await scene.generator.generate(ask("talk", [1, 7]))
+
+
+async def test_single_experts_are_compared(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    write_model(RunConfig(name="experts", policy=PolicyConfig(model=EXPERTS, shrink=True)), folder)
+    generator = TransformersGenerator(
+        folder, tmp_path, max_concurrent=2, max_length=MAX_LENGTH, dtype="bfloat16"
+    )
+    engine = generator._queued.engine  # pyright: ignore[reportPrivateUsage]
+    swap = engine.swap_weights
+
+    def sabotage(change: Change) -> None:
+        engine.swap_weights = lambda weights, version: swap(change(dict(weights)), version)
+
+    await prove_and_alarm(folder, TransformersEngine(dtype="bfloat16"), generator, sabotage)
+    await generator.close()

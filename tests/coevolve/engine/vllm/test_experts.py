@@ -6,13 +6,13 @@ import pytest
 
 from coevolve.shrunk.model import write_model
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
+from tests.coevolve.delivery.experts import EXPERTS, prove_and_alarm
 
-EXPERTS = PolicyConfig(model="Qwen/Qwen3-30B-A3B-Instruct-2507", shrink=True)
-SETTINGS = VllmEngine(kv_cache_mb=64)
+SETTINGS = VllmEngine(kv_cache_mb=64, dtype="bfloat16")
 
 
 async def serve(folder: Path) -> None:
-    """Start an engine, which compares itself with transformers before it serves, and end it."""
+    """Start an engine, which compares itself with transformers before it serves, and attack it."""
     from coevolve.engine.vllm import environment
 
     environment.settle(SETTINGS)
@@ -21,6 +21,18 @@ async def serve(folder: Path) -> None:
 
     limits = Limits(concurrent=8, length=256)
     engine = VllmGenerator(folder, folder.parent, SETTINGS, limits)
+    core = engine._core  # pyright: ignore[reportPrivateUsage]
+    serve_weights = core.serve_weights
+    await prove_and_alarm(
+        folder,
+        SETTINGS,
+        engine,
+        lambda change: setattr(
+            core,
+            "serve_weights",
+            lambda weights, version: serve_weights(change(dict(weights)).items(), version),
+        ),
+    )
     await engine.close()
 
 
@@ -32,7 +44,7 @@ def serve_alone(folder: Path) -> None:
 @pytest.mark.timeout(300)
 def test_a_mixture_of_experts_serves_the_weights_that_replaced_its_first(tmp_path: Path):
     folder = tmp_path / "model"
-    write_model(RunConfig(name="experts", policy=EXPERTS), folder)
+    write_model(RunConfig(name="experts", policy=PolicyConfig(model=EXPERTS, shrink=True)), folder)
     # vLLM groups a process's ranks once, by its first model, and experts need a group of theirs.
     alone = multiprocessing.get_context("spawn").Process(target=serve_alone, args=(folder,))
     alone.start()
