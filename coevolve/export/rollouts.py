@@ -4,8 +4,8 @@ Columns: `sequence` (of the journal), `group_id`, `group`, `index`, `task_id`, `
 `turns_passed`, `turns_total`, `ended`, `version_min` and `version_max` (of the policy versions
 that wrote it), `wall_s`, `messages`, `tools` (JSON), `written` (each message of the policy as its
 tokenizer decodes it, special tokens included), and the token columns `token_ids`, `mask` (1 where
-the policy wrote), `logprobs` (under the distribution that was sampled from) and `versions`, all of
-one length.
+the policy wrote), `logprobs` (under the distribution that was sampled from), `versions` and
+`cache_versions` (the oldest whose keys and values a token was sampled over), all of one length.
 
 The token columns are the journal's; `messages` and `written` are read from them and change nothing.
 Rollouts that retention evicted, and void ones, are not here.
@@ -58,6 +58,7 @@ COLUMNS: dict[str, Any] = {
     "mask": pa.list_(pa.uint8()),
     "logprobs": pa.list_(pa.float32()),
     "versions": pa.list_(pa.int32()),
+    "cache_versions": pa.list_(pa.int32()),
 }
 
 

@@ -91,6 +91,7 @@ def test_rollouts_are_exported_token_by_token_with_their_chats(
         assert bytes(row["mask"]) == rollout.tokens.mask
         assert columns.float32(row["logprobs"]) == rollout.tokens.logprobs
         assert columns.int32(row["versions"]) == rollout.tokens.versions
+        assert row["cache_versions"] == row["versions"]
         for name in ("task_id", "group_id", "index", "reward", "ended", "version_min", "seed"):
             assert row[name] == getattr(rollout, name)
         names = {tool["function"]["name"] for tool in json.loads(row["tools"])}
