@@ -198,7 +198,8 @@ class DeliveryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Proof that every engine serves the policy version that was published."""
 
     tolerance: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """Nats by which learner and engine may differ on a token of the probe. 0 chooses by precision
+    """Nats by which learner and engine may differ on the probe: on each token where both compute in
+    float32, otherwise on average. 0 chooses by precision
     (`coevolve.delivery.probe.tolerance_of`)."""
 
     sampler_tolerance: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0

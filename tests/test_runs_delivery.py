@@ -39,3 +39,20 @@ def test_an_engine_that_disagrees_ends_the_run_with_the_reason(tmp_path: Path):
         assert any(isinstance(message, Delivered) for message in messages)
         since = messages[messages.index(alarm) :]
         assert sum(isinstance(message, StepReport) for message in since) <= 1
+
+
+def test_a_file_that_changed_while_nothing_ran_is_written_again_on_resume(tmp_path: Path):
+    short = (*SETTINGS[:-1], "learner.steps=3", "evaluator.every=100")
+    with launched(tmp_path, "damaged", *short) as run:
+        assert run.wait() == 0, run.said()
+        (weights,) = (run.directory / "versions" / "v_3").glob("*.safetensors")
+        right = weights.read_bytes()
+        weights.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
+        run.start("--resume", "learner.steps=5")
+        assert run.wait() == 0, run.said()
+        assert "the learner writes version 3 again" in run.said()
+        with run.reader().snapshot() as state:
+            assert state.newest("delivery_alarm") == 0
+            newest = decode(next(iter(state.read([state.newest("step_report")]))))
+        assert isinstance(newest, StepReport)
+        assert newest.step == 5

@@ -39,7 +39,7 @@ from rich.console import Console
 from rich.table import Table
 
 from coevolve.delivery.engine import ProvenEngine
-from coevolve.delivery.probe import probe_difference, tolerance_of
+from coevolve.delivery.probe import ProbeDifference, is_exact, probe_difference, tolerance_of
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.engine.vllm import environment
 from coevolve.journal.codec import encode
@@ -218,11 +218,11 @@ async def _delivered(folder: Path, config: RunConfig, place: Path, options: Any)
             _Delivery(
                 rate=rate,
                 alarmed=alarmed,
-                off=probe_difference(version, served.logprobs)[0],
+                off=probe_difference(version, served.logprobs).most,
                 answer=served.logprobs,
                 changed=steps.changed(getattr(torch, config.rollout.engine.dtype)),
                 deaf_alarmed=deaf_alarmed,
-                deaf_off=probe_difference(version, deaf.answer)[0],
+                deaf_off=_held(probe_difference(version, deaf.answer), config),
                 serve_s=serve_s,
                 compare_s=max(0.0, serve_s - served.wall_s),
             )
@@ -231,6 +231,11 @@ async def _delivered(folder: Path, config: RunConfig, place: Path, options: Any)
         before = version
     await generator.close()
     return found
+
+
+def _held(difference: ProbeDifference, config: RunConfig) -> float:
+    """Return what is held against the tolerance."""
+    return difference.most if is_exact(config) else difference.mean
 
 
 async def _is_alarmed(engine: ProvenEngine, version: PolicyVersion) -> bool:

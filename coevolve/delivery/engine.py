@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coevolve.delivery.alarms import sentence
-from coevolve.delivery.probe import probe_difference, tolerance_of
+from coevolve.delivery.probe import ProbeDifference, is_exact, probe_difference, tolerance_of
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.learning.model_folder import model_folder
@@ -108,8 +108,8 @@ class ProvenEngine:
             if reason is None:
                 raise
             raise await self._alarmed(version, reason) from None
-        difference, position = probe_difference(version, served.logprobs)
-        reason = await self._wrong(version, served, compared, (difference, position))
+        difference = probe_difference(version, served.logprobs)
+        reason = await self._wrong(version, served, compared, difference)
         if reason is not None:
             raise await self._alarmed(version, reason)
         self.version = version.version
@@ -119,7 +119,7 @@ class ProvenEngine:
             version=version.version,
             digest=served.digest,
             rows=compared.rows,
-            max_abs_difference=difference,
+            max_abs_difference=difference.most,
             wall_s=served.wall_s,
             pause_s=served.pause_s,
             proven_ns=time.time_ns(),
@@ -134,25 +134,28 @@ class ProvenEngine:
         version: PolicyVersion,
         served: Served,
         compared: "Compared",
-        probe: tuple[float, int],
+        difference: ProbeDifference,
     ) -> Reason | None:
         """Return what does not agree; None where everything does."""
-        difference, position = probe
         if served.version != version.version:
             return OldVersionServed(served=served.version, evidence="statement")
         if compared.wrong is not None:
             return compared.wrong
-        if served.digest != version.digest or not difference <= self._tolerance:
+        if served.digest != version.digest or not self._is_near(difference):
             return await self._old_version(version, served) or WeightsDiffer(
                 expected_digest=version.digest,
                 found_digest=served.digest,
-                max_abs_difference=difference,
+                max_abs_difference=difference.most,
                 tolerance=self._tolerance,
-                position=position,
+                position=difference.position,
             )
         if compared.changed >= CHANGED and served.logprobs and served.logprobs == self._answer:
             return OldVersionServed(served=self.version, evidence="unchanged answer")
         return None
+
+    def _is_near(self, difference: ProbeDifference) -> bool:
+        found = difference.most if is_exact(self._config) else difference.mean
+        return found <= self._tolerance
 
     def _compared(self, version: PolicyVersion, served: Served) -> "Compared":
         """Compare tensors. Raises GeneratorError where the version's files are not as recorded."""
@@ -197,7 +200,7 @@ class ProvenEngine:
             if earlier.digest == served.digest != version.digest:
                 found = OldVersionServed(served=earlier.version, evidence="digest")
             elif earlier.probe.token_ids == version.probe.token_ids and (
-                probe_difference(earlier, served.logprobs)[0] <= self._tolerance
+                self._is_near(probe_difference(earlier, served.logprobs))
             ):
                 found = OldVersionServed(served=earlier.version, evidence="logprobs")
         return found

@@ -8,6 +8,7 @@ checked by another formula as well, since engine and comparison merge it by the 
 Letters: O outputs, I inputs, r rank.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ from coevolve.weights.published import Change, Published
 from coevolve.weights.row_sums import Sums, row_sums
 from protocols.learning import OldVersionServed, PolicyVersion, Served, TensorFault, TensorsDiffer
 
+LORA = ".lora_"
 NAMES = 5
 """Tensors that an alarm names, at most."""
 
@@ -75,6 +77,8 @@ class TensorComparison:
         if constant is None:
             published_names = expected.keys() | model.aliases.keys()
             constant = {name: found[name] for name in found.keys() - published_names}
+            # Where an engine has room for an adapter that the version has none for.
+            constant |= {name: np.zeros_like(constant[name]) for name in constant if LORA in name}
         compared = self._against(expected, constant, found, model.aliases)
         if compared.wrong is None:
             self._before, self._before_version = expected, version.version
@@ -95,8 +99,8 @@ class TensorComparison:
 
         differ = _differing(with_all(expected), found)
         rows = sum(map(len, found.values()))
-        changed = sum(_differing(expected, self._before).values())
-        share = changed / max(1, sum(map(len, expected.values())))
+        changed = sum(_differing(expected, self._before).values()) if self._before else rows
+        share = min(1.0, changed / max(1, sum(map(len, expected.values()))))
         if not differ:
             return Compared(rows=rows, changed=share)
         if self._before and not _differing(with_all(self._before), found):
@@ -158,6 +162,8 @@ def _merge_faults(
     for change in published.changes() if published.format == "lora" else ():
         factor = scale or published.scale
         count = _faulty_rows(change, base[change.weight], merged[change.weight], factor)
+        if not math.isclose(factor, published.scale):
+            count = len(change.up)
         if count:
             faults[change.weight] = count
     return faults

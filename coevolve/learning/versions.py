@@ -29,15 +29,23 @@ def version_path(version: int) -> str:
 
 
 def write_version(run_dir: Path, trainer: AnyTrainer, config: RunConfig) -> PolicyVersion:
-    """Write the trainer's weights to disk and return the record that makes them a version."""
-    path = version_path(trainer.step)
-    write_folder(run_dir / path, trainer.save_weights)
-    policy = config.policy
+    """Write the trainer's weights to disk and return the record that makes them a version.
+
+    The digest is taken before the folder has its name, so that whoever watches for it comes late.
+    """
+    path, policy = version_path(trainer.step), config.policy
+    digests: list[str] = []
+
+    def write(folder: Path) -> None:
+        trainer.save_weights(folder)
+        digests.append(version_digest(folder, policy.train))
+
+    write_folder(run_dir / path, write)
     return PolicyVersion(
         version=trainer.step,
         path=path,
         format=policy.train,
-        digest=version_digest(run_dir / path, policy.train),
+        digest=digests[0],
         size_bytes=(run_dir / path / WEIGHTS_FILES[policy.train]).stat().st_size,
         kept=is_scored(trainer.step, config),
         base=_base_digest(policy.model),

@@ -6,6 +6,7 @@ display.
 
 import asyncio
 import contextlib
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -22,6 +23,7 @@ from coevolve.run.pausing import is_paused
 from coevolve.run.progress import TOPICS, MetricsFile, Progress
 from coevolve.run.supervisor import Supervisor, note_replacements
 from coevolve.run.watchdog import watch
+from coevolve.weights.files import version_digest
 from protocols.config import RunConfig
 from protocols.control import (
     PartFailed,
@@ -36,7 +38,7 @@ from protocols.control import (
 from protocols.errors import RunError
 from protocols.interfaces import Reader, Store, SupervisedPart
 from protocols.journal import Message, StoredRecord
-from protocols.learning import StepReport
+from protocols.learning import PolicyVersion, StepReport
 
 ASKED = ("stop_requested", "run_paused", "run_continued")
 """What is asked of a run that goes on: nothing to one that was started again since."""
@@ -162,10 +164,31 @@ class Run:
         config = msgspec.json.encode(self._config).decode()
         first = await self._reader.scan("run_started", limit=1)
         kind = RunResumed if first else RunStarted
+        await self._lay_aside()
         (opened,) = await self._mailbox.append([kind(run_id=self._run_id, config=config)])
         if await is_paused(self._store):
             self._display.say(PAUSED)
         return opened
+
+    async def _lay_aside(self) -> None:
+        """Remove the newest version's files where they are not as recorded.
+
+        An engine would refuse them with an alarm before the learner has written them again.
+        """
+        newest = await self._reader.last("policy_version")
+        if newest is None:
+            return
+        version = decode_as(newest, PolicyVersion)
+        folder = self._directory.path / version.path
+        try:
+            found = await asyncio.to_thread(version_digest, folder, version.format)
+        except OSError:
+            return
+        if found != version.digest:
+            self._display.say(
+                f"{folder} is not as recorded; the learner writes version {version.version} again"
+            )
+            await asyncio.to_thread(shutil.rmtree, folder)
 
     async def _follow(self, stop: asyncio.Event, opened: int) -> None:
         """Fold what is recorded into the progress; return when the run has nothing left to do.

@@ -6,8 +6,8 @@ A row's sum is that of its numbers' bits, each times an odd factor of its column
 the same on every device and in every order of addition. One changed number always changes it, for
 an odd factor maps no difference to 0; of other changes one in 2^32 or fewer does not.
 
-Two numbers that the same arithmetic takes for one count as one: the two zeros, and zero and a
-subnormal number, which a processor may take for zero.
+Two numbers that the same arithmetic takes for one count as one: the two zeros, and in float32 and
+bfloat16 zero and a subnormal number, which a processor may take for zero.
 """
 
 from functools import lru_cache
@@ -44,15 +44,21 @@ def partial_sums(values_R_C: torch.Tensor, first: int) -> torch.Tensor:
 
 
 def _plain(values_R_C: torch.Tensor) -> torch.Tensor:
-    """Return the numbers without signs of zeros and without subnormals, rows in one piece."""
+    """Return the numbers as far as arithmetic tells them apart, rows in one piece."""
     if values_R_C.is_floating_point():
-        tiny = torch.finfo(values_R_C.dtype).tiny
-        return values_R_C.masked_fill(values_R_C.abs() < tiny, 0.0).contiguous()
+        # The subnormal numbers of float16 are normal ones of the float32 that products are made in.
+        dtype = torch.float32 if values_R_C.dtype == torch.float16 else values_R_C.dtype
+        small = values_R_C.abs().to(dtype) < torch.finfo(dtype).tiny
+        return values_R_C.masked_fill(small, 0.0).contiguous()
     return values_R_C.contiguous()
 
 
-@lru_cache(maxsize=64)
 def _factors(columns: int) -> torch.Tensor:
     """Return the odd factors of the first ``columns`` columns."""
+    return _drawn(max(columns - 1, 1).bit_length())[:columns]
+
+
+@lru_cache(maxsize=32)
+def _drawn(power: int) -> torch.Tensor:
     rng = np.random.default_rng(0)
-    return torch.from_numpy(rng.integers(-(1 << 62), 1 << 62, size=columns) * 2 + 1)
+    return torch.from_numpy(rng.integers(-(1 << 62), 1 << 62, size=1 << power) * 2 + 1)

@@ -13,7 +13,7 @@ Synchronous and single-threaded: `coevolve.engine.vllm.generator` gives it a thr
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -213,18 +213,17 @@ class Core(Generic[Ticket]):
         self._end_change(began)
         return True
 
-    def row_sums(self) -> dict[str, bytes]:
-        """Return the sums of all rows that new requests are answered with.
+    def row_sums(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the sums of all rows that new requests are answered with, tensor by tensor.
 
-        Of an adapter those of its two matrices, B with the scale. Any thread may ask while nothing
-        changes the weights.
+        Of an adapter those of its two matrices, B with the scale. Steps may come in between, but no
+        change of weights.
         """
-        sums = self._tensors.row_sums()
-        if self._adapter is None:
-            return sums
-        (manager,) = self._llm.collective_rpc(_adapter_manager)
-        slot = manager.lora_index_to_id.index(self._adapter.request.lora_int_id)
-        return sums | self._tensors.adapter_sums(manager.modules, slot)
+        yield from self._tensors.row_sums()
+        if self._adapter is not None:
+            (manager,) = self._llm.collective_rpc(_adapter_manager)
+            slot = manager.lora_index_to_id.index(self._adapter.request.lora_int_id)
+            yield from self._tensors.adapter_sums(manager.modules, slot)
 
     def adapter_folders(self) -> set[Path]:
         """Return where the adapters lie that vLLM may load again."""

@@ -29,6 +29,9 @@ from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, Served
 
+READING_S = 0.02
+"""Seconds for which tensors are read at a time, while requests wait for their next token."""
+
 
 class VllmGenerator:
     """A `protocols.interfaces.Generator`."""
@@ -100,7 +103,7 @@ class VllmGenerator:
             if version.probe.logprobs:
                 logprobs = (await self._measured(version)).tobytes()
                 pause_s = self._core.pause_s
-            rows = await asyncio.to_thread(self._core.row_sums)
+            rows = await self._row_sums()
             return Served(
                 version=version.version,
                 digest=published.digest,
@@ -123,6 +126,7 @@ class VllmGenerator:
         other engine of the process; so does dropping one.
         """
         await self._stepper.close("the generator was closed")
+        self._copies.cleanup()
 
     def _forget(self, conversation_id: str) -> None:
         error = GeneratorError(f"conversation {conversation_id!r} was released")
@@ -170,6 +174,22 @@ class VllmGenerator:
             return True
 
         return change
+
+    async def _row_sums(self) -> dict[str, bytes]:
+        """Return the sums of all rows that sample, read between steps."""
+        found: dict[str, bytes] = {}
+        reading = self._core.row_sums()
+
+        def read(waiter: Waiter) -> bool:
+            until = time.perf_counter() + READING_S
+            for name, sums in reading:
+                found[name] = sums
+                if time.perf_counter() > until:
+                    return False
+            self._stepper.settle([(waiter, found)])
+            return True
+
+        return await self._stepper.ask(read)
 
     async def _measured(self, version: PolicyVersion) -> Logprobs:
         token_ids = columns.from_int32(version.probe.token_ids)

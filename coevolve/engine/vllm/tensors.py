@@ -10,7 +10,7 @@ Only unquantized layers are known; others are refused when the engine starts.
 Letters: E experts, O outputs, I inputs; R rows, C columns.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -53,12 +53,12 @@ class Place:
     kind: str
     """Name of the layer's tensor: ``weight``, ``bias``."""
 
-    part: int
-    """Which of the parts that the layer holds one below the other."""
+    part: int | None
+    """Which of the parts that the layer holds one below the other; None for all of them."""
 
 
 class Tensors:
-    """Of one engine. They may be read by any thread while nobody changes them."""
+    """Of one engine, for its own thread alone: a product may not be taken by two at a time."""
 
     def __init__(self, model: torch.nn.Module, files: Model, dtype: torch.dtype) -> None:
         """Find the place of every parameter of ``files``.
@@ -75,38 +75,37 @@ class Tensors:
         self._places = {name: self._place(name) for name in names}
 
     @torch.inference_mode()
-    def row_sums(self) -> dict[str, bytes]:
-        """Return the sums of all rows that sample, but for adapters."""
-        sums: dict[str, Sums] = {}
+    def row_sums(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the sums of all rows that sample, but for adapters, tensor by tensor."""
         read: dict[tuple[str, str], list[Sums]] = {}
         seen: set[int] = set()
         for name, place in self._places.items():
             module = self._modules[place.module]
             if place.kind in _EXPERTS:
-                sums[name] = self._experts(name, module, seen)
+                yield name, self._experts(name, module, seen).tobytes()
                 continue
             key = (place.module, place.kind)
             if key not in read:
                 read[key] = self._parts(name, module, place.kind)
             seen.add(id(getattr(module, place.kind)))
-            sums[name] = read[key][place.part]
+            parts = read[key]
+            found = parts[place.part] if place.part is not None else np.concatenate(parts)
+            yield name, found.tobytes()
         for name, tensor in self._unpublished(seen):
-            sums[name] = row_sums(tensor)
-        return {name: each.tobytes() for name, each in sums.items()}
+            yield name, row_sums(tensor).tobytes()
 
     @torch.inference_mode()
-    def adapter_sums(self, layers: Mapping[str, Any], slot: int) -> dict[str, bytes]:
-        """Return the sums of the adapter in ``slot`` of LoRA's ``layers``, by name."""
-        sums: dict[str, bytes] = {}
+    def adapter_sums(self, layers: Mapping[str, Any], slot: int) -> Iterator[tuple[str, bytes]]:
+        """Yield the sums of the adapter in ``slot`` of LoRA's ``layers``, by name."""
         for name, place in self._places.items():
             layer = layers.get(place.module)
             if place.kind != "weight" or not isinstance(layer, BaseLinearLayerWithLoRA):
                 continue
             module = name.removesuffix(".weight")
             for letter, stacked in (("A", layer.lora_a_stacked), ("B", layer.lora_b_stacked)):
-                tensor = stacked[place.part][slot, 0]
-                sums[f"base_model.model.{module}.lora_{letter}.weight"] = row_sums(tensor).tobytes()
-        return sums
+                parts = [row_sums(each[slot, 0]) for each in stacked]
+                found = parts[place.part] if place.part is not None else _joined(letter, parts)
+                yield f"base_model.model.{module}.lora_{letter}.weight", found.tobytes()
 
     def _has(self, name: str) -> bool:
         return name.rpartition(".")[0] in self._modules
@@ -115,12 +114,12 @@ class Tensors:
         mapper = cast("Any", getattr(self._model, "hf_to_vllm_mapper", None))
         mapped: str = (mapper.map_name(name) if mapper else name) or name
         owner, _, kind = mapped.rpartition(".")
-        place = Place(owner, kind, 0)
+        place = Place(owner, kind, None)
         leaf = name.split(".")[-2]
         for packed, parts in self._packed.items():
             # Some models map names to the whole already.
             whole = f"{owner.rpartition('.')[0]}.{packed}"
-            if leaf in parts and whole in self._modules:
+            if leaf in parts and len(parts) > 1 and whole in self._modules:
                 place = Place(whole, kind, parts.index(leaf))
         module = self._modules.get(place.module)
         holder = _expert_layer(module) if kind in _EXPERTS else module
@@ -140,14 +139,16 @@ class Tensors:
         is_table = isinstance(module, VocabParallelEmbedding) and not (
             isinstance(module, ParallelLMHead) or name in self._files.aliases
         )
+        sizes = cast("list[int]", getattr(module, "output_partition_sizes", []))
         if kind == "weight" and hasattr(module, "cpu_linear") and not is_table:
             sums = self._product_sums(name, module)
+        elif tensor.dim() == 1:
+            # A bias is one row; so is each of its parts.
+            parts = torch.split(tensor, sizes) if sum(sizes) == len(tensor) else [tensor]
+            return [row_sums(part, self._dtype) for part in parts]
         else:
             sums = row_sums(tensor, self._dtype)
-        sizes = cast("list[int]", getattr(module, "output_partition_sizes", [len(sums)]))
-        if len(sizes) == 1 or sum(sizes) != len(sums):
-            return [sums]
-        return np.split(sums, np.cumsum(sizes)[:-1])
+        return np.split(sums, np.cumsum(sizes)[:-1]) if sum(sizes) == len(sums) else [sums]
 
     def _product_sums(self, name: str, module: torch.nn.Module) -> Sums:
         """Return the sums of the weight of a layer that is read through its product."""
@@ -186,6 +187,11 @@ class Tensors:
         for name, tensor in (*self._model.named_parameters(), *self._model.named_buffers()):
             if id(tensor) not in seen and tensor.numel() and "lora_" not in name:
                 yield name.replace(_WRAPPED, ""), tensor
+
+
+def _joined(letter: str, parts: Sequence[Sums]) -> Sums:
+    """Return the sums of a matrix of a layer that files hold as one: all its parts share one A."""
+    return parts[0] if letter == "A" else np.concatenate(parts)
 
 
 def _expert_layer(module: Any) -> Any:

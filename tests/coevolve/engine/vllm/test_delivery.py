@@ -1,23 +1,26 @@
 """Attacks on the delivery of weights to vLLM, and deliveries that nobody attacked."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import torch
+from transformers import Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from coevolve.delivery.engine import ProvenEngine
 from coevolve.weights.models import Base
 from coevolve.weights.published import Published, read_published
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig, VllmEngine
 from protocols.errors import DeliveryError
+from protocols.generation import Generation, GenerationRequest
 from protocols.journal import Message
 from protocols.learning import PolicyVersion, WeightsFormat
 from tests.coevolve.delivery.weight_attacks import WEIGHTS, WeightAttack
 from tests.learning import MemoryJournal
-from tests.serving import adapted, moved, new_model, published
+from tests.serving import SHAPE, adapted, ask, difference, moved, new_model, published
 from tests.vllm_engines import open_engine
 
 if TYPE_CHECKING:
@@ -33,12 +36,18 @@ class Scene:
     """Versions on disk, and a vLLM engine that serves them."""
 
     def __init__(
-        self, folder: Path, dtype: str, *, architecture: str = "qwen3", adapters: int = 0
+        self,
+        folder: Path,
+        dtype: str,
+        *,
+        architecture: str = "qwen3",
+        adapters: int = 0,
+        model: Any = None,
     ) -> None:
         self.run_dir = folder
         self.base = folder / "model"
         self.journal = MemoryJournal()
-        new_model(architecture).save_pretrained(self.base)
+        (model or new_model(architecture)).save_pretrained(self.base)
         self.format: WeightsFormat = "lora" if adapters else "full"
         engine = {"dtype": dtype, "deliver": "adapter" if adapters else "merged"}
         self.config = RunConfig(
@@ -46,7 +55,8 @@ class Scene:
             policy=PolicyConfig(model=str(self.base), train=self.format),
             rollout=RolloutConfig(engine=VllmEngine(**engine)),  # pyright: ignore
         )
-        first = adapted(self.base, seed=1) if adapters else new_model(architecture, seed=1)
+        whole = model or new_model(architecture, seed=1)
+        first = adapted(self.base, seed=1) if adapters else whole
         self.before = self.publish(1, first)
         self.right = self.publish(2, moved(first))
         self.generator: VllmGenerator = open_engine(
@@ -198,3 +208,52 @@ async def test_an_output_of_its_own_is_read_as_well(tmp_path: Path, dtype: str) 
     scene = Scene(tmp_path, dtype, architecture="llama")
     proof = await scene.engine().serve(scene.right)
     assert proof.rows > 2 * 200
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+async def test_requests_in_flight_and_proofs_do_not_disturb_one_another(
+    tmp_path: Path, dtype: str
+) -> None:
+    scene = Scene(tmp_path, dtype)
+    engine = scene.engine()
+    models = {1: new_model("qwen3", seed=1), 2: moved(new_model("qwen3", seed=1))}
+    await engine.serve(scene.before)
+    over = asyncio.Event()
+    answers: list[tuple[GenerationRequest, Generation]] = []
+
+    async def talk(name: int) -> None:
+        turn = 0
+        while not over.is_set():
+            turn += 1
+            request = ask(f"talk {name} {turn}", [name, 7, turn], max_tokens=30, seed=turn)
+            answers.append((request, await scene.generator.generate(request)))
+
+    talks = [asyncio.create_task(talk(name)) for name in range(1, 5)]
+    for _ in range(15):
+        await engine.serve(scene.right)
+        await engine.serve(scene.before)
+    over.set()
+    await asyncio.gather(*talks)
+    assert len({each for _, said in answers for each in said.versions}) == 2
+    for request, said in answers:
+        by_version = {number: difference(model, request, said) for number, model in models.items()}
+        apart = torch.stack(
+            [by_version[version][token] for token, version in enumerate(said.versions)]
+        )
+        assert apart.mean() < (1e-4 if dtype == "float32" else 0.05)
+
+
+@pytest.mark.parametrize(("dtype", "format"), [("float32", "full"), ("bfloat16", "lora")])
+@pytest.mark.parametrize("kind", ["qwen2", "phi3"])
+async def test_biases_and_layers_that_files_hold_as_one_are_compared(
+    tmp_path: Path, kind: str, dtype: str, format: WeightsFormat
+) -> None:
+    torch.manual_seed(0)
+    shape: dict[str, Any] = {**SHAPE, "tie_word_embeddings": False, "pad_token_id": 0}
+    config: Any = Qwen2Config(**shape) if kind == "qwen2" else Phi3Config(**shape)
+    kinds = {"qwen2": Qwen2ForCausalLM, "phi3": Phi3ForCausalLM}
+    model = cast("Any", kinds[kind])(config)
+    adapters = 2 if format == "lora" else 0
+    scene = Scene(tmp_path, dtype, model=moved(model), adapters=adapters)
+    proof = await scene.engine().serve(scene.right)
+    assert proof.rows > 1000
