@@ -3,7 +3,6 @@
 A person gets one line a record, with long fields cut; with ``--json`` everything is there.
 """
 
-import json
 import sys
 from collections import deque
 
@@ -52,7 +51,8 @@ def _print(sequence: int, message: Message, *, as_json: bool) -> None:
     if BULKY in tree:
         tree[BULKY] = len(tree[BULKY]["mask"])
     if as_json:
-        sys.stdout.write(json.dumps({"sequence": sequence, **tree}) + "\n")
+        # Bytes become base64.
+        sys.stdout.write(msgspec.json.encode({"sequence": sequence, **tree}).decode() + "\n")
     else:
         kind = tree.pop("type")
         fields = "  ".join(f"{key}={_cut(value)}" for key, value in tree.items())

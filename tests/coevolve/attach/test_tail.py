@@ -1,10 +1,13 @@
+import base64
 import json
 
 import msgspec
 import pytest
 
 from coevolve.attach.tail import tail
+from protocols import columns
 from protocols.errors import RunError
+from protocols.learning import PolicyVersion, Probe
 from tests.coevolve.attach.conftest import Stage
 from tests.evolving import seed, signal
 
@@ -46,3 +49,14 @@ async def test_nothing_is_followed_where_nothing_runs(stage: Stage):
 async def test_an_unknown_topic_is_refused_with_those_there_are(stage: Stage):
     with pytest.raises(RunError, match=r"there is no topic 'signals'; topics: run_started, "):
         await tail(stage.subject(), "signals", count=2, follow=False, as_json=False)
+
+
+async def test_bytes_are_base64_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    probe = Probe(token_ids=columns.int32([1, 2]), logprobs=columns.float32([-0.5]))
+    version = PolicyVersion(
+        version=0, path="v", format="full", digest="", size_bytes=1, kept=True, probe=probe
+    )
+    stage.write([version])
+    await tail(stage.subject(), "policy_version", count=1, follow=False, as_json=True)
+    shown = json.loads(capsys.readouterr().out)
+    assert base64.b64decode(shown["probe"]["token_ids"]) == probe.token_ids
