@@ -154,6 +154,7 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
         stop.set()
 
     display = open_display(config, console)
+    failure: CoevolveError | None = None
     try:
         with cluster(config, directory) as address:
             # After Ray, which installs handlers of its own.
@@ -165,9 +166,25 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
                 directory.identity(), address=address, pid=os.getpid()
             )
             directory.settle(config, identity)
-            await run.drive(stop)
+            try:
+                await run.drive(stop)
+            except CoevolveError as error:
+                if not run.progress.step:
+                    raise
+                failure = error
     finally:
         display.close()
+    await _summarize(run, config, directory, console)
+    if failure is not None:
+        raise failure
+    if not run.finished:
+        console.print(f"stopped; go on with --resume and the same run file ({directory.path})")
+
+
+async def _summarize(
+    run: Run, config: RunConfig, directory: RunDirectory, console: Console
+) -> None:
+    """Print how the run went, and write its report."""
     reader = assembly.reader(directory.path)
     costs = Costs()
     await fold(reader, COSTLY, costs.fold)
@@ -184,8 +201,6 @@ async def _interruptible(config: RunConfig, directory: RunDirectory, console: Co
     )
     await report(directory, directory.report)
     console.print(f"report: {directory.report}")
-    if not run.finished:
-        console.print(f"stopped; go on with --resume and the same run file ({directory.path})")
 
 
 async def _lost(reader: Reader, config: RunConfig) -> PolicyRegressed | None:

@@ -65,7 +65,7 @@ def published(
 ) -> PolicyVersion:
     """Write ``model`` as a policy version, with a probe."""
     path = f"versions/{number}"
-    model.save_pretrained(str(run_dir / path))
+    model.save_pretrained(str(run_dir / path), save_original_format=False)
     logprobs = plain_logprobs(model, PROBED, 1.0)
     return PolicyVersion(
         version=number,

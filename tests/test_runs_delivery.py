@@ -1,5 +1,7 @@
 """A real run whose engine does not agree with its learner."""
 
+import contextlib
+import time
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,19 @@ def test_a_file_that_changed_while_nothing_ran_is_written_again_on_resume(tmp_pa
             newest = decode(next(iter(state.read([state.newest("step_report")]))))
         assert isinstance(newest, StepReport)
         assert newest.step == 5
+        assert [event["step"] for event in run.events("step")] == [1, 2, 3, 4, 5]
+
+
+def test_an_alarm_after_some_steps_leaves_a_summary(tmp_path: Path):
+    with launched(tmp_path, "changed", *SETTINGS[:-1], "policy.train=full") as run:
+        run.until("a step", lambda: run.step() > 0)
+        assert run.process is not None
+        while run.process.poll() is None:
+            for weights in run.directory.glob("versions/v_*/model.safetensors"):
+                with contextlib.suppress(OSError):
+                    weights.write_bytes(weights.read_bytes()[:-1])
+            time.sleep(0.05)
+        assert run.wait() == 1, run.said()
+        said = run.said()
+        assert "they were changed after they were published" in said
+        assert said.index("versions proven on engines") < said.index("coevolve: ")

@@ -282,7 +282,7 @@ class _Steps:
             parameter += rate * signs
         self._number += 1
         path = f"versions/{self._number}"
-        self._model.save_pretrained(self._place / path)
+        self._model.save_pretrained(self._place / path, save_original_format=False)
         token_ids = self._rng.integers(self._model.config.vocab_size, size=PROBE_TOKENS)
         return PolicyVersion(
             version=self._number,

@@ -1,22 +1,24 @@
 """Compares an engine's tensors with what the published files give.
 
 The engine states checksums of what it samples with (`coevolve.weights.row_sums`); this reads the
-version's files by itself, converts them by itself, and expects the very same. What no file
-publishes, such as tables of positions, has to stay what it was at first. A merged adapter is
-checked by another formula as well, since engine and comparison merge it by the same one.
+version's files by itself, converts them by itself, and expects the very same. Tables that no file
+holds, such as those of positions, are computed from the model's config. Those of vLLM, which lays
+them out in its own way, have to stay what they were when it compared itself with transformers. A
+merged adapter is checked by another formula as well, since engine and comparison merge it by the
+same one.
 
 Letters: O outputs, I inputs, r rank.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from coevolve.weights.files import model_digest
-from coevolve.weights.models import Base
+from coevolve.weights.models import Base, read_tables
 from coevolve.weights.published import Change, Published
 from coevolve.weights.row_sums import Sums, row_sums
 from protocols.learning import OldVersionServed, PolicyVersion, Served, TensorFault, TensorsDiffer
@@ -73,12 +75,10 @@ class TensorComparison:
             return _wrong("merged", list(faults), sum(faults.values()), precision=self.precision)
         found = {name: np.frombuffer(sums, np.int64) for name, sums in served.rows.items()}
         expected = self._expected(published, weights, served)
+        expected |= _unrounded(expected, found, weights)
         constant = self._constant
         if constant is None:
-            published_names = expected.keys() | model.aliases.keys()
-            constant = {name: found[name] for name in found.keys() - published_names}
-            # Where an engine has room for an adapter that the version has none for.
-            constant |= {name: np.zeros_like(constant[name]) for name in constant if LORA in name}
+            constant = self._unpublished(found, expected.keys() | model.aliases.keys())
         compared = self._against(expected, constant, found, model.aliases)
         if compared.wrong is None:
             self._before, self._before_version = expected, version.version
@@ -128,10 +128,29 @@ class TensorComparison:
             expected[up] = row_sums(change.up.to(precision) * published.scale)
         return expected
 
+    def _unpublished(self, found: Mapping[str, Sums], published: Set[str]) -> dict[str, Sums]:
+        """Return the sums that are expected of what no file holds."""
+        constant = {name: found[name] for name in found.keys() - published}
+        # Where an engine has room for an adapter that the version has none for.
+        constant |= {name: np.zeros_like(constant[name]) for name in constant if LORA in name}
+        tables = read_tables(self.base.folder, getattr(torch, self.precision))
+        if tables.keys() & constant.keys():
+            constant |= {name: row_sums(table) for name, table in tables.items()}
+        return constant
+
     def _digest(self) -> str:
         if not self._base_digest:
             self._base_digest = model_digest(self.base.folder)
         return self._base_digest
+
+
+def _unrounded(
+    expected: Mapping[str, Sums], found: Mapping[str, Sums], weights: Mapping[str, torch.Tensor]
+) -> dict[str, Sums]:
+    """Return the sums of tensors that are served just as published, which some models ask for."""
+    differ = _differing(expected, found).keys() & weights.keys() & found.keys()
+    unrounded = {name: row_sums(weights[name]) for name in differ}
+    return {name: sums for name, sums in unrounded.items() if np.array_equal(sums, found[name])}
 
 
 def _differing(expected: Mapping[str, Sums], found: Mapping[str, Sums]) -> dict[str, int]:

@@ -104,8 +104,11 @@ class Engine(Generic[Ticket]):
         return ticket
 
     def swap_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Serve these weights from now on; ``weights`` has every parameter that is not tied."""
-        own = dict(self._model.named_parameters())
+        """Serve these weights from now on.
+
+        ``weights`` has every parameter that is not tied, and the buffers that files hold.
+        """
+        own = dict(self._model.named_parameters()) | dict(self._model.named_buffers())
         with torch.no_grad():
             for name, tensor in weights.items():
                 own[name].copy_(tensor)

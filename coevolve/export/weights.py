@@ -1,13 +1,14 @@
 """Writes a policy version's weights as other software loads them.
 
-Nothing is converted: an adapter and full weights are the run's own files, byte by byte; an adapter
-is merged in float32, as the engines merge it that serve it.
+An adapter is the run's own file, byte by byte. Full weights get the names under which models of
+their kind are published. An adapter is merged in float32, as the engines merge it that serve it.
 """
 
 # torch and transformers are partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -52,7 +53,9 @@ def write_merged(held: HeldVersion, config: RunConfig, folder: Path) -> None:
     if held.version.format == "lora":
         _merge(held, config, folder)
     else:
-        _copy_weights(held, folder)
+        with tempfile.TemporaryDirectory() as copy:
+            _copy_weights(held, Path(copy))
+            read_model(Path(copy)).save_pretrained(folder)
     _copy_tokenizer(config, folder)
 
 

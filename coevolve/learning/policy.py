@@ -31,6 +31,7 @@ from peft import (
     get_peft_model,
     get_peft_model_state_dict,
 )
+from peft.utils.transformers_weight_conversion import convert_peft_config_for_transformers
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
@@ -179,7 +180,10 @@ class Policy:
             settings.base_model_name_or_path = _base_name(self._config, self._base)
             settings.save_pretrained(str(folder))
         else:
-            self._model.save_pretrained(folder, state_dict=weights, max_shard_size="1000GB")
+            # Under the parameters' own names: published models of some kinds have others.
+            self._model.save_pretrained(
+                folder, state_dict=weights, max_shard_size="1000GB", save_original_format=False
+            )
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
@@ -266,9 +270,38 @@ def _with_adapter(
         r=config.lora_rank,
         lora_alpha=config.lora_alpha,
         lora_dropout=0.0,
-        target_modules=list(config.lora_targets) or "all-linear",
+        target_modules=_targets(base, config),
         task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return cast("PeftModel", get_peft_model(base, lora))
+
+
+def _targets(base: PreTrainedModel, config: PolicyConfig) -> list[str]:
+    """Return the names of the layers that get an adapter. Raises LearnerError for unfit ones."""
+    layers = linear_layers(base)
+    unfit = sorted(set(config.lora_targets) - set(layers))
+    if unfit or not layers:
+        raise LearnerError(
+            "policy.lora_targets: an adapter changes linear layers other than the output head; "
+            f"this model has {', '.join(layers) or 'none'}, found {', '.join(unfit) or 'nothing'}; "
+            "name some of these, leave it out, or choose policy.train: full"
+        )
+    return list(config.lora_targets) or layers
+
+
+def linear_layers(model: PreTrainedModel) -> list[str]:
+    """Return the names of the layers that can have an adapter, without the modules around them.
+
+    These are the linear ones but the output head, experts, and what shares a name with experts.
+    """
+    head = model.get_output_embeddings()
+    modules = cast("Iterable[tuple[str, torch.nn.Module]]", model.named_modules())
+    linear = [name for name, each in modules if type(each) is torch.nn.Linear and each is not head]
+    if not linear:
+        return []
+    settings = LoraConfig(target_modules=[name.rpartition(".")[2] for name in linear])
+    # Takes experts' names out, for PEFT would adapt their tensors in a way of its own.
+    convert_peft_config_for_transformers(settings, model, None)
+    return sorted(settings.target_modules or ())

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import torch
 import transformers
+from accelerate import init_empty_weights
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 _READING = threading.Lock()
@@ -24,6 +25,15 @@ def read_model(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedMo
             local_files_only=True,
             use_safetensors=True,
         )
+
+
+def read_outline(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """Return the model without its weights; what is computed from its config has its values."""
+    config = _without_dropout(folder)
+    with _READING, init_empty_weights(include_buffers=False):
+        model = cast("Any", AutoModelForCausalLM).from_config(config, dtype=dtype)
+    model.tie_weights()
+    return model
 
 
 def _without_dropout(folder: Path) -> Any:

@@ -193,17 +193,19 @@ class Run:
     async def _follow(self, stop: asyncio.Event, opened: int) -> None:
         """Fold what is recorded into the progress; return when the run has nothing left to do.
 
-        What was asked of the run before the record ``opened`` is passed over.
+        What was asked of the run before the record ``opened`` is passed over, and not shown.
         """
         metrics = MetricsFile(self._directory.metrics)
         seen = {topic: opened if topic in ASKED else 0 for topic in FOLLOWED}
         try:
             while not self.finished:
                 before = [seen[topic] for topic in WAKING]
-                for message in await self._news(seen):
+                for record in await self._news(seen):
+                    message = decode(record)
                     self.progress.fold(message)
                     metrics.write(message, self.progress)
-                    self._display.show(message, self.progress)
+                    if record.sequence >= opened:
+                        self._display.show(message, self.progress)
                     await self._measure()
                     self._heed(message, stop)
                 self.finished = self._config.learner.steps in self.progress.evaluations
@@ -224,7 +226,7 @@ class Run:
             case _:
                 pass
 
-    async def _news(self, seen: dict[str, int]) -> list[Message]:
+    async def _news(self, seen: dict[str, int]) -> list[StoredRecord]:
         """Return what is new in the followed topics, in journal order."""
         records: list[StoredRecord] = []
         for topic in FOLLOWED:
@@ -232,7 +234,7 @@ class Run:
             if page:
                 records.extend(page)
                 seen[topic] = page[-1].sequence
-        return [decode(record) for record in sorted(records, key=lambda r: r.sequence)]
+        return sorted(records, key=lambda record: record.sequence)
 
     async def _time_start_up(self) -> None:
         """Note when the first rollout of this start came, and how much CPU was used until then."""

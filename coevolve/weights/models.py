@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
 
-from coevolve.learning.reading import read_model
+from coevolve.learning.reading import read_model, read_outline
 from protocols.learning import WeightsFormat
 
 
@@ -17,7 +15,8 @@ class Model:
     """What transformers calls a model's parameters."""
 
     parameters: Mapping[str, torch.Tensor]
-    """By name; of those that share a tensor the first. Without values where only shapes matter."""
+    """By name, with the buffers that files hold beside them; of those that share a tensor the
+    first. Without values where only shapes matter."""
 
     aliases: Mapping[str, str]
     """Further names of parameters: of an output that is tied to the embedding, for one."""
@@ -43,8 +42,8 @@ class Base:
 
 def read_parameters(folder: Path, *, with_values: bool) -> Model:
     """Return the parameters of the model in ``folder``, in float32."""
-    model = read_model(folder) if with_values else _shapes(folder)
-    parameters = dict(model.named_parameters())
+    model = read_model(folder) if with_values else read_outline(folder)
+    parameters = dict(model.named_parameters()) | _buffers(model, published=True)
     names = {id(tensor): name for name, tensor in parameters.items()}
     aliases = {
         alias: names[id(tensor)]
@@ -54,7 +53,12 @@ def read_parameters(folder: Path, *, with_values: bool) -> Model:
     return Model(parameters=parameters, aliases=aliases)
 
 
-def _shapes(folder: Path) -> torch.nn.Module:
-    config = cast("Any", AutoConfig).from_pretrained(folder, local_files_only=True)
-    with torch.device("meta"):
-        return cast("Any", AutoModelForCausalLM).from_config(config)
+def read_tables(folder: Path, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Return what the model in ``folder`` computes from its config, as it samples in ``dtype``."""
+    return _buffers(read_outline(folder, dtype), published=False)
+
+
+def _buffers(model: torch.nn.Module, *, published: bool) -> dict[str, torch.Tensor]:
+    """Return the buffers that files hold, or those that they do not."""
+    names = model.state_dict().keys()
+    return {name: each for name, each in model.named_buffers() if (name in names) == published}

@@ -18,7 +18,6 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from coevolve.weights.experts import stacked
 from coevolve.weights.files import SETTINGS_FILES, WEIGHTS_FILES, decode_settings, with_settings
 from protocols.errors import GeneratorError
 from protocols.learning import PolicyVersion, WeightsFormat
@@ -95,7 +94,7 @@ class Published:
         an adapter changes is in float32. Raises GeneratorError where the files do not fit ``base``.
         """
         if self.format == "full":
-            weights = stacked(self.tensors, base)
+            weights = dict(self.tensors)
         else:
             weights = dict(base) | {
                 change.weight: self._merged(change, base) for change in self.changes()
