@@ -100,18 +100,33 @@ class Published:
         append: Append | None = None,
     ) -> ProvenEngine:
         """``generator`` as the engine of rollout-0, on the run's journal unless told otherwise."""
-
-        async def add(messages: Sequence[Message]) -> None:
-            self.journal.add(*messages)
-
-        return ProvenEngine(
-            "rollout-0",
-            generator,
-            reader=reader or self.journal,
-            append=append or add,
-            run_dir=self.run_dir,
-            config=self.config,
+        return proven(
+            generator, self.journal, self.run_dir, self.config, reader=reader, append=append
         )
+
+
+def proven(
+    generator: Generator,
+    journal: MemoryJournal,
+    run_dir: Path,
+    config: RunConfig,
+    *,
+    reader: Reader | None = None,
+    append: Append | None = None,
+) -> ProvenEngine:
+    """``generator`` as the engine of rollout-0, on ``journal`` unless told otherwise."""
+
+    async def add(messages: Sequence[Message]) -> None:
+        journal.add(*messages)
+
+    return ProvenEngine(
+        "rollout-0",
+        generator,
+        reader=reader or journal,
+        append=append or add,
+        run_dir=run_dir,
+        config=config,
+    )
 
 
 class TamperedGenerator:

@@ -39,7 +39,13 @@ from rich.console import Console
 from rich.table import Table
 
 from coevolve.delivery.engine import ProvenEngine
-from coevolve.delivery.probe import ProbeDifference, is_exact, probe_difference, tolerance_of
+from coevolve.delivery.probe import (
+    PROBE_TOKENS,
+    ProbeDifference,
+    is_exact,
+    probe_difference,
+    tolerance_of,
+)
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.engine.vllm import environment
 from coevolve.journal.codec import encode
@@ -65,7 +71,6 @@ RATES = (1e-6, 1e-5, 1e-4, 1e-3)
 ENGINES = ("transformers", "vllm")
 FORMS = ("full", "merged", "adapter")
 DTYPES = ("float32", "bfloat16")
-PROBE_TOKENS = 32
 RANK, ALPHA = 8, 12
 SPREAD = 0.01
 """Standard deviation of an adapter's B at first."""

@@ -30,6 +30,7 @@ from rich.table import Table
 
 from coevolve.bench import raw_vllm
 from coevolve.bench.raw_vllm import Offline, Sampled
+from coevolve.delivery.probe import PROBE_TOKENS
 from coevolve.engine.vllm import environment
 from coevolve.learning.model_folder import TINY, model_folder
 from coevolve.learning.reading import read_model
@@ -46,7 +47,6 @@ GROUP = 8
 SHARED_TOKENS = 40
 OPENING_TOKENS = 60
 OBSERVED_TOKENS = 12
-PROBE_TOKENS = 32
 CHANGE = 1e-3
 """Standard deviations of a weight that a delivered version differs by."""
 

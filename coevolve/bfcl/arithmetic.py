@@ -3,11 +3,11 @@
 Python's integers, the decimal module and mpmath compute whatever is asked for, in single steps that
 nothing can interrupt. Here a call is replaced by one with the same answer, or it is refused:
 
-- an integer power that is too long to be printed is not computed: a smaller one is that, too, and
-  is answered by the same error;
-- an integer is not rounded to more places than any integer has that can be written;
-- more than ``MAX_PRECISION`` digits of a logarithm or a square root are refused, and so is a text
-  for a number that has more than ``MAX_NUMBER_CHARS``.
+- an integer power that is too long to print becomes the smallest such power, which ends in the same
+  error;
+- rounding an integer stops at the longest integer that a call can hold;
+- more than ``MAX_PRECISION`` digits of a logarithm or a square root are refused, and so is a number
+  written in more than ``MAX_NUMBER_CHARS`` characters.
 """
 
 import sys
@@ -18,10 +18,10 @@ MAX_PRECISION = 1000
 MAX_NUMBER_CHARS = 100
 
 UNPRINTABLE_BITS = 4 * sys.int_info.default_max_str_digits
-"""An integer of so many is longer than Python prints."""
+"""Python prints no integer of this many bits."""
 
 MOST_DIGITS = 2 * MAX_CHARS
-"""No integer has so many that a call can hold, whatever base it is written in."""
+"""Every integer that a call can hold has fewer digits, whatever base it is written in."""
 
 
 def bounded(call: Call) -> Call:

@@ -183,7 +183,7 @@ class Sessions:
         self._lost.pop(name, None)
 
     def _give_up(self, command: Command, reason: str) -> Broken:
-        """Give a command's session up; whatever is asked of it later is told why."""
+        """Give up a command's session; later commands to it are told why."""
         name = command.session
         if not isinstance(command, Trial):
             self._forget(name)
@@ -194,13 +194,13 @@ class Sessions:
 
 
 def _limited(step: Callable[[], T]) -> T:
-    """Interrupt what takes too much CPU time by OutOfTime, and end the process where it goes on."""
+    """Raise OutOfTime in a step that uses too much CPU; end the process if that has no effect."""
     _allow_cpu(HARD_CPU_S)
     try:
         signal.setitimer(signal.ITIMER_VIRTUAL, COMMAND_CPU_S, AGAIN_S)
         return step()
     finally:
-        # First of all: an interruption after this would be nobody's.
+        # First, so that the timer cannot interrupt the next step.
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         _allow_cpu(None)
 

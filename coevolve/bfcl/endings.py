@@ -1,16 +1,16 @@
-"""How a session ends before its conversation does: whoever asks too much fails, and nobody else."""
+"""How a session ends early: a session that uses too much fails, and no other is affected."""
 
 import msgspec
 
 from protocols.simulation import Failed, Observed, Reply
 
 COMMAND_CPU_S = 0.25
-"""CPU seconds for one call, or for one comparison with the reference. What the sizes of
-`coevolve.bfcl.weight` and `coevolve.bfcl.session` allow takes a fifth of it."""
+"""Maximum CPU seconds of one call, or of one comparison with the reference. The most expensive work
+that `coevolve.bfcl.weight` and `coevolve.bfcl.session` allow takes a fifth of it."""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """What an ended session says from then on."""
+    """The replies of a session that has ended."""
 
     answer: Observed
     verdict: Failed
@@ -30,7 +30,7 @@ OUT_OF_MEMORY = Ending(
 
 
 def ending_of(reply: Reply) -> Ending | None:
-    """Return how the session has ended that says this; None where it goes on."""
+    """Return how a session that replies this has ended; None if it is still open."""
     for ending in (OUT_OF_TIME, OUT_OF_MEMORY):
         if reply in (ending.answer, ending.verdict):
             return ending

@@ -1,14 +1,14 @@
-"""What the open sessions of a child were told, so that another child can take them over.
+"""Records the commands of a child's open sessions, so that another child can take them over.
 
-A call that exhausts its CPU time inside of one C function cannot be interrupted: it ends the child.
-The call's own session is to blame, and no other may suffer. Worlds are deterministic, so the other
-sessions are played again from what they were told; the guilty one has ended with that call, as it
-would have if Python could interrupt the call.
+A call that exhausts its CPU time inside one C function cannot be interrupted: it ends the child.
+Only the session of that call may fail. Worlds are deterministic, so the new child replays the
+commands of all other sessions; the session of the call ends there, as it would have if Python could
+interrupt the call.
 
-What is kept is bounded. A session that has ended, for whatever reason, is not played again: all
-that is kept of it is how it ended. Beyond ``MAX_SESSIONS`` the one that was idle longest is
-forgotten, as by the child: its owner must have died. Beyond ``MAX_TOLD_CHARS`` the session that was
-told the most ends, out of memory. So many honest sessions are told a tenth of that.
+Memory is bounded. For a session that has ended, only its ending is kept. Beyond ``MAX_SESSIONS``
+the session that was idle longest is dropped, as in the child: its owner must have died. Beyond
+``MAX_TOLD_CHARS`` the session with the longest history ends, out of memory. ``MAX_SESSIONS`` honest
+sessions reach a tenth of that.
 """
 
 from collections.abc import Container, Sequence

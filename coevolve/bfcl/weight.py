@@ -1,10 +1,9 @@
-"""How large a world is, which bounds the work and the memory of whatever is done with it.
+"""Weighs a world, to bound the CPU time and the memory of a call before it is made.
 
-The weight of a world is what a walk over all of it meets: ``VALUE_WEIGHT`` for each value and one
-for each character of a text; what lies in a folder counts with the path that leads to it. What
-several places share counts at each of them, as it does for whoever prints or compares the world:
-folders that hold one another take hardly any memory, and yet there may be no end to walking them.
-So the weight says, alike on every machine, what a call could cost before it is made.
+A walk over the whole world adds ``VALUE_WEIGHT`` for each value and one for each character of a
+text; a value in a folder also adds the length of its path. A value that several places share counts
+at each of them, because printing and comparing visit it each time: folders that hold one another
+take hardly any memory, yet walking them may never end. The weight is the same on every machine.
 """
 
 from collections.abc import Mapping
@@ -16,19 +15,19 @@ MAX_WEIGHT = 600_000
 """The heaviest world of the benchmark's own references weighs 93,456."""
 
 MAX_FOLDERS = 60
-"""Folders inside of one another. Python compares no tree of some hundreds."""
+"""Maximum depth of folders. Python cannot compare trees of some hundreds."""
 
 
 class OverweightError(Exception):
-    """A world is larger, or deeper, than one may be."""
+    """A world is heavier or deeper than allowed."""
 
 
 def weigh(instances: Mapping[str, Any]) -> int:
     """Return the weight of a world's simulators, by class.
 
     Raises:
-        OverweightError: It is more than ``MAX_WEIGHT``, or more than ``MAX_FOLDERS`` lie inside of
-            one another: so it is with every folder that holds itself.
+        OverweightError: The weight exceeds ``MAX_WEIGHT``, or folders are nested deeper than
+            ``MAX_FOLDERS``, as they are in a folder that holds itself.
     """
     total = 0
     left: list[tuple[Any, int, int]] = [(vars(each), 0, 0) for each in instances.values()]

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from pyslang import Bag, DiagnosticEngine, Diagnostics, SourceManager, TimeScale
-from pyslang.ast import Compilation, CompilationFlags, CompilationOptions
+from pyslang import DiagnosticEngine, Diagnostics, SourceManager
+from pyslang.ast import CompilationFlags
 
 from coevolve.hdl.extents import excesses
-from coevolve.hdl.rtl import LENIENT, TIMESCALE, located, parse
+from coevolve.hdl.rtl import compilation_of, located, options_for, parse
 from protocols.hardware import Rejected, SourceFile, TimedOut, Unit, Violation
 
 TESTBENCH = "tb.sv"
@@ -112,15 +112,13 @@ def placed(found: Diagnostics, sources: SourceManager) -> Iterator[str]:
 
 def _complaints(question: Question) -> list[str]:
     sources = SourceManager()
-    options = CompilationOptions()
-    options.flags = LENIENT | CompilationFlags.LintMode
-    options.defaultTimeScale = TimeScale.fromString(TIMESCALE)
+    options = options_for()
+    options.flags |= CompilationFlags.LintMode
     options.maxConstexprSteps = MOST_STEPS
     options.maxGenerateSteps = MOST_GENERATED
     options.maxInstanceDepth = MOST_DEPTH
     options.maxInstanceArray = MOST_GENERATED
-    compilation = Compilation(Bag([options]))
-    compilation.addSyntaxTree(parse(_files(question), sources))
+    compilation = compilation_of(parse(_files(question), sources), options)
     return list(placed(compilation.getAllDiagnostics(), sources))
 
 

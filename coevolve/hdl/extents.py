@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from pyslang import Bag, DiagCode, DiagnosticEngine, Diags, SourceLocation, SourceManager, TimeScale
+from pyslang import DiagCode, DiagnosticEngine, Diags, SourceLocation, SourceManager
 from pyslang.ast import (
     CallExpression,
     Compilation,
@@ -40,7 +40,7 @@ from pyslang.syntax import (
     SyntaxTree,
 )
 
-from coevolve.hdl.rtl import LENIENT, TIMESCALE, located
+from coevolve.hdl.rtl import compilation_of, located, options_for
 
 MOST_BITS = 1 << 26
 """Of a variable: 8 MB."""
@@ -89,37 +89,32 @@ def excesses(tree: SyntaxTree, sources: SourceManager, top: str) -> Iterator[tup
 
     Each is ``file:line:column`` and a message. Takes as much time as elaboration takes.
     """
-    compilation = _compilation(top)
-    compilation.addSyntaxTree(tree)
+    compilation = compilation_of(tree, _options(top))
     root: SyntaxNode = tree.root
     for where, message in (*_fields(root), *circles(root), *_elaborated(compilation, sources)):
         yield located(sources, where)[1], message
 
 
-def _compilation(top: str) -> Compilation:
-    options = CompilationOptions()
-    options.flags = LENIENT
-    options.topModules = {top}
-    options.defaultTimeScale = TimeScale.fromString(TIMESCALE)
+def _options(top: str) -> CompilationOptions:
+    options = options_for(top)
     options.maxConstexprSteps = MOST_STEPS
     options.maxGenerateSteps = MOST_GENERATED
     options.maxInstanceArray = MOST_GENERATED
     options.maxInstanceDepth = MOST_DEPTH
     options.maxConstexprDepth = MOST_DEPTH
-    return Compilation(Bag([options]))
+    return options
 
 
 def _elaborated(compilation: Compilation, sources: SourceManager) -> list[Excess]:
     engine = DiagnosticEngine(sources)
+    diagnostics = list(compilation.getAllDiagnostics())
     found: list[Excess] = [
-        (each.location, engine.formatMessage(each))
-        for each in compilation.getAllDiagnostics()
-        if each.code in BOUNDS
+        (each.location, engine.formatMessage(each)) for each in diagnostics if each.code in BOUNDS
     ]
     # A call whose format does not fit its arguments is not among the nodes.
     found += [
         (each.location, ADDRESS)
-        for each in compilation.getAllDiagnostics()
+        for each in diagnostics
         if each.code == Diags.FormatMismatchedType and any(map(_is_virtual, each.args))
     ]
 

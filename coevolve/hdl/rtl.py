@@ -80,6 +80,23 @@ class Rtl:
     top: InstanceBodySymbol
 
 
+def options_for(top: str = "") -> CompilationOptions:
+    """Return how foreign text is elaborated, from the module ``top`` or from whatever is a top."""
+    options = CompilationOptions()
+    options.flags = LENIENT
+    options.defaultTimeScale = TimeScale.fromString(TIMESCALE)
+    if top:
+        options.topModules = {top}
+    return options
+
+
+def compilation_of(tree: SyntaxTree, options: CompilationOptions) -> Compilation:
+    """Return the compilation of one text; nothing is elaborated before it is asked for."""
+    compilation = Compilation(Bag([options]))
+    compilation.addSyntaxTree(tree)
+    return compilation
+
+
 def elaborate(unit: Unit) -> Rtl:
     """Return the elaborated design.
 
@@ -92,12 +109,7 @@ def elaborate(unit: Unit) -> Rtl:
     tree = parse(unit.files, sources)
     if _has_read(sources):
         raise _refused(unit, [INCLUDES])
-    options = CompilationOptions()
-    options.topModules = {unit.top}
-    options.flags = LENIENT
-    options.defaultTimeScale = TimeScale.fromString(TIMESCALE)
-    compilation = Compilation(Bag([options]))
-    compilation.addSyntaxTree(tree)
+    compilation = compilation_of(tree, options_for(unit.top))
     names = sorted(each.name for each in compilation.getDefinitions())
     if unit.top not in names:
         raise ConfigError(

@@ -5,7 +5,6 @@ disk, and a rename puts it there. Who finds a folder under its own name finds al
 killed writer leaves behind has a name that starts with a dot and is removed by the next writer.
 """
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -14,7 +13,7 @@ from pathlib import Path
 import structlog
 from safetensors import SafetensorError
 
-from coevolve.weights.files import file_digest
+from coevolve.weights.files import files_digest
 from protocols.errors import CheckpointError
 from protocols.learning import Checkpoint
 
@@ -52,10 +51,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 def folder_digest(folder: Path) -> str:
     """Return the SHA-256 over all files below ``folder``, names included, in name order."""
-    digest = hashlib.sha256()
-    for path in _files(folder):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\n".encode())
-    return digest.hexdigest()
+    return files_digest(folder, _files(folder))
 
 
 def folder_size(folder: Path) -> int:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -66,9 +66,17 @@ def model_digest(folder: Path) -> str:
 
     Raises OSError where a file cannot be read.
     """
+    return files_digest(folder, (folder / "config.json", *sorted(folder.glob("*.safetensors"))))
+
+
+def files_digest(folder: Path, paths: Iterable[Path]) -> str:
+    """Return the SHA-256 over files below ``folder``, names included, in the order of ``paths``.
+
+    Raises OSError where one cannot be read.
+    """
     digest = hashlib.sha256()
-    for path in (folder / "config.json", *sorted(folder.glob("*.safetensors"))):
-        digest.update(f"{path.name}\0{file_digest(path)}\n".encode())
+    for path in paths:
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\n".encode())
     return digest.hexdigest()
 
 

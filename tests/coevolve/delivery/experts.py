@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from coevolve.delivery.engine import ProvenEngine
 from coevolve.learning.reading import read_model
 from protocols.config import Engine, PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import DeliveryError
 from protocols.interfaces import Generator
-from protocols.journal import Message
+from tests.delivering import proven
 from tests.learning import MemoryJournal
 from tests.serving import moved, published
 
@@ -60,23 +59,12 @@ async def prove_and_alarm(
     folder: Path, settings: Engine, generator: Generator, sabotage: Callable[[Change], Any]
 ) -> None:
     """Have versions proven, then every attack noticed; ``sabotage`` changes what is taken over."""
-    journal = MemoryJournal()
-
-    async def append(messages: Sequence[Message]) -> None:
-        journal.add(*messages)
-
-    engine = ProvenEngine(
-        "rollout-0",
-        generator,
-        reader=journal,
-        append=append,
-        run_dir=folder.parent,
-        config=RunConfig(
-            name="experts",
-            policy=PolicyConfig(model=str(folder), train="full"),
-            rollout=RolloutConfig(engine=settings),
-        ),
+    config = RunConfig(
+        name="experts",
+        policy=PolicyConfig(model=str(folder), train="full"),
+        rollout=RolloutConfig(engine=settings),
     )
+    engine = proven(generator, MemoryJournal(), folder.parent, config)
     versions = [
         published(folder.parent, number, moved(read_model(folder), seed=number))
         for number in range(1, 4)

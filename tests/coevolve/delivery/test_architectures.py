@@ -1,6 +1,6 @@
 """Versions of models of many kinds are written, delivered and proven."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +8,14 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from coevolve.delivery.engine import ProvenEngine
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.learning.policy import Policy
 from coevolve.weights.files import model_digest, version_digest
 from protocols import columns
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig, TransformersEngine
 from protocols.errors import LearnerError
-from protocols.journal import Message
 from protocols.learning import PolicyVersion, Probe, WeightsFormat
+from tests.delivering import proven
 from tests.learning import MemoryJournal
 from tests.serving import MAX_LENGTH, PROBED, SHAPE
 
@@ -88,18 +87,11 @@ async def test_versions_are_proven(kind: str, format: Any, dtype: Any, tmp_path:
         policy=PolicyConfig(model=str(base), train=format, lora_rank=RANK, lora_alpha=ALPHA),
         rollout=RolloutConfig(engine=TransformersEngine(dtype=dtype)),
     )
-    journal = MemoryJournal()
-
-    async def append(messages: Sequence[Message]) -> None:
-        journal.add(*messages)
-
     policy = Policy(config.policy, base)
     generator = TransformersGenerator(
         base, tmp_path, max_concurrent=2, max_length=MAX_LENGTH, dtype=dtype
     )
-    engine = ProvenEngine(
-        "rollout-0", generator, reader=journal, append=append, run_dir=tmp_path, config=config
-    )
+    engine = proven(generator, MemoryJournal(), tmp_path, config)
     for number in (1, 2):
         proof = await engine.serve(publish(policy, number, format, tmp_path))
         assert proof.rows > 100

@@ -6,34 +6,27 @@ every fault between file and memory that has this effect.
 
 import random
 import shutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 
-from coevolve.delivery.engine import ProvenEngine
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.shrunk.model import write_model
-from coevolve.weights.models import Base
-from coevolve.weights.published import read_published
 from protocols.config import (
     PolicyConfig,
-    RolloutConfig,
     RunConfig,
     TransformersDtype,
     TransformersEngine,
 )
 from protocols.errors import DeliveryError, GeneratorError
-from protocols.journal import Message
-from protocols.learning import PolicyVersion, WeightsFormat
+from protocols.learning import WeightsFormat
 from tests.coevolve.delivery.experts import EXPERTS, Change, prove_and_alarm
+from tests.coevolve.delivery.scenes import Scene, Weights, attack_and_alarm
 from tests.coevolve.delivery.weight_attacks import FILES, WEIGHTS, FileAttack, WeightAttack
-from tests.learning import MemoryJournal
-from tests.serving import MAX_LENGTH, adapted, ask, moved, new_model, published
-
-Weights = dict[str, torch.Tensor]
+from tests.serving import MAX_LENGTH, adapted, ask, moved, new_model
 
 BESIDE = ("old_file_beside", "index_to_old_shard")
 """They lay a file beside the others, which nothing reads."""
@@ -44,101 +37,55 @@ def fits(attack: FileAttack, format: WeightsFormat) -> bool:
     return attack.__dict__["form"] in (format, "either")
 
 
-class Scene:
-    """Two versions on disk that differ by 0.3 % of each weight's spread, and an engine."""
+class TransformersScene(Scene[TransformersGenerator]):
+    """Two versions that differ by 0.3 % of each weight's spread."""
 
     def __init__(
         self, folder: Path, dtype: TransformersDtype, format: WeightsFormat = "full"
     ) -> None:
-        self.run_dir = folder
-        self.journal = MemoryJournal()
-        model = folder / "model"
-        new_model("qwen3").save_pretrained(model)
-        self.config = RunConfig(
-            name="attacked",
-            policy=PolicyConfig(model=str(model), train=format),
-            rollout=RolloutConfig(engine=TransformersEngine(dtype=dtype)),
-        )
-        first = new_model("qwen3", seed=1) if format == "full" else adapted(model, seed=1)
-        self.before = published(folder, 1, first, format)
-        self.right = published(folder, 2, moved(first), format)
-        self.journal.add(self.before, self.right)
+        super().__init__(folder, TransformersEngine(dtype=dtype), format)
+        new_model("qwen3").save_pretrained(self.base)
+        first = new_model("qwen3", seed=1) if format == "full" else adapted(self.base, seed=1)
+        self.before = self.publish(1, first)
+        self.right = self.publish(2, moved(first))
         self.generator = TransformersGenerator(
-            model,
-            folder,
-            max_concurrent=2,
-            max_length=MAX_LENGTH,
-            dtype=dtype,
+            self.base, folder, max_concurrent=2, max_length=MAX_LENGTH, dtype=dtype
         )
 
-    def engine(self) -> ProvenEngine:
-        """An engine that has proven nothing yet."""
-
-        async def append(messages: Sequence[Message]) -> None:
-            self.journal.add(*messages)
-
-        return ProvenEngine(
-            "rollout-0",
-            self.generator,
-            reader=self.journal,
-            append=append,
-            run_dir=self.run_dir,
-            config=self.config,
-        )
-
-    def weights(self, version: PolicyVersion) -> Weights:
-        """What the files say, whole."""
-        base = Base(self.run_dir / "model").for_format(version.format)
-        found = read_published(version, self.run_dir).weights(base.parameters)
-        return {name: tensor.detach().float() for name, tensor in found.items()}
-
-
-def sabotaged(scene: Scene, change: Callable[[], Weights], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the engine take over other weights than it is given."""
-    engine = scene.generator._queued.engine  # pyright: ignore[reportPrivateUsage]
-    swap = engine.swap_weights
-    monkeypatch.setattr(engine, "swap_weights", lambda _, version: swap(change(), version))
+    def sabotage(self, change: Callable[[], Weights], monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have the engine take over other weights than it is given."""
+        engine = self.generator._queued.engine  # pyright: ignore[reportPrivateUsage]
+        swap = engine.swap_weights
+        monkeypatch.setattr(engine, "swap_weights", lambda _, version: swap(change(), version))
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
-def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    return Scene(tmp_path_factory.mktemp("run"), request.param)
+def scene(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> TransformersScene:
+    return TransformersScene(tmp_path_factory.mktemp("run"), request.param)
 
 
 @pytest.mark.parametrize("attack", WEIGHTS, ids=lambda attack: attack.__name__)
 async def test_other_weights_than_the_published_are_noticed_at_once(
-    scene: Scene, attack: WeightAttack, monkeypatch: pytest.MonkeyPatch
+    scene: TransformersScene, attack: WeightAttack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    precision = getattr(torch, scene.config.rollout.engine.dtype)
-    before, right = scene.weights(scene.before), scene.weights(scene.right)
-    ends_with = attack(before, right, torch.Generator().manual_seed(1))
-    shows = any(
-        not torch.equal(ends_with[name].to(precision), tensor.to(precision))
-        for name, tensor in right.items()
-    )
-    assert shows or attack.__name__.endswith("_fp32")
-    engine = scene.engine()
-    await engine.serve(scene.before)
-    with monkeypatch.context() as patch:
-        sabotaged(scene, lambda: ends_with, patch)
-        if shows:
-            with pytest.raises(DeliveryError):
-                await engine.serve(scene.right)
-        else:
-            await engine.serve(scene.right)
-    assert (await scene.engine().serve(scene.right)).rows > 0
+    await attack_and_alarm(scene, attack, scene.sabotage, monkeypatch)
 
 
 FORMATS: tuple[WeightsFormat, ...] = ("full", "lora")
 
 
 @pytest.fixture(scope="module")
-def scenes(tmp_path_factory: pytest.TempPathFactory) -> dict[WeightsFormat, Scene]:
-    return {each: Scene(tmp_path_factory.mktemp("run"), "bfloat16", each) for each in FORMATS}
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> dict[WeightsFormat, TransformersScene]:
+    return {
+        each: TransformersScene(tmp_path_factory.mktemp("run"), "bfloat16", each)
+        for each in FORMATS
+    }
 
 
 @contextmanager
-def put_back(scene: Scene) -> Generator[Path]:
+def put_back(scene: TransformersScene) -> Generator[Path]:
     """Yield the folder of the right version, which is afterwards as it was."""
     folder, copy = scene.run_dir / scene.right.path, scene.run_dir / "copy"
     shutil.copytree(folder, copy)
@@ -154,7 +101,7 @@ def put_back(scene: Scene) -> Generator[Path]:
     ids=lambda value: getattr(value, "__name__", value),
 )
 async def test_files_that_changed_after_their_record_are_noticed_or_not_used(
-    scenes: dict[WeightsFormat, Scene],
+    scenes: dict[WeightsFormat, TransformersScene],
     format: WeightsFormat,
     attack: FileAttack,
     when: str,
@@ -170,7 +117,7 @@ async def test_files_that_changed_after_their_record_are_noticed_or_not_used(
             return right
 
         if when == "between":
-            sabotaged(scene, damage, monkeypatch)
+            scene.sabotage(damage, monkeypatch)
         else:
             damage()
         if attack.__name__ in BESIDE:
@@ -183,14 +130,14 @@ async def test_files_that_changed_after_their_record_are_noticed_or_not_used(
 async def test_an_adapter_with_another_scale_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = Scene(tmp_path, "bfloat16", "lora")
+    scene = TransformersScene(tmp_path, "bfloat16", "lora")
     monkeypatch.setattr("coevolve.weights.published.Published.scale", 6 / 4.5)
     with pytest.raises(DeliveryError, match="are not the model's with the adapter"):
         await scene.engine().serve(scene.right)
 
 
 async def test_another_model_to_begin_with_is_noticed(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, "bfloat16", "lora")
+    scene = TransformersScene(tmp_path, "bfloat16", "lora")
     await scene.engine().serve(scene.right)
     moved(new_model("qwen3")).save_pretrained(tmp_path / "model")
     with pytest.raises(DeliveryError, match="is not the learner's"):
@@ -198,14 +145,14 @@ async def test_another_model_to_begin_with_is_noticed(tmp_path: Path) -> None:
 
 
 async def test_another_precision_than_configured_is_noticed(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, "bfloat16")
+    scene = TransformersScene(tmp_path, "bfloat16")
     scene.config = RunConfig(name="exact", policy=scene.config.policy)
     with pytest.raises(DeliveryError, match="serves bfloat16, which the run file does not say"):
         await scene.engine().serve(scene.right)
 
 
 async def test_what_no_file_publishes_has_to_stay(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, "float32")
+    scene = TransformersScene(tmp_path, "float32")
     engine = scene.engine()
     await engine.serve(scene.before)
     buffers = dict(scene.generator._model.named_buffers())  # pyright: ignore[reportPrivateUsage]
@@ -215,7 +162,7 @@ async def test_what_no_file_publishes_has_to_stay(tmp_path: Path) -> None:
 
 
 async def test_weights_that_hold_no_numbers_answer_nothing(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, "bfloat16")
+    scene = TransformersScene(tmp_path, "bfloat16")
     parameters = dict(scene.generator._model.named_parameters())  # pyright: ignore
     with torch.no_grad():
         parameters["model.embed_tokens.weight"][7] = float("nan")

@@ -1,39 +1,32 @@
 """Attacks on the delivery of weights to vLLM, and deliveries that nobody attacked."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 import torch
 from transformers import Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from coevolve.delivery.engine import ProvenEngine
-from coevolve.weights.models import Base
-from coevolve.weights.published import Published, read_published
-from protocols.config import PolicyConfig, RolloutConfig, RunConfig, VllmEngine
+from coevolve.weights.published import Published
+from protocols.config import VllmEngine
 from protocols.errors import DeliveryError
 from protocols.generation import Generation, GenerationRequest
-from protocols.journal import Message
-from protocols.learning import PolicyVersion, WeightsFormat
+from protocols.learning import WeightsFormat
+from tests.coevolve.delivery.scenes import Scene, Weights, attack_and_alarm
 from tests.coevolve.delivery.weight_attacks import WEIGHTS, WeightAttack
-from tests.learning import MemoryJournal
-from tests.serving import SHAPE, adapted, ask, difference, moved, new_model, published
+from tests.serving import SHAPE, adapted, ask, difference, moved, new_model
 from tests.vllm_engines import open_engine
-
-if TYPE_CHECKING:
-    from coevolve.engine.vllm.generator import VllmGenerator
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(300)]
 
-Weights = dict[str, torch.Tensor]
 DTYPES = ("float32", "bfloat16")
 
 
-class Scene:
-    """Versions on disk, and a vLLM engine that serves them."""
+class VllmScene(Scene[Any]):
+    """Two versions that differ by 0.3 % of each weight's spread."""
 
     def __init__(
         self,
@@ -44,91 +37,43 @@ class Scene:
         adapters: int = 0,
         model: Any = None,
     ) -> None:
-        self.run_dir = folder
-        self.base = folder / "model"
-        self.journal = MemoryJournal()
+        engine: dict[str, Any] = {"dtype": dtype, "deliver": "adapter" if adapters else "merged"}
+        super().__init__(folder, VllmEngine(**engine), "lora" if adapters else "full")
         (model or new_model(architecture)).save_pretrained(self.base)
-        self.format: WeightsFormat = "lora" if adapters else "full"
-        engine = {"dtype": dtype, "deliver": "adapter" if adapters else "merged"}
-        self.config = RunConfig(
-            name="attacked",
-            policy=PolicyConfig(model=str(self.base), train=self.format),
-            rollout=RolloutConfig(engine=VllmEngine(**engine)),  # pyright: ignore
-        )
         whole = model or new_model(architecture, seed=1)
         first = adapted(self.base, seed=1) if adapters else whole
         self.before = self.publish(1, first)
         self.right = self.publish(2, moved(first))
-        self.generator: VllmGenerator = open_engine(
-            self.base, folder, adapters=adapters, dtype=dtype
+        self.generator = open_engine(self.base, folder, adapters=adapters, dtype=dtype)
+
+    def sabotage(self, change: Callable[[], Weights], monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have the engine take over other weights than it is given."""
+        core = self.generator._core
+        serve = core.serve_weights
+        monkeypatch.setattr(
+            core, "serve_weights", lambda _, version: serve(change().items(), version)
         )
-
-    def publish(self, number: int, model: Any) -> PolicyVersion:
-        version = published(self.run_dir, number, model, self.format)
-        self.journal.add(version)
-        return version
-
-    def engine(self) -> ProvenEngine:
-        async def append(messages: Sequence[Message]) -> None:
-            self.journal.add(*messages)
-
-        return ProvenEngine(
-            "rollout-0",
-            self.generator,
-            reader=self.journal,
-            append=append,
-            run_dir=self.run_dir,
-            config=self.config,
-        )
-
-    def weights(self, version: PolicyVersion) -> Weights:
-        parameters = Base(self.base).for_format("full").parameters
-        found = read_published(version, self.run_dir).weights(parameters)
-        return {name: tensor.float() for name, tensor in found.items()}
-
-
-def sabotaged(scene: Scene, change: Callable[[], Weights], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the engine take over other weights than it is given."""
-    core = scene.generator._core  # pyright: ignore[reportPrivateUsage]
-    serve = core.serve_weights
-    monkeypatch.setattr(core, "serve_weights", lambda _, version: serve(change().items(), version))
 
 
 @pytest.fixture(scope="module", params=DTYPES)
-def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    return Scene(tmp_path_factory.mktemp("run"), request.param)
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> VllmScene:
+    return VllmScene(tmp_path_factory.mktemp("run"), request.param)
 
 
 @pytest.fixture(scope="module", params=DTYPES)
-def adapting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    return Scene(tmp_path_factory.mktemp("run"), request.param, adapters=2)
+def adapting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> VllmScene:
+    return VllmScene(tmp_path_factory.mktemp("run"), request.param, adapters=2)
 
 
 @pytest.mark.parametrize("attack", WEIGHTS, ids=lambda attack: attack.__name__)
 async def test_other_weights_than_the_published_are_noticed_at_once(
-    scene: Scene, attack: WeightAttack, monkeypatch: pytest.MonkeyPatch
+    scene: VllmScene, attack: WeightAttack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    precision = getattr(torch, scene.config.rollout.engine.dtype)
-    before, right = scene.weights(scene.before), scene.weights(scene.right)
-    ends_with = attack(before, right, torch.Generator().manual_seed(1))
-    shows = any(
-        not torch.equal(ends_with[name].to(precision), tensor.to(precision))
-        for name, tensor in right.items()
-    )
-    engine = scene.engine()
-    await engine.serve(scene.before)
-    with monkeypatch.context() as patch:
-        sabotaged(scene, lambda: ends_with, patch)
-        if shows:
-            with pytest.raises(DeliveryError):
-                await engine.serve(scene.right)
-        else:
-            await engine.serve(scene.right)
-    assert (await scene.engine().serve(scene.right)).rows > 0
+    await attack_and_alarm(scene, attack, scene.sabotage, monkeypatch)
 
 
 async def test_a_packed_copy_that_is_not_renewed_is_noticed(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: VllmScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = scene.engine()
     await engine.serve(scene.before)
@@ -181,7 +126,7 @@ def _root(_tensors: Weights, settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("change", [_scaled, _one_row, _one_module, _signs, _root])
 async def test_an_adapter_that_was_changed_on_its_way_is_noticed(
-    adapting: Scene, change: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    adapting: VllmScene, change: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = adapting.engine()
     await engine.serve(adapting.before)
@@ -192,7 +137,7 @@ async def test_an_adapter_that_was_changed_on_its_way_is_noticed(
 
 
 async def test_requests_that_get_an_older_adapter_are_noticed(
-    adapting: Scene, monkeypatch: pytest.MonkeyPatch
+    adapting: VllmScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = adapting.engine()
     await engine.serve(adapting.before)
@@ -205,7 +150,7 @@ async def test_requests_that_get_an_older_adapter_are_noticed(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 async def test_an_output_of_its_own_is_read_as_well(tmp_path: Path, dtype: str) -> None:
-    scene = Scene(tmp_path, dtype, architecture="llama")
+    scene = VllmScene(tmp_path, dtype, architecture="llama")
     proof = await scene.engine().serve(scene.right)
     assert proof.rows > 2 * 200
 
@@ -214,7 +159,7 @@ async def test_an_output_of_its_own_is_read_as_well(tmp_path: Path, dtype: str) 
 async def test_requests_in_flight_and_proofs_do_not_disturb_one_another(
     tmp_path: Path, dtype: str
 ) -> None:
-    scene = Scene(tmp_path, dtype)
+    scene = VllmScene(tmp_path, dtype)
     engine = scene.engine()
     models = {1: new_model("qwen3", seed=1), 2: moved(new_model("qwen3", seed=1))}
     await engine.serve(scene.before)
@@ -254,6 +199,6 @@ async def test_biases_and_layers_that_files_hold_as_one_are_compared(
     kinds = {"qwen2": Qwen2ForCausalLM, "phi3": Phi3ForCausalLM}
     model = cast("Any", kinds[kind])(config)
     adapters = 2 if format == "lora" else 0
-    scene = Scene(tmp_path, dtype, model=moved(model), adapters=adapters)
+    scene = VllmScene(tmp_path, dtype, model=moved(model), adapters=adapters)
     proof = await scene.engine().serve(scene.right)
     assert proof.rows > 1000
