@@ -59,8 +59,8 @@ class PolicyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     lora_rank: Count = 16
     lora_alpha: Count = 32
     lora_targets: tuple[str, ...] = ()
-    """Names of the modules that get an adapter, for example ``q_proj``; empty for every linear
-    layer but the output head."""
+    """Names of the layers that get an adapter, for example ``q_proj``; empty for every linear layer
+    but the output head and the experts."""
 
     chat: ChatConfig = ChatConfig()
 
