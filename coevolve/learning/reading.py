@@ -10,7 +10,8 @@ from accelerate import init_empty_weights
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 _READING = threading.Lock()
-"""Transformers replaces functions of torch while it reads a model, for all threads."""
+"""Transformers replaces functions of torch and of its own while it reads a model, for all
+threads."""
 
 
 def read_model(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
@@ -30,9 +31,10 @@ def read_model(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedMo
 def read_outline(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """Return the model without its weights; what is computed from its config has its values."""
     config = _without_dropout(folder)
-    with _READING, init_empty_weights(include_buffers=False):
-        model = cast("Any", AutoModelForCausalLM).from_config(config, dtype=dtype)
-    model.tie_weights()
+    with _READING:
+        with init_empty_weights(include_buffers=False):
+            model = cast("Any", AutoModelForCausalLM).from_config(config, dtype=dtype)
+        model.tie_weights()
     return model
 
 
