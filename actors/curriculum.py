@@ -4,8 +4,8 @@ from pathlib import Path
 
 import ray
 
-from coevolve import assembly
-from coevolve.run.starting import starting
+from coevolve.build import parts as assembly
+from coevolve.parts.starting import starting
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.interfaces import Store

@@ -8,9 +8,9 @@ import ray
 from ray.actor import ActorProxy
 from ray.exceptions import RayError, RayTaskError
 
-from coevolve.hdl import assembly
-from coevolve.run.standing import Standing
-from coevolve.run.starting import starting
+from coevolve.environments.hdl import assembly
+from coevolve.parts.starting import starting
+from coevolve.parts.status import Standing
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, SimulatorError

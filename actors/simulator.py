@@ -9,9 +9,9 @@ import ray
 from ray.actor import ActorProxy
 from ray.exceptions import RayError
 
-from coevolve.bfcl.worker import BfclWorker
-from coevolve.run import logs
-from coevolve.run.standing import Standing
+from coevolve.environments.tools.bfcl.worker import BfclWorker
+from coevolve.parts import logs
+from coevolve.parts.status import Standing
 from protocols.config import SimulatorConfig
 from protocols.control import PartStatus
 from protocols.simulation import Broken, Command, Ready, Release, Reply

@@ -17,7 +17,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.run.standing import Standing
+from coevolve.parts.status import Standing
 from protocols.config import StoreConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, JournalError

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import ray
 
-from coevolve import assembly
-from coevolve.run.starting import starting
-from coevolve.synthesis import assembly as evolution
+from coevolve.build import parts as assembly
+from coevolve.build import synthesis as evolution
+from coevolve.parts.starting import starting
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.interfaces import Store

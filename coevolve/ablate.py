@@ -20,7 +20,7 @@ from statistics import fmean
 
 import msgspec
 
-from coevolve import assembly
+from coevolve.build import parts as assembly
 from coevolve.config import load_config
 from coevolve.journal.fold import fold
 from coevolve.learning.batch import Batch, Source

@@ -15,8 +15,8 @@ from typing import Any, Literal, cast, get_args, get_origin
 import msgspec
 import yaml
 
-from coevolve.hdl.stages import is_learned_from, teaches_itself
-from coevolve.learning.model_folder import TINY, TINY_HDL
+from coevolve.environments.hdl.policy.stages import is_learned_from, teaches_itself
+from coevolve.models.model_folder import TINY, TINY_HDL
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
 from protocols.learner_config import LearnerConfig

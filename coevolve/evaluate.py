@@ -5,10 +5,10 @@ RUN is a run's folder, or its name under ``runs/``, and its policy writes, alone
 OpenAI-compatible server, under the settings of RUN or ``--config`` where one is given.
 
 Every attempt has ``--calls`` calls of the simulator. It is *agentic*, a chain of improvements, or
-*direct*, the best of as many first testbenches (`coevolve.hdl.evaluation.attempts`); generators
+*direct*, the best of as many first testbenches (`hdl.evaluation.attempts`); generators
 without a model have as many calls. Told are simulator pass, Pass@1 and Pass@5 at each design's
 threshold, average coverage, and the share of the designs' mutants that the testbenches kill, with
-paired bootstrap intervals over designs (`coevolve.hdl.evaluation.measures`), seen and held-out
+paired bootstrap intervals over designs (`hdl.evaluation.measures`), seen and held-out
 designs apart. The same seed gives the same numbers, but for rounding in an engine that batches, and
 for endpoints, which draw by themselves.
 
@@ -27,12 +27,7 @@ import msgspec
 from rich.console import Console
 
 from coevolve import requirements
-from coevolve.config import load_config
-from coevolve.hdl import assembly as hardware
-from coevolve.hdl.evaluation.attempts import Budget
-from coevolve.hdl.evaluation.bugs import BugJudge
-from coevolve.hdl.evaluation.comparing import Comparison
-from coevolve.hdl.evaluation.opening import (
+from coevolve.build.subjects import (
     AtEndpoint,
     OfRun,
     OfRunFile,
@@ -41,9 +36,14 @@ from coevolve.hdl.evaluation.opening import (
     opened,
     opened_simulator,
 )
-from coevolve.hdl.evaluation.table import Report, Settings, cost_of, summed_up, tables
-from coevolve.hdl.frontier import beginning
-from coevolve.hdl.verilator import open_simulator
+from coevolve.config import load_config
+from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.evaluation.attempts import Budget
+from coevolve.environments.hdl.evaluation.bugs import BugJudge
+from coevolve.environments.hdl.evaluation.comparing import Comparison
+from coevolve.environments.hdl.evaluation.table import Report, Settings, cost_of, summed_up, tables
+from coevolve.environments.hdl.policy.frontier import beginning
+from coevolve.environments.hdl.simulate.verilator import open_simulator
 from coevolve.run import directory as run_directory
 from protocols.config import EvaluatorConfig, RunConfig
 from protocols.designs import Design

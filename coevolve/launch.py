@@ -34,18 +34,20 @@ from actors.simulator import RemoteSimulatorWorker, SimulatorActor
 from actors.store import STORE_NAME, RemoteStore, StoreActor
 from actors.synthesizer import SynthesizerActor
 from actors.validator import ValidatorActor
-from coevolve import assembly, requirements
-from coevolve.assembly import Simulators
+from coevolve import requirements
+from coevolve.build import parts as assembly
+from coevolve.build.parts import Simulators
 from coevolve.config import load_config, synthesizes
 from coevolve.engine.vllm.environment import environment
-from coevolve.hdl.assembly import HardwareSimulators
+from coevolve.environments.hdl.assembly import HardwareSimulators
 from coevolve.journal.fold import fold
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
-from coevolve.learning.model_folder import TINY_HDL
+from coevolve.models.model_folder import TINY_HDL
+from coevolve.models.tiny_random.resolve import MODEL, running
+from coevolve.parts import logs
 from coevolve.report.writing import report
 from coevolve.run import directory as run_directory
-from coevolve.run import logs
 from coevolve.run.costs import TOPICS as COSTLY
 from coevolve.run.costs import Costs
 from coevolve.run.directory import RunDirectory
@@ -55,7 +57,6 @@ from coevolve.run.estimate import estimate
 from coevolve.run.estimate_lines import estimate_lines
 from coevolve.run.guard import guarded
 from coevolve.run.reach import listens
-from coevolve.shrunk.running import MODEL, running
 from protocols.config import RunConfig, TransformersEngine, VllmEngine
 from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Reader
@@ -135,11 +136,11 @@ def _foreseen(config: RunConfig) -> str:
 def _make_model(config: RunConfig, directory: RunDirectory) -> None:
     """Make the model that the run starts from, where it is one of its own."""
     if config.policy.shrink:
-        from coevolve.shrunk.model import write_model
+        from coevolve.models.tiny_random.model import write_model
 
         write_model(config, directory.path / MODEL)
     elif config.policy.model == TINY_HDL:
-        from coevolve.hdl.tiny.model import write_model
+        from coevolve.environments.hdl.policy.tiny.model import write_model
 
         write_model(config.seed, directory.path / MODEL)
 

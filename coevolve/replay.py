@@ -17,12 +17,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from coevolve import assembly
 from coevolve.ablate import WITHOUT, ablate, run_without
+from coevolve.build import parts as assembly
 from coevolve.learning.batch import Source
-from coevolve.learning.checkpoint import verify
 from coevolve.learning.history import History
 from coevolve.learning.recovery import take_again, trainer_at
+from coevolve.models.atomic_folder import verify
 from coevolve.report.writing import report
 from coevolve.run import attribution
 from coevolve.run.directory import RunDirectory

@@ -2,11 +2,11 @@
 
 import importlib.util
 
-from coevolve import assembly
-from coevolve.chat.folder import has_chat_template
+from coevolve.build import parts as assembly
 from coevolve.config import synthesizes
-from coevolve.hdl import assembly as hardware
-from coevolve.learning.model_folder import TINY_HDL, check_model, model_folder
+from coevolve.environments.hdl import assembly as hardware
+from coevolve.models.model_files import has_chat_template
+from coevolve.models.model_folder import TINY_HDL, check_model, model_folder
 from protocols.config import Engine, RunConfig, VllmEngine
 from protocols.errors import ConfigError, DependencyError
 from protocols.synthesizers import PolicyModel

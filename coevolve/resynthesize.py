@@ -17,13 +17,13 @@ from typing import Self, cast
 
 import msgspec
 
-from coevolve import assembly
+from coevolve.build import parts as assembly
+from coevolve.build import synthesis as evolution
 from coevolve.journal.codec import CANDIDATES_BY_SIGNAL, SIGNALS_BY_ID, decode_as
 from coevolve.journal.paging import whole_topic
+from coevolve.llm.recorded_calls import RecordedCalls, recorded_calls, without_version
 from coevolve.run.directory import RunDirectory
-from coevolve.synthesis import assembly as evolution
 from coevolve.synthesis.arms import ArmBriefs
-from coevolve.synthesis.calls import RecordedCalls, recorded_calls, without_version
 from coevolve.synthesis.serving import OpenModel
 from protocols.config import RunConfig
 from protocols.errors import (

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.hdl.designs import load, unit_from_files
-from coevolve.hdl.feedback import uncovered
-from coevolve.hdl.summary import message, response, status
-from coevolve.hdl.verilator import open_simulator
+from coevolve.environments.hdl.coverage.feedback import uncovered
+from coevolve.environments.hdl.designs.folders import load, unit_from_files
+from coevolve.environments.hdl.simulate.summary import message, response, status
+from coevolve.environments.hdl.simulate.verilator import open_simulator
 from protocols.errors import ConfigError, DependencyError, SimulatorError
 from protocols.hardware import (
     Covered,

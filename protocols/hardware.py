@@ -3,7 +3,7 @@
 A policy submits a testbench in one of three forms; the simulator compiles it with the design, runs
 it, and answers with coverage, or says what the policy did wrong. What a machine does wrong is a
 `protocols.errors.SimulatorError` and never an outcome. The words are CVDP's and LLM4Cov's (arXiv
-2602.16953) where they have one; their own JSON is made of this by `coevolve.hdl.summary`.
+2602.16953) where they have one; their own JSON is made of this by `hdl.simulate.summary`.
 """
 
 from typing import Annotated, Literal
@@ -88,7 +88,7 @@ class Testbench(msgspec.Struct, frozen=True, kw_only=True, tag="testbench"):
 
 
 class Patch(msgspec.Struct, frozen=True, kw_only=True, tag="patch"):
-    """Hunks that change a testbench; see `coevolve.hdl.patch`."""
+    """Hunks that change a testbench; see `hdl.gate.patch`."""
 
     text: str
     base: str
@@ -96,7 +96,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, tag="patch"):
 
 
 class Stimulus(msgspec.Struct, frozen=True, kw_only=True, tag="stimulus"):
-    """A compact program that drives the ports; see `coevolve.hdl.stimulus.language`."""
+    """A compact program that drives the ports; see `hdl.stimulus.language`."""
 
     program: str
 

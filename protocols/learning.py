@@ -40,7 +40,7 @@ class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, tag="policy_versi
     format: WeightsFormat
 
     digest: str
-    """SHA-256 over the weights file and its settings (`coevolve.weights.files.version_digest`)."""
+    """SHA-256 over weights and settings (`coevolve.models.weight_files.version_digest`)."""
 
     size_bytes: int
     """Of the weights file."""

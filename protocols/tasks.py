@@ -11,7 +11,7 @@ Split = Literal["train", "held_out"]
 """Held-out tasks are for the evaluator alone: never trained on, never in a synthesizer's prompt."""
 
 BfclCategory = Literal["base", "miss_func", "miss_param", "long_context"]
-"""BFCL's variants of the same 200 multi-turn conversations; see `coevolve.bfcl.catalogue`."""
+"""BFCL's variants of the same 200 multi-turn conversations; see `bfcl.catalogue`."""
 
 
 class ToolTurn(msgspec.Struct, frozen=True, kw_only=True):

@@ -78,7 +78,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, tag="transition"):
 
     transition_id: str
     state_key: str
-    """The same for all steps from one state; see `coevolve.hdl.curation.states.state_key`."""
+    """The same for all steps from one state; see `hdl.curation.states.state_key`."""
 
     design_id: str
     parent: str

@@ -9,14 +9,14 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
 from coevolve.journal.journal import Journal
-from coevolve.learning.model_folder import model_folder
 from coevolve.learning.policy import Policy
+from coevolve.models.model_folder import model_folder
+from coevolve.models.weight_files import WEIGHTS_FILES, version_digest
 from coevolve.run import directory as run_directory
 from coevolve.run.directory import RunDirectory
-from coevolve.tiny.renderer import TinyRenderer
-from coevolve.tiny.tokenizer import CHECKPOINT
-from coevolve.weights.files import WEIGHTS_FILES, version_digest
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.journal import Message

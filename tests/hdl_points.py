@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from coevolve.hdl.points import point_text
+from coevolve.environments.hdl.coverage.points import point_text
 from protocols.hardware import (
     METRICS,
     Coverage,

@@ -1,6 +1,6 @@
 """Steps of an agent on a design, made by hand."""
 
-from coevolve.hdl.curation.states import state_key
+from coevolve.environments.hdl.curation.states import state_key
 from protocols.hardware import METRICS, CompileFailed, Coverage, Covered, KindCount
 from protocols.transitions import (
     Author,

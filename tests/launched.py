@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 import psutil
 
-from coevolve import assembly
 from coevolve.attach import __main__ as attach
+from coevolve.build import parts as assembly
 from coevolve.journal.codec import TOPICS, decode, decode_as, topic_of
 from coevolve.journal.reader import JournalReader
 from protocols.errors import JournalError

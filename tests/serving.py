@@ -16,7 +16,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from coevolve.weights.files import WEIGHTS_FILES, model_digest, version_digest
+from coevolve.models.weight_files import WEIGHTS_FILES, model_digest, version_digest
 from protocols import columns
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator

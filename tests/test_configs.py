@@ -6,11 +6,11 @@ import pytest
 
 from coevolve import requirements
 from coevolve.config import load_config
-from coevolve.hdl import assembly as hardware
+from coevolve.environments.hdl import assembly as hardware
 from coevolve.journal.codec import decode_as
-from coevolve.learning.architecture import KNOWN
+from coevolve.models.architecture import KNOWN
+from coevolve.models.weight_files import version_digest
 from coevolve.run.estimate import estimate
-from coevolve.weights.files import version_digest
 from protocols.config import RunConfig, VllmEngine
 from protocols.evolution import Signal
 from protocols.learning import Delivered, Evaluation, PolicyVersion, StepReport

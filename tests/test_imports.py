@@ -11,19 +11,20 @@ VLLM = "coevolve.engine.vllm"
 """vLLM itself loads Ray where it is installed."""
 
 MODEL_USERS = (
-    "coevolve.chat.renderer",
-    "coevolve.chat.template",
+    "coevolve.environments.tools.chat.renderer",
+    "coevolve.models.chat_template",
     "coevolve.delivery.tensors",
     "coevolve.engine",
     "coevolve.export.versions",
     "coevolve.export.weights",
-    "coevolve.hdl.chat",
-    "coevolve.hdl.tiny.model",
+    "coevolve.environments.hdl.policy.chat",
+    "coevolve.environments.hdl.policy.tiny.model",
     "coevolve.learning",
-    "coevolve.shrunk.model",
-    "coevolve.shrunk.tokenizer",
-    "coevolve.tiny.build",
-    "coevolve.tiny.scores",
+    "coevolve.models.load",
+    "coevolve.models.tiny_random.model",
+    "coevolve.models.tiny_random.tokenizer",
+    "coevolve.environments.tools.filesystem.build",
+    "coevolve.environments.tools.filesystem.scores",
     "coevolve.weights",
 )
 

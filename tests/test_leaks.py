@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from coevolve.rollout import Arena
-from coevolve.tiny.grammar import uniform_task
-from coevolve.tiny.renderer import TinyRenderer
-from coevolve.tiny.simulated import InProcessSimulator
-from coevolve.tiny.tokenizer import CHECKPOINT, DONE
+from coevolve.environments.tools.filesystem.grammar import uniform_task
+from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
+from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT, DONE
+from coevolve.rollouts.conversation import Arena
 from protocols.config import RolloutConfig
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, Served

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve import assembly
+from coevolve.build import parts as assembly
+from coevolve.build import synthesis as evolution
 from coevolve.config import synthesizes
 from coevolve.journal.codec import decode, decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.synthesis import assembly as evolution
 from protocols.config import RunConfig
 from protocols.control import RunStarted
 from protocols.evolution import Candidate, CandidateVerdict, Signal, SignalSettled, Visit

@@ -18,16 +18,16 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from coevolve.environments.tools.filesystem.grammar import uniform_task
+from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.export.__main__ import main
 from coevolve.journal.codec import decode
+from coevolve.llm.client import Chat, Message, cost_usd
+from coevolve.llm.recorded_calls import JournalCallLog, Ledger
 from coevolve.run.evolution import whole_fold
 from coevolve.synthesis import prompts
-from coevolve.synthesis.calls import JournalCallLog, Ledger
-from coevolve.synthesis.chat import Chat, Message, cost_usd
 from coevolve.synthesis.endpoint import EndpointSynthesizer
 from coevolve.synthesis.judge import Account, EndpointJudge
-from coevolve.tiny.grammar import uniform_task
-from coevolve.tiny.simulated import InProcessSimulator
 from protocols import journal
 from protocols.config import RunConfig
 from protocols.errors import AnswerError, OverBudgetError

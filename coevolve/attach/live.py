@@ -18,8 +18,8 @@ from ray._private.authentication.authentication_token_setup import (
 
 from actors.part import RemotePart
 from actors.store import STORE_NAME, RemoteReader, RemoteStore
-from coevolve import assembly
 from coevolve.attach.subject import LiveRun, Subject
+from coevolve.build import parts as assembly
 from coevolve.journal.codec import decode_as
 from coevolve.run.directory import RunDirectory
 from coevolve.run.reach import listens

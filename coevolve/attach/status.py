@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.table import Table
 
-from coevolve import assembly
 from coevolve.attach.output import console, print_json, share, table
 from coevolve.attach.subject import Subject
+from coevolve.build import parts as assembly
 from coevolve.config import synthesizes
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import decode

@@ -16,9 +16,9 @@ from coevolve.attach.words import (
     scores,
     shortened,
 )
+from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
+from coevolve.curriculum.task_pool import Life, Pool
 from coevolve.journal.fold import fold
-from coevolve.pool import TOPICS as POOL_TOPICS
-from coevolve.pool import Life, Pool
 from coevolve.run.evolution import Evolution, whole_fold
 from coevolve.run.fates import AnyVisit, SignalFate, TaskHistory
 from coevolve.run.wording import asks

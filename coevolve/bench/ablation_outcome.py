@@ -7,8 +7,8 @@ from statistics import fmean
 
 from rich.table import Table
 
-from coevolve import assembly
-from coevolve.hdl.evaluation.measures import interval
+from coevolve.build import parts as assembly
+from coevolve.environments.hdl.evaluation.measures import interval
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.run.directory import RunDirectory

@@ -27,9 +27,9 @@ from rich.table import Table
 
 from coevolve.bench.synchronous import GRADIENT_ALONE, Players, Point, in_folder, learn, schedule
 from coevolve.config import load_config
-from coevolve.learning.model_folder import model_folder
+from coevolve.environments.tools.filesystem.grammar import held_out_tasks
+from coevolve.models.model_folder import model_folder
 from coevolve.run.grid import seeds_of
-from coevolve.tiny.grammar import held_out_tasks
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError
 from protocols.tasks import Task

@@ -51,9 +51,9 @@ from coevolve.engine.vllm import environment
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.learning.model_folder import TINY, model_folder
-from coevolve.learning.reading import read_model
-from coevolve.weights.files import WEIGHTS_FILES, model_digest, version_digest
+from coevolve.models.load import read_model
+from coevolve.models.model_folder import TINY, model_folder
+from coevolve.models.weight_files import WEIGHTS_FILES, model_digest, version_digest
 from protocols import columns
 from protocols.config import (
     PolicyConfig,

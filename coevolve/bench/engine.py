@@ -32,9 +32,9 @@ from coevolve.bench import raw_vllm
 from coevolve.bench.raw_vllm import Offline, Sampled
 from coevolve.delivery.probe import PROBE_TOKENS
 from coevolve.engine.vllm import environment
-from coevolve.learning.model_folder import TINY, model_folder
-from coevolve.learning.reading import read_model
-from coevolve.weights.files import WEIGHTS_FILES, version_digest
+from coevolve.models.load import read_model
+from coevolve.models.model_folder import TINY, model_folder
+from coevolve.models.weight_files import WEIGHTS_FILES, version_digest
 from protocols import columns
 from protocols.config import VllmEngine
 from protocols.generation import GenerationRequest

@@ -28,13 +28,13 @@ from rich.table import Table
 
 from coevolve.bench.plain_verilator import plain_cpu_s, process_cpu_s
 from coevolve.bench.recalled import recalled_ms
-from coevolve.hdl.baselines.target import target_of
-from coevolve.hdl.baselines.uniform import random_programs
-from coevolve.hdl.designs import load
-from coevolve.hdl.measuring import cpu_s
-from coevolve.hdl.sandbox import Sandbox
-from coevolve.hdl.stimulus.harness import Harness
-from coevolve.hdl.verilator import VerilatorSimulator, open_simulator
+from coevolve.environments.hdl.designs.folders import load
+from coevolve.environments.hdl.designs.measuring import cpu_s
+from coevolve.environments.hdl.evaluation.baselines.target import target_of
+from coevolve.environments.hdl.evaluation.baselines.uniform import random_programs
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
+from coevolve.environments.hdl.stimulus.harness import Harness
+from coevolve.environments.sandbox.runner import Sandbox
 from protocols.designs import Design
 from protocols.errors import SimulatorError
 from protocols.hardware import Covered, Evaluate, Evaluated, Testbench

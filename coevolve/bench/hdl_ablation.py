@@ -20,7 +20,7 @@ journals. A run that is there with the same settings is taken as it is, or goes 
 left. Scores are overall averages of coverage after the run file's steps on each design, before and
 after training. Differences are to the arm that ``--reference`` names, of the last versions, with
 designs and seeds paired; their bootstrap interval over designs
-(`coevolve.hdl.evaluation.measures`) says nothing of further seeds.
+(`hdl.evaluation.measures`) says nothing of further seeds.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from rich.console import Console
 
 from coevolve.bench.ablation_outcome import Outcome, alike, outcome_of, table
 from coevolve.config import load_config
-from coevolve.hdl import assembly as hardware
+from coevolve.environments.hdl import assembly as hardware
 from coevolve.run.grid import Plan, run_grid, seeds_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError

@@ -39,9 +39,9 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from coevolve.bench.trl_peer import TrlPeer, trl_inputs
 from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
-from coevolve.learning.model_folder import TINY_FOLDER
-from coevolve.learning.reading import read_model
 from coevolve.learning.trainer import Trainer
+from coevolve.models.load import read_model
+from coevolve.models.model_folder import TINY_FOLDER
 from protocols import columns
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.learning import TrainedGroup

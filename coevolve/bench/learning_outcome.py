@@ -12,8 +12,8 @@ from statistics import fmean, median
 
 from rich.table import Table
 
-from coevolve import assembly
 from coevolve.bench.intervals import interval, told
+from coevolve.build import parts as assembly
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.run.directory import RunDirectory

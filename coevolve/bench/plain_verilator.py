@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from coevolve.hdl.toolchain import Toolchain
+from coevolve.environments.hdl.simulate.toolchain import Toolchain
 from protocols.errors import DependencyError, SimulatorError
 from protocols.hardware import Unit
 

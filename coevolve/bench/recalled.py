@@ -1,4 +1,4 @@
-"""Measures an evaluation that the journal answers, as in a run (`coevolve.hdl.recall`).
+"""Measures an evaluation that the journal answers, as in a run (`hdl.simulate.recall`).
 
 The journal holds one rollout and is read through its map, by a process that does not write it.
 """
@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from coevolve.hdl.recall import RecallingSimulator
-from coevolve.hdl.verilator import VerilatorSimulator
+from coevolve.environments.hdl.simulate.recall import RecallingSimulator
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore

@@ -13,10 +13,10 @@ from actors.part import RemotePart
 from actors.rollout import RolloutActor
 from actors.simulator import RemoteSimulatorWorker, SimulatorActor
 from actors.store import STORE_NAME, RemoteStore, StoreActor
-from coevolve import assembly
+from coevolve.build import parts as assembly
 from coevolve.engine.vllm.environment import environment
 from coevolve.journal.mailbox import Mailbox
-from coevolve.learning.model_folder import model_folder
+from coevolve.models.model_folder import model_folder
 from coevolve.run.accounting import CpuReading, read_cpu
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig, VllmEngine

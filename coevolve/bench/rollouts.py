@@ -38,7 +38,7 @@ from coevolve.bench.raw_vllm import Measured, Offline, Raw, Sampled, raw_vllm
 from coevolve.bench.rollout_system import System, engine_settings, system
 from coevolve.bench.wider import wider_policy
 from coevolve.config import load_config
-from coevolve.rollout import sampling_seed
+from coevolve.rollouts.conversation import sampling_seed
 from coevolve.run import directory as run_directory
 from coevolve.run.directory import RunDirectory
 from protocols import columns

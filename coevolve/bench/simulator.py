@@ -26,11 +26,11 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.simulator import RemoteSimulatorWorker, SimulatorActor
-from coevolve.bfcl import stock
-from coevolve.bfcl.catalogue import load_tasks
-from coevolve.bfcl.session import Session
-from coevolve.bfcl.worker import BfclWorker
-from coevolve.simulator_pool import SimulatorPool
+from coevolve.environments.tools.bfcl import stock
+from coevolve.environments.tools.bfcl.catalogue import load_tasks
+from coevolve.environments.tools.bfcl.session import Session
+from coevolve.environments.tools.bfcl.worker import BfclWorker
+from coevolve.environments.tools.session_pool import SimulatorPool
 from protocols.config import SimulatorConfig
 from protocols.interfaces import SimulatorWorker
 from protocols.tasks import ToolTask

@@ -16,15 +16,15 @@ from statistics import fmean
 import numpy as np
 
 from coevolve.engine.generator import TransformersGenerator
+from coevolve.environments.tools.filesystem.grammar import held_out_tasks, uniform_task
+from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.learning.batch import Batch, BatchGroup, trained_group
 from coevolve.learning.groups import Group, use_of
-from coevolve.learning.model_folder import model_folder
 from coevolve.learning.trainer import Trainer
 from coevolve.learning.versions import remove_old_versions, write_version
-from coevolve.rollout import Arena, Played, rollout_of
-from coevolve.tiny.grammar import held_out_tasks, uniform_task
-from coevolve.tiny.renderer import TinyRenderer
-from coevolve.tiny.simulated import InProcessSimulator
+from coevolve.models.model_folder import model_folder
+from coevolve.rollouts.conversation import Arena, Played, rollout_of
 from protocols.config import RunConfig
 from protocols.rollouts import RolloutRequest
 from protocols.tasks import Task

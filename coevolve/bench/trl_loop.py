@@ -22,11 +22,11 @@ from transformers import AutoTokenizer, GenerationConfig, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from coevolve.bfcl.session import Session
-from coevolve.learning.model_folder import model_folder
-from coevolve.learning.reading import read_model
-from coevolve.tiny.grammar import uniform_task
-from coevolve.tiny.renderer import TinyRenderer
+from coevolve.environments.tools.bfcl.session import Session
+from coevolve.environments.tools.filesystem.grammar import uniform_task
+from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.models.load import read_model
+from coevolve.models.model_folder import model_folder
 from protocols.config import RolloutConfig, RunConfig
 from protocols.simulation import Failed
 from protocols.tasks import Task

@@ -21,7 +21,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from coevolve.learning.batch import SampledRow
-from coevolve.learning.reading import read_model
+from coevolve.models.load import read_model
 
 PAD = 0
 

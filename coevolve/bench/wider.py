@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from coevolve.learning.model_folder import TINY_FOLDER
-from coevolve.learning.reading import read_model
+from coevolve.models.load import read_model
+from coevolve.models.model_folder import TINY_FOLDER
 
 SPREAD = 0.02
 """Standard deviation of what is added on the way in."""

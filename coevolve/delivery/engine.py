@@ -36,8 +36,8 @@ from coevolve.delivery.alarms import sentence
 from coevolve.delivery.probe import ProbeDifference, is_exact, probe_difference, tolerance_of
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
-from coevolve.learning.model_folder import model_folder
-from coevolve.weights.files import version_digest
+from coevolve.models.model_folder import model_folder
+from coevolve.models.weight_files import version_digest
 from protocols.config import RunConfig
 from protocols.errors import DeliveryError, GeneratorError
 from protocols.interfaces import Generator, Reader

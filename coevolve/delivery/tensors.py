@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from coevolve.weights.files import model_digest
+from coevolve.models.weight_files import model_digest
 from coevolve.weights.models import Base, read_tables
 from coevolve.weights.published import Change, Published
 from coevolve.weights.row_sums import Sums, row_sums

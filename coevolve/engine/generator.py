@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from coevolve.engine.engine import MAX_STOPS, Engine
 from coevolve.engine.fitting import check_fits, check_grammar
 from coevolve.engine.stepping import Settled, Stepper, Waiter
-from coevolve.learning.reading import read_model
+from coevolve.models.load import read_model
 from coevolve.weights.models import Base
 from coevolve.weights.published import Published, read_published
 from coevolve.weights.row_sums import row_sums

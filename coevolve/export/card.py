@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from coevolve.export.source import Source
-from coevolve.learning.model_folder import TINY
+from coevolve.models.model_folder import TINY
 from protocols.learning import PolicyVersion
 from protocols.tasks import Synthesized
 
@@ -46,7 +46,9 @@ rows = load_dataset("{folder}", split="train")
 ```
 """
 
-TINY_POLICY = "coevolve's tiny policy (coevolve/tiny/checkpoint in its package)"
+TINY_POLICY = (
+    "coevolve's tiny policy (coevolve/environments/tools/filesystem/checkpoint in its package)"
+)
 
 
 def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, folder: str) -> str:

@@ -6,7 +6,7 @@ from itertools import groupby
 from tokenizers import Tokenizer
 
 from coevolve.export.conversation import Said
-from coevolve.learning.model_folder import model_folder
+from coevolve.models.model_folder import model_folder
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.errors import RunError

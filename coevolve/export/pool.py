@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from coevolve import pool
+from coevolve.curriculum import task_pool as pool
 from coevolve.export.conversation import reference
 from coevolve.export.parquet import MESSAGES, writing
 from coevolve.export.source import Source

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from coevolve import assembly
+from coevolve.build import parts as assembly
 from coevolve.export.conversation import chat
 from coevolve.export.decoding import Transcriber
 from coevolve.export.parquet import MESSAGES, writing

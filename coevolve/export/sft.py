@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from coevolve import assembly
+from coevolve.build import parts as assembly
 from coevolve.export.conversation import ChatMessage, chat, reference
 from coevolve.export.decoding import Transcriber
 from coevolve.export.source import Source

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from coevolve import assembly
+from coevolve.build import parts as assembly
 from coevolve.report.material import Material, gather
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig

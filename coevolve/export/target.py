@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from coevolve.learning.checkpoint import PARTIAL, write_folder
+from coevolve.models.atomic_folder import PARTIAL, write_folder
 from protocols.errors import CheckpointError, RunError
 
 

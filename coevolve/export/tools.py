@@ -2,8 +2,8 @@
 
 import json
 
-from coevolve.bfcl.calls import parse_call
-from coevolve.chat.tools import named_arguments, schemas
+from coevolve.environments.tools.bfcl.calls import parse_call
+from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from protocols.tasks import TaskBody
 
 

@@ -7,7 +7,7 @@ nothing (`direct_infer`), a failed simulation (`agentic_xrun`) or coverage (`age
 
 Which steps: those whose author is the one that the stage learns from, each stage by itself, that
 coverage-guided rejection leaves. ``keep stage``: the stage's own rule; ``paper``, ``released`` and
-``warm_up``: LLM4Cov's rules (`coevolve.hdl.curation.rejection`); ``unfiltered``: all that ran. Of
+``warm_up``: LLM4Cov's rules (`hdl.curation.rejection`); ``unfiltered``: all that ran. Of
 steps from one state the one that gained most stays, in the whole stage, where training compares
 those of one group only; ``unfiltered`` keeps all.
 """
@@ -17,10 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from coevolve.chat.folder import has_chat_template
-from coevolve.export.source import Source
-from coevolve.hdl.curation import export
-from coevolve.hdl.curation.rejection import (
+from coevolve.environments.hdl.curation import export
+from coevolve.environments.hdl.curation.rejection import (
     PAPER,
     RELEASED,
     UNFILTERED,
@@ -32,9 +30,11 @@ from coevolve.hdl.curation.rejection import (
     reject,
     rule_of,
 )
-from coevolve.hdl.stages import is_learned_from
-from coevolve.hdl.transitions import of_run
-from coevolve.learning.model_folder import model_folder
+from coevolve.environments.hdl.policy.stages import is_learned_from
+from coevolve.environments.hdl.policy.transitions import of_run
+from coevolve.export.source import Source
+from coevolve.models.model_files import has_chat_template
+from coevolve.models.model_folder import model_folder
 from protocols.errors import RunError
 from protocols.transitions import Transition
 
@@ -61,7 +61,7 @@ async def write(source: Source, path: Path, *, form: export.RowForm, keep: Keep)
             f"exporting transitions needs a policy with a chat template, found {folder}, which has "
             "none; its steps are the run's rollouts, and no text"
         )
-    from coevolve.hdl.chat import ChatStepRenderer  # it loads transformers
+    from coevolve.environments.hdl.policy.chat import ChatStepRenderer  # it loads transformers
 
     renderer = ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
     stages: dict[int, list[Transition]] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
-from coevolve.weights.files import WEIGHTS_FILES
+from coevolve.models.weight_files import WEIGHTS_FILES
 from protocols.errors import RunError
 from protocols.interfaces import Reader
 from protocols.learning import PolicyVersion

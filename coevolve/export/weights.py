@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from coevolve.export.versions import HeldVersion
-from coevolve.learning.model_folder import model_folder
-from coevolve.learning.reading import read_model
-from coevolve.weights.files import version_digest
+from coevolve.models.load import read_model
+from coevolve.models.model_folder import model_folder
+from coevolve.models.weight_files import version_digest
 from coevolve.weights.published import read_published
 from protocols.config import RunConfig
 from protocols.errors import RunError

@@ -6,12 +6,12 @@ Promise: the batch of a recorded step, read back, is the batch that the step was
 from collections.abc import Sequence
 from typing import TypeVar
 
-from coevolve.hdl.curation.rejection import most_gained, rule_of
-from coevolve.hdl.stages import is_learned_from, stage_of
+from coevolve.environments.hdl.curation.rejection import most_gained, rule_of
+from coevolve.environments.hdl.policy.stages import is_learned_from, stage_of
 from coevolve.journal.codec import VERSIONS_BY_NUMBER, decode_as
 from coevolve.journal.paging import whole_topic
+from coevolve.journal.task_cache import TaskShelf
 from coevolve.learning.batch import Batch, BatchGroup, Rates, Reference
-from coevolve.tasks import TaskShelf
 from protocols.errors import JournalError, LearnerError
 from protocols.hardware_config import StageConfig
 from protocols.interfaces import GrammarOf, Reader, Renderer

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import structlog
 
+from coevolve.curriculum.schedule import is_guarded
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import Delivery, Mailbox
 from coevolve.learning.batch import Batch, batch_metrics, trained_group
@@ -38,9 +39,8 @@ from coevolve.learning.versions import (
     write_checkpoint,
     write_version,
 )
-from coevolve.run.standing import Standing
-from coevolve.run.stopping import unless_stopped
-from coevolve.schedule import is_guarded
+from coevolve.parts.status import Standing
+from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, LearnerError

@@ -36,11 +36,11 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from coevolve.learning.batch import Conversation, Row, conversations, row_length
-from coevolve.learning.model_folder import HUB_ID
-from coevolve.learning.reading import read_model
 from coevolve.learning.scoring import score
 from coevolve.learning.sharded.ranks import ALONE, Ranks, like, whole_weights
-from coevolve.weights.files import WEIGHTS_FILES
+from coevolve.models.load import read_model
+from coevolve.models.model_folder import HUB_ID
+from coevolve.models.weight_files import WEIGHTS_FILES
 from protocols.config import PolicyConfig
 from protocols.errors import LearnerError
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import structlog
 
-from coevolve.learning.checkpoint import newest_valid
 from coevolve.learning.history import History
-from coevolve.learning.model_folder import model_folder
 from coevolve.learning.opening import AnyTrainer, open_trainer
 from coevolve.learning.versions import is_whole, weights_digest
+from coevolve.models.atomic_folder import newest_valid
+from coevolve.models.model_folder import model_folder
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, LearnerError
 from protocols.learning import Checkpoint, PolicyVersion, Returned, StepReport

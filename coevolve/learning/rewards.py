@@ -1,13 +1,13 @@
 """What advantages are made of: each rollout's reward, with its bonus where the run has one.
 
-The bonus is that of LLM4Cov's authors for online learning (`coevolve.hdl.curation.signals`), on
+The bonus is that of LLM4Cov's authors for online learning (`hdl.curation.signals`), on
 their scale of rewards, 0 or 1 to 2, where theirs is halved. What the journal calls a reward stays
 without it.
 """
 
 from collections.abc import Sequence
 
-from coevolve.hdl.curation.signals import rarity_bonuses
+from coevolve.environments.hdl.curation.signals import rarity_bonuses
 from protocols.rollouts import Rollout
 from protocols.transitions import coverage_of
 

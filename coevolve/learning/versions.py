@@ -11,11 +11,11 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
-from coevolve.learning.checkpoint import folder_digest, folder_size, write_folder
-from coevolve.learning.model_folder import model_folder
+from coevolve.curriculum.schedule import is_evaluated, is_scored
 from coevolve.learning.opening import AnyTrainer
-from coevolve.schedule import is_evaluated, is_scored
-from coevolve.weights.files import WEIGHTS_FILES, model_digest, version_digest
+from coevolve.models.atomic_folder import folder_digest, folder_size, write_folder
+from coevolve.models.model_folder import model_folder
+from coevolve.models.weight_files import WEIGHTS_FILES, model_digest, version_digest
 from protocols.config import RunConfig
 from protocols.learning import Checkpoint, PolicyVersion
 

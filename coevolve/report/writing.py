@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from coevolve import assembly
+from coevolve.build import parts as assembly
 from coevolve.report.material import gather
 from coevolve.report.page import write_report
 from coevolve.run import attribution

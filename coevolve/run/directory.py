@@ -16,7 +16,7 @@ from coevolve.journal.codec import decode_as
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import lock_folder
 from coevolve.journal.reader import JournalReader
-from coevolve.shrunk.running import running
+from coevolve.models.tiny_random.resolve import running
 from protocols.config import RunConfig
 from protocols.control import RunStarted
 from protocols.errors import RunError

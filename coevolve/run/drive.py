@@ -16,14 +16,14 @@ import msgspec
 from coevolve.journal.codec import decode, decode_as
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.paging import PAGE
+from coevolve.models.weight_files import version_digest
+from coevolve.parts.pausing import is_paused
 from coevolve.run.accounting import CpuReading, CpuShares, read_cpu
 from coevolve.run.directory import RunDirectory
 from coevolve.run.display import Display
-from coevolve.run.pausing import is_paused
 from coevolve.run.progress import TOPICS, MetricsFile, Progress
 from coevolve.run.supervisor import Supervisor, note_replacements
 from coevolve.run.watchdog import watch
-from coevolve.weights.files import version_digest
 from protocols.config import RunConfig
 from protocols.control import (
     PartFailed,

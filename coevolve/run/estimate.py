@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.config import needs_reference
-from coevolve.hdl.stages import teaches_itself
-from coevolve.learning.architecture import Architecture, architecture
-from coevolve.learning.model_folder import local_folder, model_config
+from coevolve.environments.hdl.policy.stages import teaches_itself
+from coevolve.models.architecture import Architecture, architecture
+from coevolve.models.model_folder import local_folder, model_config
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
 from protocols.objectives import Dpo, NoObjective, Sft
 

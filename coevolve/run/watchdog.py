@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from coevolve.run.pausing import is_paused
+from coevolve.parts.pausing import is_paused
 from protocols.control import PartStatus, Stalled
 from protocols.interfaces import Store, SupervisedPart
 

@@ -20,8 +20,8 @@ import structlog
 from coevolve.journal.codec import decode
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.paging import whole_topic
-from coevolve.run.standing import Standing
-from coevolve.run.stopping import unless_stopped
+from coevolve.parts.status import Standing
+from coevolve.parts.stopping import unless_stopped
 from coevolve.signals.detector import Detector
 from coevolve.signals.visits import CompleteGroup, Visits, visit_of
 from protocols.config import RunConfig

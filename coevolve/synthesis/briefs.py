@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coevolve.journal.retained import retained_rollouts
+from coevolve.journal.task_cache import TaskShelf
 from coevolve.synthesis.precedents import Precedents
-from coevolve.tasks import TaskShelf
 from protocols.config import RunConfig
 from protocols.errors import LeakError
 from protocols.evolution import OnPattern, OnTask, Signal

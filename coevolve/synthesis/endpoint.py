@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import structlog
 
+from coevolve.llm.client import Chat
 from coevolve.synthesis import prompts
 from coevolve.synthesis.answers import (
     AbstractedTask,
@@ -27,7 +28,6 @@ from coevolve.synthesis.answers import (
     read_reflection,
     read_tasks,
 )
-from coevolve.synthesis.chat import Chat
 from coevolve.synthesis.inquiry import ORDINALS, Inquiry
 from protocols.errors import AnswerError
 from protocols.evolution import Candidate, Exploration, Reflection

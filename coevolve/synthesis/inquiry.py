@@ -6,9 +6,9 @@ from typing import Literal, TypeVar
 import msgspec
 import structlog
 
+from coevolve.llm.client import Chat, Message, cost_usd, most_prompt_tokens
 from coevolve.synthesis import prompts
 from coevolve.synthesis.answers import UnusableAnswerError
-from coevolve.synthesis.chat import Chat, Message, cost_usd, most_prompt_tokens
 from protocols.errors import AnswerError
 from protocols.evolution import ModelCall, SignalKind
 from protocols.interfaces import CallLog

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import structlog
 
+from coevolve.llm.client import Chat
 from coevolve.synthesis import prompts
 from coevolve.synthesis.answers import read_judgement
-from coevolve.synthesis.chat import Chat
 from coevolve.synthesis.inquiry import ORDINALS, Inquiry
 from protocols.errors import AnswerError, EndpointError, OverBudgetError
 from protocols.evolution import NO_OPINION, Candidate, Opinion, SignalKind

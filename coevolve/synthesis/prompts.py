@@ -20,9 +20,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from coevolve.bfcl.catalogue import ToolDocument, tool_documents
+from coevolve.environments.tools.bfcl.catalogue import ToolDocument, tool_documents
+from coevolve.llm.client import Message
 from coevolve.synthesis.answers import MAX_TASKS, MAX_TURNS, Move
-from coevolve.synthesis.chat import Message
 from protocols.evolution import Candidate, OnPattern, Reflection, SignalKind
 from protocols.rollouts import Action
 from protocols.synthesis import Anything, Attempt, Brief, Start

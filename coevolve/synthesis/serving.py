@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from coevolve.run.standing import Standing
+from coevolve.parts.status import Standing
 from protocols.errors import EndpointError, GeneratorError
 from protocols.interfaces import Synthesizer
 from protocols.synthesizers import SynthesizerModel

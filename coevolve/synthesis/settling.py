@@ -5,10 +5,10 @@ from typing import Literal
 
 import structlog
 
-from coevolve.run.standing import Standing
+from coevolve.llm.recorded_calls import Append, JournalCallLog, Ledger
+from coevolve.parts.status import Standing
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.backlog import Waiting
-from coevolve.synthesis.calls import Append, JournalCallLog, Ledger
 from coevolve.synthesis.serving import ServedModel
 from protocols.config import RunConfig
 from protocols.errors import (

@@ -15,9 +15,9 @@ import structlog
 
 from coevolve.journal.codec import decode_as
 from coevolve.journal.mailbox import Delivery, Mailbox
-from coevolve.run.pausing import is_paused
-from coevolve.run.standing import Standing
-from coevolve.run.stopping import unless_stopped
+from coevolve.parts.pausing import is_paused
+from coevolve.parts.status import Standing
+from coevolve.parts.stopping import unless_stopped
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.backlog import Backlog, Waiting
 from coevolve.synthesis.serving import FIRST_PAUSE_S, OpenModel, ServedModel

@@ -1,8 +1,8 @@
 """What can be said against a candidate before anything is carried out."""
 
-from coevolve.bfcl.calls import NotACallError, RefusedCallError
-from coevolve.bfcl.session import World
-from coevolve.bfcl.stock import DOCUMENTS
+from coevolve.environments.tools.bfcl.calls import NotACallError, RefusedCallError
+from coevolve.environments.tools.bfcl.session import World
+from coevolve.environments.tools.bfcl.stock import DOCUMENTS
 from coevolve.validation.reading import ReadCall, read_call, tools_of
 from coevolve.validation.wording import left_open
 from protocols.errors import SimulatorError

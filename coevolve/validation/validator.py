@@ -24,8 +24,8 @@ import structlog
 
 from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as
 from coevolve.journal.mailbox import RENEWALS_PER_LEASE, Delivery, Mailbox
-from coevolve.run.standing import Standing
-from coevolve.run.stopping import unless_stopped
+from coevolve.parts.status import Standing
+from coevolve.parts.stopping import unless_stopped
 from coevolve.validation.gates import Findings, Gates
 from coevolve.validation.judge import Judge
 from coevolve.validation.ledger import Ledger

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from coevolve.learning.reading import read_model, read_outline
+from coevolve.models.load import read_model, read_outline
 from protocols.learning import WeightsFormat
 
 

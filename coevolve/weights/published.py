@@ -18,7 +18,12 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from coevolve.weights.files import SETTINGS_FILES, WEIGHTS_FILES, decode_settings, with_settings
+from coevolve.models.weight_files import (
+    SETTINGS_FILES,
+    WEIGHTS_FILES,
+    decode_settings,
+    with_settings,
+)
 from protocols.errors import GeneratorError
 from protocols.learning import PolicyVersion, WeightsFormat
 

@@ -15,8 +15,8 @@ import pytest
 import ray
 
 from actors.simulator import RemoteSimulatorWorker, SimulatorActor
-from coevolve.bfcl.catalogue import load_tasks
-from coevolve.simulator_pool import SimulatorPool
+from coevolve.environments.tools.bfcl.catalogue import load_tasks
+from coevolve.environments.tools.session_pool import SimulatorPool
 from protocols.config import SimulatorConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError

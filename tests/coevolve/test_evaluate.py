@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.policy.tiny.model import write_model
 from coevolve.evaluate import main
-from coevolve.hdl import assembly as hardware
-from coevolve.hdl.tiny.model import write_model
 from coevolve.journal.journal import Journal
+from coevolve.models.tiny_random.resolve import MODEL
 from coevolve.run import directory as run_directory
-from coevolve.shrunk.running import MODEL
 from protocols.config import RunConfig
 from tests import evolving
 from tests.chat_server import Messages, serving

@@ -6,15 +6,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve import assembly
-from coevolve.bfcl.worker import BfclWorker
+from coevolve.build import parts as assembly
+from coevolve.build import synthesis as evolution
+from coevolve.environments.tools.bfcl.worker import BfclWorker
+from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.resynthesize import Resynthesized, first_difference, line, main, resynthesize
 from coevolve.run import directory as run_directory
-from coevolve.synthesis import assembly as evolution
 from coevolve.synthesis.worker import SynthesizerWorker
-from coevolve.tiny.grammar import uniform_task
 from protocols.config import RunConfig, TasksConfig
 from protocols.errors import RunError
 from protocols.evolution import Candidate, OnTask, SwapRequested

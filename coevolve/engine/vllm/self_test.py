@@ -25,8 +25,8 @@ import vllm
 from safetensors.torch import save
 
 from coevolve.engine.vllm.core import Core, Limits
-from coevolve.learning.reading import read_model
-from coevolve.weights.files import SETTINGS_FILES, WEIGHTS_FILES, version_digest
+from coevolve.models.load import read_model
+from coevolve.models.weight_files import SETTINGS_FILES, WEIGHTS_FILES, version_digest
 from coevolve.weights.published import read_published
 from protocols.config import VllmEngine
 from protocols.errors import GeneratorError

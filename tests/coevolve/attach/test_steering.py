@@ -10,7 +10,7 @@ from coevolve.attach.steering import checkpoint, pause, resume
 from coevolve.attach.swap import model_of, swap_synthesizer
 from coevolve.journal.codec import decode_as
 from coevolve.journal.mailbox import Mailbox
-from coevolve.run.pausing import is_paused
+from coevolve.parts.pausing import is_paused
 from protocols.errors import RunError
 from protocols.evolution import SwapRefused, SwapRequested, SynthesizerSwapped
 from protocols.journal import Message

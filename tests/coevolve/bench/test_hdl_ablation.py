@@ -9,7 +9,7 @@ import pytest
 from coevolve.bench.ablation_outcome import Outcome, alike, outcome_of, table
 from coevolve.bench.hdl_ablation import ARMS, FULL, Plan, main, plans_of
 from coevolve.config import load_config
-from coevolve.hdl import assembly as hardware
+from coevolve.environments.hdl import assembly as hardware
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore

@@ -3,7 +3,7 @@ import argparse
 import pytest
 
 from coevolve.bench.learner import GROUP_SIZE, GROUPS, batch_groups, learner_step, trl_step
-from coevolve.learning.model_folder import TINY_FOLDER
+from coevolve.models.model_folder import TINY_FOLDER
 
 OPTIONS = argparse.Namespace(rows=GROUP_SIZE, precision="fp32")
 

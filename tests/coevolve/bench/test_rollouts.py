@@ -8,8 +8,8 @@ import torch
 
 from coevolve.bench.rollouts import waves_of
 from coevolve.bench.wider import wider_policy
-from coevolve.learning.model_folder import TINY_FOLDER
-from coevolve.learning.reading import read_model
+from coevolve.models.load import read_model
+from coevolve.models.model_folder import TINY_FOLDER
 from protocols import columns
 from protocols.rollouts import Rollout, Tokens
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from coevolve.learning.reading import read_model
+from coevolve.models.load import read_model
 from protocols.config import Engine, PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import DeliveryError
 from protocols.interfaces import Generator

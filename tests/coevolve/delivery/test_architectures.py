@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.learning.policy import Policy
-from coevolve.weights.files import model_digest, version_digest
+from coevolve.models.weight_files import model_digest, version_digest
 from protocols import columns
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig, TransformersEngine
 from protocols.errors import LearnerError

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from coevolve.engine.generator import TransformersGenerator
-from coevolve.shrunk.model import write_model
+from coevolve.models.tiny_random.model import write_model
 from protocols.config import (
     PolicyConfig,
     RunConfig,

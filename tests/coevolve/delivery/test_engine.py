@@ -14,7 +14,7 @@ from coevolve.delivery.engine import ProvenEngine
 from coevolve.delivery.probe import PROBE_TOKENS, probe_tokens, tolerance_of
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.learning.policy import Policy
-from coevolve.weights.files import version_digest
+from coevolve.models.weight_files import version_digest
 from protocols import columns
 from protocols.config import DeliveryConfig, PolicyConfig, RolloutConfig, RunConfig, VllmEngine
 from protocols.errors import DeliveryError, GeneratorError

@@ -21,7 +21,7 @@ from transformers import (
 from coevolve.engine import engine
 from coevolve.engine.fitting import refuse_grammar
 from coevolve.engine.generator import TransformersGenerator
-from coevolve.weights.files import version_digest
+from coevolve.models.weight_files import version_digest
 from protocols.errors import GeneratorError
 from protocols.generation import END, Generation, GenerationRequest, Grammar
 from protocols.interfaces import Generator

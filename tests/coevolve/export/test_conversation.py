@@ -3,10 +3,10 @@ import json
 import msgspec
 import pytest
 
-from coevolve.bfcl.catalogue import load_tasks
+from coevolve.environments.tools.bfcl.catalogue import load_tasks
+from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.export.conversation import REVEALED, Said, chat, reference
 from coevolve.export.tools import function_of, tools_json
-from coevolve.tiny.grammar import uniform_task
 from protocols.tasks import ToolTask, ToolTurn
 
 FILES = ("GorillaFileSystem",)

@@ -10,11 +10,11 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from coevolve import assembly
+from coevolve.build import parts as assembly
+from coevolve.environments.tools.filesystem.grammar import uniform_task
+from coevolve.environments.tools.filesystem.tokenizer import END
 from coevolve.export.conversation import reference
 from coevolve.run.directory import RunDirectory
-from coevolve.tiny.grammar import uniform_task
-from coevolve.tiny.tokenizer import END
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.journal import Message
@@ -144,7 +144,7 @@ def test_verl_gets_prompts_with_what_a_reward_needs(
     rows = loaded(out, tmp_path / "cache")
     row = next(row for row in rows if row["extra_info"]["task_id"] == TASK.task_id)
     assert set(row) == {"data_source", "prompt", "ability", "reward_model", "extra_info"}
-    assert row["data_source"] == "coevolve/bfcl"
+    assert row["data_source"] == "coevolve/environments/tools/bfcl"
     assert row["prompt"] == [{"role": "user", "content": TASK.body.turns[0].instruction}]
     assert row["reward_model"]["style"] == "rule"
     assert json.loads(row["reward_model"]["ground_truth"]) == [
@@ -240,7 +240,9 @@ def test_nothing_is_left_of_an_export_that_fails(
     model = tmp_path / "model"
     model.mkdir()
     for name in ("config.json", "model.safetensors"):
-        (model / name).write_bytes((ROOT / "coevolve/tiny/checkpoint" / name).read_bytes())
+        (model / name).write_bytes(
+            (ROOT / "coevolve/environments/tools/filesystem/checkpoint" / name).read_bytes()
+        )
     config = settings(quickstart, policy={"model": str(model)})
     run = write_run(tmp_path / "run", config, story(config))
     assert "tokenizer" in refusal(run.path, "rollouts", "--to", tmp_path / "out" / "rollouts")

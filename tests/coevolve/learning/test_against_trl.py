@@ -18,14 +18,14 @@ import torch
 from coevolve.bench.trl_peer import TrlPeer, trl_inputs, written_columns
 from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
 from coevolve.learning.constraints import Constraints
-from coevolve.learning.model_folder import TINY_FOLDER
 from coevolve.learning.objectives import aggregation, policy_gradient
 from coevolve.learning.optimizers import BETAS
 from coevolve.learning.policy import Policy, padded
-from coevolve.learning.reading import read_model
 from coevolve.learning.step_loss import StepLoss
 from coevolve.learning.tally import Tally
 from coevolve.learning.trainer import Trainer
+from coevolve.models.load import read_model
+from coevolve.models.model_folder import TINY_FOLDER
 from protocols import columns
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.learner_config import ImitationConfig

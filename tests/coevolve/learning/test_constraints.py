@@ -7,8 +7,8 @@ from transformers import PreTrainedModel
 from coevolve.learning.batch import ReferenceRow, SampledRow
 from coevolve.learning.constraints import Constraints
 from coevolve.learning.policy import padded
-from coevolve.learning.reading import read_model
 from coevolve.learning.scoring import score
+from coevolve.models.load import read_model
 from protocols.errors import GeneratorError
 from protocols.generation import END, Grammar
 from tests.learning import VOCABULARY, small_model

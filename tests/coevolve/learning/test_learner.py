@@ -13,8 +13,8 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.history import History
 from coevolve.learning.learner import Learner
+from coevolve.models.weight_files import version_digest
 from coevolve.replay import replay
-from coevolve.weights.files import version_digest
 from protocols.config import (
     DeliveryConfig,
     EvaluatorConfig,

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM
 
 from coevolve.learning.batch import ReferenceRow, Row
 from coevolve.learning.policy import Policy, padded
-from coevolve.learning.reading import read_model
+from coevolve.models.load import read_model
 from protocols.config import PolicyConfig
 from tests.learning import small_model
 

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from coevolve.learning.history import History
+from coevolve.models.weight_files import version_digest
 from coevolve.replay import replay
-from coevolve.weights.files import version_digest
 from protocols.config import EvaluatorConfig, RunConfig
 from protocols.errors import CheckpointError, DeliveryError, JournalError
 from protocols.hardware_config import StageConfig

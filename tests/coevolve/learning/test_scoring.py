@@ -5,8 +5,8 @@ import pytest
 import torch
 from transformers import GraniteConfig, GraniteForCausalLM, PreTrainedModel
 
-from coevolve.learning.reading import read_model
 from coevolve.learning.scoring import score
+from coevolve.models.load import read_model
 from protocols.errors import LearnerError
 from tests.learning import small_model
 

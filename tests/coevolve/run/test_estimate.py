@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from coevolve.config import load_config
 from coevolve.learning import scoring
-from coevolve.learning.model_folder import TINY_FOLDER
 from coevolve.learning.policy import Policy
+from coevolve.models.model_folder import TINY_FOLDER
 from coevolve.run import estimate as module
 from coevolve.run.estimate import Estimate, estimate
 from coevolve.run.estimate_lines import estimate_lines

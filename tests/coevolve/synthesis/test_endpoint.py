@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from coevolve.environments.tools.filesystem.grammar import uniform_task
+from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.synthesis.endpoint import UNGUIDED, EndpointSynthesizer
-from coevolve.tiny.grammar import uniform_task
-from coevolve.tiny.simulated import InProcessSimulator
 from protocols.errors import AnswerError, EndpointError, OverBudgetError, SimulatorError
 from protocols.interfaces import Simulator, Synthesizer
 from protocols.simulation import Observed

@@ -2,8 +2,8 @@ from contextlib import nullcontext
 
 import pytest
 
+from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.synthesis.judge import Account, EndpointJudge, FindAccount
-from coevolve.tiny.grammar import uniform_task
 from protocols.evolution import NO_OPINION, Candidate, Opinion
 from tests.chat_server import fails, says, serving
 from tests.synthesizing import MemoryCalls, model_at

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from coevolve.bfcl.catalogue import tool_documents
-from coevolve.bfcl.stock import DOCUMENTS
+from coevolve.environments.tools.bfcl.catalogue import tool_documents
+from coevolve.environments.tools.bfcl.stock import DOCUMENTS
+from coevolve.environments.tools.filesystem.grammar import uniform_task
+from coevolve.llm.client import Message
 from coevolve.synthesis import prompts
 from coevolve.synthesis.answers import Move
-from coevolve.synthesis.chat import Message
-from coevolve.tiny.grammar import uniform_task
 from protocols.evolution import Candidate, OnPattern, Reflection, SignalKind
 from protocols.rollouts import Action
 from protocols.synthesis import Anything

@@ -9,8 +9,8 @@ from typing import get_args
 import msgspec
 import pytest
 
-from coevolve.bfcl.catalogue import load_tasks
-from coevolve.tiny.simulated import InProcessSimulator
+from coevolve.environments.tools.bfcl.catalogue import load_tasks
+from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.validation.gates import Findings, Gates
 from coevolve.validation.trials import TRIES
 from protocols.errors import SimulatorError

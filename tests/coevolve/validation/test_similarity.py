@@ -5,8 +5,8 @@ from itertools import islice
 import msgspec
 import pytest
 
-from coevolve.bfcl.catalogue import load_tasks
-from coevolve.tiny.grammar import held_out_tasks, static_pool, uniform_task
+from coevolve.environments.tools.bfcl.catalogue import load_tasks
+from coevolve.environments.tools.filesystem.grammar import held_out_tasks, static_pool, uniform_task
 from coevolve.validation.similarity import Likeness, Likenesses, likeness
 from protocols.tasks import Task, ToolTask
 from tests.planted import copies, draws, said, some_file, with_turns

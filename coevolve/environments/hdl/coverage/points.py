@@ -1,0 +1,190 @@
+"""Reads Verilator's coverage file, and scores it over a design's own, fixed set of points.
+
+A record counts where its instance is the DUT or lies inside it. Kinds are Verilator's line, branch,
+expr and toggle; fsm are the cover properties that `hdl.coverage.instrument` put in. Whatever else a
+file holds (covergroups, cover properties of the design's own) belongs to no kind and is left out.
+
+In files and messages a point is written ``metric file:line:column instance name``: the instance is
+``-`` for the DUT itself, the name may hold blanks, and the lines that are executed with it are left
+out.
+"""
+
+import difflib
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from coevolve.environments.hdl.coverage.instrument import FsmPoint, Instrumented
+from protocols.errors import ConfigError
+from protocols.hardware import METRICS, Coverage, KindCount, Metric, Point, Unit
+
+DUT = "-"
+
+_PAGES: Mapping[str, Metric] = {
+    "v_line": "line",
+    "v_branch": "branch",
+    "v_expr": "expr",
+    "v_toggle": "toggle",
+    "v_user": "fsm",
+}
+_TEXT = re.compile(rf"(?:{'|'.join(METRICS)}) [A-Za-z0-9_][A-Za-z0-9_.-]*:\d+:\d+ \S+ \S.*\Z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One line of a coverage file."""
+
+    page: str
+    module: str
+    file: str
+    line: int
+    column: int
+    comment: str
+    lines: str
+    hierarchy: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointSet:
+    """All points of a design, in the order of `protocols.hardware.Coverage.hits`."""
+
+    points: tuple[Point, ...]
+    sha256: str
+
+
+def point_text(point: Point) -> str:
+    """Return the point as ``metric file:line:column instance name``."""
+    place = f"{point.file}:{point.line}:{point.column}"
+    return f"{point.metric} {place} {point.instance or DUT} {point.name}"
+
+
+def is_point_text(text: str) -> bool:
+    """Return whether ``text`` has the form that `point_text` writes."""
+    return _TEXT.match(text) is not None
+
+
+def point_set(points: Iterable[Point]) -> PointSet:
+    """Return the set of ``points``, sorted and hashed."""
+    ordered = tuple(sorted(set(points)))
+    return PointSet(
+        points=ordered, sha256=hashlib.sha256(msgspec.msgpack.encode(ordered)).hexdigest()
+    )
+
+
+def records(text: str) -> Iterator[Record]:
+    """Yield what a coverage file holds.
+
+    Verilator writes ``___05F`` for ``__`` in a name, and the label of a cover property as if it
+    were one more instance; here neither is so.
+    """
+    for line in text.replace("___05F", "__").splitlines():
+        if not line.startswith("C '"):
+            continue
+        told, _, count = line[3:].rpartition("' ")
+        fields = dict(field.split("\2", 1) for field in told.split("\1") if "\2" in field)
+        page, _, module = fields.get("page", "").partition("/")
+        comment, hierarchy = fields.get("o", ""), fields.get("h", "")
+        yield Record(
+            page=page,
+            module=module,
+            file=fields.get("f", "").rpartition("/")[2],
+            line=int(fields.get("l", 0)),
+            column=int(fields.get("n", 0)),
+            comment=comment,
+            lines=fields.get("S", ""),
+            hierarchy=hierarchy.removesuffix(f".{comment}") if page == "v_user" else hierarchy,
+            count=int(count),
+        )
+
+
+def counts(found: Iterable[Record], dut: str, instrumented: Instrumented) -> dict[Point, int]:
+    """Return how often each point was hit; ``dut`` is the path of the DUT's instance."""
+    made: dict[Point, int] = {}
+    for record in found:
+        inside = record.hierarchy == dut or record.hierarchy.startswith(f"{dut}.")
+        point = _point(record, record.hierarchy[len(dut) + 1 :], instrumented) if inside else None
+        if point is not None:
+            made[point] = made.get(point, 0) + record.count
+    return made
+
+
+def score(made: Mapping[Point, int], over: PointSet, unit: Unit) -> Coverage:
+    """Return the coverage over ``over``, whatever else was hit."""
+    hits = bytearray((len(over.points) + 7) // 8)
+    excluded = frozenset(unit.unreachable)
+    totals = dict.fromkeys(METRICS, 0)
+    covered = dict.fromkeys(METRICS, 0)
+    for index, point in enumerate(over.points):
+        hit = made.get(point, 0) > 0
+        if hit:
+            hits[index // 8] |= 1 << index % 8
+        if not excluded or point_text(point) not in excluded:
+            totals[point.metric] += 1
+            covered[point.metric] += hit
+    return Coverage(
+        points_hash=over.sha256,
+        hits=bytes(hits),
+        kinds=tuple(
+            KindCount(metric=metric, covered=covered[metric], total=totals[metric])
+            for metric in METRICS
+            if totals[metric]
+        ),
+    )
+
+
+def check_points(over: PointSet, unit: Unit) -> None:
+    """Raise ConfigError where the unit's frozen or unreachable points are not those it has."""
+    if not over.points:
+        raise ConfigError(f"design {unit.name}: needs at least one coverage point, found none")
+    if unit.points_sha256 and unit.points_sha256 != over.sha256:
+        raise ConfigError(
+            f"design {unit.name}: its {len(over.points)} points hash to {over.sha256}, but "
+            f"{unit.points_sha256} was frozen: the design, the instrumentation or Verilator "
+            "changed since; where that is meant, run "
+            "`python -m coevolve.environments.hdl.designs.admit --freeze`"
+        )
+    texts = [point_text(point) for point in over.points]
+    faults = [_unknown(entry, texts) for entry in sorted(set(unit.unreachable) - set(texts))]
+    if faults:
+        raise ConfigError(f"design {unit.name}: unreachable: " + "; ".join(faults))
+
+
+def _unknown(entry: str, texts: Sequence[str]) -> str:
+    near = difflib.get_close_matches(entry, texts, 1, 0.0)
+    return f"there is no point {entry!r}; did you mean {near[0]!r}?"
+
+
+def _point(record: Record, instance: str, instrumented: Instrumented) -> Point | None:
+    metric = _PAGES.get(record.page)
+    if metric is None:
+        return None
+    if metric == "fsm":
+        fsm = instrumented.names.get((record.file, record.comment))
+        return _fsm_point(fsm, instance) if fsm is not None else None
+    if instrumented.added(record.file, record.line, record.column):
+        return None
+    return Point(
+        metric=metric,
+        file=record.file,
+        line=record.line,
+        column=record.column,
+        instance=instance,
+        name=record.comment,
+        lines=record.lines,
+    )
+
+
+def _fsm_point(fsm: FsmPoint, instance: str) -> Point:
+    return Point(
+        metric="fsm",
+        file=fsm.file,
+        line=fsm.line,
+        column=fsm.column,
+        instance=instance,
+        name=fsm.name,
+        lines="",
+    )

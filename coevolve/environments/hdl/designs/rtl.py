@@ -1,0 +1,222 @@
+"""A unit's RTL as pyslang elaborates it: its ports, and what is wrong with it.
+
+All files are one compilation unit, as for Verilator: a macro of one file holds in those after it.
+Files that end in ``.svh`` or ``.vh`` are not compiled by themselves; others include them. Nothing
+but the unit's own files is to be read: an ``include`` of another is refused before pyslang sees it,
+and one that macros paste together before anything is said of what it read.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, cast
+
+from pyslang import Bag, Diagnostic, DiagnosticEngine, SourceLocation, SourceManager, TimeScale
+from pyslang.ast import (
+    ArgumentDirection,
+    CallExpression,
+    Compilation,
+    CompilationFlags,
+    CompilationOptions,
+    InstanceBodySymbol,
+    InstanceSymbol,
+    PortSymbol,
+    Symbol,
+    VisitAction,
+)
+from pyslang.syntax import (
+    SyntaxTree,
+)
+
+from coevolve.environments.hdl.gate.tokens import Positions, read
+from protocols.errors import ConfigError
+from protocols.hardware import Port, SourceFile, Unit
+
+HEADERS = (".svh", ".vh")
+MOST_ERRORS = 8
+
+TIMESCALE = "1ns/1ps"
+"""Of modules that name none."""
+
+LENIENT = (
+    CompilationFlags.AllowBareValParamAssignment
+    | CompilationFlags.AllowHierarchicalConst
+    | CompilationFlags.AllowMergingAnsiPorts
+    | CompilationFlags.AllowRecursiveImplicitCall
+    | CompilationFlags.AllowSelfDeterminedStreamConcat
+    | CompilationFlags.AllowUseBeforeDeclare
+    | CompilationFlags.RelaxEnumConversions
+    | CompilationFlags.RelaxStringConversions
+)
+"""What simulators accept beyond the standard."""
+
+INCLUDES = (
+    "`include needs the plain name, as a string, of one of the design's own files; give what is "
+    "included as one of them"
+)
+
+READS = frozenset(
+    {"$readmemh", "$readmemb", "$fread", "$fscanf", "$fgets", "$fgetc", "$sdf_annotate"}
+)
+"""System tasks that read what lies in a file."""
+
+_DIRECTIONS: dict[ArgumentDirection, Literal["in", "out", "inout"]] = {
+    ArgumentDirection.In: "in",
+    ArgumentDirection.Out: "out",
+    ArgumentDirection.InOut: "inout",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rtl:
+    """An elaborated design."""
+
+    unit: Unit
+    sources: SourceManager
+    tree: SyntaxTree
+    compilation: Compilation
+    """Must outlive all symbols."""
+
+    top: InstanceBodySymbol
+
+
+def options_for(top: str = "") -> CompilationOptions:
+    """Return how foreign text is elaborated, from the module ``top`` or from whatever is a top."""
+    options = CompilationOptions()
+    options.flags = LENIENT
+    options.defaultTimeScale = TimeScale.fromString(TIMESCALE)
+    if top:
+        options.topModules = {top}
+    return options
+
+
+def compilation_of(tree: SyntaxTree, options: CompilationOptions) -> Compilation:
+    """Return the compilation of one text; nothing is elaborated before it is asked for."""
+    compilation = Compilation(Bag([options]))
+    compilation.addSyntaxTree(tree)
+    return compilation
+
+
+def elaborate(unit: Unit) -> Rtl:
+    """Return the elaborated design.
+
+    Raises ConfigError where it does not compile by itself, or reads a file: it would be measured
+    with whatever it does without that file.
+    """
+    if faults := list(_faults(unit)):
+        raise _refused(unit, faults)
+    sources = SourceManager()
+    tree = parse(unit.files, sources)
+    if _has_read(sources):
+        raise _refused(unit, [INCLUDES])
+    compilation = compilation_of(tree, options_for(unit.top))
+    names = sorted(each.name for each in compilation.getDefinitions())
+    if unit.top not in names:
+        raise ConfigError(
+            f"design {unit.name}: needs its top module {unit.top!r} in "
+            f"{', '.join(file.name for file in unit.files)}, found "
+            f"{', '.join(names) or 'none'}"
+        )
+    errors = _errors(compilation, sources, {file.name for file in unit.files})
+    if errors:
+        raise _refused(unit, errors)
+    instance = cast("InstanceSymbol", compilation.getRoot().topInstances[0])
+    if reads := _file_reads(instance, sources):
+        raise _refused(unit, reads[:MOST_ERRORS])
+    return Rtl(unit=unit, sources=sources, tree=tree, compilation=compilation, top=instance.body)
+
+
+def parse(files: Sequence[SourceFile], sources: SourceManager) -> SyntaxTree:
+    """Return the syntax of all files but headers, which they can include."""
+    buffers = {file.name: sources.assignText(file.name, file.text) for file in files}
+    compiled = [buffer for name, buffer in buffers.items() if not name.endswith(HEADERS)]
+    return SyntaxTree.fromBuffers(compiled, sources)
+
+
+def ports(unit: Unit) -> tuple[Port, ...]:
+    """Return the ports of the unit's top module, in the order of its header.
+
+    Raises ConfigError where the unit does not compile, or a port is not made of bits.
+    """
+    return ports_of(elaborate(unit))
+
+
+def ports_of(rtl: Rtl) -> tuple[Port, ...]:
+    """Return the ports of the design's top module, in the order of its header."""
+    made: list[Port] = []
+    for symbol in cast("Sequence[Symbol]", rtl.top.portList):
+        direction = _DIRECTIONS.get(symbol.direction) if isinstance(symbol, PortSymbol) else None
+        if not isinstance(symbol, PortSymbol) or direction is None or not symbol.type.isIntegral:
+            raise ConfigError(
+                f"design {rtl.unit.name}: port {symbol.name!r} of {rtl.unit.top} needs to be an "
+                "input, output or inout of bits, found another kind; wrap the module in one that "
+                "has such ports"
+            )
+        made.append(Port(name=symbol.name, direction=direction, width=symbol.type.bitWidth))
+    return tuple(made)
+
+
+def _refused(unit: Unit, reasons: Sequence[str]) -> ConfigError:
+    return ConfigError(f"design {unit.name} does not compile:\n" + "\n".join(reasons))
+
+
+def _faults(unit: Unit) -> Iterator[str]:
+    if all(file.name.endswith(HEADERS) for file in unit.files):
+        yield f"it needs a file that does not end in {' or '.join(HEADERS)}, as headers do"
+    for file in unit.files:
+        yield from _strangers(file, unit)
+
+
+def _strangers(file: SourceFile, unit: Unit) -> Iterator[str]:
+    """Yield where a file includes what is none of the unit's."""
+    words, _ = read(file.text)
+    known = {f'"{each.name}"' for each in unit.files}
+    positions = Positions(file.text.encode())
+    for word, after in pairwise((*words, *words[-1:])):
+        if (word.kind, word.name) == ("directive", "include") and after.name not in known:
+            line, column = positions.of(word.offset)
+            yield f"{file.name}:{line}:{column}: error: {INCLUDES}"
+
+
+def _has_read(sources: SourceManager) -> bool:
+    """Return whether a file of the machine was read, for an ``include`` that macros pasted."""
+    return any(sources.getFullPath(each).is_absolute() for each in sources.getAllBuffers())
+
+
+def _file_reads(top: InstanceSymbol, sources: SourceManager) -> list[str]:
+    """Return the calls that read files, in what was elaborated."""
+    found: list[str] = []
+
+    def visit(node: object) -> VisitAction:
+        if isinstance(node, CallExpression) and node.isSystemCall and node.subroutineName in READS:
+            _, place = located(sources, node.sourceRange.start)
+            found.append(
+                f"{place}: error: {node.subroutineName} reads a file, and a design has none "
+                "but its sources; write the values into them"
+            )
+        return VisitAction.Advance
+
+    top.visit(visit)
+    return found
+
+
+def _errors(compilation: Compilation, sources: SourceManager, names: set[str]) -> list[str]:
+    engine = DiagnosticEngine(sources)
+    found = [each for each in compilation.getAllDiagnostics() if each.isError()]
+    return [
+        f"{_place(each, sources, names)}error: {engine.formatMessage(each)}"
+        for each in found[:MOST_ERRORS]
+    ]
+
+
+def _place(diagnostic: Diagnostic, sources: SourceManager, names: set[str]) -> str:
+    """Return where in the unit's files it is; empty for what is about no line of them."""
+    name, place = located(sources, diagnostic.location)
+    return f"{place}: " if name in names else ""
+
+
+def located(sources: SourceManager, location: SourceLocation) -> tuple[str, str]:
+    """Return the file of a location, macros expanded, and the place, ``file:line:column``."""
+    at = sources.getFullyExpandedLoc(location)
+    name = sources.getFileName(at)
+    return name, f"{name}:{sources.getLineNumber(at)}:{sources.getColumnNumber(at)}"

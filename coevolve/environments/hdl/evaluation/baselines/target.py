@@ -1,0 +1,32 @@
+"""What a baseline may know of a design: its ports, how it is clocked and reset, and constants."""
+
+import msgspec
+
+from coevolve.environments.hdl.stimulus.program import Pins, pins
+from protocols.designs import Design
+from protocols.hardware import Port, Reset
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A design from outside; nothing of its RTL."""
+
+    ports: tuple[Port, ...]
+    clock: str
+    reset: Reset | None
+    literals: tuple[int, ...] = ()
+    """Constants of the specification."""
+
+    @property
+    def pins(self) -> Pins:
+        """The ports by what a program does with them."""
+        return pins(self.ports, self.clock, self.reset)
+
+
+def target_of(design: Design) -> Target:
+    """Return what a baseline may know of ``design``."""
+    return Target(
+        ports=design.ports,
+        clock=design.file.clock,
+        reset=design.file.reset,
+        literals=design.file.literals,
+    )

@@ -1,0 +1,138 @@
+"""Has everybody who is compared attempt every design, and scores what came of it.
+
+A design's attempts by all ways of working are judged together: the same simulator, seed and limits,
+the same mutants. What a machine fails at ends the evaluation: it is nobody's score.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from coevolve.environments.hdl.curation.states import average, meets
+from coevolve.environments.hdl.evaluation.attempts import (
+    Attempt,
+    Budget,
+    Writer,
+    baselines,
+    played,
+    tried,
+)
+from coevolve.environments.hdl.evaluation.bugs import BugJudge, share
+from coevolve.environments.hdl.evaluation.measures import Attempted, Score, score
+from protocols.designs import Design
+from protocols.hardware import SimulationLimits
+from protocols.interfaces import TestbenchSimulator
+from protocols.tasks import CoverageTask, Split
+from protocols.transitions import coverage_of
+
+T = TypeVar("T")
+
+Tell = Callable[[str], None]
+
+
+class DesignScores(msgspec.Struct, frozen=True, kw_only=True):
+    """What each way of working reached on one design."""
+
+    design: str
+    split: Split
+    threshold: float
+    mutants: int
+    scores: dict[str, Score]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What attempts are made with."""
+
+    writer: Writer
+    simulator: TestbenchSimulator
+    judge: BugJudge | None
+    """None where bugs are not judged."""
+
+    budget: Budget
+    limits: SimulationLimits
+    concurrent: int
+    """Attempts under way at a time."""
+
+    with_baselines: bool
+    tell: Tell
+    """Is told how far it has come."""
+
+    async def run(self, designs: Sequence[tuple[Design, CoverageTask]]) -> tuple[DesignScores, ...]:
+        """Return the scores on each design, whose task is to write its first testbench.
+
+        Raises SimulatorError, GeneratorError and EndpointError where a machine failed.
+        """
+        gate = asyncio.Semaphore(self.concurrent)
+        done = 0
+
+        async def on(design: Design, task: CoverageTask) -> DesignScores:
+            nonlocal done
+            found = await self._on(design, task, gate)
+            done += 1
+            self.tell(f"{done} of {len(designs)} designs: {design.design_id}")
+            return found
+
+        return tuple(await _together(on(design, task) for design, task in designs))
+
+    async def _on(
+        self, design: Design, task: CoverageTask, gate: asyncio.Semaphore
+    ) -> DesignScores:
+        async def attempt(number: int) -> Mapping[str, Attempt]:
+            async with gate:
+                made = dict(await played(self.writer, task, self.budget, number))
+                if self.with_baselines:
+                    for name, programs in baselines(design, self.budget, number).items():
+                        made[name] = await tried(self.simulator, design, programs, self.limits)
+                return made
+
+        numbered = await _together(map(attempt, range(self.budget.attempts)))
+        ways = numbered[0]
+        attempts = {way: [made[way] for made in numbered if way in made] for way in ways}
+        bugs = await self._bugs(design, [each for made in attempts.values() for each in made])
+        return DesignScores(
+            design=design.design_id,
+            split=design.file.split,
+            threshold=design.file.threshold,
+            mutants=len(design.mutants),
+            scores={
+                way: score([_attempted(each, design, bugs) for each in made])
+                for way, made in attempts.items()
+            },
+        )
+
+    async def _bugs(
+        self, design: Design, attempts: Sequence[Attempt]
+    ) -> Mapping[str, float] | None:
+        if self.judge is None or not design.mutants:
+            return None
+        states = [each.best for each in attempts]
+        judged = await self.judge.judge(design, [each for each in states if each is not None])
+        return {text: share(bugs) for text, bugs in judged.items()}
+
+
+async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return what all of it comes to; the first failure ends the rest and is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in work]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from failures
+    return [task.result() for task in tasks]
+
+
+def _attempted(attempt: Attempt, design: Design, bugs: Mapping[str, float] | None) -> Attempted:
+    """Return what an attempt comes to; what did not run kills no mutant."""
+    state = attempt.best
+    coverage = coverage_of(state) if state else None
+    return Attempted(
+        ran=coverage is not None,
+        coverage=float(average(coverage)),
+        passed=meets(coverage, design.file.threshold),
+        steps=len(attempt.written),
+        calls=attempt.calls,
+        bugs=None if bugs is None else bugs.get(state.testbench if state else "", 0.0),
+    )

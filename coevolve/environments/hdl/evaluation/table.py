@@ -1,0 +1,184 @@
+"""An evaluation as a whole: what is printed of it, and what its JSON holds."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from rich.console import Group
+from rich.table import Table
+
+from coevolve.environments.hdl.evaluation.attempts import AGENTIC, DIRECT, FIRST
+from coevolve.environments.hdl.evaluation.comparing import DesignScores
+from coevolve.environments.hdl.evaluation.measures import (
+    MEASURES,
+    Difference,
+    Measure,
+    Score,
+    difference,
+    mean_score,
+)
+from coevolve.environments.hdl.evaluation.writers import Spent
+from protocols.hardware import SubmissionForm
+from protocols.tasks import Split
+
+SPLITS: tuple[tuple[Split, str], ...] = (
+    ("train", "seen designs"),
+    ("held_out", "held-out designs"),
+)
+HEADINGS: dict[Measure, str] = {
+    "sim_pass": "sim pass",
+    "cov_pass": "Pass@1",
+    "pass_at_5": "Pass@5",
+    "coverage": "coverage",
+    "bugs": "bugs",
+}
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who wrote testbenches, and under which conditions."""
+
+    writer: str
+    form: SubmissionForm
+    calls: int
+    """Of the simulator, each attempt, at most."""
+
+    attempts: int
+    """n, at each design; generators without chance make one."""
+
+    seed: int
+    temperature: float
+    memory: str
+    toolchain: str
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model behind an endpoint was asked."""
+
+    answers: int
+    prompt_tokens: int
+    answer_tokens: int
+    usd: float
+
+
+class SplitScores(msgspec.Struct, frozen=True, kw_only=True):
+    """What each way of working reached on the designs of one split."""
+
+    split: Split
+    designs: int
+    scores: dict[str, Score]
+    differences: tuple[Difference, ...]
+    """Agentic minus each other way with as many calls, and direct minus each baseline."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All of an evaluation; shares are 0..1."""
+
+    settings: Settings
+    splits: tuple[SplitScores, ...]
+    designs: tuple[DesignScores, ...]
+    cost: Cost | None
+    """None where no endpoint was asked."""
+
+
+def cost_of(spent: Spent) -> Cost:
+    """Return what was spent in the end."""
+    return Cost(
+        answers=spent.answers,
+        prompt_tokens=spent.prompt_tokens,
+        answer_tokens=spent.answer_tokens,
+        usd=spent.cost_usd,
+    )
+
+
+def summed_up(designs: Sequence[DesignScores], seed: int) -> tuple[SplitScores, ...]:
+    """Return the scores of each split that has designs."""
+    found = [[each for each in designs if each.split == split] for split, _ in SPLITS]
+    return tuple(
+        SplitScores(
+            split=members[0].split,
+            designs=len(members),
+            scores={
+                way: mean_score([each.scores[way] for each in members]) for way in members[0].scores
+            },
+            differences=tuple(_differences(members, seed)),
+        )
+        for members in found
+        if members
+    )
+
+
+def _differences(members: Sequence[DesignScores], seed: int) -> Iterator[Difference]:
+    scores = [each.scores for each in members]
+    equal = [way for way in scores[0] if way != FIRST]
+    for of in (AGENTIC, DIRECT):
+        for minus in equal[equal.index(of) + 1 :]:
+            for measure in MEASURES:
+                found = difference(of, minus, measure, scores, seed)
+                if found is not None:
+                    yield found
+
+
+def tables(report: Report) -> Group:
+    """Return what a person is shown, in per cent."""
+    settings, shown = report.settings, dict(SPLITS)
+    parts: list[Table | str] = [
+        f"{settings.writer}: {settings.form}, n = {settings.attempts} attempts at each design, "
+        f"{settings.calls} calls of the simulator each, memory {settings.memory}, "
+        f"temperature {settings.temperature:g}, seed {settings.seed}"
+    ]
+    for split in report.splits:
+        name = f"{split.designs} {shown[split.split]}"
+        parts += [_scores(split, name), _gains(split, name)]
+        parts.append(_by_design([each for each in report.designs if each.split == split.split]))
+    if report.cost is not None:
+        cost = report.cost
+        parts.append(
+            f"{cost.answers} answers, {cost.prompt_tokens} prompt tokens, "
+            f"{cost.answer_tokens} answer tokens, {cost.usd:.4f} USD"
+        )
+    return Group(*parts)
+
+
+def _scores(split: SplitScores, name: str) -> Table:
+    table = Table("way", title=f"{name}, %", title_justify="left")
+    for heading in ("calls", *HEADINGS.values()):
+        table.add_column(heading, justify="right")
+    for way, score in split.scores.items():
+        shares = (_share(getattr(score, measure)) for measure in HEADINGS)
+        table.add_row(way, f"{score.calls:.1f}", *shares)
+    return table
+
+
+def _gains(split: SplitScores, name: str) -> Table:
+    table = Table("difference", title=f"{name}, points with 95 % intervals", title_justify="left")
+    for heading in HEADINGS.values():
+        table.add_column(heading, justify="right")
+    cells: dict[str, dict[Measure, str]] = {}
+    for each in split.differences:
+        ends = f"{100 * each.mean:+.1f} [{100 * each.low:+.1f}, {100 * each.high:+.1f}]"
+        cells.setdefault(f"{each.of} - {each.minus}", {})[each.measure] = ends
+    for row, found in cells.items():
+        table.add_row(row, *(found.get(measure, "-") for measure in HEADINGS))
+    return table
+
+
+def _by_design(members: Sequence[DesignScores]) -> Table:
+    ways = list(members[0].scores)
+    table = Table(
+        "design",
+        title="by design: sim pass, Pass@1, Pass@5, coverage, bugs, %",
+        title_justify="left",
+    )
+    table.add_column("threshold", justify="right")
+    for way in ways:
+        table.add_column(way, justify="right")
+    for each in members:
+        cells = (
+            " ".join(_share(getattr(each.scores[way], measure), 0) for measure in HEADINGS)
+            for way in ways
+        )
+        table.add_row(each.design, _share(each.threshold, 0), *cells)
+    return table
+
+
+def _share(value: float | None, digits: int = 1) -> str:
+    return "-" if value is None else f"{100 * value:.{digits}f}"

@@ -1,0 +1,71 @@
+"""Who writes testbenches while being evaluated: a policy, or a model behind an endpoint."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from coevolve.environments.hdl.policy import prompts
+from coevolve.environments.hdl.policy.teacher import Teacher
+from coevolve.environments.hdl.simulate.grading import graded, grading
+from coevolve.rollouts.conversation import Player
+from protocols.designs import Design
+from protocols.hardware_config import HdlConfig
+from protocols.interfaces import TestbenchSimulator
+from protocols.tasks import CoverageTask
+from protocols.transitions import Graded
+
+
+@dataclass(frozen=True)
+class PlayingWriter:
+    """A policy, as a `hdl.evaluation.attempts.Writer`."""
+
+    player: Player
+
+    async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
+        """Let the policy take the step."""
+        return (await self.player.play(task, session, seed=seed)).graded
+
+
+@dataclass
+class Spent:
+    """What a model was asked and answered so far."""
+
+    answers: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatWriter:
+    """A model that answers chats, as a `hdl.evaluation.attempts.Writer`.
+
+    It is shown what a policy with a chat template is shown, in the form of ``hdl.form``; with
+    ``rules`` rules of syntax besides.
+    """
+
+    model: Teacher
+    simulator: TestbenchSimulator
+    designs: Mapping[str, Design]
+    hdl: HdlConfig
+    rules: bool = False
+    spent: Spent = field(default_factory=Spent)
+
+    async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
+        """Ask for the step. Raises EndpointError where there is no answer."""
+        del session
+        design = self.designs[task.design]
+        points = await self.simulator.points(design.unit)
+        limit = self.hdl.feedback_characters
+        messages = prompts.step_prompt(task, design, points, limit=limit, rules=self.rules)
+        said = await self.model.answer(messages, seed=seed)
+        self.spent.answers += 1
+        self.spent.prompt_tokens += said.prompt_tokens
+        self.spent.answer_tokens += said.answer_tokens
+        self.spent.cost_usd += self.model.cost_usd(said.prompt_tokens, said.answer_tokens)
+        base = task.state.testbench if isinstance(task.state, Graded) else ""
+        try:
+            submission = prompts.extract(said.text, task.form, base)
+        except prompts.UnreadableAnswerError:
+            return None
+        request = grading(design, submission, self.hdl.limits, instance=task.instance)
+        return graded(submission, await self.simulator.evaluate(request))

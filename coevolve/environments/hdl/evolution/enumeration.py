@@ -1,0 +1,140 @@
+"""What new tasks a signal on designs leads to: enumerated, without a model.
+
+| signal                            | new task                                                     |
+|-----------------------------------|--------------------------------------------------------------|
+| a region was forgotten or is rare | the region as goal, from the best testbench of the evidence  |
+|                                   | that lacks it                                                |
+| a task without goal is at the     | the same at a harder threshold, towards the best testbench   |
+| boundary                          | of the evidence; a variant of its design with other secrets, |
+|                                   | at most ``hdl.variants`` of each                             |
+| a task was forgotten              | none: the pool revives it                                    |
+
+In the arm ``random`` a signal leads to as many new tasks, each of a kind, on a design and about a
+region that are drawn at random.
+"""
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+from coevolve.environments.hdl.coverage.regions import Region, design_of, named, regions
+from coevolve.environments.hdl.curation.states import average, exact, reached
+from coevolve.environments.hdl.designs.catalogue import Catalogue
+from coevolve.environments.hdl.designs.variants import other_constants
+from coevolve.journal.retained import retained_rollouts
+from coevolve.journal.task_cache import TaskShelf
+from coevolve.synthesis.briefs import seed_of
+from protocols.config import RunConfig
+from protocols.design_evolution import DesignChange, DesignVariant, HarderThreshold, RegionGoal
+from protocols.designs import Design
+from protocols.evolution import OnPattern, OnTask, Signal
+from protocols.interfaces import Reader, TestbenchSimulator
+from protocols.rollouts import Rollout
+from protocols.tasks import CoverageTask
+from protocols.transitions import coverage_of
+
+PERCENT = 100
+"""Thresholds are in whole percents."""
+
+
+class Enumeration:
+    """New tasks of one run."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        reader: Reader,
+        catalogue: Catalogue,
+        simulator: TestbenchSimulator,
+    ) -> None:
+        """Read tasks and evidence by ``reader``; ``simulator`` knows the points of designs."""
+        self._config = config
+        self._reader = reader
+        self._catalogue = catalogue
+        self._simulator = simulator
+        self._tasks = TaskShelf(reader, CoverageTask)
+        self._train = sorted(
+            (each for each in catalogue.given.values() if each.file.split == "train"),
+            key=lambda each: each.design_id,
+        )
+
+    async def changes(self, signal: Signal, variants: Mapping[str, int]) -> list[DesignChange]:
+        """Return what the signal leads to; ``variants`` counts those of each design so far."""
+        match signal.about:
+            case OnPattern() as about:
+                found = await self._towards(about, signal)
+            case OnTask(task_id=task_id):
+                task = await self._tasks.get(task_id)
+                at_boundary = signal.kind == "boundary" and not task.goal
+                found = await self._beyond(task, signal, variants) if at_boundary else []
+        if self._config.arm != "random":
+            return found
+        generator = self._generator(signal, "random")
+        return [await self._any(generator, variants) for _ in found]
+
+    async def _towards(self, about: OnPattern, signal: Signal) -> list[DesignChange]:
+        design = await self._catalogue.get(design_of(about))
+        region = named(about, await self._regions(design))
+        if region is None:
+            return []
+        start = await self._start(region, signal)
+        return [RegionGoal(design=design.design_id, points=region.points, start=start)]
+
+    async def _start(self, region: Region, signal: Signal) -> int:
+        """Return the best rollout of the evidence that lacks the region; 0 where there is none."""
+        lacking = {
+            sequence: average(coverage_of(rollout.graded))
+            for sequence, rollout in await self._evidence(signal)
+            if rollout.graded is not None
+            and coverage_of(rollout.graded) is not None
+            and len(reached(region.points, rollout.graded)) < len(region.points)
+        }
+        return max(lacking, key=lambda sequence: lacking[sequence], default=0)
+
+    async def _beyond(
+        self, task: CoverageTask, signal: Signal, variants: Mapping[str, int]
+    ) -> list[DesignChange]:
+        evidence = await self._evidence(signal)
+        states = [rollout.graded for _, rollout in evidence if rollout.graded is not None]
+        best = max((average(coverage_of(state)) for state in states), default=0)
+        made: list[DesignChange] = []
+        least, most = PERCENT * exact(task.threshold), math.floor(PERCENT * best)
+        if most > least:
+            step = math.ceil((least + most) / 2) / PERCENT
+            made.append(HarderThreshold(design=task.design, than=task.task_id, threshold=step))
+        given = self._catalogue.given.get(task.design)
+        if given is not None and self._has_room(given, variants):
+            made += self._variant(given, self._generator(signal, "variant"))
+        return made
+
+    async def _any(self, generator: random.Random, variants: Mapping[str, int]) -> DesignChange:
+        design = generator.choice(self._train)
+        kind = generator.choice(("region", "threshold", "variant"))
+        if kind == "variant" and self._has_room(design, variants):
+            made = self._variant(design, generator)
+            if made:
+                return made[0]
+        least = math.floor(PERCENT * exact(design.file.threshold))
+        if kind == "threshold" and least + 1 < PERCENT:
+            threshold = generator.randrange(least + 1, PERCENT) / PERCENT
+            name = design.design_id
+            return HarderThreshold(design=name, than=name, threshold=threshold)
+        region = generator.choice(await self._regions(design))
+        return RegionGoal(design=design.design_id, points=region.points, start=0)
+
+    def _has_room(self, design: Design, variants: Mapping[str, int]) -> bool:
+        return variants.get(design.design_id, 0) < self._config.hdl.variants
+
+    def _variant(self, design: Design, generator: random.Random) -> list[DesignVariant]:
+        constants = other_constants(design, generator)
+        return [DesignVariant(design=design.design_id, constants=constants)] if constants else []
+
+    async def _regions(self, design: Design) -> Sequence[Region]:
+        return regions(await self._simulator.points(design.unit), design.unit)
+
+    async def _evidence(self, signal: Signal) -> list[tuple[int, Rollout]]:
+        return list((await retained_rollouts(self._reader, signal.evidence)).items())
+
+    def _generator(self, signal: Signal, what: str) -> random.Random:
+        return random.Random(seed_of(self._config.seed, signal.signal_id, what))  # noqa: S311

@@ -1,0 +1,115 @@
+"""What is to be said of the regions of a design: which were forgotten, which are rare.
+
+Source: CoEvolve (arXiv 2604.15840), its signals on coverage points (`hdl.curation.signals`
+has them by the point). A region is as covered as its least covered point.
+
+- *Forgetting* compares the first group of a turn with those of older versions that had the same
+  task, pooled over ``signals.window``; the groups that follow start from what others wrote. A
+  region is forgotten where all of it was covered and some point is by nobody any more. ``rules:
+  posterior`` asks that chance alone does this less than ``signals.false_discovery`` of the time,
+  over all points that could have been forgotten (Bonferroni); ``paper`` asks for nothing more.
+- *Rare* looks at the last ``signals.window`` groups on the design, whatever their task: a region is
+  rare that less than ``signals.rare_share`` of the rollouts covered, with ``posterior`` at
+  ``signals.confidence``. Deviation: what nobody ever covered is rare, too, with score 1; it is the
+  region to be opened up. Rollouts of one group are alike, so this confidence is a ranking's and no
+  more; admission by execution has the say.
+"""
+
+from collections.abc import Sequence
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coevolve.environments.hdl.coverage.regions import Region, about
+from coevolve.signals.probability import at_most
+from coevolve.signals.rules import Finding
+from protocols.design_evolution import DesignVisit
+from protocols.evolution_config import SignalsConfig
+
+Counts = NDArray[np.int64]
+
+
+def counts_of(visits: Sequence[DesignVisit], points: int) -> Counts:
+    """Return by point how many rollouts of all visits covered it."""
+    total = np.zeros(points, np.int64)
+    for visit in visits:
+        if visit.counts:
+            total += np.frombuffer(visit.counts, "<u2", count=points)
+    return total
+
+
+def forgotten(
+    config: SignalsConfig,
+    earlier: Sequence[DesignVisit],
+    visit: DesignVisit,
+    found: Sequence[Region],
+    points: int,
+) -> list[Finding]:
+    """Return the forgotten regions, strongest first."""
+    before, now = counts_of(earlier, points), counts_of([visit], points)
+    rollouts = sum(each.rollouts for each in earlier)
+    could_be = [each for each in found if before[list(each.points)].min() > 0]
+    tested = sum(len(region.points) for region in could_be)
+    limit = config.false_discovery / max(1, tested) if config.rules == "posterior" else 1.0
+    made: list[Finding] = []
+    for region in could_be:
+        lost = [point for point in region.points if not now[point]]
+        hits = max((int(before[point]) for point in lost), default=0)
+        chance = comb(rollouts, hits) / comb(rollouts + visit.rollouts, hits)
+        if lost and chance <= limit:
+            rule = (
+                f"{config.rules} forgetting: {len(lost)} of {len(region.points)} points lost, "
+                f"{hits}/{rollouts} before, 0/{visit.rollouts} now, by chance {chance:.2g}"
+            )
+            score = hits / rollouts
+            made.append(_finding(visit.design, region, score, rule, visit.evidence))
+    return sorted(made, key=lambda finding: -finding.score)
+
+
+def rare(
+    config: SignalsConfig, visits: Sequence[DesignVisit], found: Sequence[Region], points: int
+) -> list[Finding]:
+    """Return the rare regions of the visits' one design, the newest visit last.
+
+    Those that were seen come in turns with those that never were; the rarer first.
+    """
+    counts = counts_of(visits, points)
+    rollouts = sum(each.rollouts for each in visits)
+    seen: list[Finding] = []
+    never: list[Finding] = []
+    for region in found:
+        hits = int(counts[list(region.points)].min())
+        if hits / rollouts >= config.rare_share or not _sure(config, hits, rollouts):
+            continue
+        shown = _shown(visits, region, points)
+        rule = f"{config.rules} rare: {hits}/{rollouts} rollouts, rare_share {config.rare_share:g}"
+        score = 1 - hits / rollouts / config.rare_share
+        (seen if hits else never).append(_finding(visits[-1].design, region, score, rule, shown))
+    seen.sort(key=lambda finding: -finding.score)
+    return _in_turns(seen, never)
+
+
+def _sure(config: SignalsConfig, hits: int, rollouts: int) -> bool:
+    doubt = at_most(hits, rollouts, config.rare_share)
+    return config.rules == "paper" or doubt <= 1 - config.confidence
+
+
+def _shown(visits: Sequence[DesignVisit], region: Region, points: int) -> tuple[int, ...]:
+    """Return the rollouts of the newest visit that may have covered the region, else the newest."""
+    for visit in reversed(visits):
+        if counts_of([visit], points)[list(region.points)].min() > 0:
+            return visit.evidence
+    return visits[-1].evidence
+
+
+def _in_turns(one: Sequence[Finding], other: Sequence[Finding]) -> list[Finding]:
+    both = min(len(one), len(other))
+    turns = [finding for pair in zip(one, other, strict=False) for finding in pair]
+    return [*turns, *one[both:], *other[both:]]
+
+
+def _finding(
+    design: str, region: Region, score: float, rule: str, evidence: tuple[int, ...]
+) -> Finding:
+    return Finding(about=about(design, region), score=score, rule=rule, evidence=evidence)

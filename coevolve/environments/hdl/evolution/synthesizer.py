@@ -1,0 +1,93 @@
+"""The synthesizer of runs on designs: turns signals into candidates, by enumeration.
+
+There is no model, so there is none to swap, and an answer takes too little for signals to expire or
+for a pause to keep them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from coevolve.environments.hdl.evolution.enumeration import Enumeration
+from coevolve.journal.codec import decode_as
+from coevolve.journal.paging import whole_topic
+from coevolve.parts.record_handler import AnsweringPart
+from coevolve.parts.status import Standing
+from protocols.config import RunConfig
+from protocols.design_evolution import DesignCandidate, DesignVariant
+from protocols.evolution import Signal, SignalSettled
+from protocols.interfaces import Reader, Store
+from protocols.journal import Message
+
+NAME = "enumeration"
+"""What candidates carry as their synthesizer."""
+
+
+def synthesizer_part(
+    config: RunConfig, store: Store, reader: Reader, enumeration: Enumeration
+) -> AnsweringPart:
+    """Return the synthesizer as a part."""
+    standing = Standing("synthesizer")
+    return AnsweringPart(
+        DesignSynthesizer(enumeration, reader, standing),
+        standing,
+        store=store,
+        topic="signal",
+        awaited="signals",
+        lease_s=config.store.lease_s,
+    )
+
+
+class DesignSynthesizer:
+    """A `coevolve.parts.record_handler.Answerer` of signals."""
+
+    def __init__(self, enumeration: Enumeration, reader: Reader, standing: Standing) -> None:
+        self._enumeration = enumeration
+        self._reader = reader
+        self._standing = standing
+        self._variants = Counter[str]()
+        """Design -> variants of it that were asked for."""
+
+    async def begin(self) -> None:
+        """Count the variants that were asked for before."""
+        self._variants.clear()
+        async for record in whole_topic(self._reader, "design_candidate"):
+            self._variants.update(_variants([decode_as(record, DesignCandidate)]))
+
+    async def answer(self, message: Message) -> Sequence[Message]:
+        """Return the candidates of a signal, and that it is settled."""
+        assert isinstance(message, Signal)
+        candidates = await self._candidates(message)
+        self._variants.update(_variants(candidates))
+        return _answer(message, candidates)
+
+    async def _candidates(self, signal: Signal) -> list[DesignCandidate]:
+        self._standing.policy_version = max(self._standing.policy_version, signal.policy_version)
+        return [
+            DesignCandidate(
+                candidate_id=f"{signal.signal_id}-{number}",
+                signal_id=signal.signal_id,
+                synthesizer=NAME,
+                change=change,
+                policy_version=signal.policy_version,
+            )
+            for number, change in enumerate(await self._enumeration.changes(signal, self._variants))
+        ]
+
+
+def _variants(candidates: Sequence[DesignCandidate]) -> list[str]:
+    """Return the design of each variant."""
+    changes = [each.change for each in candidates]
+    return [change.design for change in changes if isinstance(change, DesignVariant)]
+
+
+def _answer(signal: Signal, candidates: Sequence[DesignCandidate]) -> tuple[Message, ...]:
+    settled = SignalSettled(
+        signal_id=signal.signal_id,
+        kind=signal.kind,
+        outcome="synthesized" if candidates else "nothing_found",
+        reason="",
+        synthesizer=NAME,
+        candidates=len(candidates),
+        simulator_calls=0,
+    )
+    return *candidates, settled

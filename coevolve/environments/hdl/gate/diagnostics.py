@@ -1,0 +1,62 @@
+"""Says why a testbench does not compile, as ``tb.sv:line:column: error: text``.
+
+Verilator decides whether it compiles. pyslang is asked afterwards, for its messages are closer to
+what one has to change; what it complains about on a line that Verilator accepts in a testbench that
+fails elsewhere is told too. Lines about files other than the testbench's and the design's are left
+out, for they may hold what these files say.
+"""
+
+import re
+from collections.abc import Iterator
+
+from pyslang import SourceManager
+
+from coevolve.environments.hdl.designs.rtl import parse
+from coevolve.environments.hdl.gate.elaboration import TESTBENCH, complaints, placed
+from protocols.hardware import SourceFile, Unit
+
+MOST_MESSAGES = 8
+
+_PLACED = re.compile(
+    r"%Error(?:-[A-Z0-9]+)?: (?P<crash>Internal Error: )?"
+    r"(?P<file>[^\s:]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<text>.*)"
+)
+_NOISE = re.compile(r"Exiting due|Cannot continue|Command failed|Internal Error|Aborted|.*/")
+"""What says nothing about the testbench, or names a file of the machine."""
+
+_UNPLACED = re.compile(r"%Error(?:-[A-Z0-9]+)?: (?P<text>.*)")
+
+
+def explain(output: str, testbench: str, unit: Unit) -> str:
+    """Return why Verilator, which said ``output``, does not compile the testbench."""
+    asked = complaints(testbench, unit)
+    lines = {_line(message) for message in asked}
+    told = [each for each in _verilator(output, unit) if _line(each) not in lines]
+    messages = list(dict.fromkeys([*asked, *told]))
+    if not messages:
+        return f"{TESTBENCH}: error: the simulator cannot compile this testbench"
+    more = len(messages) - MOST_MESSAGES
+    tail = [f"and {more} more"] if more > 0 else []
+    return "\n".join([*messages[:MOST_MESSAGES], *tail])
+
+
+def _line(message: str) -> str:
+    return ":".join(message.split(":")[:2])
+
+
+def syntax_errors(testbench: str) -> tuple[str, ...]:
+    """Return what keeps the text from being SystemVerilog at all."""
+    sources = SourceManager()
+    tree = parse([SourceFile(name=TESTBENCH, text=testbench)], sources)
+    return tuple(placed(tree.diagnostics, sources))
+
+
+def _verilator(output: str, unit: Unit) -> Iterator[str]:
+    known = {TESTBENCH, *(file.name for file in unit.files)}
+    for line in output.splitlines():
+        placed, told = _PLACED.match(line), _UNPLACED.match(line)
+        if placed and placed["file"] in known:
+            text = "the simulator does not support this" if placed["crash"] else placed["text"]
+            yield f"{placed['file']}:{placed['line']}:{placed['column'] or 1}: error: {text}"
+        elif told and not placed and not _NOISE.match(told["text"]):
+            yield f"{TESTBENCH}: error: {told['text']}"

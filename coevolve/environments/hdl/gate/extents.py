@@ -1,0 +1,242 @@
+"""What in a testbench no front end should be asked to work out: sizes, and definitions in circles.
+
+Sizes are judged where they are known, after elaboration: pyslang counts the bits of types and
+values, the steps of constant functions, instances and generate blocks, and says where its bounds
+are met; what it has no bound for is added here (the bits of a variable, the width of a printed
+field, classes that extend one another, on which Verilator does not end). Not covered: what is
+large only while it runs, and bins of coverage groups; these the sandbox's limits end.
+
+Refused with them is the one value that differs from run to run: a virtual interface given to a
+system task, which prints its address.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
+
+from pyslang import DiagCode, DiagnosticEngine, Diags, SourceLocation, SourceManager
+from pyslang.ast import (
+    CallExpression,
+    Compilation,
+    CompilationOptions,
+    Expression,
+    FieldSymbol,
+    InstanceSymbol,
+    NetSymbol,
+    Type,
+    VariableSymbol,
+    VisitAction,
+)
+from pyslang.parsing import Token, TokenKind
+from pyslang.syntax import (
+    ClassDeclarationSyntax,
+    ClassNameSyntax,
+    ExtendsClauseSyntax,
+    IdentifierNameSyntax,
+    ImplementsClauseSyntax,
+    ModuleDeclarationSyntax,
+    ScopedNameSyntax,
+    SyntaxNode,
+    SyntaxTree,
+)
+
+from coevolve.environments.hdl.designs.rtl import compilation_of, located, options_for
+
+MOST_BITS = 1 << 26
+"""Of a variable: 8 MB."""
+
+MOST_FIELD = 1000
+"""Characters, and digits, that a conversion in a string may ask for."""
+
+MOST_GENERATED = 4096
+"""Iterations of a generate loop; instances of an array, and in all."""
+
+MOST_DEPTH = 64
+MOST_STEPS = 1_000_000
+"""Of evaluating one constant."""
+
+BOUNDS: frozenset[DiagCode] = frozenset(
+    {
+        Diags.ArrayDimTooLarge,
+        Diags.ClassInheritanceCycle,
+        Diags.ConstEvalExceededMaxCallDepth,
+        Diags.ConstEvalExceededMaxSize,
+        Diags.ConstEvalExceededMaxSteps,
+        Diags.EnumValueCountExceeded,
+        Diags.InfinitelyRecursiveHierarchy,
+        Diags.MaxGenerateStepsExceeded,
+        Diags.MaxInstanceArrayExceeded,
+        Diags.MaxInstanceDepthExceeded,
+        Diags.ObjectTooLarge,
+        Diags.PackedTypeTooLarge,
+        Diags.RecursiveClassSpecialization,
+        Diags.ValueExceedsMaxBitWidth,
+    }
+)
+"""What pyslang says where a bound is met."""
+
+ADDRESS = "a virtual interface has no value to print"
+
+_FIELD = re.compile(r"%[-+ #]*(\d*)(?:\.(\d+))?")
+
+Path = tuple[str, ...]
+Excess = tuple[SourceLocation, str]
+"""Where, and what is too much of what."""
+
+
+def excesses(tree: SyntaxTree, sources: SourceManager, top: str) -> Iterator[tuple[str, str]]:
+    """Yield what is too much in the elaborated module ``top`` and in the text of ``tree``.
+
+    Each is ``file:line:column`` and a message. Takes as much time as elaboration takes.
+    """
+    compilation = compilation_of(tree, _options(top))
+    root: SyntaxNode = tree.root
+    for where, message in (*_fields(root), *circles(root), *_elaborated(compilation, sources)):
+        yield located(sources, where)[1], message
+
+
+def _options(top: str) -> CompilationOptions:
+    options = options_for(top)
+    options.maxConstexprSteps = MOST_STEPS
+    options.maxGenerateSteps = MOST_GENERATED
+    options.maxInstanceArray = MOST_GENERATED
+    options.maxInstanceDepth = MOST_DEPTH
+    options.maxConstexprDepth = MOST_DEPTH
+    return options
+
+
+def _elaborated(compilation: Compilation, sources: SourceManager) -> list[Excess]:
+    engine = DiagnosticEngine(sources)
+    diagnostics = list(compilation.getAllDiagnostics())
+    found: list[Excess] = [
+        (each.location, engine.formatMessage(each)) for each in diagnostics if each.code in BOUNDS
+    ]
+    # A call whose format does not fit its arguments is not among the nodes.
+    found += [
+        (each.location, ADDRESS)
+        for each in diagnostics
+        if each.code == Diags.FormatMismatchedType and any(map(_is_virtual, each.args))
+    ]
+
+    instances = 0
+
+    def visit(node: object) -> VisitAction:
+        nonlocal instances
+        if isinstance(node, InstanceSymbol):
+            instances += 1
+            if instances > MOST_GENERATED:
+                found.append((node.location, f"there are more than {MOST_GENERATED} instances"))
+                return VisitAction.Interrupt
+        elif isinstance(node, CallExpression):
+            found.extend(_addresses(node))
+        elif isinstance(node, VariableSymbol | NetSymbol | FieldSymbol):
+            bits = node.type.selectableWidth
+            if bits > MOST_BITS:
+                told = f"{node.name} has {bits} bits; a variable has at most {MOST_BITS}"
+                found.append((node.location, told))
+        return VisitAction.Advance
+
+    compilation.getRoot().visit(visit)
+    return found
+
+
+def _addresses(call: CallExpression) -> Iterator[Excess]:
+    for each in cast("Sequence[Expression]", call.arguments if call.isSystemCall else ()):
+        if _is_virtual(each.type):
+            yield each.sourceRange.start, ADDRESS
+
+
+def _is_virtual(found: object) -> bool:
+    return isinstance(found, Type) and found.isVirtualInterface
+
+
+def _fields(root: SyntaxNode) -> list[Excess]:
+    found: list[Excess] = []
+
+    def visit(node: object) -> VisitAction:
+        if isinstance(node, Token) and node.kind == TokenKind.StringLiteral:
+            widest = max((_asked(each) for each in _FIELD.finditer(node.valueText)), default=0)
+            if widest > MOST_FIELD:
+                found.append(
+                    (node.location, f"a field is {widest} wide; it has at most {MOST_FIELD}")
+                )
+        return VisitAction.Advance
+
+    root.visit(visit)
+    return found
+
+
+def _asked(conversion: re.Match[str]) -> int:
+    return max(int(each[:20] or 0) for each in conversion.groups(default=""))
+
+
+def circles(root: SyntaxNode) -> Iterator[Excess]:
+    """Yield the classes that extend themselves, if only by way of others."""
+    classes = _classes(root)
+    bases = {path: tuple(_bases(node, path, classes)) for path, node in classes.items()}
+    for path, node in classes.items():
+        if path in _above(path, bases):
+            yield node.name.location, f"class {path[-1]} extends itself, by way of what it extends"
+
+
+def _classes(root: SyntaxNode) -> dict[Path, ClassDeclarationSyntax]:
+    found: dict[Path, ClassDeclarationSyntax] = {}
+
+    def visit(node: object) -> VisitAction:
+        if isinstance(node, ClassDeclarationSyntax):
+            found[_path(node)] = node
+        return VisitAction.Advance
+
+    root.visit(visit)
+    return found
+
+
+def _path(node: SyntaxNode | None) -> Path:
+    """Return the names of what encloses a definition, the outermost first, and its own."""
+    names: list[str] = []
+    while node is not None:
+        if isinstance(node, ClassDeclarationSyntax):
+            names.append(node.name.valueText)
+        elif isinstance(node, ModuleDeclarationSyntax):
+            names.append(node.header.name.valueText)
+        node = node.parent
+    return tuple(reversed(names))
+
+
+def _bases(
+    node: ClassDeclarationSyntax, path: Path, classes: Mapping[Path, object]
+) -> Iterator[Path]:
+    """Yield the classes that a class extends or implements, as far as the text tells which."""
+    for each in _inherited(node):
+        name = _name(each)
+        scopes = (path[:depth] for depth in range(len(path) - 1, -1, -1))
+        yield from [(*scope, *name) for scope in scopes if (*scope, *name) in classes][:1]
+
+
+def _inherited(node: ClassDeclarationSyntax) -> Iterator[object]:
+    for clause in cast("Iterable[object]", node):
+        if isinstance(clause, ExtendsClauseSyntax):
+            yield clause.baseName
+        elif isinstance(clause, ImplementsClauseSyntax):
+            yield from cast("Iterable[object]", clause.interfaces)
+
+
+def _name(node: object) -> Path:
+    match node:
+        case ScopedNameSyntax():
+            return _name(node.left) + _name(node.right)
+        case ClassNameSyntax() | IdentifierNameSyntax():
+            return (node.identifier.valueText,)
+        case _:
+            return ()
+
+
+def _above(path: Path, bases: Mapping[Path, Sequence[Path]]) -> set[Path]:
+    reached: set[Path] = set()
+    pending: list[Path] = [*bases[path]]
+    while pending:
+        each = pending.pop()
+        if each not in reached:
+            reached.add(each)
+            pending += bases[each]
+    return reached

@@ -1,0 +1,266 @@
+"""The source gate: what a testbench may not contain, found before anything is compiled.
+
+It works on pyslang's tokens. Words that are refused wherever they stand (system tasks beyond
+`hdl.gate.rules.TASKS`, directives, keywords) are looked for in the text as it is, whatever
+branch of an ``ifdef`` or macro they stand in. What is refused for its neighbours (a reference into
+the design, a parameter given to it) is looked for after `hdl.gate.macros` has expanded the
+macros. Strings and comments may say anything, but comments no simulator's pragma.
+
+What is covered: access to files and programs, foreign functions, coverage pragmas, forged
+positions; of the design, its redefinition, other parameters, and any reference past its ports. It
+returns for any text, in time proportional to the text or to `MOST_TOKENS`.
+
+What is not covered: what a testbench does in time and memory, which is for the sandbox; whether it
+compiles. An instance of the design is known by the name of its module; what else has the same name
+as an instance, a variable with members for example, is taken for it.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from coevolve.environments.hdl.gate.macros import Expansion, Macro, RefusedError, separate
+from coevolve.environments.hdl.gate.rules import (
+    CLOSING,
+    DIRECTIVES,
+    HIERARCHY,
+    KEYWORDS,
+    MOST_BYTES,
+    MOST_VIOLATIONS,
+    OPENING,
+    PREDEFINED,
+    TASKS,
+)
+from coevolve.environments.hdl.gate.scope import UNITS, declared_outside, imports_outside
+from coevolve.environments.hdl.gate.tokens import Comment, Positions, Word, read
+from protocols.hardware import SourceFile, Unit, Violation
+
+_PRAGMA = re.compile(
+    r"/[/*]\s*(?:[vV]erilator\b|(?:synopsys|synthesis|cadence|pragma|vcs)\s+(?:coverage|translate))"
+)
+_FORBIDDEN_BYTES = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+_PLAIN_FILE = re.compile(r'"\w[\w.-]*"')
+_MODULES = frozenset({"module", "macromodule"})
+_DEFINE = ("directive", "define")
+_LIFETIMES = frozenset({"automatic", "static"})
+
+Finding = tuple[int, str]
+"""Offset and message."""
+
+
+def violations(text: str, unit: Unit, *, instance: str = "") -> tuple[Violation, ...]:
+    """Return what the testbench ``text`` of ``unit`` may not contain, in the order of the text.
+
+    ``instance`` is a name that is the design's instance whatever the text says.
+    """
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        return (Violation(line=1, column=1, message="the text is not Unicode"),)
+    positions = Positions(encoded)
+    findings = sorted(set(_findings(text, encoded, unit, instance)))
+    return tuple(
+        Violation(line=line, column=column, message=message)
+        for offset, message in findings[:MOST_VIOLATIONS]
+        for line, column in (positions.of(offset),)
+    )
+
+
+def _findings(text: str, encoded: bytes, unit: Unit, instance: str) -> Iterator[Finding]:
+    if len(encoded) > MOST_BYTES:
+        yield 0, f"a testbench has at most {MOST_BYTES} bytes, this one {len(encoded)}"
+        return
+    for match in _FORBIDDEN_BYTES.finditer(encoded):
+        yield match.start(), f"control character {match[0][0]} in the text"
+        return
+    design = _design(unit.files)
+    words, comments = read(text)
+    yield from _in_comments(comments)
+    yield from _in_words(words, design)
+    yield from _in_pairs(words)
+    try:
+        source = separate(words, design.macros)
+        expanded = Expansion(macros=source.macros).of(source.words)
+    except RefusedError as refused:
+        yield refused.word.offset, refused.reason
+        return
+    yield from _in_references(expanded, design.modules, instance)
+    yield from _in_declarations(expanded, design.units)
+    if design.imports_outside:
+        yield from declared_outside(expanded)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Design:
+    """What the gate has to know of the RTL."""
+
+    macros: Mapping[str, Macro]
+    modules: frozenset[str]
+    units: frozenset[str]
+    """Modules, interfaces, programs and packages."""
+
+    imports_outside: bool
+
+
+@lru_cache(maxsize=64)
+def _design(files: tuple[SourceFile, ...]) -> _Design:
+    macros: Mapping[str, Macro] = {}
+    modules: set[str] = set()
+    units: set[str] = set()
+    imports = False
+    for file in files:
+        words, _ = read(file.text)
+        imports |= imports_outside(words)
+        with contextlib.suppress(RefusedError):
+            macros = separate(words, macros).macros
+        for keyword, name in _declared(words):
+            units.add(name.name)
+            if keyword.name in _MODULES:
+                modules.add(name.name)
+    return _Design(
+        macros=macros,
+        modules=frozenset(modules),
+        units=frozenset(units),
+        imports_outside=imports,
+    )
+
+
+def _declared(words: Sequence[Word]) -> Iterator[tuple[Word, Word]]:
+    """Give each design unit's keyword and name."""
+    for at, word in enumerate(words):
+        if word.keyword and word.name in UNITS and (at == 0 or words[at - 1].name != "virtual"):
+            name = at + 1
+            while name < len(words) and words[name].name in _LIFETIMES:
+                name += 1
+            if name < len(words):
+                yield word, words[name]
+
+
+def _in_comments(comments: Sequence[Comment]) -> Iterator[Finding]:
+    for comment in comments:
+        if match := _PRAGMA.match(comment.text):
+            yield comment.offset, f"a comment may not begin with {match[0][2:].strip()!r}"
+        if comment.text.startswith("//") and comment.text.rstrip().endswith("\\"):
+            yield comment.offset, "a comment may not end with a backslash"
+
+
+def _in_words(words: Sequence[Word], design: _Design) -> Iterator[Finding]:
+    defined = {after.name for word, after in pairwise(words) if (word.kind, word.name) == _DEFINE}
+    directives = DIRECTIVES | PREDEFINED | defined | design.macros.keys()
+    for at, word in enumerate(words):
+        match word.kind:
+            case "task" if word.name not in TASKS:
+                yield word.offset, f"{word.name} may not be used"
+            case "task" if not _harmless(word, words[at + 1 : at + 4]):
+                yield word.offset, f"{word.name} takes the plain name of a file, as a string"
+            case "directive" if word.name not in directives:
+                yield word.offset, f"`{word.name} is no macro here, and no directive to be used"
+            case "word" if word.keyword and word.name in KEYWORDS:
+                yield word.offset, f"{word.name!r} may not be used; {KEYWORDS[word.name]}"
+            case "paste":
+                yield word.offset, "names may not be pasted together with ``"
+            case "string" if word.name.startswith('"""'):
+                yield word.offset, "a string has one quotation mark on either side"
+            case "other" if word.name == "`":
+                yield word.offset, "a backquote needs the name of a macro"
+            case _:
+                pass
+
+
+def _harmless(task: Word, after: Sequence[Word]) -> bool:
+    names = [each.name for each in after]
+    if task.name != "$dumpfile":
+        return True
+    return len(names) == 3 and names[::2] == ["(", ")"] and bool(_PLAIN_FILE.fullmatch(names[1]))
+
+
+def _in_pairs(words: Sequence[Word]) -> Iterator[Finding]:
+    """Find names that could be two pieces of one."""
+    quoted = False
+    for at, (before, word) in enumerate(pairwise(words)):
+        quoted ^= before.kind == "quote"
+        if quoted and word.kind == "string":
+            yield word.offset, 'a string may not stand between `" and `"'
+        if not (before.name_like() and word.touches):
+            continue
+        if word.kind == "directive":
+            yield word.offset, f"put a blank before `{word.name}"
+        elif word.after_comment and word.goes_on():
+            yield word.offset, f"put a blank before {word.name}"
+        elif word.kind == "continuation" and at + 2 < len(words):
+            after = words[at + 2]
+            if after.goes_on() and after.offset - word.offset <= len("\\\r\n"):
+                yield word.offset, "put a blank before the backslash"
+
+
+def _in_declarations(words: Sequence[Word], units: frozenset[str]) -> Iterator[Finding]:
+    for keyword, name in _declared(words):
+        if name.name in units:
+            yield (
+                name.offset,
+                f"{name.name} is part of the design; call the {keyword.name} otherwise",
+            )
+    for word, after in pairwise(words):
+        if word.name in ("import", "export") and word.keyword and after.kind in ("string", "quote"):
+            yield word.offset, f"{word.name} of foreign functions (DPI) may not be used"
+
+
+def _in_references(
+    words: Sequence[Word], modules: frozenset[str], instance: str
+) -> Iterator[Finding]:
+    closings = _closings(words)
+    inside = {*modules, instance} - {""}
+    for at, word in enumerate(words):
+        if word.kind != "word" or word.name not in modules:
+            continue
+        name = at + 1
+        if _is(words, name, "#"):
+            name = closings.get(at + 2, at + 2) + 1
+            if name != at + 4:
+                yield words[at + 1].offset, f"{word.name} has its own parameters; leave out #"
+        inside |= _instances(words, name, closings)
+    for at, word in enumerate(words):
+        if word.kind != "word" or word.name not in inside:
+            continue
+        if _is(words, _after_ranges(words, at + 1, closings), "."):
+            yield word.offset, f"a reference into {word.name!r}; {HIERARCHY}"
+
+
+def _instances(words: Sequence[Word], at: int, closings: Mapping[int, int]) -> set[str]:
+    """Return the names in ``name [range] (ports), name (ports)`` from ``at`` on."""
+    names: set[str] = set()
+    while at < len(words) and words[at].kind == "word":
+        ports = _after_ranges(words, at + 1, closings)
+        if not _is(words, ports, "(") or ports not in closings:
+            break
+        names.add(words[at].name)
+        at = closings[ports] + 1
+        if not _is(words, at, ","):
+            break
+        at += 1
+    return names
+
+
+def _is(words: Sequence[Word], at: int, name: str) -> bool:
+    return at < len(words) and words[at].name == name
+
+
+def _after_ranges(words: Sequence[Word], at: int, closings: Mapping[int, int]) -> int:
+    while _is(words, at, "[") and at in closings:
+        at = closings[at] + 1
+    return at
+
+
+def _closings(words: Sequence[Word]) -> dict[int, int]:
+    """Return where each bracket's counterpart is, whatever kind of bracket that is."""
+    opened: list[int] = []
+    closings: dict[int, int] = {}
+    for at, word in enumerate(words):
+        if word.name in OPENING:
+            opened.append(at)
+        elif word.name in CLOSING and opened:
+            closings[opened.pop()] = at
+    return closings

@@ -1,0 +1,78 @@
+"""Finds the module of a testbench that is to be simulated.
+
+The module is the one that no other instantiates; where several are not, the one under which the
+module under verification has an instance. Only the text's syntax is read, so that nothing of it is
+elaborated before it is in the sandbox.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pyslang import SourceManager
+from pyslang.ast import VisitAction
+from pyslang.syntax import (
+    HierarchyInstantiationSyntax,
+    ModuleDeclarationSyntax,
+    SyntaxKind,
+    SyntaxNode,
+)
+
+from coevolve.environments.hdl.designs.rtl import parse
+from protocols.hardware import NotCovered, SourceFile, Unit
+
+_SIMULATED = (SyntaxKind.ModuleDeclaration, SyntaxKind.ProgramDeclaration)
+
+
+def find_top(testbench: str, unit: Unit, told: str = "") -> str | NotCovered:
+    """Return the module to simulate: ``told``, or the only one that can be meant."""
+    modules = _modules(testbench)
+    if told:
+        if told in modules:
+            return told
+        return NotCovered(message=f"there is no module {told!r} in tb.sv{_named(list(modules))}")
+    used = {name for inside in modules.values() for name in inside}
+    tops = [name for name in modules if name not in used]
+    covering = [name for name in tops if _instantiates(modules, name, unit.top)]
+    if len(covering) == 1:
+        return covering[0]
+    if covering:
+        return NotCovered(
+            message=f"one module of tb.sv should instantiate {unit.top} and be instantiated by no "
+            f"other{_named(covering)}"
+        )
+    return NotCovered(message=f"no module of tb.sv{_named(tops)} instantiates {unit.top}")
+
+
+def _named(found: Sequence[str]) -> str:
+    return f" (found {', '.join(found)})" if found else " (found none)"
+
+
+def _instantiates(modules: Mapping[str, Sequence[str]], top: str, target: str) -> bool:
+    """Return whether ``target`` is instantiated anywhere under ``top``."""
+    reached, pending = {top}, [top]
+    while pending:
+        for name in modules.get(pending.pop(), ()):
+            if name not in reached:
+                reached.add(name)
+                pending.append(name)
+    return target in reached - {top}
+
+
+def _modules(testbench: str) -> dict[str, list[str]]:
+    """Return the testbench's modules, each with those that it instantiates."""
+    tree = parse([SourceFile(name="tb.sv", text=testbench)], SourceManager())
+    modules: dict[str, list[str]] = {}
+    inside: list[str] = []
+
+    def visit(node: object) -> VisitAction:
+        nonlocal inside
+        if isinstance(node, ModuleDeclarationSyntax):
+            inside = []
+            if node.kind in _SIMULATED:
+                modules[node.header.name.valueText] = inside
+        elif isinstance(node, HierarchyInstantiationSyntax):
+            inside.append(node.type.valueText)
+        return VisitAction.Advance
+
+    root: SyntaxNode = tree.root
+    root.visit(visit)
+    return modules

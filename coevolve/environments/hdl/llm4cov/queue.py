@@ -1,0 +1,96 @@
+"""LLM4Cov's file-drop queue: jobs come as folders, and answers go as files.
+
+A client fills ``incoming/<job>.staging`` with ``inputs/*`` and ``manifest.json`` and renames it to
+``incoming/<job>``; a worker answers with ``results/<job>/result.json``, then ``.done``, and removes
+what came in; the client reads, and removes the rest. Any number of workers in any number of
+processes on one machine share a folder.
+
+What is promised: a job that was renamed into place is answered, by one worker at a time. A worker
+holds a job by a kernel lock on ``claims/<job>.lock``, which goes with its process, so a job whose
+worker is killed is taken by the next one that looks. A broken manifest, or inputs that are not what
+it says, are answered as an ``exception``. Nothing that a job holds or is called leads outside of
+the folder. Locks do not reach over network file systems: all workers run on one machine.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+
+import msgspec
+
+from coevolve.environments.hdl.llm4cov import confined
+
+FOLDERS = ("incoming", "results", "claims")
+
+_JOB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
+_STAGING = ".staging"
+
+
+class DropFolder:
+    """The queue's folder."""
+
+    def __init__(self, root: Path) -> None:
+        """Make what is missing of it. Raises OSError."""
+        self.root = root
+        for name in FOLDERS:
+            (root / name).mkdir(parents=True, exist_ok=True)
+
+    def waiting(self) -> list[str]:
+        """Return the jobs without an answer, oldest first; others may hold some of them."""
+        found: list[tuple[int, str]] = []
+        with os.scandir(self.root / "incoming") as entries:
+            for entry in entries:
+                if self._open(entry.name):
+                    with contextlib.suppress(FileNotFoundError):
+                        found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.name))
+        return [name for _, name in sorted(found)]
+
+    def _open(self, job_id: str) -> bool:
+        named = _JOB.match(job_id) and not job_id.endswith(_STAGING)
+        return bool(named) and not os.path.lexists(self.root / "results" / job_id / ".done")
+
+    def inputs(self, job_id: str) -> Path:
+        """Return the folder of a job that came in."""
+        return self.root / "incoming" / job_id
+
+    @contextlib.contextmanager
+    def claim(self, job_id: str) -> Generator[bool]:
+        """Hold a job; False where another worker does, or where it was answered meanwhile."""
+        with confined.folder(self.root / "claims") as claims:
+            name = f"{job_id}.lock"
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            lock = os.open(name, flags, 0o644, dir_fd=claims)
+            try:
+                held = _locked(lock, name, claims)
+                yield held and self._open(job_id) and os.path.lexists(self.inputs(job_id))
+                if held:
+                    os.unlink(name, dir_fd=claims)
+            finally:
+                os.close(lock)
+
+    def finish(self, job_id: str, answer: dict[str, object]) -> None:
+        """Leave the answer, then remove the job. Raises OSError where there is no answer then."""
+        with confined.folder(self.root / "results") as results:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(job_id, dir_fd=results)
+            with confined.folder(job_id, inside=results) as result:
+                confined.write(result, "result.json", msgspec.json.encode(answer))
+                confined.write(result, ".done", b"")
+        came = self.inputs(job_id)
+        if came.is_symlink() or not came.is_dir():
+            came.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(came, ignore_errors=True)
+
+
+def _locked(lock: int, name: str, claims: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Whoever held the job before may have removed the name since it was opened here.
+        return os.path.samestat(os.fstat(lock), os.stat(name, dir_fd=claims, follow_symlinks=False))
+    except (BlockingIOError, FileNotFoundError):
+        return False

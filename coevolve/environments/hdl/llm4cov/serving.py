@@ -1,0 +1,73 @@
+"""Workers of a file-drop queue.
+
+A worker takes the oldest job that nobody holds, answers it, and looks again. Where there is none it
+waits for `WAIT_S`, or until it is told to stop, and then lists the folder once: a job waits that
+long at most for a worker with nothing to do, and an idle worker costs one listing each time. The
+kernel's notification of changes is not used, for it does not reach over network file systems.
+"""
+
+import asyncio
+import sys
+
+from coevolve.environments.hdl.llm4cov.answer import answer
+from coevolve.environments.hdl.llm4cov.job import from_manifest
+from coevolve.environments.hdl.llm4cov.queue import DropFolder
+from coevolve.environments.hdl.simulate.summary import failure
+from protocols.errors import ConfigError
+from protocols.interfaces import TestbenchSimulator
+
+WAIT_S = 0.5
+
+
+async def serve(
+    queue: DropFolder,
+    simulator: TestbenchSimulator,
+    *,
+    workers: int,
+    stop: asyncio.Event,
+    wait_s: float = WAIT_S,
+) -> None:
+    """Answer jobs until ``stop`` is set; what is being evaluated then is still answered."""
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(_work(queue, simulator, stop, wait_s))
+
+
+async def _work(
+    queue: DropFolder, simulator: TestbenchSimulator, stop: asyncio.Event, wait_s: float
+) -> None:
+    refused = set[str]()
+    while not stop.is_set():
+        if not await _next(queue, simulator, refused):
+            try:
+                await asyncio.wait_for(stop.wait(), wait_s)
+            except TimeoutError:
+                continue
+
+
+async def _next(queue: DropFolder, simulator: TestbenchSimulator, refused: set[str]) -> bool:
+    """Answer one job; False where there is none to take."""
+    for job_id in queue.waiting():
+        if job_id in refused:
+            continue
+        with queue.claim(job_id) as held:
+            if held:
+                try:
+                    found = await _answered(queue, simulator, job_id)
+                    await asyncio.to_thread(queue.finish, job_id, found)
+                except OSError as error:
+                    # A full disk, or a planted link: the job stays, for a worker that can.
+                    refused.add(job_id)
+                    sys.stderr.write(f"coevolve: job {job_id} cannot be answered: {error}\n")
+                return True
+    return False
+
+
+async def _answered(
+    queue: DropFolder, simulator: TestbenchSimulator, job_id: str
+) -> dict[str, object]:
+    try:
+        job = await asyncio.to_thread(from_manifest, queue.inputs(job_id), job_id)
+    except ConfigError as error:
+        return failure(str(error))
+    return {"job_id": job_id, **await answer(simulator, job)}

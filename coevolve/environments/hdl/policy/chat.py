@@ -1,0 +1,105 @@
+"""A `StepRenderer` for any model folder with a chat template.
+
+The prompt is rendered once by the model's own template; what the policy samples is never tokenised
+again.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from coevolve.environments.hdl.policy import prompts
+from coevolve.environments.tools.chat.calls import spoken
+from coevolve.models.chat_template import SENTINEL, ChatTemplate
+from protocols.config import ChatConfig
+from protocols.designs import Design
+from protocols.hardware import Point, Submission
+from protocols.hardware_config import HdlConfig
+from protocols.tasks import CoverageTask
+from protocols.transitions import ChatText, Graded
+
+_ROLES: tuple[tuple[Literal["user", "assistant"], ...], ...] = (
+    ("user", "assistant", "user"),
+    ("user",),
+)
+"""Of a prompt's messages behind the first; the longer one first, for any text fits the other."""
+
+
+class ChatStepRenderer:
+    """A step on a design as a chat of two or four messages, answered by one."""
+
+    def __init__(self, template: ChatTemplate, chat: ChatConfig, hdl: HdlConfig) -> None:
+        self._template = template
+        self._chat = chat
+        self._hdl = hdl
+
+    @classmethod
+    def load(cls, folder: Path, chat: ChatConfig, hdl: HdlConfig) -> "ChatStepRenderer":
+        """Return the renderer for a model folder. Raises ConfigError."""
+        variables = {"enable_thinking": chat.thinking}
+        return cls(ChatTemplate.load(folder, variables=variables), chat, hdl)
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """The end of an assistant message, and the model's ends of text."""
+        return self._template.stop_ids
+
+    def grammar(self, task: CoverageTask) -> None:
+        """Return nothing: a chat model writes freely."""
+
+    def prompt(
+        self, task: CoverageTask, design: Design, points: Sequence[Point]
+    ) -> tuple[int, ...]:
+        """Return the prompt of the step, up to the policy's first word."""
+        messages = self.messages(task, design, points)
+        return self._template.encode(self._rendered(messages))
+
+    def shown(self, task: CoverageTask, prompt_ids: Sequence[int]) -> tuple[ChatText, ...]:
+        """Return the messages of a prompt as it was fed, tokens of the format broken up.
+
+        Raises ValueError where they cannot be told apart.
+        """
+        system = prompts.opening(task.state, task.form)
+        said = self._template.decode(prompt_ids)
+        for roles in _ROLES:
+            marks = [f"{SENTINEL}{place}" for place in range(len(roles))]
+            texts = zip(roles, marks, strict=True)
+            marked = (system, *(ChatText(role=role, text=text) for role, text in texts))
+            pattern = re.escape(self._rendered(marked))
+            for mark in marks:
+                pattern = pattern.replace(mark, "(.*)")
+            found = re.fullmatch(pattern, said, re.DOTALL)
+            if found:
+                texts = zip(roles, found.groups(), strict=True)
+                return (system, *(ChatText(role=role, text=text) for role, text in texts))
+        raise ValueError(
+            f"task {task.task_id}: its prompt needs to read as the chat template of the run's "
+            f"policy writes it, found {said[:80]!r}; restore the model folder that the run used"
+        )
+
+    def _rendered(self, messages: Sequence[ChatText]) -> str:
+        chat = [{"role": m.role, "content": self._template.plain(m.text)} for m in messages]
+        return self._template.render(chat, prompts=True)
+
+    def messages(
+        self, task: CoverageTask, design: Design, points: Sequence[Point], *, rules: bool = False
+    ) -> tuple[ChatText, ...]:
+        """Return the prompt's messages; ``rules`` adds rules of syntax, for a teacher."""
+        limit = self._hdl.feedback_characters
+        return prompts.step_prompt(task, design, points, limit=limit, rules=rules)
+
+    def written(self, answer: str) -> tuple[int, ...]:
+        """Return the tokens of an answer as the policy would have to sample them."""
+        return self._template.answer(self._template.plain(answer))
+
+    def said(self, token_ids: Sequence[int]) -> str:
+        """Return the text of tokens that the policy sampled, without the message's end."""
+        ends = token_ids[-1:] and token_ids[-1] in self._template.stop_ids
+        return self._template.decode(token_ids[:-1] if ends else token_ids)
+
+    def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Submission:
+        """Return what the message submits. Raises ValueError where it submits nothing."""
+        text = spoken(self._template.said(token_ids), thinking=self._chat.thinking)
+        base = task.state.testbench if isinstance(task.state, Graded) else ""
+        return prompts.extract(text, task.form, base)

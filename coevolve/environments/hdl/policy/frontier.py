@@ -1,0 +1,249 @@
+"""The frontier: from which state of which design the next group of rollouts starts.
+
+Promises:
+
+- A turn on a design is begun with a task and lasts ``hdl.rounds`` groups: when a group is complete,
+  one of its testbenches is what the next one improves on; `chosen` says which. With a goal it is
+  one of those that cover most of it; where that is all of it the turn is over. States that wait
+  come before tasks that are to be begun.
+- Tasks that the run made are begun by the weights of `coevolve.curriculum.task_pool`, at most
+  ``pool.synthetic_share`` of all groups. Else a design of the training split is begun, every one
+  before any is begun again, in an order drawn anew each time, and from nothing (direct inference,
+  LLM4Cov's s_0).
+- All of it is a fold of the journal. Void rollouts offer no state; a group of nothing else ends its
+  turn.
+
+Source: LLM4Cov (arXiv 2602.16953), section 3, and the online continuation of its authors, where the
+worst sample of a group becomes the next round's state; CoEvolve (arXiv 2604.15840) for the tasks
+that the run makes.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from coevolve.curriculum.task_pool import Pool
+from coevolve.curriculum.task_sampler import Draw
+from coevolve.environments.hdl.curation.selection import Draft, state_draft
+from coevolve.environments.hdl.curation.states import reached, state_key
+from coevolve.environments.hdl.policy.prompts import instance_name
+from coevolve.environments.hdl.policy.stages import stage_of, writer_of
+from protocols.config import RunConfig
+from protocols.designs import Design
+from protocols.journal import Message
+from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
+from protocols.tasks import CoverageTask, Synthesized
+from protocols.transitions import Blank, Graded
+
+TOPICS = (
+    "coverage_task",
+    "rollout_request",
+    "rollout",
+    "void_rollout",
+    "candidate_verdict",
+    "design_visit",
+    "signal",
+    "step_report",
+    "group_discarded",
+)
+
+INSTANCE = "dut"
+
+_ORDER_STREAM = 211
+_CHOICE_STREAM = 223
+_DRAW_STREAM = 227
+
+
+def beginning(design: Design, config: RunConfig) -> CoverageTask:
+    """Return the task of writing a design's first testbench."""
+    varies = config.hdl.vary_instance
+    instance = instance_name(design.design_id, design.file.top) if varies else INSTANCE
+    return CoverageTask(
+        task_id=design.design_id,
+        split=design.file.split,
+        design=design.design_id,
+        form=config.hdl.form,
+        instance=instance,
+        state=Blank(),
+        round=0,
+        threshold=design.file.threshold,
+    )
+
+
+def continued(task: CoverageTask, state: Graded, parent: str) -> CoverageTask:
+    """Return the task of improving on ``state``, which a rollout ``parent`` of ``task`` made."""
+    return CoverageTask(
+        task_id=f"{task.beginning}/{task.round + 1}/{state_key(task.design, state)[:16]}",
+        split=task.split,
+        design=task.design,
+        form=task.form,
+        instance=task.instance,
+        state=state,
+        round=task.round + 1,
+        threshold=task.threshold,
+        parent=parent,
+        root=task.beginning,
+        goal=task.goal,
+        origin=task.origin,
+    )
+
+
+@dataclass
+class _Group:
+    """What has come of a group so far."""
+
+    task: CoverageTask
+    size: int
+    states: dict[int, Graded] = field(default_factory=dict[int, Graded])
+    answered: set[int] = field(default_factory=set[int])
+
+
+class Frontier:
+    """A `coevolve.curriculum.task_sampler.Supply` of coverage tasks."""
+
+    def __init__(self, config: RunConfig, designs: Sequence[Design]) -> None:
+        """Supply tasks on ``designs``, all of the training split, at least one."""
+        if not designs:
+            raise ValueError("a frontier needs at least one design of the training split")
+        self.topics: tuple[str, ...] = TOPICS
+        self.pool = Pool(config)
+        """The tasks that the run made."""
+
+        self._config = config
+        self._designs = {each.design_id: each for each in designs}
+        self._made: dict[str, CoverageTask] = {}
+        self._told: set[str] = set()
+        """Ids of the tasks that the journal has."""
+
+        self._read: CoverageTask | None = None
+        """The task that the journal brought last."""
+
+        self._groups: dict[str, _Group] = {}
+        self._waiting: deque[CoverageTask] = deque()
+        self._numbered = 0
+        self._begun = 0
+
+    def opening(self) -> Sequence[Message]:
+        """Return nothing: a task enters the journal with its first group."""
+        return ()
+
+    def join(self) -> None:
+        """Let tasks that the run made join the pool; states are ready when their group is."""
+        self.pool.join()
+
+    def fold(self, message: Message) -> None:
+        """Take in the journal's next record; see `coevolve.curriculum.task_sampler.Supply.fold`."""
+        match message:
+            case CoverageTask():
+                self._note(message)
+            case RolloutRequest(index=0) if message.group >= self._numbered:
+                self._ask(message)
+            case Rollout(graded=Graded() as state):
+                self._gather(message, state)
+            case Rollout() | VoidRollout():
+                self._gather(message, None)
+            case RolloutRequest():
+                pass
+            case _:
+                self.pool.fold(message)
+
+    def task(self, number: int) -> Draw:
+        """Return the state that has waited longest, else a task to begin."""
+        task = self._waiting[0] if self._waiting else self._beginning(number)
+        stages = self._config.hdl.stages
+        return Draw(
+            task_id=task.task_id,
+            news=() if task.task_id in self._told else (task,),
+            writer=writer_of(stages[stage_of(stages, number)], task.round),
+        )
+
+    def _beginning(self, number: int) -> CoverageTask:
+        generator = np.random.default_rng((self._config.seed, _DRAW_STREAM, number))
+        made = self.pool.draw_made(generator)
+        return beginning(self._next_design(), self._config) if made is None else self._made[made]
+
+    def _next_design(self) -> Design:
+        cycle, position = divmod(self._begun, len(self._designs))
+        order = np.random.default_rng((self._config.seed, _ORDER_STREAM, cycle))
+        names = sorted(self._designs)
+        return self._designs[names[int(order.permutation(len(names))[position])]]
+
+    def _note(self, task: CoverageTask) -> None:
+        self._told.add(task.task_id)
+        self._read = task
+        if not task.root and isinstance(task.origin, Synthesized):
+            self._made[task.task_id] = task
+
+    def _ask(self, request: RolloutRequest) -> None:
+        self._numbered = request.group + 1
+        task = self._asked(request.task_id)
+        if task is None:
+            return
+        self._groups[request.group_id] = _Group(task, request.group_size)
+        self.pool.fold(msgspec.structs.replace(request, task_id=task.beginning))
+
+    def _asked(self, task_id: str) -> CoverageTask | None:
+        """Return the task of a request; None where retention has evicted what led to its state."""
+        if self._waiting and self._waiting[0].task_id == task_id:
+            return self._waiting.popleft()
+        if task_id in self._made:
+            return self._made[task_id]
+        if task_id in self._designs:
+            self._begun += 1
+            return beginning(self._designs[task_id], self._config)
+        return self._read if self._read and self._read.task_id == task_id else None
+
+    def _gather(self, message: Rollout | VoidRollout, state: Graded | None) -> None:
+        group = self._groups.get(message.group_id)
+        if group is None:
+            return
+        if state is not None:
+            group.states[message.index] = state
+        group.answered.add(message.index)
+        if len(group.answered) == group.size:
+            self._complete(message.group_id, self._groups.pop(message.group_id))
+
+    def _complete(self, group_id: str, group: _Group) -> None:
+        task = group.task
+        if task.round + 1 >= self._config.hdl.rounds or not group.states:
+            return
+        number = int(group_id.removeprefix("g"))
+        generator = np.random.default_rng((self._config.seed, _CHOICE_STREAM, number))
+        states = nearest(group.states, task.goal)
+        index = chosen(states, self._config.hdl.next_state, generator)
+        if task.goal and len(reached(task.goal, states[index])) == len(task.goal):
+            return
+        self._waiting.append(continued(task, states[index], f"{group_id}/{index}"))
+
+
+def nearest(states: dict[int, Graded], goal: Sequence[int]) -> dict[int, Graded]:
+    """Return the states, by index, that cover most of ``goal``: all of them where there is none."""
+    covered = {index: len(reached(goal, state)) for index, state in states.items()}
+    most = max(covered.values())
+    return {index: states[index] for index in states if covered[index] == most}
+
+
+def chosen(states: dict[int, Graded], rule: str, generator: np.random.Generator) -> int:
+    """Return which of a group's states, by index, the next group starts from.
+
+    Of those that ran, have coverage and are below 100 % the ``worst``, the (lower) ``median`` of
+    the different coverages, the ``best`` or, ``uniform``, any; of equals the smallest index. Where
+    there is none, the first that failed; where all are at 100 %, the first.
+    """
+    drafts = {index: state_draft(str(index), state) for index, state in sorted(states.items())}
+    able = [index for index, draft in drafts.items() if _can_improve(draft)]
+    if not able:
+        failed = [index for index, draft in drafts.items() if draft.coverage is None]
+        return (failed or list(drafts))[0]
+    if rule == "uniform":
+        return able[int(generator.integers(len(able)))]
+    shares = sorted({drafts[index].coverage or 0 for index in able})
+    wanted = {"worst": shares[0], "median": shares[(len(shares) - 1) // 2], "best": shares[-1]}
+    return next(index for index in able if drafts[index].coverage == wanted[rule])
+
+
+def _can_improve(draft: Draft) -> bool:
+    return draft.ran and draft.coverage is not None and draft.coverage < 1

@@ -1,0 +1,260 @@
+"""An agent's step in words: what it is shown, and what its answer says.
+
+A prompt is memoryless, as in LLM4Cov (arXiv 2602.16953): it depends on the design and on one state
+alone, the best so far or the last, as the caller chooses. From a blank state it is two messages:
+system, and the design with its specification. From a graded one it is four: these two, the
+testbench as the policy would have written it, and what the simulator said, in the structure of
+their recovery message.
+
+Deviations: feedback and messages have a budget in characters; coverage is told as
+`hdl.coverage.feedback` tells it; a file name is asked for but not needed, since there is one file;
+an answer with several fences is refused, where theirs takes the first.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import assert_never
+
+from coevolve.environments.hdl.coverage.feedback import uncovered
+from coevolve.environments.hdl.coverage.points import point_text
+from coevolve.environments.hdl.gate.patch import NO_CHANGES
+from coevolve.environments.hdl.policy.instructions import system_message
+from coevolve.environments.hdl.simulate.summary import message, status
+from coevolve.environments.tools.chat.calls import spoken
+from protocols.designs import Design
+from protocols.hardware import (
+    Covered,
+    NotCovered,
+    Patch,
+    Point,
+    Stimulus,
+    Submission,
+    SubmissionForm,
+    Testbench,
+    Unit,
+)
+from protocols.tasks import CoverageTask
+from protocols.transitions import Blank, ChatText, DesignState, Graded
+
+FEEDBACK_CHARACTERS = 4000
+"""Default budget: about 1,300 tokens."""
+
+_FENCE = "```"
+
+
+class UnreadableAnswerError(ValueError):
+    """The policy's answer holds no submission; the message may be shown to it."""
+
+
+def instance_name(design_id: str, top: str) -> str:
+    """Return ``dut``, ``uut`` or ``inst_<top>``, a third each, always the same for one design.
+
+    LLM4Cov's: a policy is not to learn one name by heart.
+    """
+    third = int.from_bytes(hashlib.sha256(design_id.encode()).digest()) % 3
+    return ("dut", "uut", f"inst_{top}")[third]
+
+
+def prompt(
+    unit: Unit,
+    specification: str,
+    state: DesignState,
+    points: Sequence[Point],
+    *,
+    form: SubmissionForm = "testbench",
+    instance: str = "dut",
+    limit: int = FEEDBACK_CHARACTERS,
+    goal: Sequence[int] = (),
+    threshold: float = 1.0,
+    rules: bool = False,
+    unread: str = "",
+) -> tuple[ChatText, ...]:
+    """Return the messages of one step.
+
+    Args:
+        unit: The design.
+        specification: Its specification, in words.
+        state: What to improve on.
+        points: The design's coverage points.
+        form: In which the policy is to answer; the first testbench is written as a whole, so
+            where there is none to change a patch is not asked for.
+        instance: Name that the testbench has to give the design's instance.
+        limit: Characters of feedback, at most.
+        goal: Points that are to be covered; none where coverage as a whole is asked for.
+        threshold: Overall average that is asked for, where there is no goal.
+        rules: Whether to add rules of syntax, for a teacher.
+        unread: Why the last answer from this state could not be read, where that is so.
+    """
+    system = opening(state, form, rules=rules)
+    form = _possible(form, _base(state))
+    task = _task(unit, specification, form, instance) + _goal(goal, points, threshold)
+    match state:
+        case Blank():
+            said = "\n".join([task, *_unread(unread)])
+            return (system, ChatText(role="user", text=said))
+        case Graded():
+            result = "\n".join([*_unread(unread), _result(state, unit, points, form, limit)])
+            written = _written(state, form)
+            if not written:
+                return (system, ChatText(role="user", text=f"{task}\n{result}"))
+            return (
+                system,
+                ChatText(role="user", text=task),
+                ChatText(role="assistant", text=written),
+                ChatText(role="user", text=result),
+            )
+        case _:
+            assert_never(state)
+
+
+def step_prompt(
+    task: CoverageTask,
+    design: Design,
+    points: Sequence[Point],
+    *,
+    limit: int = FEEDBACK_CHARACTERS,
+    rules: bool = False,
+) -> tuple[ChatText, ...]:
+    """Return the messages of a task's step on its design; see `prompt`."""
+    return prompt(
+        design.unit,
+        design.specification,
+        task.state,
+        points,
+        form=task.form,
+        instance=task.instance,
+        limit=limit,
+        goal=task.goal,
+        threshold=task.threshold,
+        rules=rules,
+    )
+
+
+def opening(state: DesignState, form: SubmissionForm, *, rules: bool = False) -> ChatText:
+    """Return the first message of a prompt."""
+    text = system_message(_possible(form, _base(state)), rules=rules)
+    return ChatText(role="system", text=text)
+
+
+def extract(answer: str, form: SubmissionForm, base: str = "") -> Submission:
+    """Return what an answer submits.
+
+    ``base`` is the testbench that a patch changes; where there is none a whole one is read.
+
+    Raises UnreadableAnswerError where there is no fence, are several, or one is cut off.
+    """
+    try:
+        said = spoken(answer, thinking=False)
+    except ValueError as error:
+        raise UnreadableAnswerError("the answer was cut off while it was still thinking") from error
+    match _possible(form, base):
+        case "testbench":
+            return Testbench(text=_fenced(said))
+        case "patch":
+            bare = said.startswith("@@") or said == NO_CHANGES
+            return Patch(text=said if bare else _fenced(said), base=base)
+        case "stimulus":
+            return Stimulus(program=_fenced(said))
+
+
+def _base(state: DesignState) -> str:
+    """Return the testbench that a patch would change; empty where there is none."""
+    return state.testbench if isinstance(state, Graded) else ""
+
+
+def _possible(form: SubmissionForm, base: str) -> SubmissionForm:
+    return "testbench" if form == "patch" and not base else form
+
+
+def _fenced(said: str) -> str:
+    lines = said.splitlines(keepends=True)
+    marks = [index for index, line in enumerate(lines) if line.lstrip().startswith(_FENCE)]
+    if not marks:
+        raise UnreadableAnswerError("the answer needs one fence that opens with ```, found none")
+    if len(marks) == 1:
+        raise UnreadableAnswerError("the answer was cut off: its fence ``` does not end")
+    if len(marks) > 2:
+        raise UnreadableAnswerError(
+            f"the answer needs one fence, found {(len(marks) + 1) // 2}; put everything into one"
+        )
+    text = "".join(lines[marks[0] + 1 : marks[1]])
+    if not text.strip():
+        raise UnreadableAnswerError("the answer needs something in its fence, found nothing")
+    return text
+
+
+def _task(unit: Unit, specification: str, form: SubmissionForm, instance: str) -> str:
+    files = "\n".join(f"// File: {file.name}\n{file.text.rstrip()}\n" for file in unit.files)
+    named = "" if form == "stimulus" else f" Instantiate it once, under the name `{instance}`."
+    return (
+        f"<context>\n{files}\n// File: spec.md\n{specification.strip()}\n</context>\n"
+        f"<instructions>\nThe module under verification is `{unit.top}`.{named}\n</instructions>\n"
+        f"Write a {_NOUNS[form]} that reaches as much coverage of it as possible."
+    )
+
+
+def _goal(goal: Sequence[int], points: Sequence[Point], threshold: float) -> str:
+    """Return what the work is to reach before all else."""
+    if not goal:
+        return f"\nIts overall average has to reach {100 * threshold:g} %." if threshold < 1 else ""
+    told = "\n".join(f"- {point_text(points[index])}" for index in goal)
+    return (
+        "\nAbove all it has to cover these points, all of them in one run, each given as kind, "
+        f"file:line:column, instance (- for the module itself) and name:\n{told}"
+    )
+
+
+_NOUNS = {
+    "testbench": "SystemVerilog testbench",
+    "patch": "patch of its SystemVerilog testbench",
+    "stimulus": "stimulus program",
+}
+
+
+def _written(state: Graded, form: SubmissionForm) -> str:
+    """Return the state's testbench as an answer gives it; empty where there is none."""
+    if form == "stimulus":
+        return f"{_FENCE}stimulus\n{state.program.rstrip()}\n{_FENCE}" if state.program else ""
+    if not state.testbench:
+        return ""
+    return f"filename: tb.sv\n{_FENCE}systemverilog\n{state.testbench.rstrip()}\n{_FENCE}"
+
+
+def _unread(reason: str) -> list[str]:
+    return [f"Your last answer could not be used: {reason}.\n"] if reason else []
+
+
+def _result(
+    state: Graded, unit: Unit, points: Sequence[Point], form: SubmissionForm, limit: int
+) -> str:
+    outcome = state.outcome
+    lines = ["Simulation result:", f"- status: {status(outcome)}"]
+    if isinstance(outcome, Covered):
+        coverage = outcome.coverage
+        kinds = ", ".join(f"{each.metric} {each.covered}/{each.total}" for each in coverage.kinds)
+        lines += [
+            f"- overall average: {100 * coverage.overall_average:.1f} % ({kinds})",
+            f"- uncovered:\n{uncovered(coverage=coverage, points=points, unit=unit, limit=limit)}",
+        ]
+        todo = "Raise the coverage"
+        if outcome.ended == "slot_limit":
+            todo = "End the simulation by $finish before it is cut off, and raise the coverage"
+    elif isinstance(outcome, NotCovered):
+        lines.append(f"- log:\n{_clipped(message(outcome), limit)}\n")
+        todo = "It ran, but without the design: fix that"
+    else:
+        lines.append(f"- log:\n{_clipped(message(outcome), limit)}\n")
+        todo = "It failed: fix that first, and keep or raise what it covers"
+    return "\n".join([*lines, f"What to do next:\n{todo}. {_HOW[form]}"])
+
+
+_HOW = {
+    "testbench": "Answer with the whole new testbench: the line `filename: tb.sv`, then one fence.",
+    "patch": "Answer with hunks that change the testbench above, in one fence.",
+    "stimulus": "Answer with the whole new program in one fence.",
+}
+
+
+def _clipped(text: str, limit: int) -> str:
+    """Return the beginning, where compilers say what is wrong first."""
+    return text if len(text) <= limit else f"{text[:limit]}\n... cut off"

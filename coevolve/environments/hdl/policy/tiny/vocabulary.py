@@ -1,0 +1,95 @@
+"""The words of the tiny hardware policy, one token each, and the sizes of its model.
+
+Ports are named by their place among those that a stimulus program drives, or reads, so that words
+mean the same on every design. Ports beyond `SLOTS`, and constants of the specification beyond
+`CONSTANTS`, have no word.
+"""
+
+from typing import Literal
+
+from coevolve.models.architecture import ModelConfig
+from protocols.hardware import METRICS
+
+SLOTS = 12
+CONSTANTS = 12
+ROUNDS = 8
+TENTHS = 10
+STATES = 16
+PLACES = 12
+"""Into so many stretches the lines, branches, conditions and inner signals of a design are cut."""
+
+PAD = 0
+MARKS = ("<pad>", "<ports>", "<covered>", "<missed>", "<edit>")
+
+Mode = Literal["zero", "held", "random", "chance"]
+MODES: tuple[Mode, ...] = ("zero", "held", "random", "chance")
+"""What a program leaves an input at. ``zero``: held at 0; ``held``: at anything else."""
+
+LEAST_BITS = (1, 2, 4, 9, 17)
+"""Classes of widths."""
+
+Kind = Literal["set", "rand", "prob", "inc", "rol", "inv", "once", "seq", "wait"]
+KINDS: tuple[Kind, ...] = ("set", "rand", "prob", "inc", "rol", "inv", "once", "seq", "wait")
+SMALL = (0, 1, 2, 3)
+CORNERS = ("max", "msb", "alt")
+EIGHTHS = (1, 4, 7)
+STEPS = (1, 2, 4, 8)
+RUNS = (1, 8, 64, 256, 1024)
+LOOPS = (4, 16, 64)
+
+INPUTS = tuple(f"in{n}" for n in range(SLOTS))
+ALL = "all"
+"""Every input that has a word; of those that count, every one of several bits."""
+
+OUTPUTS = tuple(f"out{n}" for n in range(SLOTS))
+VALUES = (*(f"={n}" for n in SMALL), *(f"={c}" for c in CORNERS))
+NAMED = tuple(f"=c{n}" for n in range(CONSTANTS))
+"""Constants of the specification."""
+
+WORDS = (
+    *MARKS,
+    *INPUTS,
+    *OUTPUTS,
+    ALL,
+    *(f"{mode}{bits}" for bits in LEAST_BITS for mode in MODES),
+    *(f"round{n}" for n in range(ROUNDS)),
+    *(f"{metric}{n}" for metric in METRICS for n in range(TENTHS + 1)),
+    *(f"state{n}" for n in range(STATES)),
+    *(f"arc{n}" for n in range(STATES)),
+    *(f"{what}_at{n}" for what in ("line", "branch", "expr", "toggle") for n in range(PLACES)),
+    *KINDS,
+    "rst",
+    "off",
+    "on",
+    *(f"step{n}" for n in STEPS),
+    *VALUES,
+    *NAMED,
+    *(f"{n}/8" for n in EIGHTHS),
+    *(f"run{n}" for n in RUNS),
+    *(f"loop{n}" for n in LOOPS),
+)
+IDS = {word: number for number, word in enumerate(WORDS)}
+LAST = tuple(IDS[word] for word in (*(f"run{n}" for n in RUNS), *(f"loop{n}" for n in LOOPS)))
+"""Tokens that end an edit."""
+
+MODEL: ModelConfig = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "vocab_size": len(WORDS),
+    "hidden_size": 128,
+    "intermediate_size": 384,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10_000.0,
+    "attention_bias": False,
+    "hidden_act": "silu",
+    "tie_word_embeddings": True,
+    "initializer_range": 0.05,
+    "pad_token_id": PAD,
+    "bos_token_id": None,
+    "eos_token_id": list(LAST),
+}

@@ -1,0 +1,83 @@
+"""The steps of a run on designs, read off its journal.
+
+A `Transition` is a rollout that was graded, with the task that it attempted: what the policy was
+shown and what was written are read from the recorded tokens, so they are what is trained on. Steps
+that were not graded (malformed, too long, void) are none, nor is what retention evicted.
+"""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from coevolve.environments.hdl.curation.states import state_key
+from coevolve.environments.hdl.policy.stages import stage_of
+from coevolve.journal.codec import decode_as
+from coevolve.journal.paging import whole_topic
+from coevolve.journal.task_cache import TaskShelf
+from protocols import columns
+from protocols.config import RunConfig
+from protocols.interfaces import Reader
+from protocols.rollouts import Rollout
+from protocols.tasks import CoverageTask
+from protocols.transitions import Author, Graded, Transition, TransitionCost
+
+if TYPE_CHECKING:
+    from coevolve.environments.hdl.policy.chat import ChatStepRenderer
+
+
+async def of_run(
+    reader: Reader, config: RunConfig, renderer: "ChatStepRenderer"
+) -> AsyncIterator[Transition]:
+    """Yield every step of the run so far, in the order in which they ended.
+
+    Raises ValueError where a prompt does not read as ``renderer`` writes them.
+    """
+    tasks = TaskShelf(reader, CoverageTask)
+    async for record in whole_topic(reader, "rollout"):
+        rollout = decode_as(record, Rollout)
+        if rollout.graded is not None:
+            task = await tasks.get(rollout.task_id)
+            yield _transition(config, renderer, task, rollout, rollout.graded)
+
+
+def _transition(
+    config: RunConfig,
+    renderer: "ChatStepRenderer",
+    task: CoverageTask,
+    rollout: Rollout,
+    graded: Graded,
+) -> Transition:
+    ids = columns.from_int32(rollout.tokens.token_ids)
+    shown = rollout.tokens.mask.index(1)
+    return Transition(
+        transition_id=f"{rollout.group_id}/{rollout.index}",
+        state_key=state_key(task.design, task.state),
+        design_id=task.design,
+        parent=task.parent,
+        before=task.state,
+        after=graded,
+        form=task.form,
+        prompt=renderer.shown(task, ids[:shown]),
+        answer=renderer.said(ids[shown:]),
+        author=_author(config, rollout),
+        stage=stage_of(config.hdl.stages, rollout.group),
+        round=task.round,
+        seed=rollout.seed,
+        goal=task.goal,
+        cost=TransitionCost(
+            prompt_tokens=shown,
+            answer_tokens=len(ids) - shown,
+            simulator_calls=1,
+            cpu_s=rollout.simulator_cpu_s,
+            wall_s=rollout.wall_s,
+        ),
+    )
+
+
+def _author(config: RunConfig, rollout: Rollout) -> Author:
+    """Return who wrote; only the policy has versions."""
+    teacher, writer = config.hdl.teacher.model, rollout.author
+    return Author(
+        writer=writer,
+        name=teacher.model if writer == "teacher" and teacher is not None else writer,
+        version=rollout.version_max if writer == "policy" else 0,
+    )

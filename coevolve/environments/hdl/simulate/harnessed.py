@@ -1,0 +1,257 @@
+"""Grades stimulus programs on designs that are compiled once, and all else by Verilator itself.
+
+A program's outcome is that of the testbench which it prints as (`hdl.stimulus.harness`),
+at a thousandth of the cost, with two differences. How long the simulation took is told for waits at
+their longest, and costs are shared evenly by the programs that ran together.
+
+Programs for one design that arrive together run together. At most ``most_open`` designs have a
+child process; that of the design unused for the longest ends when another is needed.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from coevolve.environments.hdl.designs.rtl import ports
+from coevolve.environments.hdl.gate.elaboration import TESTBENCH
+from coevolve.environments.hdl.simulate.grading import encodable
+from coevolve.environments.hdl.simulate.verilator import (
+    VerilatorSimulator,
+    evaluation_key,
+    open_simulator,
+)
+from coevolve.environments.hdl.stimulus.harness import Harness
+from coevolve.environments.hdl.stimulus.language import StimulusError, parse
+from coevolve.environments.hdl.stimulus.program import Program, cost
+from coevolve.environments.hdl.stimulus.testbench import printed
+from protocols.errors import SimulatorError
+from protocols.hardware import (
+    BadStimulus,
+    Coverage,
+    Covered,
+    Evaluate,
+    Evaluated,
+    Outcome,
+    Point,
+    Port,
+    StageCost,
+    Stimulus,
+    SubmissionForm,
+    Unit,
+)
+
+MOST_OPEN = 40
+COMPILING = 2
+"""Designs that are compiled at a time."""
+
+TOP, INSTANCE = "tb", "dut"
+"""Of the testbench that a program prints as."""
+
+PICOSECONDS = 1000
+HALF_CYCLE_NS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Waiting:
+    """A program that is to run, and who waits for its coverage and its cost."""
+
+    program: Program
+    seed: int
+    result: "asyncio.Future[tuple[Coverage, StageCost]]"
+
+
+@dataclass(kw_only=True, eq=False)
+class _Bench:
+    """A design with its harness, and what is to run on it."""
+
+    harness: Harness
+    ports: tuple[Port, ...]
+    waiting: list[_Waiting] = field(default_factory=list[_Waiting])
+    work: asyncio.Task[None] | None = None
+    let_go: bool = False
+    """Whether another design took its place, so that nobody will close it later."""
+
+    async def coverage(self, program: Program, seed: int) -> tuple[Coverage, StageCost]:
+        """Return what the program covers, and its share of what its batch took."""
+        result = asyncio.get_running_loop().create_future()
+        self.waiting.append(_Waiting(program=program, seed=seed, result=result))
+        if self.work is None:
+            self.work = asyncio.create_task(self._work())
+        return await result
+
+    async def _work(self) -> None:
+        """Run what waits, all of one seed at a time, until nothing does."""
+        await asyncio.sleep(0)  # whoever asks in this turn of the loop joins the batch
+        while self.waiting:
+            seed = self.waiting[0].seed
+            batch = [each for each in self.waiting if each.seed == seed]
+            self.waiting = [each for each in self.waiting if each.seed != seed]
+            started, spent_s = time.monotonic(), self.harness.cpu_s
+            try:
+                found = await self.harness.run([each.program for each in batch], seed)
+            except SimulatorError as error:
+                _settle(batch, [error] * len(batch))
+            else:
+                cost = StageCost(
+                    stage="simulate",
+                    cpu_s=(self.harness.cpu_s - spent_s) / len(batch),
+                    wall_s=(time.monotonic() - started) / len(batch),
+                )
+                _settle(batch, [(coverage, cost) for coverage in found])
+        self.work = None
+        if self.let_go:
+            await self.harness.close()
+
+
+def _settle(
+    batch: Sequence[_Waiting], results: Sequence[tuple[Coverage, StageCost] | SimulatorError]
+) -> None:
+    for waiting, result in zip(batch, results, strict=True):
+        if waiting.result.done():
+            continue
+        if isinstance(result, SimulatorError):
+            waiting.result.set_exception(SimulatorError(str(result)))
+        else:
+            waiting.result.set_result(result)
+
+
+class HarnessSimulator:
+    """A `protocols.interfaces.TestbenchSimulator`."""
+
+    def __init__(
+        self,
+        verilator: VerilatorSimulator,
+        *,
+        form: SubmissionForm = "stimulus",
+        most_open: int = MOST_OPEN,
+    ) -> None:
+        """Use ``verilator`` for what is no program; ``form`` is what will mostly be submitted."""
+        self._verilator = verilator
+        self._form = form
+        self._most_open = most_open
+        self._benches: OrderedDict[Unit, asyncio.Task[_Bench]] = OrderedDict()
+        self._compiling = asyncio.Semaphore(COMPILING)
+        self._cpu_s = 0.0
+
+    async def evaluate(self, request: Evaluate) -> Evaluated:
+        """Grade one submission. Raises SimulatorError and ConfigError, as Verilator's."""
+        evaluated = await self._graded(encodable(request))
+        self._cpu_s += evaluated.cpu_s
+        return evaluated
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of all evaluations so far."""
+        return self._cpu_s
+
+    async def points(self, unit: Unit) -> tuple[Point, ...]:
+        """Return the unit's points, sorted. Raises SimulatorError and ConfigError."""
+        if self._form == "stimulus":
+            return (await self._bench(unit)).harness.points
+        return await self._verilator.points(unit)
+
+    async def close(self) -> None:
+        """End every child; later programs start others."""
+        for opened in self._benches.values():
+            if opened.done() and not opened.cancelled() and opened.exception() is None:
+                await opened.result().harness.close()
+
+    async def _graded(self, request: Evaluate) -> Evaluated:
+        submission = request.submission
+        if not isinstance(submission, Stimulus) or not _prints_as_asked(request):
+            return await self._verilator.evaluate(request)
+        bench = await self._bench(request.unit)
+        unit, started, cpu = request.unit, time.monotonic(), time.thread_time()
+        try:
+            program = parse(submission.program, bench.ports, unit.clock, unit.reset)
+            text = printed(program, unit, bench.ports, request.seed)
+        except StimulusError as error:
+            fault = BadStimulus(line=error.line, reason=error.reason)
+            return self._evaluated(request, "", fault, ())
+        if _slots(program, unit) > request.limits.slots:
+            return await self._verilator.evaluate(request)
+        cpu_s, wall_s = time.thread_time() - cpu, time.monotonic() - started
+        checked = StageCost(stage="check", cpu_s=cpu_s, wall_s=wall_s)
+        coverage, ran = await bench.coverage(program, request.seed)
+        outcome = Covered(
+            coverage=coverage,
+            ended="finish",
+            slots=_slots(program, unit),
+            time=_time(program, unit),
+            log=_log(text),
+        )
+        return self._evaluated(request, text, outcome, (checked, ran))
+
+    def _evaluated(
+        self, request: Evaluate, text: str, outcome: Outcome, stages: tuple[StageCost, ...]
+    ) -> Evaluated:
+        toolchain = self._verilator.toolchain
+        return Evaluated(
+            key=evaluation_key(toolchain, request, text),
+            testbench=text,
+            outcome=outcome,
+            seed=request.seed,
+            stages=stages,
+            toolchain=toolchain.identity,
+            sandbox=self._verilator.sandbox.level,
+        )
+
+    async def _bench(self, unit: Unit) -> _Bench:
+        opened = self._benches.get(unit)
+        if opened is None:
+            opened = self._benches[unit] = asyncio.create_task(self._opened(unit))
+            await self._make_room()
+        self._benches.move_to_end(unit)
+        try:
+            return await asyncio.shield(opened)
+        except Exception:
+            if opened.done() and self._benches.get(unit) is opened:
+                self._benches.pop(unit)
+            raise
+
+    async def _opened(self, unit: Unit) -> _Bench:
+        async with self._compiling:
+            found = await asyncio.to_thread(ports, unit)
+            toolchain, sandbox = self._verilator.toolchain, self._verilator.sandbox
+            harness = await Harness.open(unit, found, toolchain, sandbox)
+        return _Bench(harness=harness, ports=found)
+
+    async def _make_room(self) -> None:
+        """Let go of idle designs that are too many, the one unused for the longest first."""
+        for unit, opened in list(self._benches.items()):
+            if len(self._benches) <= self._most_open:
+                return
+            if opened.done() and opened.exception() is None and opened.result().work is None:
+                self._benches.pop(unit)
+                opened.result().let_go = True
+                await opened.result().harness.close()
+
+
+def open_harnessed(form: SubmissionForm) -> HarnessSimulator:
+    """Return a simulator with this machine's tools, mostly for submissions of ``form``.
+
+    Raises DependencyError where something is missing.
+    """
+    return HarnessSimulator(open_simulator(), form=form)
+
+
+def _prints_as_asked(request: Evaluate) -> bool:
+    """Return whether the printed testbench has the names that are looked for."""
+    return request.testbench_top in ("", TOP) and request.instance in ("", INSTANCE)
+
+
+def _slots(program: Program, unit: Unit) -> int:
+    """Return the time slots of the printed testbench, each wait at its longest."""
+    return (2 if unit.clock else 1) * cost(program.statements).cycles + 3
+
+
+def _time(program: Program, unit: Unit) -> int:
+    """Return when it ends, each wait at its longest."""
+    return (_slots(program, unit) - 1) * HALF_CYCLE_NS * PICOSECONDS
+
+
+def _log(text: str) -> str:
+    """Return what Verilator says of the end of the printed testbench."""
+    line = text[: text.rindex("$finish")].count("\n") + 1
+    return f"- {TESTBENCH}:{line}: Verilog $finish\n"

@@ -1,0 +1,94 @@
+"""What was simulated once is not simulated again: the journal is the cache.
+
+A rollout's record holds its testbench's outcome under the hash of all that it is a function of
+(toolchain, design, text, seed, limits), so a request with the same hash is answered from there.
+Limits of time and memory that were met are not remembered, since a machine's load has a say in
+them, and a machine's failures are no outcomes. Requests for the same that arrive while it is being
+simulated share one simulation. Stimulus programs are not looked up: they run as fast.
+
+The cache is as old as the journal's rollouts, which are evicted first (``store.retain_gb``).
+"""
+
+import asyncio
+
+import msgspec
+
+from coevolve.environments.hdl.gate.patch import PatchError, apply
+from coevolve.environments.hdl.simulate.toolchain import Toolchain
+from coevolve.environments.hdl.simulate.verilator import evaluation_key
+from coevolve.journal.codec import ROLLOUTS_BY_EVALUATION, decode_as
+from protocols.hardware import (
+    Evaluate,
+    Evaluated,
+    Patch,
+    Point,
+    Stimulus,
+    Submission,
+    Testbench,
+    Unit,
+)
+from protocols.interfaces import Reader, TestbenchSimulator
+from protocols.rollouts import Rollout
+
+
+class RecallingSimulator:
+    """A `protocols.interfaces.TestbenchSimulator` that asks the journal first."""
+
+    def __init__(self, simulator: TestbenchSimulator, reader: Reader, toolchain: Toolchain) -> None:
+        """Look up what ``simulator`` would answer, which uses ``toolchain``."""
+        self._simulator = simulator
+        self._reader = reader
+        self._toolchain = toolchain
+        self._under_way: dict[str, asyncio.Task[Evaluated]] = {}
+
+    async def evaluate(self, request: Evaluate) -> Evaluated:
+        """Grade one submission, or say how it was graded before; ``cached`` tells which."""
+        text = _text(request.submission)
+        if text is None:
+            return await self._simulator.evaluate(request)
+        key = evaluation_key(self._toolchain, request, text)
+        known = await self._known(key, request)
+        if known is not None:
+            return known
+        shared = self._under_way.get(key)
+        if shared is not None:
+            return msgspec.structs.replace(await asyncio.shield(shared), stages=(), cached=True)
+        task = asyncio.create_task(self._simulator.evaluate(request))
+        self._under_way[key] = task
+        task.add_done_callback(lambda _: self._under_way.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def points(self, unit: Unit) -> tuple[Point, ...]:
+        """Return the unit's points."""
+        return await self._simulator.points(unit)
+
+    async def _known(self, key: str, request: Evaluate) -> Evaluated | None:
+        found = await self._reader.find(ROLLOUTS_BY_EVALUATION, key, limit=1)
+        if not found:
+            return None
+        graded = decode_as(found[0], Rollout).graded
+        assert graded is not None, "only rollouts with a testbench stand under this index"
+        return Evaluated(
+            key=key,
+            testbench=graded.testbench,
+            outcome=graded.outcome,
+            seed=request.seed,
+            stages=(),
+            toolchain=self._toolchain.identity,
+            sandbox=None,
+            cached=True,
+        )
+
+
+def _text(submission: Submission) -> str | None:
+    """Return the testbench that a submission comes to; None where there is nothing to look up."""
+    match submission:
+        case Testbench(text=text):
+            return text
+        case Patch(text=patch, base=base):
+            try:
+                return apply(base, patch)
+            except PatchError:
+                return None
+        case Stimulus():
+            return None

@@ -1,0 +1,370 @@
+"""Takes one testbench through the tools: translate, compile, link, simulate; each in the sandbox.
+
+Every testbench gets a folder of its own that is removed whatever happens. What the tools leave
+there is read without following links and within bounds. What a testbench is to blame for is raised
+as `Stopped`, with the outcome; what the machine is to blame for as SimulatorError.
+"""
+
+import math
+import os
+import re
+import signal
+import stat
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+from coevolve.environments.hdl.coverage.scopes import HEADER, PREFIX, SOURCE, find_dut, read_scopes
+from coevolve.environments.hdl.designs.rtl import HEADERS, TIMESCALE
+from coevolve.environments.hdl.gate.diagnostics import explain
+from coevolve.environments.hdl.gate.elaboration import TESTBENCH
+from coevolve.environments.hdl.simulate.runtime import SOURCES, Runtime
+from coevolve.environments.hdl.simulate.toolchain import Toolchain
+from coevolve.environments.sandbox.runner import Finished, Sandbox, StageLimits
+from coevolve.environments.sandbox.work_folders import WorkFolder
+from protocols.errors import SimulatorError
+from protocols.hardware import (
+    CompileFailed,
+    NotCovered,
+    Outcome,
+    SimulationFailed,
+    SimulationLimits,
+    SourceFile,
+    StageCost,
+    TimedOut,
+    Unit,
+)
+
+MODEL = "model"
+"""Folder of the translated design, inside the work folder."""
+
+TRANSLATE = (
+    *("--cc", "--exe", "--timing", "--assert", "-O0", "--quiet", "-Wno-fatal"),
+    *("--coverage-line", "--coverage-toggle", "--coverage-expr", "--coverage-user"),
+    *("--output-split", "0", "--x-initial", "0", "--x-assign", "fast"),
+    *("--timescale", TIMESCALE, "--prefix", PREFIX, "--Mdir", MODEL),
+)
+"""Unoptimised, so that no point vanishes; initial values are zeros, for random ones would hit
+toggles that no testbench caused."""
+
+SETTINGS = f"""`verilator_config
+coverage_off -file "{TESTBENCH}"
+lint_off -file "*"
+"""
+
+NO_PROGRAM = (
+    f"{TESTBENCH}: error: the simulator cannot make a program of this testbench; write it more "
+    "simply"
+)
+
+TRANSLATION_CPU_S = 6.0
+TRANSLATION_MEMORY_MB = 1000
+TRANSLATION_FILE_MB = 16
+"""What is ordinary takes a fiftieth of each."""
+
+COMPILE_MEMORY_MB = 4000
+COMPILE_OUTPUT_BYTES = 65_536
+TOO_LARGE = (
+    f"{TESTBENCH}: error: what the simulator makes of this testbench has more than "
+    f"{TRANSLATION_FILE_MB} MB; make it smaller"
+)
+SIMULATION_FILE_MB = 16
+SOLVER_CPU_S = 20.0
+"""For the solver's steps on a slow machine. Of hard constraints 10 million take from 2 to 15 s."""
+
+SOLVER_STEPS, SOLVER_DIED = 4, 5
+"""Exit statuses of a simulation, as ``cpp/report.h`` has them."""
+
+MODEL_FILE_MB = 256
+PROCESSES = 96
+MOST_COVERAGE_BYTES = 16 << 20
+LOG_CHARACTERS = 2000
+SPARE_OUTPUT_BYTES = 4096
+"""What the harness itself does not count: writes to file descriptors and the runtime's aborts."""
+
+
+class Stopped(Exception):  # noqa: N818, it is an outcome and no error
+    """The testbench came no further; carries what became of it."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+
+class BuildError(SimulatorError):
+    """No program came of what Verilator wrote. The design, built alone, shows whose fault it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """All that a simulation is made with."""
+
+    toolchain: Toolchain
+    runtime: Runtime
+    sandbox: Sandbox
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """A simulation that came to its end."""
+
+    ended: Literal["finish", "quiet", "slot_limit"]
+    slots: int
+    time: int
+    log: str
+
+
+@dataclass(kw_only=True)
+class Simulation:
+    """One testbench under way."""
+
+    tools: Tools
+    unit: Unit
+    folder: Path
+    limits: SimulationLimits
+    started: float = field(default_factory=time.monotonic)
+    costs: list[StageCost] = field(default_factory=list[StageCost])
+
+    def translate(
+        self, files: Sequence[SourceFile], testbench: str, top: str, *, settings: str = ""
+    ) -> None:
+        """Make C++ of the design's ``files`` and the testbench; ``settings`` are added to ours.
+
+        Raises Stopped with CompileFailed or TimedOut.
+        """
+        for file in files:
+            self._write(file.name, file.text)
+        self._write(TESTBENCH, testbench)
+        self._write("settings.vlt", SETTINGS + settings)
+        self.tools.sandbox.own(self.folder)
+        names = [file.name for file in files if not file.name.endswith(HEADERS)]
+        verilator = str(self.tools.runtime.verilator)
+        command = [verilator, *TRANSLATE, "--top-module", top, "settings.vlt", *names, TESTBENCH]
+        done = self._stage("verilate", command, self.folder)
+        if done.status:
+            _blame_machine_for_kill(done, "verilator")
+            if done.status == -signal.SIGXFSZ:
+                raise Stopped(CompileFailed(message=TOO_LARGE))
+            raise Stopped(CompileFailed(message=explain(done.output, testbench, self.unit)))
+
+    def find_dut(self, told: str = "") -> str:
+        """Return the printed path of the design's instance in what was translated.
+
+        ``told`` is its name where there are several. Raises Stopped with NotCovered where there is
+        not exactly one, or where another instance passes itself off as a part of it.
+        """
+        header, source = (self.read(f"{MODEL}/{name}") for name in (HEADER, SOURCE))
+        found = find_dut(read_scopes(header, source), self.unit.top, told)
+        if isinstance(found, NotCovered):
+            raise Stopped(found)
+        return found
+
+    def compile(self, before_main: str = "") -> None:
+        """Make a program of the C++; ``before_main`` is C++ between the model and its loop.
+
+        Raises Stopped with CompileFailed or TimedOut, and BuildError.
+        """
+        model, runtime = self.folder / MODEL, self.tools.runtime
+        sources = sorted(path.name for path in model.iterdir() if path.suffix == ".cpp")
+        main = (SOURCES / "main.cpp").read_text()
+        includes = "".join(f'#include "{name}"\n' for name in sources)
+        self._write(f"{MODEL}/all.cc", includes + before_main + main)
+        clang = str(self.tools.toolchain.clang)
+        flags = [*runtime.flags("-O0"), "-I.", "-include-pch", str(runtime.header)]
+        self._built("compile", [clang, *flags, "-c", "all.cc", "-o", "all.o"], model)
+        linker = self.tools.toolchain.linker
+        use = [f"-fuse-ld={linker}"] if linker else []
+        library = [str(runtime.library), f"-Wl,-rpath,{runtime.folder}", "-lpthread"]
+        self._built("link", [clang, *use, "all.o", *library, "-o", "../simulation"], model)
+
+    def run(self, seed: int) -> Ran:
+        """Run the program. Raises Stopped with SimulationFailed or TimedOut."""
+        limits = self.limits
+        command = [
+            str(self.folder / "simulation"),
+            *(str(seed), str(limits.slots), str(limits.log_bytes)),
+            *(str(math.ceil(limits.cpu_s)), str(limits.solver_steps), _solver(limits)),
+        ]
+        done = self._stage("simulate", command, self.folder)
+        _blame_machine_for_kill(done, "the simulation")
+        if done.status in (SOLVER_STEPS, SOLVER_DIED):
+            raise Stopped(TimedOut(stage="simulate", message=self._solver_cut(done.status)))
+        if done.status:
+            raise Stopped(SimulationFailed(message=self._last_words(done)))
+        told = self.read("ended.txt", 1000).split()
+        if len(told) != 3:
+            raise Stopped(SimulationFailed(message=self._last_words(done)))
+        return Ran(
+            ended=cast("Literal['finish', 'quiet', 'slot_limit']", told[0]),
+            slots=int(told[1]),
+            time=int(told[2]),
+            log=self._clean(done.output)[-LOG_CHARACTERS:],
+        )
+
+    def read(self, name: str, most_bytes: int = MOST_COVERAGE_BYTES) -> str:
+        """Return what the simulation wrote into the file; empty where it is not there or not one.
+
+        Raises Stopped with SimulationFailed where it is longer than ``most_bytes``.
+        """
+        try:
+            handle = os.open(self.folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return ""
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return ""
+            found = file.read(most_bytes + 1)
+        if len(found) > most_bytes:
+            raise Stopped(SimulationFailed(message=f"{name} is larger than {most_bytes} bytes"))
+        return found.decode("utf-8", "replace")
+
+    def _built(self, stage: Literal["compile", "link"], command: list[str], cwd: Path) -> None:
+        done = self._stage(stage, command, cwd)
+        if done.status == 0:
+            return
+        _blame_machine_for_kill(done, stage)
+        if stage == "compile" and re.search(
+            rf"^(\./)?{PREFIX}\w*\.(cpp|h):\d+:\d+: error:", done.output, re.M
+        ):
+            raise Stopped(CompileFailed(message=NO_PROGRAM))
+        raise BuildError(
+            f"the {stage} stage of {self.unit.name} failed: {done.output[:2000].strip()}"
+        )
+
+    def _stage(
+        self,
+        stage: Literal["verilate", "compile", "link", "simulate"],
+        command: Sequence[str],
+        cwd: Path,
+    ) -> Finished:
+        """Run one tool. Raises Stopped with TimedOut where it met a limit."""
+        done = self.tools.sandbox.run(
+            command,
+            work=self.folder,
+            cwd=cwd,
+            limits=self._stage_limits(stage),
+            environment={
+                "PATH": "/usr/bin:/bin",
+                "LC_ALL": "C",
+                "HOME": str(self.folder),
+                "TMPDIR": str(self.folder),
+                "VERILATOR_ROOT": str(self.tools.runtime.root),
+            },
+        )
+        self.costs.append(StageCost(stage=stage, cpu_s=done.cpu_s, wall_s=done.wall_s))
+        if done.limit == "output" and stage == "simulate":
+            raise Stopped(SimulationFailed(message="it printed more than the log may hold"))
+        if done.limit and done.limit != "output":
+            raise Stopped(self._timed_out(stage, done))
+        return done
+
+    def _stage_limits(self, stage: str) -> StageLimits:
+        simulating = stage == "simulate"
+        cpu_s, memory_mb, file_mb = self._bounds(stage)
+        left_s = self.limits.wall_s - (time.monotonic() - self.started)
+        return StageLimits(
+            cpu_s=max(cpu_s, SOLVER_CPU_S) if simulating else cpu_s,
+            wall_s=max(left_s, 0.1),
+            memory_mb=memory_mb,
+            file_mb=file_mb,
+            processes=PROCESSES,
+            output_bytes=(
+                self.limits.log_bytes + SPARE_OUTPUT_BYTES if simulating else COMPILE_OUTPUT_BYTES
+            ),
+        )
+
+    def _bounds(self, stage: str) -> tuple[float, int, int]:
+        """Return a stage's CPU seconds, and MB of memory and of a file."""
+        limits = self.limits
+        match stage:
+            case "simulate":
+                return limits.cpu_s, limits.memory_mb, SIMULATION_FILE_MB
+            case "verilate":
+                cpu_s = min(limits.compile_cpu_s, TRANSLATION_CPU_S)
+                return cpu_s, TRANSLATION_MEMORY_MB, TRANSLATION_FILE_MB
+            case _:
+                return limits.compile_cpu_s, COMPILE_MEMORY_MB, MODEL_FILE_MB
+
+    def _timed_out(self, stage: str, done: Finished) -> TimedOut:
+        simulating = stage == "simulate"
+        cpu_s, memory_mb, _ = self._bounds(stage)
+        amount = {
+            "cpu": f"{cpu_s:g} s of CPU time",
+            "wall": f"{self.limits.wall_s:g} s",
+            "memory": f"{memory_mb} MB of memory",
+        }[done.limit]
+        if simulating:
+            hint = "it may loop without advancing time"
+            said = self._clean(done.output)[-LOG_CHARACTERS:].strip()
+            message = f"the simulation took more than {amount}; {hint}" + (
+                f"\n{said}" if said else ""
+            )
+            return TimedOut(stage="simulate", message=message)
+        return TimedOut(
+            stage="compile",
+            message=f"compiling took more than {amount}; make the testbench smaller",
+        )
+
+    def _solver_cut(self, status: int) -> str:
+        limits = self.limits
+        amount = (
+            f"{limits.solver_steps} steps"
+            if status == SOLVER_STEPS
+            else f"{SOLVER_CPU_S:g} s of CPU time or {_solver_mb(limits)} MB of memory"
+        )
+        return (
+            f"the solver of constrained randomize() took more than {amount}; constrain less, or "
+            "call it less often"
+        )
+
+    def _last_words(self, done: Finished) -> str:
+        said = self._clean(done.output)[-LOG_CHARACTERS:].strip()
+        how = f"signal {-done.status}" if done.status < 0 else f"exit status {done.status}"
+        return said or f"the simulation ended with {how}"
+
+    def _clean(self, text: str) -> str:
+        """Return ``text`` without where on this machine it was written."""
+        for place in (self.folder, self.tools.runtime.folder):
+            text = text.replace(f"{place}/", "")
+        return text
+
+    def _write(self, name: str, text: str) -> None:
+        handle = os.open(
+            self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644
+        )
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def _solver(limits: SimulationLimits) -> str:
+    """Return the command line of the solver that constrained ``randomize()`` starts."""
+    return f"z3 --in rlimit={limits.solver_steps} memory_max_size={_solver_mb(limits)}"
+
+
+def _solver_mb(limits: SimulationLimits) -> int:
+    """Return a bound that the solver meets by its own count, before the kernel's."""
+    return limits.memory_mb // 2
+
+
+@contextmanager
+def simulation(tools: Tools, unit: Unit, limits: SimulationLimits) -> Generator[Simulation]:
+    """Yield a testbench's way through the tools, with a folder that is removed afterwards.
+
+    Raises SimulatorError where the machine has no room for it.
+    """
+    work = WorkFolder()
+    try:
+        yield Simulation(tools=tools, unit=unit, folder=work.path, limits=limits)
+    except OSError as error:
+        raise SimulatorError(f"the work folder of {unit.name} failed: {error}") from error
+    finally:
+        work.remove()
+
+
+def _blame_machine_for_kill(done: Finished, tool: str) -> None:
+    """Raise SimulatorError where a tool was killed from outside; no limit of ours says SIGKILL."""
+    if done.status in (-9, 137):
+        raise SimulatorError(f"{tool} was killed; the machine may be out of memory")

@@ -1,0 +1,312 @@
+"""Grades testbenches by the coverage that they reach in Verilator.
+
+Promises: the same request has the same outcome, wherever and whenever it is asked (limits of CPU
+time and memory apart); a testbench is scored over its design's own points, whatever it elaborates;
+what a message says comes from the testbench and the design alone. Two evaluations may run at once.
+
+The design's points are those of a testbench that instantiates it and does nothing, which also shows
+that the design itself compiles. They are worked out once per process and design.
+
+What is foreign in a testbench runs only in `sandbox.runner`, after `hdl.gate.source`.
+pyslang reads its syntax in this process, and in another its meaning: before anything is compiled,
+whether its sizes are within bounds, and after a failure what is wrong with it.
+"""
+
+import asyncio
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from coevolve.environments.hdl.coverage.instrument import Instrumented, instrument
+from coevolve.environments.hdl.coverage.points import (
+    PointSet,
+    check_points,
+    counts,
+    point_set,
+    records,
+    score,
+)
+from coevolve.environments.hdl.designs.rtl import elaborate, ports_of
+from coevolve.environments.hdl.gate.diagnostics import syntax_errors
+from coevolve.environments.hdl.gate.elaboration import excess
+from coevolve.environments.hdl.gate.patch import PatchError, apply
+from coevolve.environments.hdl.gate.source import violations
+from coevolve.environments.hdl.gate.testbench_top import find_top
+from coevolve.environments.hdl.simulate.grading import encodable
+from coevolve.environments.hdl.simulate.runtime import open_runtime
+from coevolve.environments.hdl.simulate.simulation import (
+    NO_PROGRAM,
+    BuildError,
+    Simulation,
+    Stopped,
+    Tools,
+    simulation,
+)
+from coevolve.environments.hdl.simulate.toolchain import Toolchain, find_toolchain
+from coevolve.environments.hdl.stimulus.language import StimulusError
+from coevolve.environments.hdl.stimulus.testbench import render
+from coevolve.environments.sandbox.runner import Sandbox
+from coevolve.environments.sandbox.work_folders import sweep
+from protocols.errors import ConfigError, SimulatorError
+from protocols.hardware import (
+    BadStimulus,
+    CompileFailed,
+    Covered,
+    Evaluate,
+    Evaluated,
+    NotCovered,
+    Outcome,
+    Patch,
+    PatchFailed,
+    Point,
+    Port,
+    Rejected,
+    SimulationLimits,
+    StageCost,
+    Stimulus,
+    Testbench,
+    Unit,
+    Violation,
+)
+
+MOST_UNITS = 256
+"""Designs whose points are kept."""
+
+BLANK_TOP = "coevolve_blank_testbench"
+MOST_ERRORS = 8
+
+
+class Gate(Protocol):
+    """What refuses a text before anything of it is compiled."""
+
+    def __call__(self, text: str, unit: Unit, *, instance: str = "") -> tuple[Violation, ...]:
+        """Return what the testbench may not contain."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A design that compiles: what an evaluation needs of it."""
+
+    unit: Unit
+    instrumented: Instrumented
+    ports: tuple[Port, ...]
+    points: PointSet
+
+
+class VerilatorSimulator:
+    """A `protocols.interfaces.TestbenchSimulator`."""
+
+    def __init__(self, toolchain: Toolchain, sandbox: Sandbox, *, gate: Gate = violations) -> None:
+        """Builds the toolchain's runtime where it is missing, which takes a while."""
+        self.toolchain = toolchain
+        self.sandbox = sandbox
+        self.tools = Tools(toolchain=toolchain, runtime=open_runtime(toolchain), sandbox=sandbox)
+        self._gate = gate
+        self._prepared: OrderedDict[Unit, Prepared] = OrderedDict()
+        self._preparing: dict[Unit, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    async def evaluate(self, request: Evaluate) -> Evaluated:
+        """Grade one submission.
+
+        Raises SimulatorError where the machine failed, and ConfigError where the unit itself does
+        not compile.
+        """
+        return await asyncio.to_thread(self._evaluate, encodable(request))
+
+    async def points(self, unit: Unit) -> tuple[Point, ...]:
+        """Return the unit's points, sorted. Raises SimulatorError and ConfigError."""
+        return (await asyncio.to_thread(self.prepare, unit)).points.points
+
+    def prepare(self, unit: Unit) -> Prepared:
+        """Return what evaluations of the unit share, worked out by the first. Blocks."""
+        with self._guard:
+            lock = self._preparing.setdefault(unit, threading.Lock())
+        try:
+            with lock:
+                found = self._prepared.get(unit)
+                if found is None:
+                    found = prepared(self.tools, unit)
+                self._keep(found)
+        finally:
+            with self._guard:
+                self._preparing.pop(unit, None)
+        return found
+
+    def _keep(self, found: Prepared) -> None:
+        with self._guard:
+            self._prepared[found.unit] = found
+            self._prepared.move_to_end(found.unit)
+            while len(self._prepared) > MOST_UNITS:
+                self._prepared.popitem(last=False)
+
+    def _evaluate(self, request: Evaluate) -> Evaluated:
+        design = self.prepare(request.unit)
+        with simulation(self.tools, request.unit, request.limits) as under_way:
+            text, outcome = self._outcome(request, design, under_way)
+            return Evaluated(
+                key=evaluation_key(self.toolchain, request, text),
+                testbench=text,
+                outcome=outcome,
+                seed=request.seed,
+                stages=tuple(under_way.costs),
+                toolchain=self.toolchain.identity,
+                sandbox=self.sandbox.level,
+            )
+
+    def _outcome(
+        self, request: Evaluate, design: Prepared, under_way: Simulation
+    ) -> tuple[str, Outcome]:
+        """Return the text that was graded, and what became of it."""
+        started, cpu = time.monotonic(), time.thread_time()
+        text = _text(request, design)
+        found = text if not isinstance(text, str) else self._checked(text, request)
+        under_way.costs.append(_cost("check", started, cpu))
+        if not isinstance(text, str):
+            return "", text
+        if not isinstance(found, str):
+            return text, found
+        try:
+            return text, _simulated(text, found, request, design, under_way)
+        except Stopped as stopped:
+            return text, stopped.outcome
+        except BuildError:
+            under_way.costs += self._built_alone(design)
+            return text, CompileFailed(message=NO_PROGRAM)
+
+    def _built_alone(self, design: Prepared) -> list[StageCost]:
+        """Return what building the design without a testbench cost.
+
+        Raises SimulatorError where the machine no longer can, or not for now.
+        """
+        with simulation(self.tools, design.unit, SimulationLimits()) as alone:
+            try:
+                alone.translate(design.instrumented.files, _blank(design.unit), BLANK_TOP)
+                alone.compile()
+            except Stopped as stopped:
+                raise SimulatorError(
+                    f"design {design.unit.name} compiled before and no longer does: "
+                    f"{_reason(stopped.outcome)}"
+                ) from stopped
+            return alone.costs
+
+    def _checked(self, text: str, request: Evaluate) -> str | Outcome:
+        """Return the module to simulate, or why nothing is simulated."""
+        found = self._gate(text, request.unit, instance=request.instance)
+        if found:
+            return Rejected(violations=found)
+        top = find_top(text, request.unit, request.testbench_top)
+        if isinstance(top, NotCovered) and (errors := syntax_errors(text)):
+            return CompileFailed(message="\n".join(errors[:MOST_ERRORS]))
+        if not isinstance(top, str) or isinstance(request.submission, Stimulus):
+            return top
+        return excess(text, request.unit, top) or top
+
+
+def open_simulator() -> VerilatorSimulator:
+    """Return a simulator with this machine's tools in the strongest sandbox that works here.
+
+    Raises DependencyError where something is missing.
+    """
+    sweep()
+    toolchain = find_toolchain()
+    runtime = open_runtime(toolchain)
+    return VerilatorSimulator(toolchain, Sandbox([runtime.folder]))
+
+
+def prepared(tools: Tools, unit: Unit) -> Prepared:
+    """Return the design made ready.
+
+    Raises ConfigError where it does not compile or its points are not the frozen ones, and
+    SimulatorError where the machine failed.
+    """
+    rtl = elaborate(unit)
+    instrumented = instrument(rtl)
+    with simulation(tools, unit, SimulationLimits()) as under_way:
+        try:
+            under_way.translate(instrumented.files, _blank(unit), BLANK_TOP)
+            dut = under_way.find_dut()
+            under_way.compile()
+            under_way.run(seed=1)
+            found = list(records(under_way.read("coverage.dat")))
+        except Stopped as stopped:
+            raise ConfigError(
+                f"design {unit.name} does not simulate by itself: {_reason(stopped.outcome)}"
+            ) from stopped
+    over = point_set(counts(found, dut, instrumented))
+    check_points(over, unit)
+    return Prepared(unit=unit, instrumented=instrumented, ports=ports_of(rtl), points=over)
+
+
+def _simulated(
+    text: str, top: str, request: Evaluate, design: Prepared, under_way: Simulation
+) -> Outcome:
+    """Return what was covered. Raises Stopped where it came to another end."""
+    under_way.translate(design.instrumented.files, text, top)
+    dut = under_way.find_dut(request.instance)
+    under_way.compile()
+    ran = under_way.run(request.seed)
+    started, cpu = time.monotonic(), time.thread_time()
+    made = counts(records(under_way.read("coverage.dat")), dut, design.instrumented)
+    coverage = score(made, design.points, request.unit)
+    under_way.costs.append(_cost("read", started, cpu))
+    return Covered(coverage=coverage, ended=ran.ended, slots=ran.slots, time=ran.time, log=ran.log)
+
+
+def _text(request: Evaluate, design: Prepared) -> str | Outcome:
+    """Return the testbench that the submission comes to, or why it is none."""
+    match request.submission:
+        case Testbench(text=text):
+            return text
+        case Patch(text=patch, base=base):
+            try:
+                return apply(base, patch)
+            except PatchError as error:
+                return PatchFailed(hunks=error.hunks, reason=str(error))
+        case Stimulus(program=program):
+            try:
+                return render(program, request.unit, design.ports, request.seed)
+            except StimulusError as error:
+                return BadStimulus(line=error.line, reason=error.reason)
+
+
+def _blank(unit: Unit) -> str:
+    return f"module {BLANK_TOP};\n  {unit.top} dut ();\n  initial $finish;\nendmodule\n"
+
+
+def _reason(outcome: Outcome) -> str:
+    match outcome:
+        case CompileFailed(message=message) | NotCovered(message=message):
+            return message
+        case _:
+            return str(getattr(outcome, "message", outcome))
+
+
+def _cost(stage: str, started: float, cpu: float) -> StageCost:
+    return StageCost(
+        stage="check" if stage == "check" else "read",
+        cpu_s=time.thread_time() - cpu,
+        wall_s=time.monotonic() - started,
+    )
+
+
+def evaluation_key(toolchain: Toolchain, request: Evaluate, text: str) -> str:
+    """Return the hash of all that the outcome is a function of; ``text`` is what is compiled."""
+    submitted: Sequence[object] = [text] if text else [request.submission]
+    told = (
+        toolchain.identity,
+        request.unit,
+        submitted,
+        request.testbench_top,
+        request.instance,
+        request.seed,
+        request.limits,
+    )
+    return hashlib.sha256(msgspec.msgpack.encode(told)).hexdigest()

@@ -1,0 +1,76 @@
+"""What a design's outputs say while a stimulus program runs, as designs are compared by it.
+
+Two designs answer a program alike where their outputs are the same at the end of every time slot.
+What is compared is the outputs in words of 64 bits with the times at which they change, folded into
+one number, as in `hdl.designs.output_trace`; for a program the two differ on the same designs as
+for the testbench that it prints as. A design with a wider output, or with one that is driven from
+both sides, cannot be told like this: `is_told` says so.
+"""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+from coevolve.environments.hdl.simulate.toolchain import Toolchain
+from coevolve.environments.hdl.stimulus.compiled import compiled
+from coevolve.environments.hdl.stimulus.instructions import request
+from coevolve.environments.hdl.stimulus.program import WORD_BITS, Pins, Program, pins
+from coevolve.environments.hdl.stimulus.server import PROGRAM_S, Server
+from coevolve.environments.sandbox.runner import Sandbox
+from protocols.hardware import Port, Unit
+
+TOLD_BYTES = 16
+"""The folded number, and how often the outputs changed."""
+
+
+def is_told(ports: Sequence[Port]) -> bool:
+    """Return whether all that a design says is compared."""
+    return all(
+        port.direction == "in" or (port.direction == "out" and port.width <= WORD_BITS)
+        for port in ports
+    )
+
+
+class OutputHarness:
+    """One design, compiled and running, for what its outputs say."""
+
+    def __init__(self, server: Server, design_pins: Pins) -> None:
+        self._server = server
+        self._pins = design_pins
+        self._turn = threading.Lock()
+
+    @classmethod
+    async def open(
+        cls, unit: Unit, ports: Sequence[Port], toolchain: Toolchain, sandbox: Sandbox
+    ) -> "OutputHarness":
+        """Compile the design, or take it from the cache.
+
+        Raises ConfigError where it does not compile.
+        """
+        design_pins = pins(ports, unit.clock, unit.reset)
+        design = await asyncio.to_thread(
+            compiled,
+            unit,
+            ports,
+            design_pins,
+            toolchain=toolchain,
+            sandbox=sandbox,
+            optimise="-O0",
+        )
+        return cls(Server(design, sandbox, ("trace",), PROGRAM_S), design_pins)
+
+    async def run(self, program: Program, seed: int) -> bytes:
+        """Return what the outputs said. Raises SimulatorError where the child died or hung."""
+        return await asyncio.to_thread(self._run, program, seed)
+
+    async def close(self) -> None:
+        """End the child; a later `run` starts another."""
+        await asyncio.to_thread(self._close)
+
+    def _run(self, program: Program, seed: int) -> bytes:
+        with self._turn:
+            return self._server.ask(request([program], self._pins, seed), TOLD_BYTES)
+
+    def _close(self) -> None:
+        with self._turn:
+            self._server.end()

@@ -1,0 +1,143 @@
+"""The command line of bubblewrap for one run: which namespaces, and what of the files is there.
+
+The program is a child of the namespace's first process, a shell that only waits for it, so that the
+namespace ends with it, and with the namespace every process in it; and so that the CPU seconds of
+all of them are in what bubblewrap's own parent is told when it waits for bubblewrap.
+"""
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+
+from coevolve.environments.sandbox.supervision import found
+
+TEMPORARY = "/tmp"  # noqa: S108, the sandbox has its own
+TEMPORARY_BYTES = 64 << 20
+REPORT_BYTES = 65536
+
+SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+SYSTEM_FOLDERS = ("/usr", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
+
+_FIRST = ("/bin/sh", "-c", 'exec 3>&2 2>/dev/null; "$@" 2>&3 3>&- & wait $!; exit $?', "sh")
+"""Keeps the shell's own words about a killed child out of the output."""
+
+Namespaces = tuple[str, ...]
+
+BY_ROOT: Namespaces = (
+    *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"),
+    *("--cap-add", "CAP_DAC_READ_SEARCH"),
+)
+"""No user namespace: root has what it takes. The capabilities are for changing to another user, and
+for entering that user's folder before; they are gone with the change."""
+
+BY_ANYONE: Namespaces = ("--unshare-user", "--unshare-all", "--cap-drop", "ALL")
+
+
+class Report:
+    """What bubblewrap says of one run through a pipe: the first process, and how it ended."""
+
+    def __init__(self, read_fd: int) -> None:
+        self._read_fd = read_fd
+        self._text = ""
+
+    def started(self) -> bool:
+        """Return whether bubblewrap came as far as to start a program that then ended."""
+        return '"exit-code"' in self._read()
+
+    def stop(self, bwrap_pid: int) -> None:
+        """Kill the first process, and with it the namespace; bubblewrap then ends.
+
+        Where there is none yet, bubblewrap itself is killed.
+        """
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            first = self._first_process()
+            if first is None:
+                os.killpg(bwrap_pid, signal.SIGKILL)
+                return
+            handle = os.pidfd_open(first)
+            try:
+                if _parent(first) == bwrap_pid:
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.close(handle)
+
+    def _first_process(self) -> int | None:
+        line, whole, _ = self._read().partition("\n")
+        return int(json.loads(line)["child-pid"]) if whole else None
+
+    def _read(self) -> str:
+        with contextlib.suppress(BlockingIOError):
+            self._text += os.read(self._read_fd, REPORT_BYTES).decode()
+        return self._text
+
+
+def _parent(pid: int) -> int:
+    """Return the parent of a process; its name, in brackets, may hold anything."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@contextlib.contextmanager
+def report_pipe() -> Generator[tuple[Report, int]]:
+    """Give a report, and the descriptor that bubblewrap writes it to."""
+    read_fd, write_fd = os.pipe()
+    try:
+        os.set_blocking(read_fd, False)
+        yield Report(read_fd), write_fd
+    finally:
+        os.close(read_fd)
+        os.close(write_fd)
+
+
+@contextlib.contextmanager
+def filter_file(program: bytes) -> Generator[int]:
+    """Give a descriptor from which bubblewrap reads the filter."""
+    fd = os.memfd_create("filter")
+    try:
+        os.write(fd, program)
+        os.lseek(fd, 0, os.SEEK_SET)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def command(
+    namespaces: Namespaces,
+    *,
+    read_only: Sequence[Path],
+    work: Path,
+    cwd: Path,
+    filter_fd: int,
+    report_fd: int,
+) -> tuple[str, ...]:
+    """Return what to put before a program, given by its absolute path."""
+    return (
+        *(found("bwrap", "bubblewrap"), *namespaces, "--hostname", "sandbox"),
+        *("--die-with-parent", "--new-session", "--as-pid-1", *_files(read_only, work)),
+        *("--chdir", str(cwd), "--seccomp", str(filter_fd), "--json-status-fd", str(report_fd)),
+        *("--", *_FIRST),
+    )
+
+
+def _files(read_only: Sequence[Path], work: Path) -> Iterator[str]:
+    for path in map(Path, SYSTEM_LINKS):
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", str(path), str(path))
+    yield from ("--perms", "1777", "--size", str(TEMPORARY_BYTES), "--tmpfs", TEMPORARY)
+    for path in DEVICES:
+        yield from (*_ancestors(path), "--dev-bind", path, path)
+    for path in (*filter(os.path.exists, SYSTEM_FOLDERS), *map(str, read_only)):
+        yield from (*_ancestors(path), "--ro-bind", path, path)
+    yield from (*_ancestors(str(work)), "--bind", str(work), str(work), "--remount-ro", "/")
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    """Make the folders above ``path``, which bubblewrap would let nobody but root enter."""
+    for folder in reversed(Path(path).parents[:-1]):
+        yield from ("--perms", "0755", "--dir", str(folder))

@@ -1,0 +1,296 @@
+"""Runs one program of a testbench's making at a time, and lets nothing of it out.
+
+`Sandbox.run` promises: the program ends by the wall limit; when it returns, no process of the
+program is left; at most ``output_bytes`` of its output are read. It may be called from any number
+of threads. A machine's failure to start the program is a SimulatorError; whatever the program does
+is a `Finished`.
+
+What is covered, from the strongest level to the weakest:
+
+``namespaces``. bubblewrap: no network, no other processes, no ``/proc``, no ``/etc`` beyond what
+links libraries, no files but ``/usr``, the toolchain (both read-only), a small ``/tmp`` and the
+work folder; the system calls of `sandbox.seccomp` denied; no capabilities. As root the program
+runs as a user of its own that differs from run to run.
+
+``seccomp``. The same system calls denied, hence no network, and no way out of the process group;
+as root, a user of its own, which writes nothing but its work folder.
+
+``limits``. CPU seconds, address space, file sizes, processes and open files, which hold at every
+level.
+
+What is not covered: the number of files in the work folder, as opposed to their sizes. CPU seconds
+of all processes together, but by their number and the wall clock. Holes in the kernel. At
+``seccomp``, whatever files the machine shows to everybody can be read. At ``limits``, everything
+that the calling user may do; a process that leaves its session outlives the run; as root, the
+number of processes.
+"""
+
+import contextlib
+import itertools
+import math
+import os
+import re
+import secrets
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from coevolve.environments.sandbox import bubblewrap, seccomp
+from coevolve.environments.sandbox.bubblewrap import Namespaces
+from coevolve.environments.sandbox.supervision import Ended, Supervised, found, supervise
+from protocols.errors import DependencyError, SimulatorError
+from protocols.hardware import SandboxLevel
+
+LEVELS: tuple[SandboxLevel, ...] = ("namespaces", "seccomp", "limits")
+"""Strongest first."""
+
+REMEDIES: dict[SandboxLevel, str] = {
+    "namespaces": "install the package bubblewrap and, for an ordinary user, allow user namespaces "
+    "(sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, and "
+    "kernel.apparmor_restrict_unprivileged_userns=0), or in a container --privileged",
+    "seccomp": "run on a kernel with CONFIG_SECCOMP_FILTER, and let everybody read the toolchain",
+    "limits": "install the package util-linux, for prlimit",
+}
+
+USERS = range(61184, 65520)
+"""What systemd hands out to services for as long as they run: nobody's files belong to them."""
+
+OPEN_FILES = 256
+_OUT_OF_MEMORY = re.compile(r"bad_alloc|out of memory|cannot allocate memory", re.IGNORECASE)
+_NOT_STARTED = (1, 126, 127)
+_next_user = itertools.count(secrets.randbelow(len(USERS)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageLimits:
+    """What one program may take."""
+
+    cpu_s: float
+    """Of each process, to the next whole second."""
+
+    wall_s: float
+    memory_mb: int
+    """Address space of each process."""
+
+    file_mb: int
+    """Of each file."""
+
+    processes: int
+    """Threads included."""
+
+    output_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A program that came to an end."""
+
+    status: int
+    """Exit status; negative for a signal."""
+
+    output: str
+    """Standard output and error together, as they came; at most ``output_bytes``."""
+
+    limit: Literal["", "cpu", "wall", "memory", "output"]
+    """The limit that ended it. ``memory`` is read from its last words."""
+
+    cpu_s: float
+    wall_s: float
+
+
+PROBE = StageLimits(
+    cpu_s=5.0, wall_s=20.0, memory_mb=1000, file_mb=1, processes=8, output_bytes=4096
+)
+
+
+class Sandbox:
+    """A place to run programs in; as strong as the machine allows, or as asked."""
+
+    level: SandboxLevel
+
+    def __init__(self, read_only: Sequence[Path], level: SandboxLevel | None = None) -> None:
+        """Try ``level``, or the levels from the strongest down, by running something.
+
+        ``read_only`` are the folders, beside the system's, that programs need. Raises
+        DependencyError where what was asked for does not work here.
+        """
+        self._read_only = tuple(path.absolute() for path in read_only)
+        refusals: list[str] = []
+        for self.level, self._namespaces, self._count_is_shared in _ways(level):
+            refusal = self._refusal()
+            if not refusal:
+                return
+            refusals.append(f"'{self.level}' ({refusal})")
+        remedy = REMEDIES[level or "limits"]
+        raise DependencyError(f"this machine has no sandbox {', '.join(refusals)}; {remedy}")
+
+    def own(self, work: Path) -> None:
+        """Give the folder, and what is in it, to whoever runs inside; nobody else may enter."""
+        work.chmod(0o700)
+        if self._drops:
+            user = USERS[next(_next_user) % len(USERS)]
+            for path in (work, *work.rglob("*")):
+                os.chown(path, user, user, follow_symlinks=False)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        work: Path,
+        cwd: Path,
+        limits: StageLimits,
+        environment: Mapping[str, str],
+    ) -> Finished:
+        """Run ``argv``, the program by its absolute path, in ``cwd`` inside the ``work`` folder.
+
+        The folder must have been given to ``own``; ``environment`` is all of the environment.
+        Raises SimulatorError where the program could not be started.
+        """
+        supervised = partial(
+            supervise,
+            environment=environment,
+            wall_s=limits.wall_s,
+            output_bytes=limits.output_bytes,
+        )
+        command = (*_rlimits(limits, self._count_is_shared), *argv)
+        try:
+            ended = self._ended(supervised, command, work, cwd)
+        except OSError as error:
+            raise SimulatorError(f"the sandbox could not start {argv[0]}: {error}") from None
+        return _finished(ended, limits)
+
+    @property
+    def _drops(self) -> bool:
+        return os.geteuid() == 0 and self.level != "limits"
+
+    def _ended(
+        self, supervised: Supervised, command: Sequence[str], work: Path, cwd: Path
+    ) -> Ended:
+        user = _become(work.stat().st_uid if self._drops else None)
+        match self.level:
+            case "namespaces":
+                return self._in_namespaces(supervised, user, command, work, cwd)
+            case "seccomp":
+                whole = seccomp.confined((*user, *command))
+            case "limits":
+                whole = (*user, *command)
+        return supervised(whole, cwd=cwd, pass_fds=(), kill=_kill_group)
+
+    def _in_namespaces(
+        self,
+        supervised: Supervised,
+        user: Sequence[str],
+        command: Sequence[str],
+        work: Path,
+        cwd: Path,
+    ) -> Ended:
+        with (
+            bubblewrap.filter_file(seccomp.program()) as filter_fd,
+            bubblewrap.report_pipe() as (report, report_fd),
+        ):
+            inside = bubblewrap.command(
+                self._namespaces,
+                read_only=self._read_only,
+                work=work,
+                cwd=cwd,
+                filter_fd=filter_fd,
+                report_fd=report_fd,
+            )
+            by_root = self._namespaces == bubblewrap.BY_ROOT
+            whole = (*inside, *user, *command) if by_root else (*user, *inside, *command)
+            fds = (filter_fd, report_fd)
+            ended = supervised(whole, cwd=Path("/"), pass_fds=fds, kill=report.stop)
+            if not ended.stopped and not report.started():
+                words = ended.output.decode(errors="replace").strip()
+                raise SimulatorError(f"bubblewrap could not start a program: {words[:500]}")
+        return replace(ended, code=128 - ended.code) if ended.code > 128 else ended
+
+    def _refusal(self) -> str:
+        """Return why a program that starts another one cannot run here; empty if it can."""
+        with tempfile.TemporaryDirectory(prefix="sandbox_") as folder:
+            work = Path(folder)
+            argv = ("/bin/sh", "-c", "/bin/true & wait $!")
+            try:
+                self.own(work)
+                ended = self.run(argv, work=work, cwd=work, limits=PROBE, environment={})
+            except (SimulatorError, DependencyError) as error:
+                return str(error)
+            return "" if ended.status == 0 else ended.output.strip() or f"status {ended.status}"
+
+
+def _ways(level: SandboxLevel | None) -> Iterator[tuple[SandboxLevel, Namespaces, bool]]:
+    """Give what to try in turn: a level, its namespaces, and how processes are counted.
+
+    The last is whether they count together with all others of the user, as they do at the weaker
+    levels, and in a namespace on kernels before 5.14.
+    """
+    root = os.geteuid() == 0
+    for each in (level,) if level else LEVELS:
+        if each != "namespaces":
+            yield each, (), not root
+            continue
+        if root:
+            yield each, bubblewrap.BY_ROOT, False
+        yield each, bubblewrap.BY_ANYONE, False
+        if not root:
+            yield each, bubblewrap.BY_ANYONE, True
+
+
+def _become(user: int | None) -> tuple[str, ...]:
+    """Return what changes to ``user``, if any, and dies when this process does."""
+    setpriv = (found("setpriv", "util-linux"), "--no-new-privs", "--pdeathsig", "KILL")
+    if user is None:
+        return setpriv
+    if user not in USERS:
+        raise SimulatorError(f"the sandbox runs as the owner of the work folder, not as {user}")
+    ids = (f"--reuid={user}", f"--regid={user}")
+    return (*setpriv, *ids, "--clear-groups", "--inh-caps=-all")
+
+
+def _rlimits(limits: StageLimits, count_is_shared: bool) -> tuple[str, ...]:
+    cpu_s = math.ceil(limits.cpu_s)
+    processes = limits.processes + (_threads_of_user() if count_is_shared else 1)
+    return (
+        *(found("prlimit", "util-linux"), f"--cpu={cpu_s}:{cpu_s + 1}", "--core=0"),
+        *(f"--as={limits.memory_mb << 20}", f"--fsize={limits.file_mb << 20}"),
+        *(f"--nofile={OPEN_FILES}", f"--nproc={processes}", "--"),
+    )
+
+
+def _threads_of_user() -> int:
+    """Count what the kernel counts against a limit on processes."""
+    count = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if process.stat().st_uid == os.geteuid():
+                count += sum(1 for _ in (process / "task").iterdir())
+    return count
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _finished(ended: Ended, limits: StageLimits) -> Finished:
+    output = ended.output.decode(errors="replace")
+    if ended.code in _NOT_STARTED and output.startswith(("prlimit: ", "setpriv: ")):
+        raise SimulatorError(f"the sandbox could not start a program: {output.strip()}")
+    return Finished(
+        status=ended.code,
+        output=output,
+        limit=ended.stopped or _limit(ended, output, limits),
+        cpu_s=ended.cpu_s,
+        wall_s=ended.wall_s,
+    )
+
+
+def _limit(ended: Ended, output: str, limits: StageLimits) -> Literal["", "cpu", "memory"]:
+    killed = ended.code == -signal.SIGKILL and ended.cpu_s >= limits.cpu_s
+    if ended.code == -signal.SIGXCPU or killed:
+        return "cpu"
+    return "memory" if ended.code and _OUT_OF_MEMORY.search(output[-2000:]) else ""

@@ -1,0 +1,161 @@
+"""Reads the multi-turn tasks and the tools' documentation of the installed ``bfcl-eval`` package.
+
+All four categories of 200 items are here: ``base``, ``miss_func`` (tools are withheld until a later
+turn), ``miss_param`` (a parameter is missing until a later turn) and ``long_context`` (simulators
+with long filler). Item ``n`` of each category is a variant of the same conversation.
+
+The split depends on nothing but a seed and a share. Items that share the initial scenario of any
+simulator class, in any of the four categories, form one cluster; a cluster is held out where the
+BLAKE2b digest of its smallest item number, salted by the seed, falls into the lowest share (30 %).
+So the four variants of an item are always on the same side, and no scenario is on both. The one
+exception are scenarios that the benchmark leaves out: such a class starts in its own default state,
+wherever it occurs.
+
+Only data files are read: importing the package's own loader makes folders in ``site-packages``.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar, get_args
+
+import msgspec
+
+from coevolve.environments.tools.bfcl.stock import DOCUMENTS, package_folder
+from protocols.tasks import BfclCategory, Seeded, Split, Task, ToolTask, ToolTurn
+
+T = TypeVar("T")
+
+CATEGORIES: tuple[BfclCategory, ...] = get_args(BfclCategory)
+
+HELD_OUT_SHARE = 0.3
+"""Of clusters; with seed 0 and the benchmark as it is, 58 of the 200 items."""
+
+
+class ToolDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What a prompt may say of one tool, in the benchmark's own words."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """BFCL's dialect of JSON Schema: an object is called ``dict``, a number ``float``."""
+
+
+class _Message(msgspec.Struct, frozen=True):
+    content: str
+
+
+class _Item(msgspec.Struct, frozen=True):
+    """One line of a category's file, as far as it is used."""
+
+    id: str
+    question: tuple[tuple[_Message, ...], ...]
+    initial_config: dict[str, Any]
+    involved_classes: tuple[str, ...]
+    missed_function: dict[str, tuple[str, ...]] = {}
+    """From the turn that reveals them to the tools withheld until then."""
+
+    @property
+    def number(self) -> int:
+        """Position within the category, the same for all variants."""
+        return int(self.id.rsplit("_", 1)[1])
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    id: str
+    ground_truth: tuple[tuple[str, ...], ...]
+
+
+def load_tasks(
+    categories: Sequence[BfclCategory] = CATEGORIES,
+    *,
+    split_seed: int = 0,
+    held_out_share: float = HELD_OUT_SHARE,
+) -> tuple[Task, ...]:
+    """Return every task of ``categories``, in the benchmark's order.
+
+    Raises:
+        DependencyError: The package is not installed.
+    """
+    splits: Mapping[int, Split] = {
+        number: _side(cluster, split_seed, held_out_share)
+        for number, cluster in _clusters().items()
+    }
+    return tuple(
+        _task(category, item, answer, splits[item.number])
+        for category in categories
+        for item, answer in zip(_items(category), _answers(category), strict=True)
+    )
+
+
+@cache
+def tool_documents(class_name: str) -> tuple[ToolDocument, ...]:
+    """Return the documentation of every tool of a simulator class, in the benchmark's order."""
+    return tuple(_lines(f"multi_turn_func_doc/{DOCUMENTS[class_name]}", ToolDocument))
+
+
+def _lines(name: str, kind: type[T]) -> list[T]:
+    content = (package_folder() / "data" / name).read_bytes()
+    return msgspec.json.Decoder(kind).decode_lines(content)
+
+
+@cache
+def _items(category: BfclCategory) -> tuple[_Item, ...]:
+    return tuple(_lines(f"BFCL_v4_multi_turn_{category}.json", _Item))
+
+
+def _answers(category: BfclCategory) -> list[_Answer]:
+    return _lines(f"possible_answer/BFCL_v4_multi_turn_{category}.json", _Answer)
+
+
+@cache
+def _clusters() -> Mapping[int, int]:
+    """Return the cluster of every item number, named by its smallest one."""
+    cluster = {item.number: item.number for item in _items("base")}
+    first_with: dict[bytes, int] = {}
+    for item in (item for category in CATEGORIES for item in _items(category)):
+        for scenario in _scenarios(item):
+            one, other = cluster[first_with.setdefault(scenario, item.number)], cluster[item.number]
+            low, high = min(one, other), max(one, other)
+            cluster.update({number: low for number, of in cluster.items() if of == high})
+    return cluster
+
+
+def _scenarios(item: _Item) -> list[bytes]:
+    encode = msgspec.json.Encoder(order="deterministic").encode
+    return [encode(pair) for pair in item.initial_config.items() if pair[1]]
+
+
+def _side(cluster: int, seed: int, share: float) -> Split:
+    salt = seed.to_bytes(hashlib.blake2b.SALT_SIZE)
+    digest = hashlib.blake2b(f"bfcl:{cluster}".encode(), digest_size=8, salt=salt).digest()
+    return "held_out" if int.from_bytes(digest) < share * 2**64 else "train"
+
+
+def _task(category: BfclCategory, item: _Item, answer: _Answer, split: Split) -> Task:
+    return Task(
+        task_id=item.id,
+        split=split,
+        origin=Seeded(source=f"bfcl:{item.id}"),
+        skills=tuple("+".join(map(_tool, turn)) or "none" for turn in answer.ground_truth),
+        body=ToolTask(
+            classes=item.involved_classes,
+            world=msgspec.json.encode(item.initial_config).decode(),
+            turns=tuple(
+                ToolTurn(
+                    instruction="\n".join(message.content for message in question),
+                    reference=reference,
+                    revealed=item.missed_function.get(str(index), ()),
+                )
+                for index, (question, reference) in enumerate(
+                    zip(item.question, answer.ground_truth, strict=True)
+                )
+            ),
+            withheld=tuple(tool for tools in item.missed_function.values() for tool in tools),
+            long_context=category == "long_context",
+        ),
+    )
+
+
+def _tool(call: str) -> str:
+    return call.partition("(")[0].strip()

@@ -1,0 +1,37 @@
+"""How a session ends early: a session that uses too much fails, and no other is affected."""
+
+import msgspec
+
+from protocols.simulation import Failed, Observed, Reply
+
+COMMAND_CPU_S = 0.25
+"""Maximum CPU seconds of one call, or of one comparison with the reference. The most expensive work
+that `bfcl.weight` and `bfcl.session` allow takes a fifth of it."""
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """The replies of a session that has ended."""
+
+    answer: Observed
+    verdict: Failed
+
+
+OUT_OF_TIME = Ending(
+    answer=Observed(
+        result=f"Error during execution: more than {COMMAND_CPU_S} CPU seconds", failed=True
+    ),
+    verdict=Failed(reason="out_of_time"),
+)
+
+OUT_OF_MEMORY = Ending(
+    answer=Observed(result="Error during execution: out of memory", failed=True),
+    verdict=Failed(reason="out_of_memory"),
+)
+
+
+def ending_of(reply: Reply) -> Ending | None:
+    """Return how a session that replies this has ended; None if it is still open."""
+    for ending in (OUT_OF_TIME, OUT_OF_MEMORY):
+        if reply in (ending.answer, ending.verdict):
+            return ending
+    return None

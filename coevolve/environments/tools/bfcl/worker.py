@@ -1,0 +1,328 @@
+"""A `protocols.interfaces.SimulatorWorker` over one BFCL child process.
+
+Promises: one batch at a time, each try within ``timeout_s`` of wall clock and what its steps may
+take of CPU time. When a command exhausts its child, another child takes over: the command ends its
+own session, and the others go on as if nothing had happened (`bfcl.histories`). A child
+that died otherwise or got stuck is replaced, at most once a batch; the sessions that it held are
+`Broken` until they are reset, and nothing is ever graded in their place. A child that was found
+dead before a batch costs that batch nothing but a start. What the child limits, and what it does
+not, is said in `bfcl.child`.
+"""
+
+import asyncio
+import contextlib
+import mmap
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+
+import msgspec
+import structlog
+
+import coevolve
+from coevolve.environments.tools.bfcl.calls import as_far_as_read
+from coevolve.environments.tools.bfcl.endings import COMMAND_CPU_S, OUT_OF_TIME
+from coevolve.environments.tools.bfcl.frames import (
+    NUMBER_BYTES,
+    answer_decoder,
+    frame,
+    frame_bytes,
+    number,
+    number_in,
+)
+from coevolve.environments.tools.bfcl.histories import Histories
+from protocols.config import SimulatorConfig
+from protocols.errors import SimulatorError
+from protocols.simulation import Act, Broken, Command, Ready, Release, Reply, Reset, Trial
+
+START_S = 60.0
+"""Wall clock for a child to load the simulators; a second or less on an idle machine."""
+
+LAST_WORDS_BYTES = 2000
+LAST_WORDS_S = 1.0
+
+log = structlog.get_logger()
+
+
+class ExhaustedError(SimulatorError):
+    """A command used up the CPU time that a child is given for one."""
+
+    def __init__(self, position: int) -> None:
+        """``position`` is the command's in its batch."""
+        super().__init__(f"command {position} of a batch exhausted the child's CPU time")
+        self.position = position
+
+
+class Child:
+    """One live child process."""
+
+    def __init__(self, process: Process, position: mmap.mmap) -> None:
+        self._process = process
+        self._position = position
+        self._last_words = b""
+        self._listening = asyncio.create_task(self._listen())
+        self.cpu_s = 0.0
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is not known to have ended."""
+        return self._process.returncode is None
+
+    async def ready(self, limit_s: float) -> None:
+        """Wait until the child can work. Raises SimulatorError."""
+        async with self._answering(limit_s):
+            await self._receive()
+
+    async def exchange(self, commands: Sequence[Command], limit_s: float) -> tuple[Reply, ...]:
+        """Carry out one batch. Raises SimulatorError, and of these ExhaustedError."""
+        assert self._process.stdin is not None
+        async with self._answering(limit_s):
+            # The child answers while it is still being told; waiting for the end of that would
+            # leave both waiting.
+            self._process.stdin.write(number(len(commands)) + b"".join(map(frame, commands)))
+            return tuple([await self._receive() for _ in commands])
+
+    async def _receive(self) -> Reply:
+        assert self._process.stdout is not None
+        prefix = await self._process.stdout.readexactly(NUMBER_BYTES)
+        content = await self._process.stdout.readexactly(frame_bytes(prefix))
+        answer = answer_decoder.decode(content)
+        self.cpu_s = answer.cpu_s
+        return answer.reply
+
+    @contextlib.asynccontextmanager
+    async def _answering(self, limit_s: float) -> AsyncGenerator[None]:
+        """Say in one sentence how the child failed to answer."""
+        try:
+            async with asyncio.timeout(limit_s):
+                yield
+        except TimeoutError as error:
+            raise SimulatorError(f"no answer from the child within {limit_s} s") from error
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            ending = await self._ending()
+            if self._process.returncode == -signal.SIGXCPU:
+                raise ExhaustedError(number_in(self._position[:])) from error
+            raise SimulatorError(f"the child ended{ending}") from error
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise SimulatorError(f"the child does not keep to the protocol: {error}") from error
+
+    async def kill(self) -> None:
+        """End the process and wait until it is gone."""
+        if self.alive:
+            self._process.kill()
+        await self._process.wait()
+        self._listening.cancel()
+        self._position.close()
+
+    async def _listen(self) -> None:
+        """Keep the end of what the child writes to standard error."""
+        assert self._process.stderr is not None
+        while content := await self._process.stderr.read(LAST_WORDS_BYTES):
+            self._last_words = (self._last_words + content)[-LAST_WORDS_BYTES:]
+
+    async def _ending(self) -> str:
+        """Return how the process ended; it is killed where it only closed its output."""
+        try:
+            async with asyncio.timeout(LAST_WORDS_S):
+                code = await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            code = await self._process.wait()
+        await asyncio.wait([self._listening], timeout=LAST_WORDS_S)
+        lines = self._last_words.decode(errors="replace").strip().splitlines()
+        return f" with status {code}" + (f": {lines[-1]}" if lines else "")
+
+
+class BfclWorker:
+    """Sessions of BFCL's simulators in a child process; starts it with the first batch."""
+
+    restarts: int
+    """Children that had to be replaced."""
+
+    last_error: str
+    """What was wrong with the last of them; empty where there was none."""
+
+    def __init__(self, config: SimulatorConfig, python: str = sys.executable) -> None:
+        self._config = config
+        self._python = python
+        self._child: Child | None = None
+        self._ended_cpu_s = 0.0
+        self._turn = asyncio.Lock()
+        self._closed = False
+        self._histories = Histories()
+        self.restarts = 0
+        self.last_error = ""
+
+    @property
+    def pid(self) -> int:
+        """Process id of the child; 0 where none runs."""
+        return self._child.pid if self._child is not None and self._child.alive else 0
+
+    async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
+        """Carry out ``commands`` in order; see `protocols.interfaces.SimulatorWorker`."""
+        sendable = [_sendable(command) for command in commands]
+        async with self._turn:
+            try:
+                return await self._carried_out(sendable)
+            except SimulatorError as error:
+                await self._drop(str(error))
+                return [_lost(command, str(error)) for command in commands]
+            except asyncio.CancelledError:
+                await self._drop("a batch was cancelled")
+                raise
+
+    async def _carried_out(self, commands: Sequence[Command]) -> tuple[Reply, ...]:
+        """Return the replies. The next child is not sent a command that exhausted the last one."""
+        guilty: set[int] = set()
+        while True:
+            child = await self._living()
+            replies = self._histories.answered(commands, guilty)
+            sent = [index for index in range(len(commands)) if index not in replies]
+            try:
+                found = await self._told(child, [commands[index] for index in sent])
+            except ExhaustedError as error:
+                if isinstance(commands[sent[error.position]], Reset | Release):
+                    raise  # a task's doing, and no policy's
+                guilty.add(sent[error.position])
+                await self._replace(str(error))
+                continue
+            replies |= dict(zip(sent, found, strict=True))
+            answers = tuple(replies[index] for index in range(len(commands)))
+            self._histories.record(commands, answers)
+            return answers
+
+    async def _told(self, child: Child, commands: Sequence[Command]) -> tuple[Reply, ...]:
+        limit_s = self._config.timeout_s + COMMAND_CPU_S * sum(map(_steps, commands))
+        return await child.exchange(commands, limit_s)
+
+    async def _replace(self, reason: str) -> None:
+        """Start another child, and open in it what was open in the last. Raises SimulatorError.
+
+        A session that exhausts the child when it is played again has ended, too.
+        """
+        while True:
+            self._count(reason)
+            await self._end()
+            self._child = await self._start()
+            commands = self._histories.replay()
+            try:
+                await self._told(self._child, commands)
+            except ExhaustedError as error:
+                if isinstance(commands[error.position], Reset):
+                    raise
+                self._histories.end(commands[error.position].session, OUT_OF_TIME)
+                reason = str(error)
+            else:
+                return
+
+    async def close(self) -> None:
+        """End the child; later batches are `Broken`."""
+        self._closed = True
+        await self._end()
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of all children, as of their last answers."""
+        return self._ended_cpu_s + (self._child.cpu_s if self._child is not None else 0.0)
+
+    async def _living(self) -> Child:
+        if self._child is not None and not self._child.alive:
+            await self._drop("the child ended between two batches")
+        if self._child is None:
+            self._child = await self._start()
+        return self._child
+
+    async def _start(self) -> Child:
+        if self._closed:
+            raise SimulatorError("the simulator is closed")
+        memory = os.memfd_create("position")
+        try:
+            os.ftruncate(memory, NUMBER_BYTES)
+            position = mmap.mmap(memory, NUMBER_BYTES)
+            process = await asyncio.create_subprocess_exec(
+                *(self._python, "-P", "-m", "coevolve.environments.tools.bfcl.child"),
+                *("--parent", str(os.getpid())),
+                *("--memory-mb", str(self._config.memory_mb)),
+                *("--position-fd", str(memory)),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=_environment(),
+                pass_fds=(memory,),
+                start_new_session=True,  # an interrupt at the terminal is for the parent to handle
+            )
+        except OSError as error:
+            raise SimulatorError(f"the child cannot be started: {error}") from error
+        finally:
+            os.close(memory)
+        child = Child(process, position)
+        try:
+            await child.ready(START_S)
+        except BaseException:
+            await child.kill()
+            raise
+        return child
+
+    async def _drop(self, reason: str) -> None:
+        """End the child; its sessions are gone."""
+        self._histories.clear()
+        if not self._closed:
+            self._count(reason)
+            await self._end()
+
+    def _count(self, reason: str) -> None:
+        self.restarts += 1
+        self.last_error = reason
+        log.warning("simulator_child_lost", reason=reason, restarts=self.restarts)
+
+    async def _end(self) -> None:
+        if self._child is not None:
+            child, self._child = self._child, None
+            self._ended_cpu_s += child.cpu_s
+            await child.kill()
+
+
+def _environment() -> dict[str, str]:
+    """Return all that a child gets to know: no keys, and the same order of sets in every child."""
+    return {
+        "PYTHONPATH": str(Path(coevolve.__file__).parent.parent),
+        "PYTHONHASHSEED": "0",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+    }
+
+
+def _steps(command: Command) -> int:
+    """Return how many times a command may take the CPU time of one step."""
+    match command:
+        case Trial(turns=turns):
+            return 1 + sum(1 + len(calls) for calls in turns)
+        case _:
+            return 1
+
+
+def _sendable(command: Command) -> Command:
+    """Leave of a policy's text what is read, and replace in it what UTF-8 cannot carry."""
+    match command:
+        case Act(text=text):
+            return msgspec.structs.replace(command, text=_utf8(text))
+        case Trial(turns=turns):
+            played = tuple(tuple(map(_utf8, calls)) for calls in turns)
+            return msgspec.structs.replace(command, turns=played)
+        case _:
+            return command
+
+
+def _utf8(text: str) -> str:
+    return as_far_as_read(text).encode(errors="replace").decode()
+
+
+def _lost(command: Command, reason: str) -> Reply:
+    return Ready() if isinstance(command, Release) else Broken(reason=reason)

@@ -1,0 +1,240 @@
+"""A `Renderer` for any model folder with a chat template.
+
+Tools, instructions, calls and answers are messages of the model's own chat template
+(`coevolve.models.chat_template`); the policy writes assistant messages up to their end. What it
+sampled is never tokenised again. With ``policy.chat.tools: template`` the template tells the model
+its tools, and the form of calls is the one in which the template itself writes them, found out by
+having it write some. With ``prompt`` tools are told in the system message, calls are lists of
+Python calls, and answers come as the user's words: how BFCL asks models that have no tool calling
+of their own.
+
+A message without a call ends the policy's turn, whatever else it says. Tools that a turn reveals
+are told in its instruction, since the opening cannot be changed any more (BFCL's own way for models
+without tool calling).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from coevolve.environments.tools.bfcl.calls import parse_call
+from coevolve.environments.tools.chat.calls import READERS, CallForm, call_text, python_list, spoken
+from coevolve.environments.tools.chat.tools import named_arguments, schemas
+from coevolve.models.chat_template import SENTINEL, ChatTemplate, Message
+from coevolve.models.model_files import unusable
+from protocols.config import ChatConfig
+from protocols.errors import ConfigError
+from protocols.tasks import Task, TaskBody
+
+CLOSING = "Done."
+"""What a demonstration says at the end of a turn."""
+
+_PROMPT = """You carry out what the user asks with the tools below.
+
+Write calls as one list, [tool(name=value, ...), tool(name=value, ...)], with values as Python \
+literals, and nothing else in that message. The answers follow in the next message. Make calls \
+until the request is carried out; then say so in plain words, without a call, and the user goes on.
+
+The tools, as JSON:
+"""
+_REVEALED = "These tools are available from now on as well, called like the others:\n"
+_GO_ON = "Please go on with them."
+_ANSWERS = "The answers to your calls, in order:\n"
+
+_PROBE_TOOL = "probe_tool"
+_PROBE_ARGUMENTS: Mapping[str, object] = {
+    "text": 'it\'s "quoted"',
+    "count": 2,
+    "share": 0.5,
+    "whole": True,
+    "nothing": None,
+    "several": ["a", 1],
+    "nested": {"key": "value"},
+}
+_PROBE_SCHEMA: Message = {
+    "type": "function",
+    "function": {
+        "name": _PROBE_TOOL,
+        "description": "Answers.",
+        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+    },
+}
+
+
+class ChatRenderer:
+    """A `protocols.interfaces.Renderer`."""
+
+    def __init__(self, template: ChatTemplate, chat: ChatConfig) -> None:
+        """Find out how calls are written. Raises ConfigError where the template cannot be used."""
+        self._template = template
+        self._chat = chat
+        self._thinking = template.prompt.rstrip().endswith("<think>")
+        self.form: CallForm = "python" if chat.tools == "prompt" else self._own_form()
+        self._check()
+        self._closing = template.written({"role": "assistant", "content": CLOSING})
+        self._opening = lru_cache(maxsize=256)(self._render_opening)
+
+    @classmethod
+    def load(cls, folder: Path, chat: ChatConfig) -> "ChatRenderer":
+        """Return the renderer for a model folder. Raises ConfigError."""
+        variables = {"enable_thinking": chat.thinking}
+        return cls(ChatTemplate.load(folder, variables=variables), chat)
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """The end of an assistant message, and the model's ends of text."""
+        return self._template.stop_ids
+
+    def opening(self, task: TaskBody) -> tuple[int, ...]:
+        """Return the tools and the first instruction, up to the policy's first word."""
+        return self._opening(task.classes, task.withheld, self._said(task, 0))
+
+    def instruction(self, task: TaskBody, turn: int) -> tuple[int, ...]:
+        """Return the instruction of a further turn and the tools that it reveals."""
+        return self._template.after([_user(self._said(task, turn))])
+
+    def observation(self, results: Sequence[str]) -> tuple[int, ...]:
+        """Return the answers to a message's calls, up to the policy's next word."""
+        return self._template.after(self._answers(results))
+
+    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the calls of a message, none where it has none. Raises ValueError."""
+        text = self._template.said(token_ids)
+        return READERS[self.form](spoken(text, thinking=self._thinking))
+
+    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return (token ids, mask) of the reference, one call a message; needs results.
+
+        The mask is 1 on calls and closings with their ends.
+        """
+        body = task.body
+        pieces: list[tuple[tuple[int, ...], int]] = []
+        for number, turn in enumerate(body.turns):
+            said = self.instruction(body, number) if number else self.opening(body)
+            pieces.append((said, 0))
+            for call, result in zip(turn.reference, turn.results, strict=True):
+                pieces.append((self._template.written(self._calling(call, body.classes)), 1))
+                pieces.append((self.observation((result,)), 0))
+            pieces.append((self._closing, 1))
+        ids = tuple(token for tokens, _ in pieces for token in tokens)
+        return ids, tuple(own for tokens, own in pieces for _ in tokens)
+
+    def _render_opening(
+        self, classes: tuple[str, ...], withheld: tuple[str, ...], said: str
+    ) -> tuple[int, ...]:
+        tools = schemas(classes, withheld)
+        return self._template.encode(self._start([_user(said)], tools))
+
+    def _start(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
+        """Return the text of a conversation that begins, with its tools."""
+        system = self._chat.system
+        if self._chat.tools == "prompt":
+            system = f"{system}\n\n{_PROMPT}{_as_lines(tools)}".strip()
+            tools = ()
+        head: list[Message] = [{"role": "system", "content": system}] if system else []
+        return self._template.render([*head, *messages], tools, prompts=True)
+
+    def _said(self, task: TaskBody, number: int) -> str:
+        turn = task.turns[number]
+        said = self._template.plain(turn.instruction)
+        if number == 0 or not turn.revealed:
+            return said
+        revealed = [
+            schema for schema in schemas(task.classes) if _name(schema) in set(turn.revealed)
+        ]
+        return f"{_REVEALED}{_as_lines(revealed)}\n\n{said or _GO_ON}"
+
+    def _answers(self, results: Sequence[str]) -> list[Message]:
+        plain = [self._template.plain(result) for result in results]
+        if self._chat.tools == "prompt":
+            return [_user(_ANSWERS + "\n".join(plain))]
+        return [{"role": "tool", "content": result} for result in plain]
+
+    def _calling(self, call: str, classes: Sequence[str]) -> Message:
+        """Return the assistant message that makes one call of a reference."""
+        if self.form == "python":
+            return {"role": "assistant", "content": python_list((call,))}
+        return _tool_call(*named_arguments(call, classes))
+
+    def _own_form(self) -> CallForm:
+        """Return the form in which the template writes calls."""
+        if _PROBE_TOOL not in self._start([_user("?")], [_PROBE_SCHEMA]):
+            raise ConfigError(
+                "policy.chat.tools: 'template' needs a chat template that tells the model its "
+                "tools, found one that leaves them out; use policy.chat.tools: prompt"
+            )
+        simple: dict[str, object] = {"text": "a b", "count": 2}
+        written = self._template.written(_tool_call(_PROBE_TOOL, simple))[:-1]
+        text = spoken(self._template.decode(written), thinking=self._thinking)
+        for form in READERS:
+            if _reads(form, text, simple):
+                return form
+        raise ConfigError(
+            "policy.chat.tools: 'template' needs a chat template that writes calls in one of the "
+            f"forms {', '.join(READERS)} (coevolve/environments/tools/chat/calls.py), found "
+            f"{text!r}; use policy.chat.tools: prompt"
+        )
+
+    def _check(self) -> None:
+        """Make sure that borders are fixed, answers shown, and calls read as they are written."""
+        call = call_text(_PROBE_TOOL, _PROBE_ARGUMENTS)
+        if self.form == "python":
+            calling: Message = {"role": "assistant", "content": python_list((call,))}
+        else:
+            calling = _tool_call(_PROBE_TOOL, _PROBE_ARGUMENTS)
+        found = self.parse(self._template.written(calling))
+        if found != (call,):
+            raise unusable(f"it writes the call {call} so that it reads {found}")
+        histories = _histories(calling, self._answers(["1", "2"]))
+        for between in (self._answers(["a"]), self._answers(["a", "b"]), [_user("c")]):
+            self._template.check_border(between, histories)
+        seen = self._template.decode(self.observation(("firstAnswer", "secondAnswer")))
+        if not 0 <= seen.find("firstAnswer") < seen.find("secondAnswer"):
+            raise unusable("it does not show the answers of tools in their order")
+
+
+def _reads(form: CallForm, text: str, arguments: Mapping[str, object]) -> bool:
+    """Return whether ``text`` is the probe's call in this form."""
+    try:
+        calls = [parse_call(call, {_PROBE_TOOL}) for call in READERS[form](text)]
+    except ValueError:
+        return False
+    return calls == [(_PROBE_TOOL, (), arguments)]
+
+
+def _histories(calling: Message, answers: Sequence[Message]) -> list[list[Message]]:
+    """Return conversations of different length and content that end by the sentinel."""
+    said: Message = {"role": "assistant", "content": SENTINEL}
+    thought: Message = {"role": "assistant", "content": f"<think>\nSo.\n</think>\n\n{SENTINEL}"}
+    longer: Message = {"role": "assistant", "content": f"Two words.\nMore: {SENTINEL}"}
+    talk: Message = {"role": "assistant", "content": CLOSING}
+    return [
+        [_user("a"), said],
+        [_user("b"), thought],
+        [_user("a"), longer],
+        [_user("a"), calling, *answers, said],
+        [_user("a"), talk, _user("b"), calling, *answers, longer],
+    ]
+
+
+def _user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def _tool_call(name: str, arguments: Mapping[str, object]) -> Message:
+    function: dict[str, Any] = {"name": name, "arguments": dict(arguments)}
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "function": function}],
+    }
+
+
+def _name(schema: Message) -> str:
+    return schema["function"]["name"]
+
+
+def _as_lines(tools: Sequence[Message]) -> str:
+    return "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)

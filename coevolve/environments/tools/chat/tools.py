@@ -1,0 +1,65 @@
+"""BFCL's tools and reference calls as chat templates take them: JSON Schema and JSON objects."""
+
+import inspect
+from collections.abc import Container, Sequence
+from functools import cache
+from typing import Any, cast
+
+from coevolve.environments.tools.bfcl.calls import parse_call
+from coevolve.environments.tools.bfcl.catalogue import ToolDocument, tool_documents
+from coevolve.environments.tools.bfcl.stock import simulator_class
+
+_JSON_TYPES = {"dict": "object", "float": "number"}
+"""The two types that BFCL calls otherwise than JSON Schema."""
+
+
+def schemas(classes: Sequence[str], without: Container[str] = ()) -> list[dict[str, Any]]:
+    """Return the tools of ``classes`` in the form of OpenAI's ``tools``, but those ``without``."""
+    return [
+        {"type": "function", "function": _function(document)}
+        for name in classes
+        for document in tool_documents(name)
+        if document.name not in without
+    ]
+
+
+def named_arguments(call: str, classes: Sequence[str]) -> tuple[str, dict[str, object]]:
+    """Return the tool of a reference call, and its arguments by name.
+
+    Raises ValueError where it is no call of a tool of ``classes`` with literals.
+    """
+    parameters = {name: names for each in classes for name, names in _parameters(each).items()}
+    parsed = parse_call(call, parameters)
+    positional = zip(parameters[parsed.tool], parsed.positional, strict=False)
+    return parsed.tool, dict(positional) | parsed.named
+
+
+def _function(document: ToolDocument) -> dict[str, Any]:
+    return {
+        "name": document.name,
+        "description": document.description,
+        "parameters": _as_json_schema(document.parameters),
+    }
+
+
+def _as_json_schema(found: Any) -> Any:
+    if isinstance(found, list):
+        return [_as_json_schema(each) for each in cast("list[Any]", found)]
+    if not isinstance(found, dict):
+        return found
+    return {
+        key: _JSON_TYPES.get(value, value)
+        if key == "type" and isinstance(value, str)
+        else _as_json_schema(value)
+        for key, value in cast("dict[str, Any]", found).items()
+    }
+
+
+@cache
+def _parameters(class_name: str) -> dict[str, tuple[str, ...]]:
+    """Return the parameters of every tool in the order of its signature; one document differs."""
+    kind = simulator_class(class_name)
+    return {
+        document.name: tuple(inspect.signature(getattr(kind, document.name)).parameters)[1:]
+        for document in tool_documents(class_name)
+    }

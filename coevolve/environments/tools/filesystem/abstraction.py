@@ -1,0 +1,73 @@
+"""The tiny policy's second role: it says what instruction an explored trajectory carries out.
+
+    <s>call<e><o>answer call<e><o>answer<n>instruction<d>
+
+Answers are shortened as in the first role. They are in the prompt because a call alone does not
+say what it did: ``mv`` renames or moves, depending on what is there.
+"""
+
+import re
+from collections.abc import Sequence
+
+from coevolve.environments.tools.bfcl.calls import parse_call
+from coevolve.environments.tools.bfcl.catalogue import tool_documents
+from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.filesystem.simulated import CLASS
+from coevolve.environments.tools.filesystem.tokenizer import CALL, DONE, END, EXPLORED, INSTRUCTION
+from protocols.tasks import ToolTurn
+
+STOP_IDS = (DONE,)
+MAX_TOKENS = 40
+"""Of an instruction."""
+
+
+def trajectory(
+    renderer: TinyRenderer, calls: Sequence[str], results: Sequence[str]
+) -> tuple[int, ...]:
+    """Return the prompt that asks for the instruction behind ``calls``."""
+    ids = [EXPLORED]
+    for call, result in zip(calls, results, strict=True):
+        observed = renderer.observation((result,))
+        assert observed[-1] == CALL
+        ids += (*renderer.encode(call), END, *observed[:-1])
+    return (*ids, INSTRUCTION)
+
+
+def written(renderer: TinyRenderer, token_ids: Sequence[int]) -> str:
+    """Return the instruction that the policy wrote."""
+    return renderer.decode([token for token in token_ids if token != DONE])
+
+
+def lesson(renderer: TinyRenderer, turn: ToolTurn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return (token ids, mask) of a trajectory and its instruction; mask 1 on the latter."""
+    prompt = trajectory(renderer, turn.reference, turn.results)
+    answer = (*renderer.encode(turn.instruction), DONE)
+    return prompt + answer, (0,) * len(prompt) + (1,) * len(answer)
+
+
+def mentions_its_slots(instruction: str, calls: Sequence[str], results: Sequence[str]) -> bool:
+    """Return whether the instruction and the trajectory name the same things.
+
+    All that is quoted, and every number, has to be an argument; every argument has to be said,
+    unless an earlier answer shows it. Knows nothing of the grammar but that names are quoted.
+    Arguments of a single character and paths of dots (modes, ``..``) need not be said.
+    """
+    if instruction.count("'") % 2:
+        return False
+    quoted = set(re.findall(r"'([^']*)'", instruction))
+    numbers = set(re.findall(r"\d+", re.sub(r"'[^']*'", " ", instruction)))
+    tools = {document.name for document in tool_documents(CLASS)}
+    names: set[str] = set()
+    digits: set[str] = set()
+    shown = ""
+    for call, result in zip(calls, results, strict=True):
+        parsed = parse_call(call, tools)
+        for value in (*parsed.positional, *parsed.named.values()):
+            if isinstance(value, int):
+                digits.add(str(value))
+            elif len(str(value)) > 1 and str(value).strip("."):
+                names.add(str(value))
+                if str(value) not in quoted and str(value) not in shown:
+                    return False
+        shown += result
+    return quoted <= names and numbers == digits

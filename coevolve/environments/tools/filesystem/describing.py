@@ -1,0 +1,142 @@
+"""Asks the policy, in its second role, what instruction each slice of a walk carries out."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+
+from coevolve.environments.tools.filesystem.abstraction import (
+    MAX_TOKENS,
+    STOP_IDS,
+    mentions_its_slots,
+    trajectory,
+    written,
+)
+from coevolve.environments.tools.filesystem.belief import Description, improbable, is_sure
+from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.filesystem.slicing import Slice
+from protocols.evolution import ModelCall
+from protocols.generation import Generation, GenerationRequest
+from protocols.interfaces import CallLog, Generator
+from protocols.synthesis import Brief
+
+FEW, ENOUGH, MANY = 3, 6, 16
+"""Instructions that are written for a slice: at first; where there is any hope; and where the
+wording is sure, but no name was copied right."""
+
+Samples = tuple[Description, ...]
+
+
+class Describer:
+    """The policy's second role, recorded as one call of the model for each brief."""
+
+    def __init__(
+        self, generator: Generator, renderer: TinyRenderer, temperature: float, name: str
+    ) -> None:
+        self._generator = generator
+        self._renderer = renderer
+        self._temperature = temperature
+        self._name = name
+
+    async def describe(
+        self, brief: Brief, slices: Sequence[Slice], calls: CallLog
+    ) -> tuple[str, list[Samples]]:
+        """Return the model's name, and the instructions that it wrote for each slice.
+
+        With the call recorded, nothing is generated. Raises GeneratorError or OverBudgetError.
+        """
+        if not slices:
+            return self._name, []
+        call = await calls.recorded(0)
+        if call is None:
+            call = await self._ask(brief, slices, calls)
+            await calls.note(call)
+        return call.model, msgspec.json.decode(call.answer, type=list[Samples])
+
+    async def _ask(self, brief: Brief, slices: Sequence[Slice], calls: CallLog) -> ModelCall:
+        prompts = [trajectory(self._renderer, each.calls, each.results) for each in slices]
+        await calls.allow(MANY * sum(map(len, prompts)), MANY * MAX_TOKENS * len(prompts), 0.0)
+        started = time.monotonic()
+        written_by_slice = await asyncio.gather(
+            *(
+                self._describe(brief, number, each, prompt)
+                for number, (each, prompt) in enumerate(zip(slices, prompts, strict=True))
+            )
+        )
+        return ModelCall(
+            signal_id=brief.signal_id,
+            ordinal=0,
+            purpose="abstract",
+            kind=brief.kind,
+            model=self._name,
+            prompt=msgspec.json.encode([self._renderer.decode(ids) for ids in prompts]).decode(),
+            answer=msgspec.json.encode([samples for samples, _ in written_by_slice]).decode(),
+            prompt_tokens=sum(
+                len(prompt) * len(samples)
+                for prompt, (samples, _) in zip(prompts, written_by_slice, strict=True)
+            ),
+            answer_tokens=sum(tokens for _, tokens in written_by_slice),
+            cost_usd=0.0,
+            wall_s=time.monotonic() - started,
+        )
+
+    async def _describe(
+        self, brief: Brief, number: int, each: Slice, prompt: tuple[int, ...]
+    ) -> tuple[Samples, int]:
+        """Return the instructions for one slice, and how many tokens they have."""
+        samples: list[Description] = []
+        tokens = 0
+        for least, most in pairwise((0, FEW, ENOUGH, MANY)):
+            if samples and not _needs_more(each, samples):
+                break
+            for generation in await self._write(brief, number, prompt, range(least, most)):
+                samples.append(self._description(generation))
+                tokens += len(generation.token_ids)
+        return tuple(samples), tokens
+
+    async def _write(
+        self, brief: Brief, number: int, prompt: tuple[int, ...], draws: range
+    ) -> list[Generation]:
+        names = [f"{brief.signal_id}-{number}-{draw}" for draw in draws]
+        generations = await asyncio.gather(
+            *(
+                self._generator.generate(
+                    GenerationRequest(
+                        conversation_id=name,
+                        prompt_ids=prompt,
+                        max_tokens=MAX_TOKENS,
+                        stop_ids=STOP_IDS,
+                        temperature=self._temperature,
+                        seed=(brief.seed * 1_009 + number) * 1_009 + draw,
+                    )
+                )
+                for name, draw in zip(names, draws, strict=True)
+            )
+        )
+        for name in names:
+            await self._generator.release(name)
+        return generations
+
+    def _description(self, generation: Generation) -> Description:
+        """Return an instruction and how probable its words and its names were."""
+        words = names = 0.0
+        quotes = 0
+        for token, logprob in zip(generation.token_ids, generation.logprobs, strict=True):
+            piece = self._renderer.piece(token)
+            if quotes % 2 or piece.strip().isdigit():
+                names += logprob
+            else:
+                words += logprob
+            quotes += piece.count("'")
+        text = written(self._renderer, generation.token_ids)
+        return Description(text, round(words, 4), round(names, 4))
+
+
+def _needs_more(each: Slice, samples: Sequence[Description]) -> bool:
+    right = any(mentions_its_slots(sample.text, each.calls, each.results) for sample in samples)
+    if len(samples) >= ENOUGH:
+        return is_sure(samples) and not right
+    known = len(each.calls) == 1 and is_sure(samples) and right
+    return improbable(samples) <= len(samples) // 2 and not known

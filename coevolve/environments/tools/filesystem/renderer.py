@@ -1,0 +1,151 @@
+"""The tiny policy's format: what is said to it as tokens, and its tokens as calls.
+
+    <u>instruction<a>call<e><o>answer<a>call<e><o>answer<a><d><u>instruction<a>...
+
+The policy writes what follows ``<a>`` up to ``<e>`` (a call) or ``<d>`` (its turn is over); all
+else is written for it. A tool's answer is shortened to its first 16 tokens, and an error to one
+word. The policy knows its tools by heart: nothing is said about them.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from tokenizers import Tokenizer
+
+from coevolve.environments.tools.filesystem.tokenizer import (
+    CALL,
+    DONE,
+    END,
+    FILE_NAME,
+    OBSERVATION,
+    SPECIAL,
+    USER,
+    VOCABULARY,
+    load_tokenizer,
+)
+from protocols.errors import ConfigError
+from protocols.tasks import Task, TaskBody
+
+OBSERVATION_TOKENS = 16
+
+_NEEDS = (
+    "give a folder with a chat template, or a tiny policy "
+    "(coevolve/environments/tools/filesystem/build.py); only the latter can synthesize, so for "
+    "others synthesizer.model needs the kind endpoint"
+)
+
+
+class TinyRenderer:
+    """A `protocols.interfaces.Renderer`."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.encode = lru_cache(maxsize=1 << 16)(self._encode)
+        self.piece = lru_cache(maxsize=VOCABULARY)(self._piece)
+
+    @classmethod
+    def load(cls, folder: Path) -> "TinyRenderer":
+        """Return the renderer for a model folder.
+
+        Raises ConfigError where its tokenizer is not one of the tiny policy's format.
+        """
+        if not (folder / FILE_NAME).is_file():
+            raise ConfigError(f"policy.model: {folder} holds no {FILE_NAME}; {_NEEDS}")
+        tokenizer = load_tokenizer(folder)
+        found = tuple(map(tokenizer.id_to_token, range(len(SPECIAL))))
+        if found != SPECIAL:
+            raise ConfigError(
+                f"policy.model: the tokenizer of {folder} begins by {found}, where the tiny "
+                f"policy's begins by {SPECIAL}; {_NEEDS}"
+            )
+        return cls(tokenizer)
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """The end of a call and the end of a turn."""
+        return (END, DONE)
+
+    def opening(self, task: TaskBody) -> tuple[int, ...]:
+        """Return the first instruction, up to the policy's first word."""
+        return self.instruction(task, 0)
+
+    def instruction(self, task: TaskBody, turn: int) -> tuple[int, ...]:
+        """Return the instruction of a turn, up to the policy's next word."""
+        return (USER, *self.encode(task.turns[turn].instruction), CALL)
+
+    def observation(self, results: Sequence[str]) -> tuple[int, ...]:
+        """Return the tools' answers, up to the policy's next word."""
+        answers = (self.encode(spoken(result))[:OBSERVATION_TOKENS] for result in results)
+        return (*(token for answer in answers for token in (OBSERVATION, *answer)), CALL)
+
+    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the one call, none for the end of the turn. Raises ValueError for all else."""
+        ids = tuple(token_ids)
+        if ids == (DONE,):
+            return ()
+        if len(ids) < 2 or ids[-1] != END or min(ids[:-1]) < len(SPECIAL):
+            raise ValueError(
+                f"the policy needs to write a call and <e>, or <d> alone; got {self.decode(ids)!r}"
+            )
+        return (self.decode(ids[:-1]),)
+
+    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return (token ids, mask) of the reference; mask 1 on calls and ends. Needs results."""
+        ids: list[int] = []
+        mask: list[int] = []
+
+        def say(tokens: Iterable[int], *, policy: bool) -> None:
+            before = len(ids)
+            ids.extend(tokens)
+            mask.extend([int(policy)] * (len(ids) - before))
+
+        for number, turn in enumerate(task.body.turns):
+            say(self.instruction(task.body, number), policy=False)
+            for call, result in zip(turn.reference, turn.results, strict=True):
+                say((*self.encode(call), END), policy=True)
+                say(self.observation((result,)), policy=False)
+            say((DONE,), policy=True)
+        return tuple(ids), tuple(mask)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Return the text of tokens, special ones included."""
+        return self._tokenizer.decode(list(token_ids), skip_special_tokens=False)
+
+    def _piece(self, token_id: int) -> str:
+        """Return the text of one token."""
+        return self.decode((token_id,))
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text).ids)
+
+
+def spoken(result: str) -> str:
+    """Return a tool's answer in the few words that the policy gets to see."""
+    if result == "None":
+        return "ok"
+    if result.startswith("Error"):
+        return "error"
+    answer = _object(result)
+    if answer is None:
+        return result
+    if "error" in answer:
+        return "error"
+    return " ; ".join(_leaves(answer)).replace("\n", " | ")
+
+
+def _object(result: str) -> Mapping[str, Any] | None:
+    try:
+        decoded = json.loads(result)
+    except ValueError:
+        return None
+    return cast(Mapping[str, Any], decoded) if isinstance(decoded, dict) else None
+
+
+def _leaves(answer: Mapping[str, Any]) -> list[str]:
+    leaves: list[str] = []
+    for value in answer.values():
+        leaves.extend(map(str, cast(list[Any], value)) if isinstance(value, list) else [str(value)])
+    return leaves

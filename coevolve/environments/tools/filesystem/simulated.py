@@ -1,0 +1,72 @@
+"""Simulators in this process: what tasks are drawn with, and what the build scores with."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from coevolve.environments.tools.bfcl.session import Session, World
+from coevolve.environments.tools.bfcl.trial import TrialRun
+from coevolve.environments.tools.filesystem.slots import Place
+from protocols.simulation import Observed, Tried, Verdict
+from protocols.tasks import TaskBody, ToolTask
+
+CLASS = "GorillaFileSystem"
+
+
+def open_world(world: str) -> World:
+    """Return a fresh simulator in the state ``world``."""
+    return World(ToolTask(classes=(CLASS,), world=world, turns=()))
+
+
+def carry_out(world: World, calls: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the answers, as BFCL's executor prints them; None where one is an error."""
+    observed = [world.call(call) for call in calls]
+    if any(each.failed for each in observed):
+        return None
+    return tuple(each.result for each in observed)
+
+
+def look_around(world: World) -> Place:
+    """Return what the user sees from the working directory."""
+    path = world.directory().split("/")[2:]
+    folder = world.instances[CLASS].root
+    for name in path:
+        folder = folder.contents[name]
+    return _place(folder, has_parent=bool(path))
+
+
+def _place(folder: Any, *, has_parent: bool) -> Place:
+    files: dict[str, str] = {}
+    folders: dict[str, Place] = {}
+    for name, item in folder.contents.items():
+        if hasattr(item, "contents"):
+            folders[name] = _place(item, has_parent=True)
+        else:
+            files[name] = item.content
+    return Place(files=files, folders=folders, has_parent=has_parent)
+
+
+class InProcessSimulator:
+    """A `protocols.interfaces.Simulator` without processes or limits, for trusted tasks."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, Session] = {}
+
+    async def reset(self, session: str, task: TaskBody) -> None:
+        """Open a session on a fresh world."""
+        self._sessions[session] = Session(task)
+
+    async def act(self, session: str, text: str) -> Observed:
+        """Carry out one call."""
+        return self._sessions[session].act(text)
+
+    async def grade(self, session: str) -> Verdict:
+        """End the turn and compare it with the reference."""
+        return self._sessions[session].grade()
+
+    async def release(self, session: str) -> None:
+        """Forget the session."""
+        self._sessions.pop(session, None)
+
+    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
+        """Play calls turn by turn in a world of their own and judge every turn."""
+        return TrialRun(task, turns).play()

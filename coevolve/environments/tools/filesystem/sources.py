@@ -1,0 +1,80 @@
+"""The two places from which the quickstart's curriculum takes its tasks."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from coevolve.environments.tools.filesystem.grammar import (
+    canary_tasks,
+    exploration_start,
+    held_out_tasks,
+    static_pool,
+    uniform_task,
+)
+from protocols.config import RunConfig
+from protocols.synthesis import Start
+from protocols.tasks import Task
+
+_CHOICE_STREAM = 3
+
+# To draw and carry out hundreds of tasks takes a second, and a process asks more than once.
+_pool_of = lru_cache(maxsize=4)(static_pool)
+_held_out_of = lru_cache(maxsize=4)(held_out_tasks)
+_canaries_of = lru_cache(maxsize=4)(canary_tasks)
+
+
+class StaticSource:
+    """A `protocols.interfaces.TaskSource`: a fixed pool with the warm start's imbalance."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+        self._pool = _pool_of(config.seed, config.tasks.seeds)
+
+    def pool(self) -> Sequence[Task]:
+        """Return the whole pool."""
+        return self._pool
+
+    def draw(self, number: int) -> tuple[Task, bool]:
+        """Return a task of the pool, which the journal has."""
+        rng = np.random.default_rng((self._config.seed, _CHOICE_STREAM, number))
+        return self._pool[int(rng.integers(len(self._pool)))], False
+
+    def held_out(self) -> Sequence[Task]:
+        """Return the held-out tasks."""
+        return _held_out_of(self._config.tasks.held_out)
+
+    def canaries(self, count: int) -> Sequence[Task]:
+        """Return the guard's tasks."""
+        return _canaries_of(count)
+
+    def start(self, number: int) -> Start:
+        """Return a fresh world of the training split."""
+        return exploration_start(self._config.seed, number)
+
+
+class UniformSource:
+    """A `protocols.interfaces.TaskSource`: a fresh task for every group, all skills alike."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+
+    def pool(self) -> Sequence[Task]:
+        """Return nothing: every group brings its task."""
+        return ()
+
+    def draw(self, number: int) -> tuple[Task, bool]:
+        """Return a task that is new to the journal."""
+        return uniform_task(self._config.seed, number), True
+
+    def held_out(self) -> Sequence[Task]:
+        """Return the held-out tasks."""
+        return _held_out_of(self._config.tasks.held_out)
+
+    def canaries(self, count: int) -> Sequence[Task]:
+        """Return the guard's tasks."""
+        return _canaries_of(count)
+
+    def start(self, number: int) -> Start:
+        """Return a fresh world of the training split."""
+        return exploration_start(self._config.seed, number)

@@ -1,0 +1,77 @@
+"""The tiny policy's tokenizer: 768 byte-pair entries over the words of the task grammar.
+
+Names, extensions and argument openings are split before merging, so that a name is the same token
+in an instruction, in a call and in a tool's answer, and copying it is copying one token.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Regex, Tokenizer
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
+from tokenizers.trainers import BpeTrainer
+
+from coevolve.environments.tools.filesystem.grammar import UNIFORM, draw_task
+
+CHECKPOINT = Path(__file__).parent / "checkpoint"
+"""Folder of the shipped policy."""
+
+FILE_NAME = "tokenizer.json"
+VOCABULARY = 768
+
+PAD, USER, CALL, OBSERVATION, END, DONE, EXPLORED, INSTRUCTION = range(8)
+SPECIAL = ("<pad>", "<u>", "<a>", "<o>", "<e>", "<d>", "<s>", "<n>")
+"""By token id: padding; a user's instruction begins; the policy is to write; a tool's answer
+begins; a call ends; a turn or a synthesized instruction ends; an explored trajectory begins; the
+instruction for it is to be written."""
+
+_PIECES = (
+    r"[a-z_]+\("  # a tool and its parenthesis
+    r"|[a-z_]+[0-9]?='?"  # an argument's name and the opening quote
+    r"|\.[a-z]+"  # an extension
+    r"| ?[a-zA-Z]+"
+    r"|[0-9]"
+    r"|[^\sa-zA-Z0-9]+"
+    r"|\s"
+)
+
+
+def train_tokenizer(tasks: int = 1500, seed: int = 5) -> Tokenizer:
+    """Return the tokenizer, made from the texts of ``tasks`` random tasks."""
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = Sequence(
+        [
+            Split(Regex(_PIECES), "isolated"),
+            ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = ByteLevelDecoder()
+    trainer = BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_texts(tasks, seed), trainer)
+    return tokenizer
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Return the tokenizer of a model folder; text that spells a special token is plain text."""
+    tokenizer = Tokenizer.from_file(str(folder / FILE_NAME))
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def _texts(tasks: int, seed: int) -> Iterator[str]:
+    from coevolve.environments.tools.filesystem.renderer import spoken
+
+    for index in range(tasks):
+        task = draw_task(np.random.default_rng((seed, index)), UNIFORM, 3)
+        for turn in task.body.turns:
+            yield turn.instruction
+            yield from turn.reference
+            yield from map(spoken, turn.results)

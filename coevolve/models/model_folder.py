@@ -1,0 +1,133 @@
+"""Finds the folder of the model that a run starts from.
+
+Nothing is downloaded here: a run file that names tens of gigabytes should not fetch them because it
+was checked. A model that is not in Hugging Face's cache is refused with the command that puts it
+there.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import coevolve
+from coevolve.models.architecture import KNOWN, ModelConfig, read_config
+from protocols.config import PolicyConfig
+from protocols.errors import ConfigError
+
+TINY = "tiny"
+TINY_HDL = "tiny_hdl"
+"""The tiny hardware policy: it is made when a run begins, in the run's folder."""
+
+TINY_FOLDER = Path(coevolve.__file__).parent / "environments/tools/filesystem/checkpoint"
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+INDEX = "model.safetensors.index.json"
+
+
+def model_folder(name: str) -> Path:
+    """Return the folder that ``policy.model`` names, in Hugging Face layout.
+
+    Raises:
+        ConfigError: There is no such folder or model, or it holds no weights, or not all of them.
+    """
+    folder = _folder(name)
+    missing = [
+        what
+        for what, pattern in (("config.json", "config.json"), ("*.safetensors", "*.safetensors"))
+        if not any(folder.glob(pattern))
+    ]
+    if missing:
+        raise ConfigError(
+            f"policy.model: {folder} holds no {' and no '.join(missing)}; give a folder that "
+            "save_pretrained of transformers wrote, with its weights as safetensors"
+            f"{_or_download(name)}"
+        )
+    absent = _absent_shards(folder)
+    if absent:
+        raise ConfigError(
+            f"policy.model: {folder} needs the files that its {INDEX} names, and lacks "
+            f"{', '.join(absent)}; download the model again{_or_download(name)}"
+        )
+    return folder
+
+
+def model_config(policy: PolicyConfig) -> ModelConfig:
+    """Return the `config.json` of ``policy.model``, on disk or of the models that are known.
+
+    Raises:
+        ConfigError: It is in neither place.
+    """
+    if policy.model == TINY_HDL:
+        from coevolve.environments.hdl.policy.tiny.vocabulary import MODEL
+
+        return MODEL
+    if policy.model in KNOWN and local_folder(policy.model) is None:
+        return KNOWN[policy.model]
+    return read_config(_folder(policy.model))
+
+
+def local_folder(name: str) -> Path | None:
+    """Return the folder of what is on disk of the model, weights or not; None for nothing."""
+    try:
+        return _folder(name)
+    except ConfigError:
+        return None
+
+
+def check_model(policy: PolicyConfig) -> None:
+    """Raise ConfigError unless a run can start from the model, make it, or shrink it."""
+    if not policy.shrink:
+        if policy.model != TINY_HDL:
+            model_folder(policy.model)
+    elif policy.model in (TINY, TINY_HDL):
+        raise ConfigError(
+            f"policy.shrink: needs a model to make a small one of, found {policy.model!r}, "
+            "which is small; leave it out"
+        )
+    else:
+        model_config(policy)
+
+
+def _folder(name: str) -> Path:
+    folder = TINY_FOLDER if name == TINY else Path(name)
+    if folder.is_dir():
+        return folder
+    if not HUB_ID.fullmatch(name):
+        raise ConfigError(
+            f"policy.model: needs {TINY!r}, a folder in Hugging Face layout, or the name of a "
+            f"model on Hugging Face such as Qwen/Qwen3-4B-Instruct-2507, found {name!r}, and "
+            f"{folder} is no folder; download the model first and give its path or its name"
+        )
+    return _cached(name)
+
+
+def _cached(name: str) -> Path:
+    """Return the newest snapshot of a model in Hugging Face's cache. Raises ConfigError."""
+    # Half a second that only runs on such a model have to wait.
+    from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, local_files_only=True))
+    except LocalEntryNotFoundError as error:
+        raise ConfigError(
+            f"policy.model: {name} needs to be a folder or a model in Hugging Face's cache, and is "
+            f"neither; download it with: hf download {name}; to try the run file without its "
+            "weights, give policy.shrink=true"
+        ) from error
+
+
+def _or_download(name: str) -> str:
+    return f", or: hf download {name}" if HUB_ID.fullmatch(name) else ""
+
+
+def _absent_shards(folder: Path) -> list[str]:
+    """Return the files that the index names and the folder lacks, as a broken download leaves."""
+    index = folder / INDEX
+    if not index.is_file():
+        return []
+    try:
+        names = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return [INDEX]
+    return sorted(name for name in names if not (folder / name).is_file())

@@ -1,0 +1,115 @@
+"""Writes a tiny model of another's architecture, with random weights, to try a run file with.
+
+The architecture is that of the model's `config.json`: its class, norms, positions and ties, and a
+mixture of experts where it is one. Sizes are what a CPU serves in milliseconds; heads have 32
+entries, the least that vLLM serves there. The same seed always makes the same files.
+"""
+
+# torch and transformers are partly untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from coevolve.models.architecture import ModelConfig
+from coevolve.models.atomic_folder import write_folder
+from coevolve.models.model_folder import local_folder, model_config
+from coevolve.models.tiny_random.tokenizer import format_of, make_tokenizer
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+
+SIZES: ModelConfig = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 32,
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 64,
+}
+"""Replace those of the model's own that it has."""
+
+DROPPED = frozenset(
+    {
+        "auto_map",
+        "bos_token_id",
+        "dtype",
+        "layer_types",
+        "max_window_layers",
+        "quantization_config",
+        "sliding_window",
+        "torch_dtype",
+        "transformers_version",
+        "use_sliding_window",
+    }
+)
+"""What a config says that is about the model's own sizes, precision or code."""
+
+SPREAD = 0.05
+"""Standard deviation of the weights: answers differ, and none is sure."""
+
+
+def write_model(config: RunConfig, folder: Path) -> None:
+    """Write the shrunk model of ``config`` into ``folder``; one that is there stays.
+
+    Raises:
+        ConfigError: The model's architecture is not one that transformers makes.
+        CheckpointError: The disk refused.
+    """
+    if folder.is_dir():
+        return
+    own = model_config(config.policy)
+    transformers.utils.logging.disable_progress_bar()
+    tokenizer = make_tokenizer(format_of(local_folder(config.policy.model)))
+    small = shrunk_config(
+        own,
+        vocabulary=len(tokenizer),
+        length=config.rollout.max_tokens,
+        end=cast("int", tokenizer.eos_token_id),
+        pad=cast("int", tokenizer.pad_token_id),
+    )
+    model = _new_model(small, config.seed)
+
+    def write(place: Path) -> None:
+        model.save_pretrained(place)
+        tokenizer.save_pretrained(place)
+
+    write_folder(folder, write)
+
+
+def shrunk_config(
+    own: ModelConfig, *, vocabulary: int, length: int, end: int, pad: int
+) -> ModelConfig:
+    """Return ``own`` with small sizes, ``vocabulary`` tokens, and ``length`` positions."""
+    kept = {name: value for name, value in own.items() if name not in DROPPED}
+    sizes = {name: size for name, size in SIZES.items() if name in own}
+    special = {"eos_token_id": end, "pad_token_id": pad, "bos_token_id": None}
+    return {
+        **kept,
+        **sizes,
+        **special,
+        "vocab_size": vocabulary,
+        "max_position_embeddings": length,
+        "initializer_range": SPREAD,
+    }
+
+
+def _new_model(config: ModelConfig, seed: int) -> Any:
+    settings = dict(config)
+    kind = settings.pop("model_type", "")
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"policy.shrink: needs an architecture that transformers makes, found {kind!r}: "
+            f"{error}; leave it out"
+        ) from error

@@ -1,0 +1,179 @@
+"""The evaluator: scores policy versions on tasks that nobody trains on, while training goes on.
+
+The held-out tasks are what a run is reported by. The guard's canaries (`coevolve.learning.guard`)
+are scored more often, and nothing is reported on them. A task that is both is attempted once.
+
+The evaluator has an engine of its own, so a version is scored whole: no token comes from another
+one, and none before the engine has proven what it serves. It never writes anything that the learner
+trains on.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
+from coevolve.delivery.engine import ProvenEngine
+from coevolve.journal.mailbox import Mailbox
+from coevolve.parts.status import Standing
+from coevolve.parts.stopping import unless_stopped
+from coevolve.rollouts.conversation import Player
+from protocols.config import RunConfig
+from protocols.control import PartStatus
+from protocols.errors import SimulatorError
+from protocols.interfaces import Store
+from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore
+from protocols.tasks import AnyTask, Task
+
+TAKE_WAIT_S = 30.0
+TAKE_LIMIT = 64
+
+REST_S = 1.0
+"""Between takes: most versions are not scored, so several are passed over with one call."""
+
+
+class Examiner(Protocol):
+    """Has the policy sit a held-out task."""
+
+    async def examine(self, task: AnyTask, session: str) -> TaskScore:
+        """Return how it went. Raises SimulatorError and GeneratorError, as `Player.play`."""
+        ...
+
+
+@dataclass(frozen=True)
+class ToolExaminer:
+    """One greedy attempt at a task with tools."""
+
+    player: Player
+
+    async def examine(self, task: AnyTask, session: str) -> TaskScore:
+        """Return which turns passed."""
+        assert isinstance(task, Task)
+        played = await self.player.play(task.body, session, seed=0)
+        return TaskScore(
+            task_id=task.task_id,
+            turns_passed=played.turns_passed,
+            turns_total=played.turns_total,
+        )
+
+
+class Evaluator:
+    """A `protocols.interfaces.Part`: one evaluation for each version that is kept for it."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        store: Store,
+        engine: ProvenEngine,
+        examiner: Examiner,
+        tasks: Sequence[AnyTask],
+        canaries: Sequence[AnyTask],
+    ) -> None:
+        """Score on the held-out ``tasks`` and on the guard's ``canaries``."""
+        self._config = config
+        self._engine = engine
+        self._examiner = examiner
+        self._tasks = tasks
+        self._canaries = canaries
+        self._mailbox = Mailbox(
+            store,
+            consumer="evaluator",
+            topics=("policy_version",),
+            member="evaluator",
+            lease_s=config.store.lease_s,
+        )
+        self._newest = -1
+        self._standing = Standing("evaluator")
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Score versions until stopped.
+
+        Raises GeneratorError where the engine broke, DeliveryError where it serves other weights
+        than those that were published.
+        """
+        await unless_stopped(self._stopping, self._score_versions())
+
+    async def _score_versions(self) -> None:
+        while True:
+            self._standing.waits_for("a policy version to score")
+            passed_over: list[int] = []
+            for delivery in await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S, self._missing()):
+                version = delivery.message
+                assert isinstance(version, PolicyVersion)
+                self._newest = version.version
+                if version.kept:
+                    proof = await self._engine.serve(version)
+                    self._standing.policy_version = version.version
+                    scores = await self._score_version(version)
+                    await self._mailbox.complete((delivery.sequence,), (proof, *scores))
+                    self._standing.done += 1
+                else:
+                    passed_over.append(delivery.sequence)
+            if passed_over:
+                await self._mailbox.complete(passed_over)
+            await asyncio.sleep(REST_S)
+
+    def _missing(self) -> int:
+        """Return how many further versions there will be when the next is to be scored."""
+        last = self._config.learner.steps
+        following = range(self._newest + 1, last + 1)
+        due = next((each for each in following if is_scored(each, self._config)), last)
+        return max(1, due - self._newest)
+
+    async def stop(self) -> None:
+        """Drop the evaluation in hand (its version stays open) and make ``run`` return."""
+        self._stopping.set()
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._standing.report(len(self._mailbox.held))
+
+    async def _score_version(self, version: PolicyVersion) -> Sequence[Evaluation | CanaryScores]:
+        """Return the greedy scores of ``version``, which is served, on every task that is due."""
+        started = time.monotonic()
+        tasks = self._tasks if is_evaluated(version.version, self._config) else ()
+        guarded = is_guarded(version.version, self._config)
+        canaries = self._canaries if guarded else ()
+        due = list({task.task_id: task for task in (*tasks, *canaries)}.values())
+        self._standing.waits_for(f"version {version.version} on {len(due)} tasks")
+        gate = asyncio.Semaphore(self._config.evaluator.concurrent)
+        found = await asyncio.gather(
+            *(self._score(number, task, version, gate) for number, task in enumerate(due))
+        )
+        scored = {score.task_id: score for score in found if score is not None}
+
+        def of(wanted: Sequence[AnyTask]) -> tuple[TaskScore, ...]:
+            return tuple(scored[task.task_id] for task in wanted if task.task_id in scored)
+
+        scores: list[Evaluation | CanaryScores] = []
+        if tasks:
+            passed = of(tasks)
+            scores.append(
+                Evaluation(
+                    version=version.version,
+                    scores=passed,
+                    void=len(tasks) - len(passed),
+                    wall_s=time.monotonic() - started,
+                )
+            )
+        if guarded:
+            passed = of(canaries)
+            void = len(canaries) - len(passed)
+            scores.append(CanaryScores(version=version.version, scores=passed, void=void))
+        return scores
+
+    async def _score(
+        self, number: int, task: AnyTask, version: PolicyVersion, gate: asyncio.Semaphore
+    ) -> TaskScore | None:
+        async with gate:
+            for attempt in range(self._config.rollout.tries):
+                session = f"evaluation-{version.version}-{number}/{attempt}"
+                try:
+                    return await self._examiner.examine(task, session)
+                except SimulatorError as error:
+                    self._standing.last_error = str(error)
+        return None

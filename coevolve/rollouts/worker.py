@@ -1,0 +1,275 @@
+"""The policy part: turns rollout requests into rollouts, many at a time.
+
+Promises: a request is finished in the same transaction that adds its rollout, so each is answered
+exactly once whatever is killed; a machine's failure is tried again and then becomes a void rollout,
+never a reward; new weights are picked up between two tokens without draining anything, and serving
+them is proven (`coevolve.delivery`).
+
+A candidate's probes are conversations like all others, in the same batches; only their count comes
+back, so nobody can train on them.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Mapping
+
+import structlog
+
+from coevolve.delivery.engine import ProvenEngine
+from coevolve.journal.codec import decode_as, topic_of
+from coevolve.journal.mailbox import Delivery, Mailbox
+from coevolve.journal.task_cache import TaskShelf
+from coevolve.parts.status import Standing
+from coevolve.parts.stopping import unless_stopped
+from coevolve.rollouts.conversation import Played, Player, rollout_of
+from protocols.config import RolloutConfig
+from protocols.control import PartStatus
+from protocols.errors import EndpointError, GeneratorError, LeaseLostError, SimulatorError
+from protocols.evolution import ProbeReport, ProbeRequest
+from protocols.interfaces import Reader, Store
+from protocols.journal import Message
+from protocols.learning import Delivered, PolicyVersion
+from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
+from protocols.tasks import CoverageTask, Task, TaskBody
+from protocols.transitions import Writer
+
+VERSION_WAIT_S = 30.0
+TAKE_WAIT_S = 30.0
+
+RETRY_PAUSE_S = 0.5
+"""Before the second attempt, twice as long before each further one: workers restart in seconds."""
+
+GATHER_S = 0.5
+"""How long a finished rollout waits for others, so that one write carries several."""
+
+GROUP_GATHER_S = 0.1
+"""Likewise the last one in hand of its group: groups are what the learner can go on with."""
+
+log = structlog.get_logger()
+
+
+class RolloutWorker:
+    """A `protocols.interfaces.Part`: one engine and the conversations that it serves."""
+
+    def __init__(
+        self,
+        name: str,
+        config: RolloutConfig,
+        *,
+        store: Store,
+        reader: Reader,
+        engine: ProvenEngine,
+        players: Mapping[Writer, Player],
+        lease_s: float,
+    ) -> None:
+        """Follow the published versions with ``engine``; ``players`` are by who is to write.
+
+        The policy is one of them, and makes the probes.
+        """
+        self._config = config
+        self._store = store
+        self._reader = reader
+        self._engine = engine
+        self._players = players
+        self._tasks = TaskShelf(reader, Task, CoverageTask)
+        self._mailbox = Mailbox(
+            store,
+            consumer="rollout",
+            topics=("rollout_request", "probe_request"),
+            member=name,
+            lease_s=lease_s,
+            gather_s=GATHER_S,
+        )
+        self._standing = Standing(name)
+        self._loaded = asyncio.Condition()
+        self._stopping = asyncio.Event()
+        self._live: set[asyncio.Task[None]] = set()
+        self._in_hand = Counter[str]()
+        """Group id -> its requests that are taken and not answered yet."""
+
+    async def run(self) -> None:
+        """Serve requests until stopped.
+
+        Raises GeneratorError where the engine broke, DeliveryError where it serves other weights
+        than those that were published.
+        """
+        await unless_stopped(self._stopping, self._work())
+
+    async def stop(self) -> None:
+        """Drop the conversations in hand (their requests stay open) and make ``run`` return."""
+        self._stopping.set()
+
+    def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._standing.report(len(self._mailbox.held))
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_versions(group))
+            group.create_task(self._serve(group))
+
+    async def _follow_versions(self, group: asyncio.TaskGroup) -> None:
+        """Serve each newest version as it is published; older ones that were missed are skipped."""
+        known = 0
+        while True:
+            known = max(known, await self._store.wait(("policy_version",), known, VERSION_WAIT_S))
+            version = await self._newest_version()
+            if version is None or version.version <= self._standing.policy_version:
+                continue
+            proof = await self._served(version)
+            if proof is not None:
+                async with self._loaded:
+                    self._standing.policy_version = version.version
+                    self._loaded.notify_all()
+                # It travels with finished rollouts; the next version need not wait for that.
+                group.create_task(self._mailbox.append([proof]))
+
+    async def _newest_version(self) -> PolicyVersion | None:
+        newest = await self._reader.last(topic_of(PolicyVersion))
+        return decode_as(newest, PolicyVersion) if newest else None
+
+    async def _served(self, version: PolicyVersion) -> Delivered | None:
+        """Serve ``version``; None where its weights were removed because newer ones are there."""
+        try:
+            return await self._engine.serve(version)
+        except GeneratorError:
+            newest = await self._newest_version()
+            if newest is None or newest.version == version.version:
+                raise
+            return None
+
+    async def _serve(self, group: asyncio.TaskGroup) -> None:
+        ready: deque[Delivery] = deque()
+        while True:
+            while ready and len(self._live) < self._config.concurrent:
+                task = group.create_task(self._answer(ready.popleft(), group))
+                self._live.add(task)
+                task.add_done_callback(self._ended)
+            if ready:
+                self._standing.waits_for(f"{len(self._live)} conversations to end")
+                await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
+                continue
+            self._tell()
+            # What is taken ahead saves a call of the store for every conversation that ends.
+            taken = await self._mailbox.take(self._config.concurrent, TAKE_WAIT_S)
+            self._in_hand.update(
+                each.message.group_id for each in taken if isinstance(each.message, RolloutRequest)
+            )
+            ready.extend(taken)
+
+    def _ended(self, conversation: asyncio.Task[None]) -> None:
+        self._live.discard(conversation)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Note what is waited for, which a conversation that ends changes."""
+        if self._live:
+            self._standing.waits_for(f"{len(self._live)} conversations, or more requests")
+        else:
+            self._standing.waits_for("rollout requests from the curriculum")
+
+    async def _answer(self, delivery: Delivery, group: asyncio.TaskGroup) -> None:
+        """Do what is asked; what came of it is written while others converse."""
+        match delivery.message:
+            case RolloutRequest() as request:
+                outcome = await self._roll_out(request)
+            case ProbeRequest() as request:
+                outcome = await self._probe(request)
+            case other:
+                raise TypeError(f"the rollout part does not take {type(other).__name__}")
+        group.create_task(self._hand_in(delivery, outcome))
+
+    async def _hand_in(self, delivery: Delivery, outcome: Message) -> None:
+        gather_s = GROUP_GATHER_S if self._ends_group(delivery.message) else None
+        try:
+            await self._mailbox.complete((delivery.sequence,), (outcome,), gather_s=gather_s)
+            self._standing.done += 1
+        except LeaseLostError as error:
+            # Another rollout actor took the request over while the store was away.
+            log.warning("rollout_dropped", request=str(delivery.sequence), reason=str(error))
+
+    def _ends_group(self, answered: Message) -> bool:
+        """Strike a request off; return whether no other of its group is in hand any more."""
+        if not isinstance(answered, RolloutRequest):
+            return False
+        self._in_hand[answered.group_id] -= 1
+        if self._in_hand[answered.group_id]:
+            return False
+        del self._in_hand[answered.group_id]
+        return True
+
+    async def _roll_out(self, request: RolloutRequest) -> Rollout | VoidRollout:
+        task = await self._tasks.get(request.task_id)
+        await self._version_at_least(request.policy_version_at_least)
+        session = f"{request.group_id}/{request.index}"
+        try:
+            attempted = task.body if isinstance(task, Task) else task
+            player = self._players[request.author]
+            played = await self._played(player, attempted, session, request.seed)
+        except (SimulatorError, EndpointError) as error:
+            return VoidRollout(
+                group_id=request.group_id,
+                group=request.group,
+                index=request.index,
+                group_size=request.group_size,
+                task_id=request.task_id,
+                reason=str(error),
+                tries=self._config.tries if isinstance(error, SimulatorError) else 1,
+            )
+        return rollout_of(request, played)
+
+    async def _probe(self, request: ProbeRequest) -> ProbeReport:
+        await self._version_at_least(request.policy_version_at_least)
+        outcomes = await asyncio.gather(
+            *(self._probed(request, index) for index in range(request.rollouts))
+        )
+        played = [outcome for outcome in outcomes if outcome is not None]
+        versions = [version for each in played for version in each.versions]
+        return ProbeReport(
+            probe_id=request.probe_id,
+            candidate_id=request.candidate_id,
+            successes=sum(each.succeeded for each in played),
+            rollouts=len(played),
+            void=len(outcomes) - len(played),
+            policy_version=max(versions, default=request.policy_version_at_least),
+            sampled_tokens=len(versions),
+            calls=sum(len(each.actions) for each in played),
+        )
+
+    async def _probed(self, request: ProbeRequest, index: int) -> Played | None:
+        """Return one probe, None where a machine's failure made it void."""
+        try:
+            session = f"{request.probe_id}/{index}"
+            player = self._players["policy"]
+            return await self._played(player, request.body, session, request.seed + index)
+        except SimulatorError:
+            return None
+
+    async def _played(
+        self, player: Player, task: TaskBody | CoverageTask, session: str, seed: int
+    ) -> Played:
+        """Attempt a task; raises SimulatorError after the last of several tries.
+
+        Models that teach are tried again by their own client.
+        """
+        attempt = 0
+        while True:
+            try:
+                return await player.play(task, f"{session}/{attempt}", seed=seed)
+            except EndpointError as error:
+                self._note(session, error)
+                raise
+            except SimulatorError as error:
+                self._note(session, error)
+                if attempt + 1 >= self._config.tries:
+                    raise
+            await asyncio.sleep(RETRY_PAUSE_S * 2**attempt)
+            attempt += 1
+
+    def _note(self, session: str, error: SimulatorError | EndpointError) -> None:
+        self._standing.last_error = str(error)
+        log.warning("rollout_failed", session=session, reason=str(error))
+
+    async def _version_at_least(self, version: int) -> None:
+        async with self._loaded:
+            await self._loaded.wait_for(lambda: self._standing.policy_version >= version)

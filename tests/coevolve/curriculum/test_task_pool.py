@@ -1,0 +1,278 @@
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.curriculum.task_pool import NEW, Pool
+from protocols.config import RunConfig
+from protocols.journal import Message
+from protocols.learning import GroupDiscarded
+from protocols.rollouts import RolloutRequest
+from protocols.transitions import Writer
+from tests.design_visits import design_visit
+from tests.evolving import admitted, seed, signal, stepped, verdict, visit
+
+CONFIG = RunConfig(name="test")
+
+
+def of(*, evolve_every: int = 0, imitation_weight: float = 8.0, **rules: float) -> RunConfig:
+    tree = msgspec.to_builtins(CONFIG)
+    tree["pool"] |= rules
+    tree["learner"]["imitation"]["weight"] = imitation_weight
+    tree["evolve_every"] = evolve_every
+    return msgspec.convert(tree, RunConfig)
+
+
+def folded(messages: Iterable[Message], config: RunConfig = CONFIG) -> Pool:
+    pool = Pool(config)
+    for message in messages:
+        pool.fold(message)
+    return pool
+
+
+def made(task_id: str, successes: int = 2) -> Message:
+    """A verdict that admits a task after so many successes in four probes."""
+    return verdict(f"c-{task_id}", "s", admitted(task_id, successes))
+
+
+def asked(group: int, task_id: str, version: int = 0) -> RolloutRequest:
+    return RolloutRequest(
+        group_id=f"g{group}",
+        group=group,
+        index=0,
+        group_size=8,
+        task_id=task_id,
+        seed=0,
+        policy_version_at_least=version,
+    )
+
+
+def discarded(group: int) -> GroupDiscarded:
+    return GroupDiscarded(
+        group_id=f"g{group}",
+        group=group,
+        task_id="",
+        reason="stale",
+        successes=0,
+        rollouts=8,
+        groups_consumed=1,
+    )
+
+
+def test_the_weight_of_a_learnable_task_is_as_computed_by_hand():
+    fresh = folded([made("a", successes=2)])
+    assert fresh.weights() == {"a": pytest.approx(NEW * 4 * (3 * 3) / (6 * 7))}
+    fresh.fold(visit("a", 4))  # probes count half: Beta(1 + 1 + 4, 1 + 1 + 4)
+    assert fresh.weights() == {"a": pytest.approx(4 * (6 * 6) / (12 * 13) / 2)}
+    fresh.fold(visit("a", 7))  # Beta(1 + 2.5 + 7, 1 + 2.5 + 1)
+    assert fresh.weights() == {"a": pytest.approx(4 * (10.5 * 4.5) / (15 * 16) / 3)}
+
+
+def test_an_unsolved_task_is_worth_its_imitation_less_with_every_visit_in_vain():
+    unsolved = [made("a", successes=0)]
+    imitating = folded(unsolved)
+    assert imitating.weights() == {"a": pytest.approx(NEW * (4 * 5 / (6 * 7) + 0.5))}
+    imitating.fold(visit("a", 0))  # Beta(1, 1 + 2 + 8)
+    assert imitating.weights() == {"a": pytest.approx((4 * 11 / (12 * 13) + 0.25) / 2)}
+    imitating.fold(visit("a", 1))  # Beta(1 + 1, 1 + 5 + 7), solved
+    assert imitating.weights() == {"a": pytest.approx(4 * (2 * 13) / (15 * 16) / 3)}
+    alone = folded(unsolved, of(imitation_weight=0.0))
+    assert alone.weights() == {"a": pytest.approx(NEW * 4 * 5 / (6 * 7))}
+
+
+def test_an_unvisited_task_outweighs_every_visited_one():
+    weakest_new = folded([made("a", successes=3)]).weights()["a"]
+    best_seen = folded([made("a"), visit("a", 4)]).weights()["a"]
+    assert weakest_new > 4 * best_seen
+
+
+def test_a_task_is_retired_when_it_was_mastered_in_so_many_visits_in_a_row():
+    pool = folded([seed("s"), made("a"), visit("a", 8), visit("a", 7), visit("a", 8)])
+    assert pool.live == ("s", "a")
+    pool.fold(visit("a", 0, rollouts=0))  # all void: says nothing
+    assert pool.live == ("s", "a")
+    pool.fold(visit("a", 8))
+    assert (pool.live, pool.retired) == (("s",), ("a",))
+    assert pool.weights() == {}
+
+
+def test_mastered_seed_tasks_are_retired_too():
+    pool = folded([seed("s"), seed("t"), visit("s", 8), visit("s", 6, rollouts=6)])
+    assert (pool.live, pool.retired) == (("t",), ("s",))
+
+
+def test_a_forgotten_task_lives_again_as_if_it_were_new():
+    config = of(retire_after=1)
+    pool = folded([made("a"), visit("a", 8), visit("a", 1)], config)
+    assert pool.retired == ("a",)
+    pool.fold(signal("s1", "a", kind="boundary"))
+    pool.fold(signal("s2", kind="forgetting", pattern="ls"))
+    assert pool.retired == ("a",)
+    pool.fold(signal("s3", "a"))
+    assert pool.live == ("a",)
+    # Beta(1 + (1 + 8) / 2 + 1, 1 + 1 / 2 + 7), unvisited since
+    assert pool.weights() == {"a": pytest.approx(NEW * 4 * (6.5 * 8.5) / (15 * 16))}
+    pool.fold(visit("a", 8))
+    assert pool.retired == ("a",)
+
+
+def test_a_candidate_that_was_mastered_in_its_probes_begins_retired():
+    pool = folded([made("a", successes=4), made("b")])
+    assert (pool.live, pool.retired) == (("b",), ("a",))
+
+
+def test_beyond_capacity_the_task_that_teaches_least_is_retired():
+    pool = folded([made("a"), made("b"), visit("a", 4), visit("b", 8)], of(capacity=2))
+    pool.fold(made("c"))
+    assert (pool.live, pool.retired) == (("a", "c"), ("b",))
+    pool.fold(signal("s", "b"))
+    assert (pool.live, pool.retired) == (("b", "c"), ("a",))
+
+
+def test_seed_tasks_take_up_no_capacity():
+    pool = folded([*(seed(f"s{n}") for n in range(5)), made("a")], of(capacity=1))
+    assert len(pool.live) == 6
+
+
+def test_training_steps_that_made_use_of_a_task_are_counted():
+    pool = folded([seed("s"), made("a"), stepped(1, "s", "a"), stepped(2, "a")])
+    assert (pool.task("s").steps, pool.task("a").steps) == (1, 2)
+
+
+def draws(pool: Pool, count: int = 400) -> Counter[str]:
+    return Counter(pool.draw(np.random.default_rng((7, number))) for number in range(count))
+
+
+def test_synthesized_tasks_are_drawn_by_weight_and_seed_tasks_uniformly():
+    only_made = of(synthetic_share=1.0, retired_share=0.0)
+    pool = folded([seed("s"), seed("t"), made("a"), made("b"), visit("b", 4)], only_made)
+    drawn, weights = draws(pool), pool.weights()
+    assert set(drawn) == {"a", "b"}
+    share = weights["b"] / (weights["a"] + weights["b"])
+    assert drawn["b"] / 400 == pytest.approx(share, abs=0.05)
+    drawn = draws(folded([seed("s"), seed("t")]))
+    assert drawn["s"] / 400 == pytest.approx(0.5, abs=0.08)
+
+
+def test_retired_tasks_are_drawn_at_their_share_to_probe_for_forgetting():
+    config = of(synthetic_share=1.0, retired_share=0.1)
+    gone = [visit(task, 8) for task in ("t", "b") for _ in range(2)]
+    pool = folded([seed("s"), seed("t"), made("a"), made("b"), *gone], config)
+    drawn = draws(pool, 1000)
+    assert set(drawn) == {"a", "b", "t"}
+    assert (drawn["b"] + drawn["t"]) / 1000 == pytest.approx(0.1, abs=0.03)
+
+
+def test_a_task_in_flight_is_not_drawn_again_until_its_group_is_consumed():
+    config = of(synthetic_share=1.0, retired_share=0.0)
+    pool = folded([seed("s"), seed("t"), made("a"), asked(0, "a")], config)
+    assert set(draws(pool)) == {"s", "t"}
+    pool.fold(asked(1, "s"))
+    assert set(draws(pool)) == {"t"}
+    pool.fold(discarded(0))
+    assert set(draws(pool)) == {"a"}
+
+
+def test_a_seed_task_is_drawn_whatever_is_retired_or_in_flight():
+    mastered = [visit("s", 8), visit("s", 8)]
+    assert set(draws(folded([seed("s"), asked(0, "s")]))) == {"s"}
+    assert set(draws(folded([seed("s"), *mastered, asked(0, "s")], of(retired_share=0.0)))) == {"s"}
+    with pytest.raises(ValueError, match="needs a seed task"):
+        Pool(CONFIG).draw(np.random.default_rng(0))
+
+
+def test_a_held_out_task_never_joins():
+    assert folded([msgspec.structs.replace(seed("s"), split="held_out")]).live == ()
+
+
+def test_in_cycles_admitted_tasks_join_with_the_next_cycles_first_group():
+    config = of(evolve_every=5)
+    start = [seed("s"), asked(0, "s"), made("a"), asked(1, "s", version=4)]
+    pool = folded(start, config)
+    assert pool.live == ("s",)
+    pool.join()
+    assert pool.live == ("s", "a")
+    assert folded([*start, asked(2, "s", version=5)], config).live == ("s", "a")
+    pool.fold(asked(2, "s", version=5))
+    pool.fold(made("b"))
+    pool.fold(asked(3, "s", version=5))
+    assert pool.live == ("s", "a")
+
+
+def test_what_was_admitted_between_a_decision_and_its_record_joins_as_in_the_journal():
+    config = of(evolve_every=5)
+    start = [seed("s"), asked(0, "s"), made("a")]
+    opening, later = asked(1, "s", version=5), asked(2, "s", version=5)
+    live = folded([*start, opening, later, made("b"), opening, later], config)
+    rebuilt = folded([*start, made("b"), opening, later], config)
+    assert live.live == rebuilt.live == ("s", "a", "b")
+    assert live.groups == rebuilt.groups == 3
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.just(("ask",)),
+        st.just(("consume",)),
+        st.tuples(st.just("admit"), st.integers(0, 4)),
+        st.tuples(st.just("visit"), st.integers(0, 30), st.sampled_from((0, 3, 8))),
+        st.tuples(st.just("forget"), st.integers(0, 30)),
+    ),
+    max_size=80,
+)
+
+
+@given(
+    events=EVENTS,
+    share=st.sampled_from((0.0, 0.3, 0.75, 1.0)),
+    retired_share=st.sampled_from((0.0, 0.5)),
+    capacity=st.integers(1, 4),
+    kept=st.integers(0, 80),
+)
+def test_synthesized_tasks_never_exceed_their_share_also_when_the_pool_is_folded_anew(
+    events: list[tuple[Any, ...]], share: float, retired_share: float, capacity: int, kept: int
+):
+    config = of(synthetic_share=share, retired_share=retired_share, capacity=capacity)
+    journal: list[Message] = [seed(f"s{number}") for number in range(3)]
+    pool = folded(journal, config)
+    consumed = 0
+    for number, (what, *numbers) in enumerate(events):
+        if number == kept:
+            pool = folded(journal, config)
+        tasks = sorted({*pool.live, *pool.retired})
+        match what:
+            case "ask":
+                drawn = pool.draw(np.random.default_rng((1, pool.groups)))
+                message = asked(pool.groups, drawn)
+            case "consume":
+                message = discarded(consumed)
+                consumed += consumed < pool.groups
+            case "admit":
+                message = made(f"m{number}", successes=numbers[0])
+            case "visit":
+                message = visit(tasks[numbers[0] % len(tasks)], numbers[1])
+            case _:
+                message = signal(f"x{number}", tasks[numbers[0] % len(tasks)])
+        journal.append(message)
+        pool.fold(message)
+        assert pool.synthesized_groups <= share * pool.groups
+        assert len(pool.weights()) <= capacity
+    again = folded(journal, config)
+    assert again.weights() == pool.weights()
+    assert (again.live, again.retired) == (pool.live, pool.retired)
+    generator = np.random.default_rng(3), np.random.default_rng(3)
+    assert again.draw(generator[0]) == pool.draw(generator[1])
+
+
+def test_what_others_than_the_policy_write_retires_no_task():
+    config = of(retire_after=2)
+    lives: dict[Writer, str] = {"policy": "retired", "teacher": "live", "grammar": "live"}
+    for author, life in lives.items():
+        mastered = design_visit({}, root="m", successes=8, author=author)
+        assert folded([made("m"), mastered, mastered], config).task("m").life == life
+    later = design_visit({}, root="m", task_id="m/1", round_=1, successes=8)
+    assert folded([made("m"), later, later], config).task("m").life == "live"

@@ -1,0 +1,30 @@
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.policy.instructions import system_message
+from protocols.config import ChatConfig
+from protocols.hardware_config import HdlConfig
+from tests.teaching import DESIGN, GOOD
+
+if TYPE_CHECKING:
+    from coevolve.environments.hdl.policy.chat import ChatStepRenderer
+
+
+@pytest.fixture(scope="session")
+def student(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model to chat with, with random weights."""
+    from tests.exporting import chat_model  # it loads torch
+
+    files = [hardware.DESIGNS / DESIGN / name for name in (f"{DESIGN}.sv", "spec.md")]
+    texts = [system_message("testbench", rules=True), GOOD, *map(Path.read_text, files)]
+    return chat_model(tmp_path_factory.mktemp("models") / "student", texts * 4, vocabulary=4096)
+
+
+@pytest.fixture(scope="session")
+def renderer(student: Path) -> "ChatStepRenderer":
+    from coevolve.environments.hdl.policy.chat import ChatStepRenderer
+
+    return ChatStepRenderer.load(student, ChatConfig(), HdlConfig())

@@ -1,0 +1,257 @@
+"""Only the design's own instance earns coverage, whatever else a testbench calls by its name."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import cast
+
+import pytest
+from pyslang.ast import InstanceBodySymbol, InstanceSymbol, PortSymbol, Symbol
+
+from coevolve.environments.hdl.coverage import scopes
+from coevolve.environments.hdl.coverage.scopes import Scope, find_dut, read_scopes
+from coevolve.environments.hdl.designs.folders import load_all
+from coevolve.environments.hdl.designs.rtl import elaborate
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
+from protocols.hardware import (
+    Covered,
+    Evaluate,
+    Evaluated,
+    NotCovered,
+    Rejected,
+    SourceFile,
+    Testbench,
+    Unit,
+)
+
+pytestmark = pytest.mark.timeout(600)
+
+DESIGNS = Path(__file__).parents[5] / "designs"
+
+HEADER = """
+    // MODULE INSTANCE STATE
+    Vtb___024root                  TOP;
+    Vtb_tb                         TOP__tb;
+    Vtb_wrap__W3                   TOP__tb__w;
+    Vtb_m__N2                      TOP__tb__w__dut;
+    Vtb_m__N1                      TOP__tb__w__dut__inner;
+    Vtb_m___05Flike                TOP__tb__m___05Flike;
+"""
+SOURCE = """
+    TOP__tb.ctor(this, "tb");
+    TOP__tb__w.ctor(this, "tb.w");
+    TOP__tb__w__dut.ctor(this, "tb.w.dut");
+    TOP__tb__w__dut__inner.ctor(this, "tb.w.dut.inner");
+    TOP__tb__m___05Flike.ctor(this, "tb.m__like");
+    // Setup each module's pointers to their submodules
+    TOP.__PVT__tb = &TOP__tb;
+    TOP__tb.__PVT__w = &TOP__tb__w;
+    TOP__tb__w.__PVT__dut = &TOP__tb__w__dut;
+    TOP__tb__w__dut.__PVT__inner = &TOP__tb__w__dut__inner;
+    TOP__tb.__PVT__m___05Flike = &TOP__tb__m___05Flike;
+"""
+
+GENERIC = """
+module cell_ #(parameter W = 2) (input logic clk, input logic [W-1:0] d, output logic [W-1:0] q);
+  logic [W-1:0] last;
+  always_ff @(posedge clk) begin
+    last <= d;
+    if (d == 0) q <= last;
+    else if (d[0] && last[0]) q <= ~d;
+    else q <= q + 1'b1;
+  end
+endmodule
+module tree #(parameter N = 2) (input logic clk, input logic [1:0] d, output logic [1:0] q);
+  logic [1:0] a, b__c;
+  generate
+    if (N > 0) begin : deep
+      tree #(.N(N - 1)) tree (.clk, .d, .q(a));
+      cell_ #(.W(2)) cell__x[1:0] (.clk, .d({d, a}), .q());
+    end else begin : leaf
+      cell_ c_ (.clk, .d, .q(a));
+    end
+  endgenerate
+  always_ff @(posedge clk) if (d == 3) b__c <= a;
+  assign q = b__c;
+endmodule
+"""
+"""A design with all that makes paths: recursion, parameters, blocks, arrays, odd underscores."""
+
+
+NOISE = """logic [127:0] noise = 0;
+  always #1 noise = {$urandom, $urandom, $urandom, $urandom};"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inside:
+    """An instance inside of a design."""
+
+    path: str
+    """Without the design's own name."""
+
+    module: str
+    inputs: tuple[tuple[str, int], ...]
+
+
+def units() -> list[Unit]:
+    known = [design.unit for design in load_all(DESIGNS)]
+    generic = SourceFile(name="tree.sv", text=GENERIC)
+    return [unit for unit in known if insides(unit)] + [
+        Unit(name="tree", files=(generic,), top="tree")
+    ]
+
+
+def insides(unit: Unit) -> list[Inside]:
+    rtl = elaborate(unit)
+    found: list[Inside] = []
+
+    def visit(node: object) -> None:
+        if isinstance(node, InstanceSymbol):
+            path = node.hierarchicalPath.removeprefix(f"{unit.top}.")
+            name = node.body.definition.name
+            found.append(Inside(path=path, module=name, inputs=inputs(node.body)))
+
+    rtl.top.visit(visit)
+    return found
+
+
+def inputs(body: InstanceBodySymbol) -> tuple[tuple[str, int], ...]:
+    ports = cast("Sequence[Symbol]", body.portList)
+    return tuple(
+        (port.name, port.type.bitWidth)
+        for port in ports
+        if isinstance(port, PortSymbol) and port.direction.name == "In"
+    )
+
+
+def driven(ports: Sequence[tuple[str, int]]) -> str:
+    """Connect each port to bits of its own, which all change at random."""
+    starts = accumulate((width for _, width in ports), initial=0)
+    pairs = zip(ports, starts, strict=False)
+    return ", ".join(f".{name}(noise[{start} +: {width}])" for (name, width), start in pairs)
+
+
+def bench(unit: Unit, trick: str, outside: str = "") -> str:
+    """Return a testbench whose own instance stands still while ``trick`` is driven at random."""
+    still = ", ".join(f".{name}({width}'d0)" for name, width in inputs(elaborate(unit).top))
+    return (
+        f"{outside}\nmodule tb;\n  {NOISE}\n  {unit.top} dut ({still});\n"
+        f"  {trick}\n  initial #400 $finish;\nendmodule\n"
+    )
+
+
+def tricks(unit: Unit) -> Iterator[tuple[str, str]]:
+    """Yield impostors: what stands in the testbench, and what outside of it."""
+    top = inputs(elaborate(unit).top)
+    for each in insides(unit)[:3]:
+        pins, module, path = driven(each.inputs), each.module, each.path
+        yield f"{module} \\dut.{path} ({pins});", ""
+        yield f"if (1) begin : g {module} \\dut.{path} ({pins}); end", ""
+        yield f"if (1) begin : \\dut.g {module} x ({pins}); end", ""
+        yield f"if (1) begin : \\dut {module} \\{path} ({pins}); end", ""
+        yield "wrap w ();", f"module wrap; {inner(module, pins, 'tb.dut.' + path)} endmodule"
+        yield f"wrap \\dut.{path} ();", f"module wrap; {inner(module, pins, 'x')} endmodule"
+        yield f"`FAKE (dut.{path} )", f"`define FAKE(name) {module} \\name ({pins});"
+        yield f"{module} dut__DOT__{path.replace('.', '__DOT__')} ({pins});", ""
+        yield f"{module} others[1:0] ({pins});", ""
+        yield f"{module} \\dut.{path}[0] ({pins});", ""
+        yield f"bind {unit.top} {module} \\{path.rpartition('.')[2]} ({pins});", ""
+    pins = driven(top)
+    yield f"{unit.top} second ({pins});", ""
+    yield f"{unit.top} second[0:0] ({pins});", ""
+    yield f"{unit.top} \\dut.second ({pins});", ""
+    yield f'{unit.top} \\dut.second" ({pins});', ""
+    yield f"{unit.top} \\dut ({pins});", ""
+    yield f"if (1) begin : g {unit.top} dut ({pins}); end", ""
+    yield "wrap w ();", f"module wrap; {noisy(f'{unit.top} dut ({pins});')} endmodule"
+    yield "wrap dut_ ();", f"module wrap; {noisy(f'{unit.top} dut ({pins});')} endmodule"
+
+
+def inner(module: str, pins: str, name: str) -> str:
+    return noisy(f"{module} \\{name} ({pins});")
+
+
+def noisy(body: str) -> str:
+    return f"{NOISE} {body}"
+
+
+def graded(simulator: VerilatorSimulator, unit: Unit, text: str) -> Evaluated:
+    request = Evaluate(unit=unit, submission=Testbench(text=text))
+    return asyncio.run(simulator.evaluate(request))
+
+
+@pytest.fixture(scope="module")
+def simulator() -> VerilatorSimulator:
+    return open_simulator()
+
+
+def test_every_instance_is_read_with_all_that_hold_it():
+    read = {scope.path: scope for scope in read_scopes(HEADER, SOURCE)}
+    assert list(read) == ["tb", "tb.w", "tb.w.dut", "tb.w.dut.inner", "tb.m__like"]
+    assert read["tb.w.dut.inner"].within[:2] == ("TOP__tb__w__dut", "TOP__tb__w")
+
+
+def test_an_instance_inside_of_another_is_a_part_of_it():
+    read = read_scopes(HEADER, SOURCE)
+    assert find_dut(read, "m") == "tb.w.dut"
+    assert find_dut(read, "m__like") == "tb.m__like"
+    assert isinstance(find_dut(read, "n"), NotCovered)
+
+
+def test_of_several_the_one_that_is_named_is_measured():
+    two = [
+        Scope(path=f"tb.{name}", module="m", within=("TOP__tb", "TOP"), member=f"TOP__tb__{name}")
+        for name in ("a", "b")
+    ]
+    assert find_dut(two, "m", "b") == "tb.b"
+    several = find_dut(two, "m")
+    assert isinstance(several, NotCovered)
+    assert "tb.a, tb.b" in several.message
+
+
+@pytest.mark.hdl
+@pytest.mark.parametrize("unit", units(), ids=lambda unit: unit.name)
+def test_no_other_instance_earns_anything(simulator: VerilatorSimulator, unit: Unit):
+    plain = graded(simulator, unit, bench(unit, ""))
+    assert isinstance(plain.outcome, Covered)
+    harmless = 0
+    for trick, outside in tricks(unit):
+        found = graded(simulator, unit, bench(unit, trick, outside))
+        if isinstance(found.outcome, Covered):
+            assert found.outcome.coverage == plain.outcome.coverage, trick
+            harmless += 1
+        else:
+            assert found.reward == 0.0, trick
+    assert harmless
+
+
+@pytest.mark.hdl
+def test_by_printed_paths_alone_an_impostor_would_earn(
+    simulator: VerilatorSimulator, monkeypatch: pytest.MonkeyPatch
+):
+    unit = next(unit for unit in units() if unit.name == "debouncer")
+    trick, _ = next(tricks(unit))
+    refused = graded(simulator, unit, bench(unit, trick))
+    assert isinstance(refused.outcome, NotCovered)
+    assert "an instance that is not inside of tb.dut is called tb.dut.left" in str(refused.outcome)
+
+    def nothing(scope: Scope, dut: Scope) -> bool:
+        return False
+
+    monkeypatch.setattr(scopes, "_prints_inside", nothing)
+    plain = graded(simulator, unit, bench(unit, ""))
+    forged = graded(simulator, unit, bench(unit, trick))
+    assert forged.reward > plain.reward + 0.04
+
+
+@pytest.mark.hdl
+def test_an_honest_testbench_may_use_a_part_of_the_design_as_its_own(
+    simulator: VerilatorSimulator,
+):
+    unit = next(unit for unit in units() if unit.name == "debouncer")
+    part = insides(unit)[0]
+    found = graded(simulator, unit, bench(unit, f"{part.module} mine ({driven(part.inputs)});"))
+    assert isinstance(found.outcome, Covered)
+    assert not isinstance(found.outcome, Rejected)

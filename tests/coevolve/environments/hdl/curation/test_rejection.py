@@ -1,0 +1,154 @@
+import dataclasses
+from fractions import Fraction
+
+import msgspec
+import pytest
+
+from coevolve.environments.hdl.curation.rejection import (
+    PAPER,
+    RELEASED,
+    UNFILTERED,
+    WARM_UP,
+    Reason,
+    RejectionRule,
+    judge,
+    kept,
+    most_gained,
+    reasons,
+    reject,
+)
+from protocols.hardware import Covered, NotCovered
+from protocols.transitions import Blank, DesignState, Graded
+from tests.hdl_transitions import FAILED, covered, transition
+
+HALF = covered((50, 100), (5, 10))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rule", "reason"),
+    [
+        # (50/100 + 5/10) / 2 = 0.5; (52/100 + 5/10) / 2 = 0.51: a gain of exactly 0.01.
+        (HALF, covered((52, 100), (5, 10)), PAPER, "kept"),
+        (HALF, covered((52, 100), (5, 10)), RELEASED, "too_little_gain"),
+        (HALF, covered((53, 100), (5, 10)), RELEASED, "kept"),
+        (HALF, covered((51, 100), (5, 10)), PAPER, "too_little_gain"),
+        (HALF, HALF, UNFILTERED, "kept"),
+        # The average rises to 0.645, one kind falls.
+        (HALF, covered((49, 100), (8, 10)), PAPER, "kind_fell"),
+        (HALF, covered((49, 100), (8, 10)), RejectionRule(no_kind_falls=False), "kept"),
+        (HALF, covered((90, 100)), PAPER, "kind_fell"),
+        (HALF, FAILED, PAPER, "no_coverage"),
+        (HALF, FAILED, UNFILTERED, "no_coverage"),
+        # A repaired simulation counts whatever it covers, but for the floor.
+        (FAILED, covered((0, 100), (0, 10)), PAPER, "kept"),
+        (FAILED, covered((0, 100), (0, 10)), RELEASED, "kept"),
+        (FAILED, covered((49, 100)), WARM_UP, "below_floor"),
+        (FAILED, covered((50, 100)), WARM_UP, "kept"),
+        (HALF, covered((80, 100), (8, 10)), WARM_UP, "kept"),
+        (Blank(), covered((1, 100)), PAPER, "kept"),
+        (Blank(), covered((0, 100)), PAPER, "too_little_gain"),
+        (Blank(), covered((49, 100)), WARM_UP, "below_floor"),
+        (Blank(), covered((90, 100)), RELEASED, "blank_state"),
+    ],
+)
+def test_a_step_is_judged_by_what_it_gained(
+    before: DesignState, after: Graded, rule: RejectionRule, reason: Reason
+) -> None:
+    assert judge(before, after, rule) == reason
+
+
+def test_a_run_that_never_saw_the_design_counts_as_failed() -> None:
+    nowhere = Graded(testbench="t", outcome=NotCovered(message="no instance"), key="k")
+    assert judge(nowhere, covered((1, 100))) == "kept"
+    assert judge(HALF, nowhere) == "no_coverage"
+
+
+def test_a_threshold_is_met_exactly_whatever_the_rounding() -> None:
+    # As binary floating point numbers 0.94 - 0.93 is less than 0.01.
+    step = transition("a", covered((93, 100)), covered((94, 100)))
+    assert judge(step.before, step.after, PAPER) == "kept"
+    assert judge(step.before, step.after, RELEASED) == "too_little_gain"
+
+
+def test_of_the_steps_from_one_state_the_greatest_gain_stays_the_first_of_equals() -> None:
+    other = covered((10, 100), (1, 10))
+    steps = (
+        transition("small", HALF, covered((60, 100), (6, 10))),
+        transition("first", HALF, covered((70, 100), (7, 10))),
+        transition("equal", HALF, covered((70, 100), (7, 10), testbench="another")),
+        transition("elsewhere", other, covered((20, 100), (2, 10))),
+        transition("failed", HALF, FAILED),
+    )
+    judged = reject(steps)
+    assert [each.reason for each in judged] == [
+        "outdone", "kept", "outdone", "kept", "no_coverage",
+    ]  # fmt: skip
+    assert [each.transition_id for each in kept(judged)] == ["first", "elsewhere"]
+    assert judged[1].gain == Fraction(1, 5)
+    assert reasons(judged) == {"outdone": 2, "kept": 2, "no_coverage": 1}
+
+
+def test_the_released_rule_keeps_one_step_a_design() -> None:
+    other = covered((10, 100), (1, 10))
+    steps = (
+        transition("a", HALF, covered((70, 100), (7, 10))),
+        transition("b", other, covered((40, 100), (4, 10))),
+        transition("c", HALF, covered((60, 100), (6, 10)), design="uart"),
+    )
+    assert [each.transition_id for each in kept(reject(steps, RELEASED))] == ["b", "c"]
+    assert len(kept(reject(steps, dataclasses.replace(RELEASED, of_each="step")))) == 3
+
+
+def test_of_a_group_s_steps_the_first_that_gained_most_is_worth_training_on() -> None:
+    made = {
+        0: covered((60, 100), (5, 10)),
+        1: FAILED,
+        2: covered((70, 100), (6, 10)),
+        3: covered((70, 100), (6, 10)),
+        4: covered((99, 100), (4, 10)),
+    }
+    assert most_gained(HALF, made) == (2,)
+    assert most_gained(HALF, made, RejectionRule(no_kind_falls=False)) == (4,)
+    assert most_gained(HALF, {1: FAILED, 5: HALF}) == ()
+    assert most_gained(Blank(), {}) == ()
+    assert most_gained(HALF, made, RejectionRule(keep=2)) == (2, 3)
+    assert most_gained(HALF, made, RejectionRule(keep=9)) == (2, 3, 0)
+
+
+def test_of_each_state_as_many_steps_stay_as_the_rule_says() -> None:
+    made = [covered((n, 100), (5, 10)) for n in (60, 70, 65, 70, 50)]
+    steps = [transition(f"t{n}", HALF, each) for n, each in enumerate(made)]
+    left = kept(reject(steps, RejectionRule(keep=3)))
+    assert [each.transition_id for each in left] == ["t1", "t2", "t3"]
+
+
+def hitting(state: Graded, *points: int) -> Graded:
+    """Return the state as one that covers these of eight points."""
+    assert isinstance(state.outcome, Covered)
+    hits = bytes([sum(1 << point for point in points)])
+    coverage = msgspec.structs.replace(state.outcome.coverage, hits=hits)
+    outcome = msgspec.structs.replace(state.outcome, coverage=coverage)
+    return msgspec.structs.replace(state, outcome=outcome)
+
+
+def test_towards_a_goal_its_points_come_first() -> None:
+    before = hitting(HALF, 1)
+    made = {
+        0: hitting(covered((90, 100), (9, 10)), 1),
+        1: hitting(covered((50, 100), (5, 10)), 1, 2),
+        2: hitting(covered((51, 100), (5, 10)), 1, 2),
+        3: hitting(covered((40, 100), (9, 10)), 1, 2, 3),
+    }
+    reasons = {index: judge(before, each, PAPER, (1, 2, 3)) for index, each in made.items()}
+    assert reasons == {0: "too_little_gain", 1: "kept", 2: "kept", 3: "kind_fell"}
+    assert most_gained(before, made, PAPER, (1, 2, 3)) == (2,)
+    assert most_gained(before, made, RejectionRule(no_kind_falls=False), (1, 2, 3)) == (3,)
+    assert most_gained(before, made, PAPER) == (0,)
+    assert most_gained(before, {0: made[0]}, PAPER, (1, 2, 3)) == ()
+    assert judge(before, FAILED, PAPER, (1,)) == "no_coverage"
+
+
+def test_whatever_has_coverage_is_kept_where_no_gain_is_asked_for_nor_a_goals_points() -> None:
+    before = hitting(HALF, 1, 2)
+    assert judge(before, hitting(covered((40, 100), (4, 10)), 1), UNFILTERED, (1, 2)) == "kept"
+    assert judge(before, FAILED, UNFILTERED, (1, 2)) == "no_coverage"

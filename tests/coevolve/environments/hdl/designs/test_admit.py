@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+
+from coevolve.environments.hdl.designs.admission import Measured, Run
+from coevolve.environments.hdl.designs.admit import Admission, main, table
+from coevolve.environments.hdl.designs.mutants import Bugs
+from protocols.hardware import Coverage, KindCount
+
+
+def run(covered: int) -> Run:
+    kinds = (KindCount(metric="line", covered=covered, total=1000),)
+    return Run(coverages=(Coverage(points_hash="", hits=b"", kinds=kinds),))
+
+
+ADMISSION = Admission(
+    design_id="queue",
+    family="fifos",
+    split="train",
+    secret=True,
+    threshold=0.9,
+    mutants=1,
+    measured=Measured(
+        count=123,
+        sha256="ab" * 32,
+        runs={"poor": run(300), "mid": run(505), "good": run(1000)},
+        bugs={"good": Bugs(killed=("bug",))},
+        random=(0.4, 0.45),
+        long_random=0.612,
+    ),
+    refusals=(),
+)
+
+
+def test_the_table_is_markdown_with_a_row_for_each_design() -> None:
+    assert table([ADMISSION]) == (
+        "| design | family | split | points | poor | mid | good | random | threshold | secret |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        "| queue | fifos | train | 123 | 30.0 | 50.5 | 100.0 | 45.0 | 90 | 61.2 |\n"
+    )
+
+
+def test_a_folder_without_designs_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"admit: {tmp_path}: needs a design.yaml, or folders that have one; found none\n"
+    )

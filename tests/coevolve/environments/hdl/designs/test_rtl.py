@@ -1,0 +1,76 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from coevolve.environments.hdl.designs.rtl import elaborate
+from protocols.errors import ConfigError
+from protocols.hardware import SourceFile, Unit
+
+MODULE = "module m (input logic a, output logic y);\n  assign y = a;\nendmodule\n"
+
+
+def unit(text: str, name: str = "m.sv") -> Unit:
+    header = SourceFile(name="width.svh", text="`define WIDTH 4\n")
+    return Unit(name="m", files=(header, SourceFile(name=name, text=text)), top="m")
+
+
+def test_a_design_includes_its_own_headers():
+    text = '`include "width.svh"\nmodule m (input logic [`WIDTH-1:0] a);\nendmodule\n'
+    assert elaborate(unit(text)).top.name == "m"
+
+
+@pytest.mark.parametrize(
+    "include",
+    [
+        '`include "{}"',
+        "`include <{}>",
+        '`define FILE "{}"\n`include `FILE',
+        '`define READ `include "{}"\n`READ',
+        '`define READ(a, b) `a``b "{}"\n`READ(inc, lude)',
+        '`define SIGN `\n`define READ(a) `SIGN``a "{}"\n`READ(include)',
+    ],
+)
+def test_a_design_reads_no_file_of_the_machine(include: str, tmp_path: Path):
+    secret = tmp_path / "secret.svh"
+    secret.write_text("hunter2")
+    with pytest.raises(ConfigError) as refused:
+        elaborate(unit(f"{include.format(secret)}\n{MODULE}"))
+    assert "one of the design's own files" in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("module m (input logic a)\nendmodule\n", r"^m\.sv:\d+:\d+: error: "),
+        ("module m #(parameter W) (input logic [W-1:0] a);\nendmodule\n", "^error: 'm' is not a"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place_where_it_has_one(text: str, told: str):
+    with pytest.raises(ConfigError) as refused:
+        elaborate(unit(text))
+    lines = str(refused.value).splitlines()
+    assert lines[0] == "design m does not compile:"
+    assert re.match(told, lines[1])
+
+
+@pytest.mark.parametrize(
+    "call",
+    ['$readmemh("rom.hex", rom)', '$readmemb({"r", "om"}, rom)'],
+)
+def test_a_design_that_needs_a_file_is_refused(call: str):
+    inside = f"logic [7:0] rom [0:3]; initial begin {call}; end"
+    text = f"module part (input logic a); {inside} endmodule\n"
+    top = "module m (input logic a); part p (.a); endmodule\n"
+    with pytest.raises(ConfigError, match=r"m\.sv:1:\d+: error: \$readmem[hb] reads a file"):
+        elaborate(unit(text + top))
+    left_out = text.replace("initial", "`ifdef SIMULATION\ninitial").replace(
+        " endmodule", "\n`endif\nendmodule"
+    )
+    assert elaborate(unit(left_out + top))
+
+
+def test_headers_alone_are_no_design():
+    with pytest.raises(ConfigError, match=r"does not end in \.svh or \.vh"):
+        elaborate(unit(MODULE, name="m.svh"))

@@ -1,0 +1,100 @@
+"""What an attempt may take, by writers and baselines that are given."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from coevolve.environments.hdl.evaluation.attempts import (
+    AGENTIC,
+    BASELINES,
+    DIRECT,
+    FIRST,
+    LONG,
+    RANDOM,
+    STRUCTURAL,
+    Attempt,
+    Budget,
+    baselines,
+    played,
+)
+from protocols.tasks import CoverageTask
+from protocols.transitions import Blank, Graded
+from tests.coevolve.environments.hdl.policy.test_steps import TASK
+from tests.hdl_transitions import FAILED, covered
+from tests.small_designs import counter
+
+LOW, MID, FULL = (covered((n, 100), testbench=f"tb {n}") for n in (10, 50, 100))
+
+
+@dataclass
+class Dictated:
+    """Writes what it is given, in this order; notes what it was asked for."""
+
+    states: list[Graded | None]
+    tasks: list[CoverageTask] = field(default_factory=list[CoverageTask])
+    sessions: list[str] = field(default_factory=list[str])
+    seeds: list[int] = field(default_factory=list[int])
+
+    async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
+        self.tasks.append(task)
+        self.sessions.append(session)
+        self.seeds.append(seed)
+        return self.states.pop(0)
+
+
+def budget(calls: int, *, keeps_best: bool = True, seed: int = 0) -> Budget:
+    return Budget(calls=calls, attempts=2, seed=seed, keeps_best=keeps_best)
+
+
+async def test_both_ways_have_the_same_budget_and_begin_with_the_same_testbench():
+    writer = Dictated([LOW, None, MID, FAILED, LOW])
+    made = await played(writer, TASK, budget(3), 0)
+    assert made[AGENTIC].written == (LOW, None, MID)
+    assert made[DIRECT].written == (LOW, FAILED, LOW)
+    assert made[FIRST].written == (LOW,)
+    assert [task.state for task in writer.tasks] == [Blank(), LOW, LOW, Blank(), Blank()]
+    assert (made[AGENTIC].calls, made[AGENTIC].best) == (2, MID)
+    assert len(set(writer.sessions)) == 5
+
+
+async def test_a_chain_that_covers_everything_leaves_calls_unspent():
+    made = await played(Dictated([LOW, FULL, LOW, LOW, LOW]), TASK, budget(4), 0)
+    assert (made[AGENTIC].calls, made[AGENTIC].best) == (2, FULL)
+    assert made[DIRECT].calls == 4
+
+
+async def test_without_memory_of_the_best_a_chain_goes_on_from_the_last_but_the_best_counts():
+    writer = Dictated([MID, LOW, LOW, LOW, LOW])
+    made = await played(writer, TASK, budget(3, keeps_best=False), 0)
+    assert [task.state for task in writer.tasks[:3]] == [Blank(), MID, LOW]
+    assert made[AGENTIC].best == MID
+
+
+async def test_attempts_differ_in_their_seeds_and_repeat_by_the_seed():
+    async def seeds(number: int, seed: int) -> list[int]:
+        writer = Dictated([LOW] * 3)
+        await played(writer, TASK, budget(2, seed=seed), number)
+        return writer.seeds
+
+    found = [await seeds(number, seed) for number in (0, 1) for seed in (0, 1)]
+    assert len({each for row in found for each in row[:2]}) == 8
+    assert found[0] == await seeds(0, 0)
+
+
+def test_nothing_written_is_no_call_and_has_no_best():
+    attempt = Attempt(written=(None, None))
+    assert (attempt.calls, attempt.best) == (0, None)
+
+
+@pytest.mark.parametrize("calls", [1, 6])
+def test_baselines_have_as_many_calls(calls: int):
+    design = counter()
+    first, second = (baselines(design, budget(calls), number) for number in (0, 1))
+    assert tuple(first) == BASELINES
+    assert tuple(second) == (LONG, RANDOM)
+    assert [len(first[name]) for name in (LONG, RANDOM)] == [calls, calls]
+    assert 1 <= len(first[STRUCTURAL]) <= calls
+    for name in (LONG, RANDOM):
+        programs = {each.program for each in (*first[name], *second[name])}
+        assert len(programs) == 2 * calls
+    assert baselines(design, budget(calls), 1) == second

@@ -1,0 +1,346 @@
+"""From a signal on designs to a task: what is made, what is refused, and each of it once."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.environments.hdl.coverage.regions import about, regions
+from coevolve.environments.hdl.designs.catalogue import Catalogue
+from coevolve.environments.hdl.evolution.enumeration import Enumeration
+from coevolve.environments.hdl.evolution.gates import DesignGates, Findings, Sound
+from coevolve.environments.hdl.evolution.synthesizer import synthesizer_part
+from coevolve.environments.hdl.evolution.validator import validator_part
+from coevolve.environments.hdl.policy.frontier import beginning
+from coevolve.journal.codec import decode, encode
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from protocols.config import RunConfig
+from protocols.design_evolution import (
+    DesignCandidate,
+    DesignChange,
+    DesignMade,
+    DesignVariant,
+    HarderThreshold,
+    RegionGoal,
+    Replaced,
+)
+from protocols.designs import Design
+from protocols.errors import ConfigError
+from protocols.evolution import (
+    Admitted,
+    CandidateVerdict,
+    OnPattern,
+    OnTask,
+    Refused,
+    Signal,
+    SignalKind,
+    SignalSettled,
+)
+from protocols.hardware import Covered, Evaluate, Evaluated, Point, SourceFile, Testbench, Unit
+from protocols.interfaces import Part
+from protocols.journal import Append, Message, Receipt
+from protocols.tasks import CoverageTask, Synthesized
+from protocols.transitions import Graded
+from tests.coevolve.environments.hdl.policy.test_frontier import design, rollout
+from tests.hdl_points import LEAF, POINTS, TOP, all_but, covering
+
+CONFIG = RunConfig(name="x", domain="hdl")
+REGIONS = regions(POINTS, design("top").unit)
+STATES, ARCS, *_, LAST = REGIONS
+SECRET = 0xC0DE
+KEYED = DesignVariant(design="top", constants=(Replaced(old=SECRET, new=0xBEAD),))
+
+COVERS: dict[str, Sequence[Point]] = {
+    "good": all_but("DONE->IDLE"),
+    "some": [POINTS[index] for index in STATES.points],
+    "little": [POINTS[index] for index in LAST.points],
+    "poor": [],
+}
+"""What the testbenches cover, by their text."""
+
+
+def keyed(name: str, **changes: object) -> Design:
+    """A design with a secret in its RTL and a good testbench that knows it."""
+    given = design(name)
+    rtl = TOP.replace("4'd3", "16'hC0DE")
+    sources = (SourceFile(name="leaf.sv", text=LEAF), SourceFile(name="top.sv", text=rtl))
+    file = msgspec.structs.replace(given.file, secret="0xC0DE opens it.", threshold=0.3)
+    return msgspec.structs.replace(
+        given,
+        file=msgspec.structs.replace(file, **changes),
+        unit=msgspec.structs.replace(given.unit, files=sources),
+        specification="Write 0xC0DE.",
+        testbenches={"good": "good 'hC0DE", "mid": "", "poor": "poor"},
+    )
+
+
+DESIGNS = (keyed("top"), keyed("hidden", split="held_out"))
+
+
+def graded(text: str) -> Graded:
+    outcome = Covered(coverage=covering(COVERS[text]), ended="finish", slots=1, time=1, log="")
+    return Graded(testbench=text, outcome=outcome, key=text)
+
+
+class KeyedSimulator:
+    """Covers by a testbench's first word; a good one has to know the secret that the RTL has."""
+
+    def __init__(self, spoilt: Callable[[Unit, str, int], str] | None = None) -> None:
+        self.spoilt = spoilt
+        self.runs: list[str] = []
+        self.lost = 0
+        """Points that variants lack; all of them where they do not elaborate."""
+
+    async def evaluate(self, request: Evaluate) -> Evaluated:
+        assert isinstance(request.submission, Testbench)
+        text = request.submission.text
+        self.runs.append(text)
+        known = text.partition("'h")[2]
+        word = text.split()[0] if known in request.unit.files[-1].text else "little"
+        if self.spoilt is not None:
+            word = self.spoilt(request.unit, text, len(self.runs)) or word
+        return Evaluated(
+            key=text,
+            testbench=text,
+            outcome=graded(word).outcome,
+            seed=request.seed,
+            stages=(),
+            toolchain="none",
+            sandbox="limits",
+        )
+
+    async def points(self, unit: Unit) -> tuple[Point, ...]:
+        if "C0DE" in unit.files[-1].text:
+            return POINTS
+        if self.lost == len(POINTS):
+            raise ConfigError("it does not compile")
+        return POINTS[self.lost :]
+
+
+class Desk:
+    """A journal with three rollouts on a design, and a signal that rests on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = LocalStore(Journal.open(folder))
+        self.catalogue = Catalogue(DESIGNS, self.store)
+        self.simulator = KeyedSimulator()
+        self._writes = 0
+
+    async def open(self) -> None:
+        await self.add(beginning(DESIGNS[0], CONFIG))
+        await self.add(
+            *(
+                msgspec.structs.replace(rollout(0, index, graded(text)), task_id="top")
+                for index, text in enumerate(("some", "little", "poor"))
+            )
+        )
+
+    async def add(self, *messages: Message) -> tuple[int, ...]:
+        self._writes += 1
+        receipt = Receipt(producer="test", counter=self._writes)
+        records = tuple(map(encode, messages))
+        return await self.store.append(Append(records=records, receipt=receipt))
+
+    async def examine(self, change: DesignChange) -> Findings:
+        await self.add(signal(OnTask(task_id="top")))
+        return await self.gates().examine(candidate(change))
+
+    def gates(self) -> DesignGates:
+        return DesignGates(
+            CONFIG, reader=self.store, catalogue=self.catalogue, simulator=self.simulator
+        )
+
+    def parts(self, config: RunConfig) -> list[Part]:
+        enumeration = Enumeration(
+            config, reader=self.store, catalogue=self.catalogue, simulator=self.simulator
+        )
+        return [
+            synthesizer_part(config, self.store, self.store, enumeration),
+            validator_part(config, self.store, self.store, self.gates()),
+        ]
+
+    async def held(self, topic: str) -> list[Message]:
+        return [decode(each) for each in await self.store.scan(topic)]
+
+
+@contextlib.asynccontextmanager
+async def at_work(parts: Sequence[Part]):
+    """Let parts run, and end them without a word."""
+    running = [asyncio.create_task(part.run()) for part in parts]
+    try:
+        yield
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> Desk:
+    made = Desk(tmp_path)
+    await made.open()
+    return made
+
+
+def signal(what: OnTask | OnPattern, number: int = 0, kind: SignalKind = "boundary") -> Signal:
+    return Signal(
+        signal_id=f"s{number}",
+        kind=kind,
+        about=what,
+        score=1.0,
+        rule="by hand",
+        evidence=(2, 3, 4),
+        policy_version=number,
+    )
+
+
+def candidate(change: DesignChange) -> DesignCandidate:
+    return DesignCandidate(
+        candidate_id="s0-0", signal_id="s0", synthesizer="hand", change=change, policy_version=0
+    )
+
+
+def goal(points: Sequence[int], start: int = 0, of: str = "top") -> RegionGoal:
+    return RegionGoal(design=of, points=tuple(points), start=start)
+
+
+async def test_a_goal_that_a_rollout_reached_is_sound_once_that_is_executed_again(desk: Desk):
+    findings = await desk.examine(goal(STATES.points, start=3))
+    assert isinstance(findings.outcome, Sound)
+    task = findings.outcome.task
+    assert (task.task_id, task.goal, task.parent) == ("task-s0-0", STATES.points, "g0/1")
+    assert task.state == graded("little")
+    assert task.origin == Synthesized(candidate_id="s0-0", signal_id="s0")
+    assert (findings.outcome.successes, findings.outcome.rollouts) == (1, 3)
+    assert (findings.simulator_calls, desk.simulator.runs) == (1, ["some"])
+
+
+async def test_what_nobody_reached_the_good_testbench_may_show_and_it_runs_once(desk: Desk):
+    gates = desk.gates()
+    for region in REGIONS[3:6]:
+        outcome = (await gates.examine(candidate(goal(region.points)))).outcome
+        assert isinstance(outcome, Sound)
+        assert (outcome.successes, outcome.task.state) == (0, beginning(DESIGNS[0], CONFIG).state)
+    assert desk.simulator.runs == ["good 'hC0DE"]
+
+
+async def test_a_variant_is_sound_and_leaves_without_its_testbenches(desk: Desk):
+    outcome = (await desk.examine(KEYED)).outcome
+    assert isinstance(outcome, Sound)
+    assert outcome.made is not None
+    assert outcome.task.design == outcome.made.design_id == "top.s0-0"
+    assert outcome.made.testbenches == {}
+    assert "16'hBEAD" in outcome.made.unit.files[-1].text
+    assert outcome.made.specification == "Write 0xBEAD."
+    assert outcome.made.unit.points_sha256
+
+
+@pytest.mark.parametrize(
+    ("change", "gate"),
+    [
+        (goal([0], of="nothing"), "malformed"),
+        (goal([0], of="hidden"), "contaminated"),
+        (goal([len(POINTS)]), "malformed"),
+        (goal(STATES.points, start=2), "no_effect"),
+        (goal(range(len(POINTS))), "unreached"),
+        (HarderThreshold(design="top", than="top", threshold=0.3), "no_effect"),
+        (HarderThreshold(design="top", than="another", threshold=0.5), "malformed"),
+        (HarderThreshold(design="top", than="top", threshold=1.0), "unreached"),
+        (msgspec.structs.replace(KEYED, design="hidden"), "contaminated"),
+    ],
+)
+async def test_a_bad_candidate_is_refused(desk: Desk, change: DesignChange, gate: str):
+    outcome = (await desk.examine(change)).outcome
+    assert isinstance(outcome, Refused)
+    assert outcome.gate == gate
+
+
+async def test_a_testbench_that_does_not_do_it_again_shows_nothing(desk: Desk):
+    desk.simulator.spoilt = lambda unit, text, run: "little"
+    outcome = (await desk.examine(goal(STATES.points))).outcome
+    assert outcome == Refused(gate="not_deterministic", found="a testbench did not do it again")
+
+
+@pytest.mark.parametrize(
+    ("gate", "lost", "spoilt"),
+    [
+        ("does_not_elaborate", len(POINTS), None),
+        ("other_points", 1, None),
+        ("good_covers_little", 0, lambda unit, text, run: "some"),
+        ("not_deterministic", 0, lambda unit, text, run: "some" if run == 2 else ""),
+        ("poor_covers_much", 0, lambda unit, text, run: "good" if text == "poor" else ""),
+        ("no_effect", 0, lambda unit, text, run: "good" if "C0DE" in text else ""),
+    ],
+)
+async def test_a_weak_variant_is_refused(
+    desk: Desk, gate: str, lost: int, spoilt: Callable[[Unit, str, int], str] | None
+):
+    desk.simulator.lost, desk.simulator.spoilt = lost, spoilt
+    outcome = (await desk.examine(KEYED)).outcome
+    assert isinstance(outcome, Refused)
+    assert outcome.gate == gate
+
+
+async def settled(desk: Desk, signals: Sequence[Signal], config: RunConfig = CONFIG) -> None:
+    """Have signals answered and what came of them judged, by parts that are killed in between."""
+    await desk.add(*signals)
+    seen = 0
+    while True:
+        async with at_work(desk.parts(config)):
+            seen = await desk.store.wait(("candidate_verdict", "signal_settled"), seen, 10)
+        made = await desk.held("design_candidate")
+        answered = await desk.held("signal_settled")
+        if len(answered) == len(signals) and len(made) == len(await desk.held("candidate_verdict")):
+            return
+
+
+async def test_signals_lead_to_tasks_of_every_kind_and_each_to_one_verdict(desk: Desk):
+    await settled(
+        desk,
+        [
+            signal(about("top", STATES), 0, "rare"),
+            signal(about("top", ARCS), 1, "forgetting"),
+            signal(OnTask(task_id="top"), 2),
+            signal(about("top", STATES), 3, "rare"),
+            signal(OnTask(task_id="top"), 4, "forgetting"),
+        ],
+    )
+    answers = [
+        each for each in await desk.held("signal_settled") if isinstance(each, SignalSettled)
+    ]
+    assert {each.signal_id: each.candidates for each in answers} == {
+        **{"s0": 1, "s1": 1, "s3": 1},
+        **{"s2": 1, "s4": 0},  # the evidence is below the threshold, so no harder one
+    }
+    verdicts = [
+        each for each in await desk.held("candidate_verdict") if isinstance(each, CandidateVerdict)
+    ]
+    assert len({each.candidate_id for each in verdicts}) == len(verdicts) == 4
+    outcomes = {each.candidate_id: each.outcome for each in verdicts}
+    assert isinstance(outcomes["s0-0"], Admitted)
+    assert isinstance(outcomes["s2-0"], Admitted)
+    assert outcomes["s3-0"] == Refused(gate="duplicate", found="the same as task-s0-0")
+    assert isinstance(outcomes["s1-0"], Refused)  # DONE->IDLE is reached by nobody
+    tasks = [each for each in await desk.held("coverage_task") if isinstance(each, CoverageTask)]
+    assert [each.task_id for each in tasks] == ["top", "task-s0-0", "task-s2-0"]
+    (made,) = await desk.held("design_made")
+    assert isinstance(made, DesignMade)
+    assert await Catalogue(DESIGNS, desk.store).get("top.s2-0") == made.design
+
+
+async def test_without_signals_as_many_tasks_are_made_at_random(desk: Desk):
+    config = msgspec.structs.replace(CONFIG, arm="random")
+    await settled(desk, [signal(about("top", STATES), n, "rare") for n in range(12)], config)
+    changes = [
+        each.change
+        for each in await desk.held("design_candidate")
+        if isinstance(each, DesignCandidate)
+    ]
+    assert len(changes) == 12
+    assert len({type(each) for each in changes}) == 3
+    assert sum(isinstance(each, DesignVariant) for each in changes) <= CONFIG.hdl.variants
+    assert {each.design for each in changes} == {"top"}

@@ -1,0 +1,138 @@
+"""What is too large, or goes in circles, is refused before anything is compiled."""
+
+from pathlib import Path
+
+import pytest
+
+from coevolve.environments.hdl.designs.folders import load_all
+from coevolve.environments.hdl.gate.elaboration import excess
+from coevolve.environments.hdl.gate.extents import MOST_BITS, MOST_FIELD
+from coevolve.environments.hdl.gate.testbench_top import find_top
+from protocols.hardware import Rejected, SourceFile, TimedOut, Unit
+
+pytestmark = pytest.mark.timeout(120)
+
+UNIT = Unit(
+    name="m",
+    files=(SourceFile(name="m.sv", text="module m (input logic a); endmodule\n"),),
+    top="m",
+)
+DESIGNS = Path(__file__).parents[5] / "designs"
+
+
+def bench(inside: str, outside: str = "") -> str:
+    return f"{outside}\nmodule tb;\n{inside}\nendmodule\n"
+
+
+def refused(inside: str, outside: str = "") -> str:
+    """Return why, in the words for the policy."""
+    found = excess(bench(inside, outside), UNIT, "tb")
+    assert isinstance(found, Rejected), found
+    first = found.violations[0]
+    assert first.line >= 1
+    assert first.column >= 1
+    return " ".join(each.message for each in found.violations)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        "class a extends a; endclass",
+        "class a extends b; endclass class b extends a; endclass",
+        "typedef class c; class a extends c; endclass class b extends a; endclass "
+        "class c extends b; endclass",
+        "interface class a extends b; endclass interface class b extends a; endclass",
+        "class b #(type T = int) extends a#(T); endclass "
+        "class a #(type T = int) extends b#(T); endclass",
+        "package p; class a extends b; endclass class b extends p::a; endclass endpackage",
+        "`define MORE(x, y) class x extends y; endclass\n`MORE(a, b) `MORE(b, a)",
+    ],
+)
+def test_classes_that_extend_themselves_are_refused(classes: str):
+    assert "class a extends itself" in refused("initial $finish;", classes)
+
+
+def test_classes_of_one_name_in_several_scopes_are_no_circle():
+    classes = """package p; class base; endclass class mid extends base; endclass endpackage
+      package q; class base extends p::mid; endclass class leaf extends base; endclass endpackage"""
+    assert excess(bench("q::leaf made = new;", classes), UNIT, "tb") is None
+
+
+@pytest.mark.parametrize(
+    ("inside", "words"),
+    [
+        ('initial $display("%1000000000d", 1);', f"at most {MOST_FIELD}"),
+        ('initial $display("%0.99999f", 1.5);', "wide"),
+        ('`define F(n) `"%n`"\ninitial $display(`F(99999d), 1);', "wide"),
+        ("int y; initial y = $countones({1000000000{1'b1}});", "maximum vector width"),
+        ('string s; initial s = {100000000{"ab"}};', "maximum vector width"),
+        ("logic [99999999:0] v;", "too large"),
+        ("byte v [2147483647];", f"at most {MOST_BITS}"),
+        ("logic [1:0] v [100][100][100][100];", "200000000 bits"),
+        ("int v [100000][100000];", "implementation limit"),
+        ("localparam int P [1000000] = '{default: 7};", "exceeds the limit"),
+        ("typedef enum {A[1000000]} e;", "enum members"),
+        ("for (genvar i = 0; i < 100000; i++) begin wire w; end", "generate loop"),
+        ("for (genvar i = 0; i < 9999; i++) for (genvar j = 0; j < 9999; j++) wire w;", "generate"),
+        ("m u [1000000] (1'b0);", "exceeded maximum size"),
+        ("m u [20][20][20] (1'b0);", "more than 4096 instances"),
+        (
+            "function automatic int f(int n); while (1) n++; return n; endfunction "
+            "localparam P = f(0);",
+            "step limit",
+        ),
+        ("function automatic int f(int n); return f(n); endfunction localparam P = f(0);", "depth"),
+    ],
+)
+def test_what_is_too_large_is_refused(inside: str, words: str):
+    assert words in refused(inside)
+
+
+def test_recursion_without_an_end_is_refused():
+    assert "depth" in refused("r #(0) u ();", "module r #(int N = 0); r #(N + 1) n (); endmodule")
+    assert "recursive" in refused("c #(0) u;", "class c #(int N = 0); c #(N + 1) n; endclass")
+
+
+def test_what_takes_too_long_to_read_is_cut():
+    power = "localparam [99999:0] P = 100000'd3 ** 100000'd99999;"
+    assert isinstance(excess(bench(power), UNIT, "tb"), TimedOut)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "logic [7:0] memory [1 << 20]; initial memory[5] = 1;",
+        'initial $display("%0d%% of %100s, 5%", 5, "x");',
+        "for (genvar i = 0; i < 1000; i++) begin : g wire w; end",
+        "m u [100] (1'b0);",
+        "function automatic int f(int n); return n < 2 ? n : f(n-1) + f(n-2); endfunction "
+        "localparam P = f(15);",
+        "nothing at_all is = declared",
+    ],
+)
+def test_what_is_of_ordinary_size_is_compiled(inside: str):
+    assert excess(bench(inside), UNIT, "tb") is None
+
+
+@pytest.mark.parametrize("call", ['$display("%p", v)', "$display(v)", 's = $sformatf("%h", v)'])
+def test_an_address_is_no_value(call: str):
+    bus = "interface bus; int x; endinterface"
+    assert "no value" in refused(f"virtual bus v; bus b (); string s; initial {call};", bus)
+
+
+def test_a_design_is_not_judged():
+    huge = SourceFile(
+        name="m.sv", text="module m (input logic a); byte v [2147483647]; endmodule\n"
+    )
+    unit = Unit(name="m", files=(huge,), top="m")
+    assert excess(bench("m u (1'b0);"), unit, "tb") is None
+
+
+def test_no_reference_testbench_is_refused():
+    found = [
+        (design.design_id, quality)
+        for design in load_all(DESIGNS)
+        for quality, text in design.testbenches.items()
+        if excess(text, design.unit, str(find_top(text, design.unit)))
+    ]
+    assert found == []

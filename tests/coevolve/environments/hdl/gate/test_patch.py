@@ -1,0 +1,137 @@
+import contextlib
+import difflib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.environments.hdl.gate.patch import PatchError, apply
+
+BASE = """module tb;
+  logic a, b;
+
+  initial begin
+    a = 0;
+    #10;
+    a = 1;
+    #10;
+    $finish;
+  end
+endmodule
+"""
+
+
+def diff(old: str, new: str, context: int = 3) -> str:
+    lines = difflib.unified_diff(old.split("\n"), new.split("\n"), lineterm="", n=context)
+    return "\n".join(lines)
+
+
+def test_a_hunk_replaces_its_old_lines_between_its_context() -> None:
+    patch = "@@\n     a = 0;\n-    #10;\n+    #20;\n+    b = 1;\n     a = 1;\n"
+    assert apply(BASE, patch) == BASE.replace("#10;\n    a = 1", "#20;\n    b = 1;\n    a = 1")
+
+
+def test_no_changes_changes_nothing() -> None:
+    assert apply(BASE, "\nNO_CHANGES\n") == BASE
+
+
+def test_context_is_found_without_its_indentation_and_the_text_keeps_it() -> None:
+    patch = "@@\n a = 0;\n-#10;\n+    #20;\n a = 1;"
+    assert apply(BASE, patch) == BASE.replace("#10;\n    a = 1", "#20;\n    a = 1")
+
+
+def test_trailing_blanks_do_not_matter() -> None:
+    base = BASE.replace("a = 0;", "a = 0;   ")
+    patched = apply(base, "@@\n     a = 0;\n+    b = 0;\n     #10;\n     a = 1;\n")
+    assert patched == base.replace("a = 0;   \n", "a = 0;   \n    b = 0;\n")
+
+
+def test_an_empty_line_is_blank_context() -> None:
+    patch = "@@\n   logic a, b;\n\n+  logic c;\n   initial begin\n"
+    assert apply(BASE, patch) == BASE.replace("\n\n", "\n\n  logic c;\n")
+
+
+def test_blank_lines_that_were_left_out_or_added_do_not_matter() -> None:
+    left_out = "@@\n   logic a, b;\n+  logic c;\n   initial begin\n"
+    assert apply(BASE, left_out) == BASE.replace("a, b;\n", "a, b;\n  logic c;\n")
+    added = "@@\n     a = 0;\n\n-    #10;\n     a = 1;\n"
+    assert apply(BASE, added) == BASE.replace("#10;\n    a = 1", "a = 1")
+
+
+def test_a_hunk_without_a_unique_place_fails() -> None:
+    with pytest.raises(PatchError, match="hunk 1: its old lines stand at 2 places") as caught:
+        apply(BASE, "@@\n-    #10;\n+    #20;\n")
+    assert caught.value.hunks == (1,)
+
+
+def test_a_line_number_or_the_former_hunk_decides_between_places() -> None:
+    second = BASE.replace("#10;\n    $finish", "#20;\n    $finish")
+    assert apply(BASE, "@@ -8,1 +8,1 @@\n-    #10;\n+    #20;\n") == second
+    in_order = "@@\n-    a = 1;\n+    a = 1;\n@@\n-    #10;\n+    #20;\n"
+    assert apply(BASE, in_order) == second
+
+
+def test_all_failed_hunks_are_told_and_nothing_is_applied() -> None:
+    patch = (
+        "@@\n-    a = 0;\n+    a = 5;\n"
+        "@@\n-    nowhere;\n+    x;\n"
+        "@@\n     a = 1;\n"
+        "@@\nno prefix\n-    $finish;\n"
+    )
+    with pytest.raises(PatchError) as caught:
+        apply(BASE, patch)
+    assert caught.value.hunks == (2, 3, 4)
+    for words in ("hunk 2: its old lines stand nowhere", "'-' or '+', found none", "'no prefix'"):
+        assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "module tb;\nendmodule", "Here is the patch:\n@@\n-a\n+b"])
+def test_a_text_that_is_no_patch_is_refused_without_hunks(text: str) -> None:
+    with pytest.raises(PatchError, match="a patch") as caught:
+        apply(BASE, text)
+    assert caught.value.hunks == ()
+
+
+def test_a_later_hunk_sees_what_a_former_one_left() -> None:
+    patch = "@@\n-    a = 0;\n+    b = 0;\n@@\n     b = 0;\n+    b = 1;\n     #10;\n"
+    assert apply(BASE, patch) == BASE.replace("a = 0;", "b = 0;\n    b = 1;")
+
+
+def test_new_lines_go_into_an_empty_text() -> None:
+    assert apply("", "@@\n+module tb;\n+endmodule\n").split("\n")[:2] == ["module tb;", "endmodule"]
+
+
+LINES = st.lists(st.sampled_from(["", " ", "a", "  a", "b;", "-c", "+d", "@e", "\\f"]), max_size=25)
+
+
+@given(old=LINES, new=LINES, context=st.integers(0, 3))
+def test_a_unified_diff_of_two_texts_turns_the_one_into_the_other(
+    old: list[str], new: list[str], context: int
+) -> None:
+    before, after = "\n".join(old), "\n".join(new)
+    patch = diff(before, after, context) or "NO_CHANGES"
+    assert apply(before, patch) == after
+
+
+@given(
+    old=st.lists(st.integers(0, 99), unique=True, min_size=1),
+    cut=st.integers(0, 98),
+    count=st.integers(0, 5),
+)
+def test_hunks_without_line_numbers_apply_where_lines_are_unique(
+    old: list[int], cut: int, count: int
+) -> None:
+    cut %= len(old)
+    lines = [f"  line {number};" for number in old]
+    before = "\n".join(lines)
+    after = "\n".join([*lines[:cut], "  new;", *lines[cut + count :]])
+    patch = "\n".join(
+        "@@" if line[:2] == "@@" else line for line in diff(before, after).split("\n")
+    )
+    assert apply(before, patch) == after
+
+
+@given(patch=st.text(alphabet=st.sampled_from("@ -+ab\n"), max_size=60))
+def test_any_text_is_applied_or_refused(patch: str) -> None:
+    with contextlib.suppress(PatchError):
+        assert isinstance(apply(BASE, patch), str)

@@ -1,0 +1,318 @@
+"""The frontier: which state the next group starts from, and that it is a fold of the journal."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pytest
+
+from coevolve.environments.hdl.policy.frontier import (
+    Frontier,
+    beginning,
+    chosen,
+    continued,
+    nearest,
+)
+from protocols.config import RunConfig
+from protocols.designs import Design, DesignFile
+from protocols.evolution import Admitted, CandidateVerdict
+from protocols.hardware import Covered
+from protocols.hardware_config import HdlConfig
+from protocols.journal import Message
+from protocols.rollouts import Rollout, RolloutRequest, Tokens, VoidRollout
+from protocols.tasks import CoverageTask, Synthesized
+from protocols.transitions import Blank, Graded
+from tests.hdl_points import unit
+from tests.hdl_transitions import FAILED, covered
+
+SIZE = 3
+
+
+def hitting(*points: int) -> Graded:
+    """A testbench that covers these of 16 points."""
+    hits = sum(1 << point for point in points).to_bytes(2, "little")
+    made = covered((len(points), 16), testbench=f"tb {points}")
+    assert isinstance(made.outcome, Covered)
+    coverage = msgspec.structs.replace(made.outcome.coverage, hits=hits)
+    outcome = msgspec.structs.replace(made.outcome, coverage=coverage)
+    return msgspec.structs.replace(made, outcome=outcome)
+
+
+NOTHING = Tokens(token_ids=b"", mask=b"", logprobs=b"", versions=b"")
+
+LOW, MIDDLE, HIGH, FULL = (covered((n, 100), testbench=f"tb {n}") for n in (10, 40, 70, 100))
+
+
+def design(name: str) -> Design:
+    file = DesignFile(top="top", family="few", split="train", files=("top.sv",), threshold=0.9)
+    return Design(
+        design_id=name,
+        file=file,
+        unit=msgspec.structs.replace(unit(), name=name),
+        ports=(),
+        specification="It counts.",
+        testbenches={},
+        mutants=(),
+    )
+
+
+def config(*, rounds: int = 2, seed: int = 0) -> RunConfig:
+    return RunConfig(name="few", seed=seed, domain="hdl", hdl=HdlConfig(rounds=rounds))
+
+
+class Desk:
+    """A frontier, and the journal that it is folded from."""
+
+    def __init__(self, settings: RunConfig, names: Sequence[str] = ("a", "b")) -> None:
+        self._settings = settings
+        self._designs = [design(name) for name in names]
+        self.records: list[Message] = []
+        self.frontier = self.folded()
+        self.groups = 0
+
+    def folded(self) -> Frontier:
+        """A frontier that was made from the journal alone."""
+        frontier = Frontier(self._settings, self._designs)
+        for record in self.records:
+            frontier.fold(record)
+        return frontier
+
+    def ask(self) -> CoverageTask:
+        """Ask for the next group, as the curriculum does."""
+        draw = self.frontier.task(self.groups)
+        request = RolloutRequest(
+            group_id=f"g{self.groups}",
+            group=self.groups,
+            index=0,
+            group_size=SIZE,
+            task_id=draw.task_id,
+            seed=1,
+            policy_version_at_least=0,
+        )
+        for record in (*draw.news, request):
+            self.frontier.fold(record)
+            self.say(record)
+        self.groups += 1
+        return next(
+            each
+            for each in self.records
+            if isinstance(each, CoverageTask) and each.task_id == draw.task_id
+        )
+
+    def say(self, record: Message) -> None:
+        self.records.append(record)
+        self.frontier.fold(record)
+
+    def answer(self, group: int, *states: Graded | None) -> None:
+        """Finish a group's rollouts; None is one that a machine's failure made void."""
+        for index, state in enumerate(states):
+            if state is None:
+                self.say(void(group, index))
+            else:
+                self.say(rollout(group, index, state))
+
+
+def rollout(group: int, index: int, state: Graded | None) -> Rollout:
+    return Rollout(
+        group_id=f"g{group}",
+        group=group,
+        index=index,
+        group_size=SIZE,
+        task_id="a",
+        seed=0,
+        tokens=NOTHING,
+        actions=(),
+        turns_passed=0,
+        turns_total=1,
+        reward=0.0,
+        version_min=0,
+        version_max=0,
+        ended="wrong",
+        wall_s=0.1,
+        graded=state,
+    )
+
+
+def void(group: int, index: int) -> VoidRollout:
+    return VoidRollout(
+        group_id=f"g{group}",
+        group=group,
+        index=index,
+        group_size=SIZE,
+        task_id="a",
+        reason="broken",
+        tries=3,
+    )
+
+
+def test_every_design_is_begun_before_any_is_begun_again():
+    desk = Desk(config(), ("a", "b", "c"))
+    begun = [desk.ask().design for _ in range(9)]
+    assert [sorted(begun[n : n + 3]) for n in (0, 3, 6)] == [["a", "b", "c"]] * 3
+    orders = {tuple(Desk(config(seed=n), ("a", "b", "c")).ask().design) for n in range(20)}
+    assert len(orders) == 3
+
+
+def test_the_worst_testbench_of_a_group_is_what_the_next_group_improves_on():
+    desk = Desk(config())
+    first = desk.ask()
+    assert isinstance(first.state, Blank)
+    desk.answer(0, HIGH, LOW, MIDDLE)
+    second = desk.ask()
+    assert second.design == first.design
+    assert second.state == LOW
+    assert (second.round, second.parent) == (1, "g0/1")
+    desk.answer(1, HIGH, LOW, MIDDLE)
+    assert isinstance(desk.ask().state, Blank)
+
+
+def test_a_design_is_worked_on_for_as_many_rounds_as_configured():
+    desk = Desk(config(rounds=4), ("a",))
+    rounds: list[int] = []
+    for group in range(6):
+        rounds.append(desk.ask().round)
+        desk.answer(group, HIGH, LOW, MIDDLE)
+    assert rounds == [0, 1, 2, 3, 0, 1]
+
+
+def test_a_group_of_nothing_but_void_rollouts_ends_its_turn():
+    desk = Desk(config(), ("a",))
+    desk.ask()
+    desk.answer(0, None, None, None)
+    assert isinstance(desk.ask().state, Blank)
+    desk.answer(1, None, MIDDLE, None)
+    assert desk.ask().state == MIDDLE
+
+
+def test_whatever_was_read_the_journal_leads_to_the_same_next_task():
+    desk = Desk(config(rounds=3), ("a", "b", "c"))
+    generator = np.random.default_rng(5)
+    for group in range(30):
+        desk.ask()
+        if group % 2:
+            states = [(HIGH, LOW, MIDDLE, FAILED, None)[n] for n in generator.integers(0, 5, SIZE)]
+            desk.answer(group - 1, *states)
+            desk.answer(group, *states[::-1])
+        again = desk.folded()
+        assert again.task(group + 1) == desk.frontier.task(group + 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "states", "index"),
+    [
+        ("worst", (HIGH, LOW, MIDDLE), 1),
+        ("median", (HIGH, LOW, MIDDLE), 2),
+        ("median", (HIGH, LOW), 1),
+        ("best", (HIGH, LOW, MIDDLE), 0),
+        ("best", (FULL, LOW, MIDDLE), 2),
+        ("worst", (FAILED, HIGH, LOW, LOW), 2),
+        ("worst", (FULL, FAILED), 1),
+        ("worst", (FULL, FULL), 0),
+    ],
+)
+def test_of_those_that_can_improve_the_rule_chooses(
+    rule: str, states: tuple[Graded, ...], index: int
+):
+    assert chosen(dict(enumerate(states)), rule, np.random.default_rng(0)) == index
+
+
+def test_uniform_chooses_each_that_can_improve():
+    states = dict(enumerate((FAILED, HIGH, LOW, FULL)))
+    generator = np.random.default_rng(0)
+    assert {chosen(states, "uniform", generator) for _ in range(50)} == {1, 2}
+
+
+def admitted(desk: Desk, number: int, **asked: object) -> CoverageTask:
+    """Have the run make a task on design a."""
+    origin = Synthesized(candidate_id=f"c{number}", signal_id="s")
+    task = msgspec.structs.replace(
+        beginning(design("a"), config()), task_id=f"made-{number}", origin=origin, **asked
+    )
+    outcome = Admitted(task_id=task.task_id, label="not_yet", probe_successes=0, probe_rollouts=0)
+    desk.say(task)
+    desk.say(
+        CandidateVerdict(
+            candidate_id=origin.candidate_id,
+            signal_id="s",
+            synthesizer="",
+            outcome=outcome,
+            policy_version=0,
+            simulator_calls=0,
+        )
+    )
+    return task
+
+
+def test_tasks_that_the_run_made_are_begun_up_to_their_share():
+    desk = Desk(config(rounds=1))
+    for number in range(8):
+        admitted(desk, number)
+    roots = [desk.ask().task_id for _ in range(8)]
+    assert sum(root.startswith("made-") for root in roots) == 6
+    assert len(set(roots)) == 8
+
+
+def test_a_turn_keeps_to_what_it_began_with():
+    desk = Desk(config(rounds=3))
+    made = admitted(desk, 0, state=LOW, goal=(3, 9, 11), threshold=0.7)
+    while desk.ask() != made:
+        pass
+    group = desk.groups - 1
+    desk.answer(group, hitting(3), hitting(1, 3, 9), hitting(1, 2))
+    following = desk.ask()
+    assert following.state == hitting(1, 3, 9)
+    assert (following.root, following.round) == ("made-0", 1)
+    assert (following.goal, following.threshold) == (made.goal, made.threshold)
+    assert following.origin == made.origin
+    assert following.task_id.startswith("made-0/1/")
+
+
+def test_a_turn_is_over_where_its_goal_is_reached():
+    desk = Desk(config(rounds=3))
+    made = admitted(desk, 0, goal=(3, 9))
+    while desk.ask() != made:
+        pass
+    desk.answer(desk.groups - 1, hitting(3), hitting(3, 9), hitting())
+    assert desk.ask().root == ""
+
+
+def test_of_those_that_cover_most_of_the_goal_the_rule_chooses():
+    states = dict(enumerate((hitting(3), hitting(1, 2), hitting(9))))
+    assert list(nearest(states, (3, 9))) == [0, 2]
+    assert list(nearest(states, ())) == [0, 1, 2]
+
+
+def test_the_tasks_that_were_made_follow_from_the_journal():
+    desk = Desk(config())
+    generator = np.random.default_rng(5)
+    for group in range(20):
+        if group % 3 == 0:
+            admitted(desk, group, goal=(group % 16,))
+        desk.ask()
+        states = [
+            (hitting(1), hitting(3, 9), hitting(), None)[n] for n in generator.integers(0, 4, SIZE)
+        ]
+        desk.answer(group, *states)
+        assert desk.folded().task(group + 1) == desk.frontier.task(group + 1)
+
+
+def test_instances_are_called_by_different_names_where_that_is_asked_for():
+    names = [f"design{n}" for n in range(30)]
+    settings = HdlConfig(vary_instance=True)
+    varied = msgspec.structs.replace(config(), hdl=settings)
+    assert {beginning(design(name), varied).instance for name in names} == {
+        *("dut", "uut", "inst_top")
+    }
+    assert {beginning(design(name), config()).instance for name in names} == {"dut"}
+
+
+def test_equal_states_are_one_task():
+    task = Desk(config()).ask()
+    one, other = continued(task, LOW, "g0/1"), continued(task, LOW, "g7/2")
+    assert one.task_id == other.task_id
+    assert continued(task, HIGH, "g0/0").task_id != one.task_id
+
+
+def test_a_frontier_without_designs_is_refused():
+    with pytest.raises(ValueError, match="at least one design of the training split"):
+        Frontier(config(), [])

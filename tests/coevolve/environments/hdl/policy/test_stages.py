@@ -1,0 +1,256 @@
+"""Stages of training: who writes in them, what is learned from, and what is exported."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from coevolve.build import parts as assembly
+from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.policy.chat import ChatStepRenderer
+from coevolve.environments.hdl.policy.instructions import system_message
+from coevolve.environments.hdl.policy.transitions import of_run
+from coevolve.export.__main__ import main
+from coevolve.journal.codec import decode_as, encode, topic_of
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.learning.history import History
+from coevolve.models.chat_template import ChatTemplate
+from coevolve.run import directory as run_directory
+from coevolve.run.costs import Costs
+from coevolve.run.directory import RunDirectory
+from protocols import columns
+from protocols.config import LearnerConfig as Learner
+from protocols.config import PolicyConfig, RolloutConfig, RunConfig, TasksConfig
+from protocols.control import RunStarted
+from protocols.evolution import ModelCall
+from protocols.generation import Generation, GenerationRequest
+from protocols.hardware_config import HdlConfig, StageConfig, TeacherConfig
+from protocols.interfaces import Generator, Part, Reader
+from protocols.journal import Append, Message, Receipt
+from protocols.learner_config import ImitationConfig
+from protocols.learning import PolicyVersion, Served, StepReport
+from protocols.objectives import Sft
+from protocols.rollouts import Rollout, VoidRollout
+from protocols.transitions import Writer
+from tests.chat_server import fails, serving
+from tests.hdl_simulators import ScriptedSimulator
+from tests.teaching import DESIGN, GOOD, WORSE, WORST, by_what_is_missed, endpoint
+
+Kind = TypeVar("Kind", bound=Message)
+
+pytestmark = pytest.mark.hdl
+
+WAIT_S = 60.0
+
+
+class Parrot:
+    """The policy's engine, but for what it writes."""
+
+    def __init__(self, engine: Generator, texts: Sequence[tuple[int, ...]]) -> None:
+        self._engine = engine
+        self._texts = cycle(texts)
+        self._version = 0
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        ids = next(self._texts)
+        return Generation(
+            token_ids=ids,
+            logprobs=(-0.5,) * len(ids),
+            versions=(self._version,) * len(ids),
+            stopped=True,
+        )
+
+    async def release(self, conversation_id: str) -> None:
+        pass
+
+    async def load(self, version: PolicyVersion) -> Served:
+        self._version = version.version
+        return await self._engine.load(version)
+
+    def cpu_s(self) -> float:
+        return self._engine.cpu_s()
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+
+STAGES = (
+    StageConfig(writers=("teacher",), groups=4),
+    StageConfig(writers=("policy", "teacher"), groups=2),
+    StageConfig(writers=("policy",)),
+)
+TRAINED: Mapping[int, tuple[Writer, str]] = {
+    1: ("teacher", GOOD),
+    2: ("teacher", GOOD),
+    3: ("teacher", GOOD),
+    4: ("policy", ""),
+    5: ("teacher", GOOD),
+    6: ("policy", WORSE),
+    7: ("policy", WORSE),
+}
+"""Group -> who writes, and what of it is learned from. Of group 0 only one rollout is not void."""
+
+
+def taught(folder: Path, student: Path, base_url: str) -> RunConfig:
+    shutil.copytree(hardware.DESIGNS / DESIGN, folder / "designs" / DESIGN)
+    return RunConfig(
+        name="taught",
+        domain="hdl",
+        arm="static",
+        policy=PolicyConfig(model=str(student)),
+        tasks=TasksConfig(in_flight_groups=1),
+        hdl=HdlConfig(
+            designs=str(folder / "designs"),
+            stages=STAGES,
+            teacher=TeacherConfig(model=endpoint(base_url)),
+        ),
+        rollout=RolloutConfig(group_size=2, max_tokens=12_000, max_call_tokens=400, tries=1),
+        learner=Learner(
+            steps=len(TRAINED),
+            groups_per_step=1,
+            max_staleness=0,
+            objective=Sft(),
+            imitation=ImitationConfig(weight=0.0, replay_per_step=0),
+        ),
+    )
+
+
+async def trained(directory: RunDirectory) -> None:
+    """Run curriculum, rollouts and learner as tasks of this loop until the last step."""
+    config = directory.config()
+    journal = Journal.open(directory.store)
+    store = LocalStore(journal)
+    receipt = Receipt(producer="test", counter=1)
+    began = encode(RunStarted(run_id="here", config="{}"))
+    await store.append(Append(records=(began,), receipt=receipt))
+    site = assembly.Site(config=config, run_dir=directory.path, store=store, reader=store)
+    template = ChatTemplate.load(Path(config.policy.model), variables={})
+    texts = [template.answer(WORST), template.answer(WORSE)]
+    engine = Parrot(assembly.generator(site, 2), texts)
+    simulators = hardware.HardwareSimulators([ScriptedSimulator(by_what_is_missed)])
+    parts: list[Part] = [
+        assembly.curriculum(site),
+        assembly.rollout_worker(site, "rollout-0", engine, simulators),
+        assembly.learner(site),
+    ]
+    at_work = [asyncio.create_task(part.run()) for part in parts]
+    seen = 0
+    async with asyncio.timeout(WAIT_S):
+        while len(await store.scan("step_report")) < config.learner.steps:
+            seen = await store.wait(("step_report",), seen, WAIT_S)
+    for part in parts:
+        await part.stop()
+    await asyncio.gather(*at_work)
+    await engine.close()
+    journal.close()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is over, and how often its teacher was asked."""
+
+    directory: RunDirectory
+    reader: Reader
+    asked: int
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, student: Path) -> Run:
+    folder = tmp_path_factory.mktemp("runs")
+    said = cycle([WORSE, GOOD])
+    with serving(lambda _: next(said)) as server:
+        server.then(fails(404))
+        config = taught(folder, student, server.base_url)
+        directory = run_directory.create(folder / "taught", config)
+        asyncio.run(trained(directory))
+    reader = assembly.reader(directory.path)
+    return Run(directory=directory, reader=reader, asked=len(server.requests))
+
+
+async def everything(run: Run, kind: type[Kind]) -> list[Kind]:
+    return [decode_as(each, kind) for each in await run.reader.scan(topic_of(kind))]
+
+
+async def test_stages_are_written_by_whom_they_name_and_go_on_from_one_another(run: Run):
+    rollouts = await everything(run, Rollout)
+    assert all(each.graded for each in rollouts)
+    authors = {each.group: each.author for each in rollouts if each.group in TRAINED}
+    assert authors == {group: writer for group, (writer, _) in TRAINED.items()}
+    history = History(run.reader, None, STAGES)
+    versions = await everything(run, PolicyVersion)
+    for report in await everything(run, StepReport):
+        (group,) = (await history.batch(report)).groups
+        assert group.worthy is not None
+        learned = [group.rollouts[index].graded for index in group.worthy]
+        _, answer = TRAINED[group.record.group]
+        assert len(learned) == bool(answer)
+        assert all(each and each.testbench in answer for each in learned)
+        assert {each.version_max for each in group.rollouts} == {report.step - 1}
+        before, after = versions[report.step - 1], versions[report.step]
+        assert (before.digest != after.digest) == bool(answer)
+
+
+async def test_a_teacher_that_does_not_answer_makes_a_rollout_void_and_all_else_is_paid_for(
+    run: Run,
+):
+    (void,) = await everything(run, VoidRollout)
+    assert "the server has this model" in void.reason
+    assert (void.group, void.tries) == (0, 1)
+    calls, spent = await everything(run, ModelCall), Costs()
+    for call in calls:
+        spent.fold(call)
+    assert spent.teaching.calls == len(calls) == run.asked - 1
+    assert (spent.model_calls, spent.teaching.cost_usd > 0) == (0, True)
+    assert any(line.name == "teacher, cost" for line in spent.lines())
+
+
+async def test_the_steps_of_a_run_are_read_as_the_policy_saw_them(
+    run: Run, student: Path, renderer: ChatStepRenderer
+):
+    template = ChatTemplate.load(student, variables={})
+    rollouts = {f"{each.group_id}/{each.index}": each for each in await everything(run, Rollout)}
+    steps = [each async for each in of_run(run.reader, run.directory.config(), renderer)]
+    assert [each.transition_id for each in steps] == list(rollouts)
+    for step in steps:
+        chat = [{"role": each.role, "content": each.text} for each in step.prompt]
+        prompt_ids = template.encode(template.render(chat, prompts=True))
+        recorded = columns.from_int32(rollouts[step.transition_id].tokens.token_ids)
+        assert (*prompt_ids, *template.answer(step.answer)) == tuple(recorded)
+        assert step.cost.prompt_tokens == len(prompt_ids)
+        assert (step.parent in rollouts) == (step.round > 0)
+        assert step.author.name == {"teacher": "teacher", "policy": "policy"}[step.author.writer]
+    assert {each.stage for each in steps} == {0, 1, 2}
+
+
+def exported(run: Run, folder: Path, *options: str) -> list[dict[str, Any]]:
+    assert main([str(run.directory.path), "transitions", "--to", str(folder), *options]) == 0
+    lines = (folder / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_what_stages_learn_from_is_exported_for_fine_tuning(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = exported(run, tmp_path / "chat")
+    assert [(row["stage"], row["run_type"], row["messages"][-1]["content"]) for row in rows] == [
+        (0, "agentic_coverage", GOOD),
+        (0, "direct_infer", GOOD),
+        (1, "agentic_coverage", GOOD),
+        (2, "direct_infer", WORSE),
+        (2, "agentic_coverage", WORSE),
+    ]
+    assert rows[0]["messages"][0]["content"] == system_message("testbench")
+    assert rows[0]["author"] == "teacher@0"
+    assert "5 steps; left out: " in capsys.readouterr().out
+    every = exported(run, tmp_path / "all", "--keep", "unfiltered", "--form", "llamafactory")
+    assert len(every) == 7 + 2 + 4
+    assert {row["output"] for row in every} == {GOOD, WORSE, WORST}
+    assert main([str(run.directory.path), "sft", "--to", str(tmp_path / "no")]) == 1
+    assert "exporting sft needs a run of domain bfcl, found hdl" in capsys.readouterr().err

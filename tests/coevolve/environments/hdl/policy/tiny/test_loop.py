@@ -1,0 +1,208 @@
+"""The loop on hardware designs in one process, with the tiny policy from its first edit on."""
+
+import asyncio
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from coevolve import requirements
+from coevolve.build import parts as assembly
+from coevolve.build import synthesis as evolution
+from coevolve.config import load_config
+from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.designs.folders import load
+from coevolve.environments.hdl.designs.variants import varied
+from coevolve.environments.hdl.policy.frontier import beginning
+from coevolve.environments.hdl.policy.tiny.edits import edits
+from coevolve.environments.hdl.policy.tiny.model import write_model
+from coevolve.journal.codec import decode_as, encode
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.models.tiny_random.resolve import MODEL, running
+from protocols import columns
+from protocols.config import RunConfig
+from protocols.control import RunStarted
+from protocols.design_evolution import DesignMade, DesignVisit
+from protocols.evolution import Signal
+from protocols.generation import END, Grammar
+from protocols.interfaces import Part
+from protocols.journal import Append, Receipt
+from protocols.learning import Evaluation, StepReport
+from protocols.rollouts import Rollout, RolloutRequest
+from protocols.tasks import CoverageTask, Synthesized
+from protocols.transitions import coverage_of
+
+pytestmark = pytest.mark.hdl
+
+RUN_FILE = Path(__file__).parents[6] / "configs" / "hdl_tiny.yaml"
+STEPS, GROUPS, SIZE, WARM_UP = 4, 2, 4, 3
+DESIGNS = ("vend_fsm", "rr_arbiter")
+"""One of each split."""
+
+
+def small(folder: Path, *overrides: str) -> RunConfig:
+    for name in DESIGNS:
+        shutil.copytree(hardware.DESIGNS / name, folder / "designs" / name)
+    settings = {
+        "hdl.designs": folder / "designs",
+        "hdl.stages": f"[{{writers: [grammar], groups: {WARM_UP}}}, {{}}]",
+        "hdl.rounds": 2,
+        "hdl.evaluation_rounds": 2,
+        "arm": "full",
+        "evolve_every": 1,
+        "signals.rules": "paper",
+        "learner.steps": STEPS,
+        "learner.groups_per_step": GROUPS,
+        "rollout.group_size": SIZE,
+    }
+    every = [f"{name}={value}" for name, value in settings.items()]
+    return load_config(RUN_FILE, [*every, *overrides])
+
+
+async def played(folder: Path, *overrides: str) -> LocalStore:
+    """Run every part as a task of this loop until the last version is scored."""
+    config = small(folder, *overrides)
+    requirements.check(config)
+    write_model(config.seed, folder / MODEL)
+    config = running(config, folder)
+    store = LocalStore(Journal.open(folder / "store"))
+    began = encode(RunStarted(run_id="here", config="{}"))
+    receipt = Receipt(producer="test", counter=1)
+    await store.append(Append(records=(began,), receipt=receipt))
+    site = assembly.Site(config=config, run_dir=folder, store=store, reader=store)
+    simulator = hardware.simulator(config)
+    simulators = hardware.HardwareSimulators([simulator])
+    engines = [assembly.generator(site, 8), assembly.generator(site, 8)]
+    parts: list[Part] = [
+        assembly.curriculum(site),
+        assembly.signals(site, simulators),
+        evolution.synthesizer(site, simulators),
+        evolution.validator(site, simulators),
+        assembly.rollout_worker(site, "rollout-0", engines[0], simulators),
+        assembly.learner(site),
+        assembly.evaluator(site, engines[1], simulators),
+    ]
+    at_work = [asyncio.create_task(part.run()) for part in parts]
+    seen, scored = 0, -1
+    while scored < STEPS:
+        seen = await store.wait(("evaluation",), seen, 60)
+        newest = await store.last("evaluation")
+        assert newest is not None
+        scored = decode_as(newest, Evaluation).version
+    for part in parts:
+        await part.stop()
+    await asyncio.gather(*at_work)
+    for engine in engines:
+        await engine.close()
+    await simulator.close()
+    return store
+
+
+def assert_all_alike(rollout: Rollout, grammar: Grammar) -> None:
+    """Check that every token was drawn from those that were allowed, with equal odds."""
+    tokens = rollout.tokens
+    every = zip(
+        columns.from_int32(tokens.token_ids),
+        columns.from_float32(tokens.logprobs),
+        tokens.mask,
+        strict=True,
+    )
+    written = [(token, logprob) for token, logprob, sampled in every if sampled]
+    state, odds = 0, list[float]()
+    for token, _ in written:
+        edges = dict(grammar.states[state])
+        odds.append(-math.log(len(edges)))
+        state = edges[token]
+    assert state == END
+    assert [logprob for _, logprob in written] == pytest.approx(odds, abs=1e-4)
+
+
+async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains_and_on_its_own_goals(
+    tmp_path: Path,
+):
+    store = await played(tmp_path)
+    requests = [decode_as(each, RolloutRequest) for each in await store.scan("rollout_request")]
+    assert all((each.author == "grammar") == (each.group < WARM_UP) for each in requests)
+
+    rollouts = [decode_as(each, Rollout) for each in await store.scan("rollout")]
+    assert len(rollouts) >= STEPS * GROUPS * SIZE
+    assert {each.ended for each in rollouts} <= {"finished", "wrong"}
+    drawn = [each for each in rollouts if each.group < WARM_UP]
+    assert drawn
+    for each in drawn:
+        assert_all_alike(each, edits(load(hardware.DESIGNS / each.task_id.partition("/")[0])))
+
+    found = [decode_as(each, CoverageTask) for each in await store.scan("coverage_task")]
+    tasks = {each.task_id: each for each in found}
+    for each in rollouts:
+        assert each.graded is not None
+        before, after = coverage_of(tasks[each.task_id].state), coverage_of(each.graded)
+        assert after is not None
+        assert before is None or before.overall_average <= after.overall_average
+
+    goals = [each for each in tasks.values() if each.goal and not each.root]
+    assert goals
+    assert {each.origin.signal_id for each in goals if isinstance(each.origin, Synthesized)} <= {
+        decode_as(each, Signal).signal_id for each in await store.scan("signal")
+    }
+    begun = {tasks[each.task_id].beginning for each in rollouts}
+    assert begun & {each.task_id for each in goals}
+    visits = [decode_as(each, DesignVisit) for each in await store.scan("design_visit")]
+    assert [each.rollouts for each in visits] == [SIZE] * (STEPS * GROUPS)
+
+    reports = [decode_as(each, StepReport) for each in await store.scan("step_report")]
+    assert [each.step for each in reports] == list(range(1, STEPS + 1))
+    scores = [decode_as(each, Evaluation) for each in await store.scan("evaluation")]
+    assert {each.version for each in scores} == {0, STEPS}
+    assert all({s.task_id for s in each.scores} == set(DESIGNS) for each in scores)
+    assert all(0 < s.coverage < 1 for each in scores for s in each.scores if s.coverage is not None)
+
+
+async def test_the_learner_knows_the_grammar_of_a_design_that_the_run_made(tmp_path: Path):
+    config = small(tmp_path, "learner.objective={kind: grpo}")
+    write_model(config.seed, tmp_path / MODEL)
+    config = running(config, tmp_path)
+    given = load(hardware.DESIGNS / "vend_fsm")
+    made = varied(given, (), "vend_fsm.c1")
+    store = LocalStore(Journal.open(tmp_path / "store"))
+    record = DesignMade(design=made, parent=given.design_id, candidate_id="c1")
+    await store.append(
+        Append(records=(encode(record),), receipt=Receipt(producer="test", counter=1))
+    )
+    grammar_of = assembly.grammar_of(config, store)
+    assert grammar_of is not None
+    assert await grammar_of(beginning(made, config)) == edits(made)
+    assert await grammar_of(beginning(given, config)) == edits(given)
+
+
+async def test_a_policy_gradient_knows_the_grammar_that_its_rollouts_were_drawn_within(
+    tmp_path: Path,
+):
+    store = await played(
+        tmp_path,
+        "arm=static",
+        "evolve_every=0",
+        "learner.objective={kind: grpo}",
+        "learner.ppo_epochs=1",
+        "learner.max_staleness=0",
+        "learner.learning_rate=1e-2",
+        "learner.kl_coefficient=0.01",
+        f"hdl.stages=[{{writers: [grammar], groups: {GROUPS}}}, {{}}]",
+    )
+    reports = [decode_as(each, StepReport) for each in await store.scan("step_report")]
+    warm_up, *own = reports
+    assert {group.use for group in warm_up.groups} == {"imitation"}
+    assert warm_up.metrics["source/imitation/rows"] > 0
+    assert {group.use for report in own for group in report.groups} >= {"policy_gradient"}
+    for report in own:
+        assert report.metrics["source/imitation/rows"] == 0
+        if report.metrics["source/objective/rows"]:
+            # As engine and trainer see them; without the grammar they are whole nats apart.
+            assert abs(report.metrics["rollout_corr/kl"]) < 1e-3
+            assert report.metrics["rollout_corr/k3_kl"] < 1e-5
+            assert 0 < report.metrics["actor/entropy"] < math.log(40)
+            assert math.isfinite(report.metrics["actor/kl_loss"])
+    digests = [report.weights_digest for report in reports]
+    assert len(set(digests)) > WARM_UP - 1

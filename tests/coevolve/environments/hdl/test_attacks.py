@@ -1,0 +1,118 @@
+"""Attacks on the grader: what a trick adds has to be worth nothing.
+
+Those whose names begin with ``h`` are by somebody who had read it, the others by somebody who had
+not.
+
+In each file of ``attacks/`` the trick stands between ``// trick {`` and ``// trick }``; without it
+the rest is an honest testbench of the design that the first line names. What the gate lets through
+is graded with its trick and without: it may not earn more, and is graded whatever it is.
+"""
+
+import asyncio
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.environments.hdl.designs.folders import load_all
+from coevolve.environments.hdl.gate.source import violations
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
+from protocols.designs import Design
+from protocols.hardware import Evaluate, Evaluated, SimulationLimits, Testbench
+
+pytestmark = [pytest.mark.hdl, pytest.mark.timeout(900)]
+
+FILES = Path(__file__).parent / "attacks"
+ROOT = Path(__file__).parents[4]
+TRICK = re.compile(r"^// trick \{.*?^// trick \}\n?", re.MULTILINE | re.DOTALL)
+AT_ONCE = 2
+CHUNKS = 4
+"""Tests that the attacks on coverage are divided among."""
+
+BOMB_LIMITS = SimulationLimits(cpu_s=1.0, memory_mb=300, slots=2000, compile_cpu_s=3.0, wall_s=40.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """One file."""
+
+    name: str
+    design: str
+    aim: str
+    text: str
+
+    @property
+    def honest(self) -> str:
+        """The testbench without its trick."""
+        return TRICK.sub("", self.text)
+
+
+@cache
+def attacks() -> list[Attack]:
+    found: list[Attack] = []
+    for path in sorted(FILES.glob("*.sv")):
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        head = re.match(r"// design: (\w+)\r?\n// aim: (\w+)", text)
+        assert head, path
+        found.append(Attack(name=path.stem, design=head[1], aim=head[2], text=text))
+    return found
+
+
+@pytest.fixture(scope="module")
+def designs() -> dict[str, Design]:
+    return {design.design_id: design for design in load_all(ROOT / "designs")}
+
+
+@pytest.fixture(scope="module")
+def simulator() -> VerilatorSimulator:
+    return open_simulator()
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_no_trick_earns_anything(
+    simulator: VerilatorSimulator, designs: dict[str, Design], chunk: int
+) -> None:
+    turn = asyncio.Semaphore(AT_ONCE)
+    honest: dict[str, Evaluated] = {}
+
+    async def graded(attack: Attack, text: str) -> Evaluated:
+        async with turn:
+            unit = designs[attack.design].unit
+            return await simulator.evaluate(Evaluate(unit=unit, submission=Testbench(text=text)))
+
+    async def faults(attack: Attack) -> list[str]:
+        if violations(attack.text, designs[attack.design].unit):
+            return []
+        with_trick = await graded(attack, attack.text)
+        if attack.honest not in honest:
+            honest[attack.honest] = await graded(attack, attack.honest)
+        plain = honest[attack.honest]
+        told = msgspec.json.encode(with_trick.outcome).decode()
+        found = [f"tells {place}" for place in (str(ROOT), sys.prefix) if place in told]
+        if with_trick.reward > plain.reward:
+            found.append(f"earns {with_trick.reward:.4f} in place of {plain.reward:.4f}")
+        return [f"{attack.name} {fault}" for fault in found]
+
+    async def every() -> list[str]:
+        mine = [attack for attack in attacks() if attack.aim != "machine"][chunk::CHUNKS]
+        assert mine
+        return [fault for found in await asyncio.gather(*map(faults, mine)) for fault in found]
+
+    assert asyncio.run(every()) == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [each.name for each in attacks() if each.aim == "machine"])
+def test_whatever_is_written_is_graded(
+    simulator: VerilatorSimulator, designs: dict[str, Design], name: str
+) -> None:
+    attack = next(each for each in attacks() if each.name == name)
+    unit, submission = designs[attack.design].unit, Testbench(text=attack.text)
+    request = Evaluate(unit=unit, submission=submission, limits=BOMB_LIMITS)
+    told = msgspec.json.encode(asyncio.run(simulator.evaluate(request)).outcome).decode()
+    assert str(ROOT) not in told
+    assert sys.prefix not in told

@@ -1,0 +1,55 @@
+import pytest
+
+from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks
+from coevolve.environments.tools.bfcl.stock import DOCUMENTS
+from coevolve.environments.tools.bfcl.trial import TrialRun
+from coevolve.environments.tools.chat.calls import call_text
+from coevolve.environments.tools.chat.tools import named_arguments, schemas
+from protocols.tasks import BfclCategory
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_every_reference_call_by_name_does_the_same(category: BfclCategory) -> None:
+    for task in load_tasks([category])[::4]:
+        body = task.body
+        written = [turn.reference for turn in body.turns]
+        named = [
+            [call_text(*named_arguments(call, body.classes)) for call in turn] for turn in written
+        ]
+        assert TrialRun(body, named).play() == TrialRun(body, written).play()
+
+
+def test_positional_arguments_take_the_names_of_the_signature() -> None:
+    assert named_arguments("cp('a', destination='b')", ["GorillaFileSystem"]) == (
+        "cp",
+        {"source": "a", "destination": "b"},
+    )
+    call = "purchase_insurance('t', 'travel', 'b1', 20.5, 'c')"
+    assert named_arguments(call, ["TravelAPI"])[1]["insurance_cost"] == 20.5
+
+
+def test_a_call_of_another_class_is_refused() -> None:
+    with pytest.raises(ValueError, match="'ls' is not defined"):
+        named_arguments("ls()", ["MathAPI"])
+
+
+def test_tools_are_told_in_json_schema() -> None:
+    names = {"array", "boolean", "integer", "number", "object", "string"}
+    found: set[str] = set()
+
+    def walk(schema: object) -> None:
+        if isinstance(schema, dict):
+            if isinstance(schema.get("type"), str):
+                found.add(schema["type"])
+            for each in schema.values():
+                walk(each)
+
+    for tool in schemas(list(DOCUMENTS)):
+        walk(tool["function"]["parameters"])
+    assert found == names
+
+
+def test_tools_can_be_withheld() -> None:
+    told = [tool["function"]["name"] for tool in schemas(["MathAPI"], ("mean",))]
+    assert "mean" not in told
+    assert "add" in told

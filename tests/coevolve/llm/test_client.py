@@ -1,0 +1,241 @@
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from coevolve.llm.client import Chat, Message, Said, cost_usd, most_prompt_tokens
+from protocols.errors import EndpointError
+from tests.chat_server import (
+    Behaviour,
+    ChatServer,
+    dribbles,
+    drops_half_way,
+    fails,
+    hangs_up,
+    is_a_web_page,
+    is_no_json,
+    is_slow,
+    says,
+    serving,
+)
+from tests.synthesizing import model_at
+
+QUESTION = (Message(role="system", content="Be brief."), Message(role="user", content="Well?"))
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with serving(lambda messages: "well") as server:
+        yield server
+
+
+async def ask(server: ChatServer, **changes: object) -> Said:
+    chat = Chat(model_at(server.base_url, **changes))
+    try:
+        return await chat.ask(QUESTION)
+    finally:
+        await chat.close()
+
+
+async def refusal(server: ChatServer, **changes: object) -> str:
+    with pytest.raises(EndpointError) as caught:
+        await ask(server, **changes)
+    return str(caught.value)
+
+
+async def test_an_answer_comes_with_what_it_took(server: ChatServer) -> None:
+    said = await ask(server, temperature=0.4, max_answer_tokens=77)
+    assert (said.text, said.prompt_tokens, said.answer_tokens) == ("well", 3, 1)
+    assert 0 < said.wall_s < 5
+    (request,) = server.requests
+    assert request.body == {
+        "model": "scripted",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Well?"},
+        ],
+        "temperature": 0.4,
+        "max_tokens": 77,
+        "response_format": {"type": "json_object"},
+    }
+
+
+async def test_tokens_are_estimated_where_the_server_counts_none() -> None:
+    with serving(lambda messages: "é" * 10, counts_tokens=False) as server:
+        said = await ask(server)
+    assert (said.prompt_tokens, said.answer_tokens) == (4, 5)
+
+
+async def test_an_answer_without_text_is_empty(server: ChatServer) -> None:
+    server.then(says(None))
+    assert (await ask(server)).text == ""
+
+
+async def test_the_key_comes_from_the_named_variable(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
+    await ask(server)
+    monkeypatch.setenv("COEVOLVE_TEST_KEY", "sk-right")
+    await ask(server)
+    assert [request.authorization for request in server.requests] == [
+        "Bearer none",
+        "Bearer sk-right",
+    ]
+
+
+PASSING: dict[str, Behaviour] = {
+    "status 500": fails(500),
+    "status 503": fails(503),
+    "status 429": fails(429),
+    "half a body": drops_half_way,
+    "no answer at all": hangs_up,
+    "a body that is no JSON": is_no_json,
+    "a web page": is_a_web_page,
+}
+
+
+@pytest.mark.parametrize("name", PASSING)
+async def test_a_passing_fault_is_tried_again(server: ChatServer, name: str) -> None:
+    server.then(PASSING[name])
+    assert (await ask(server)).text == "well"
+    assert len(server.requests) == 2
+
+
+LASTING: dict[str, tuple[Behaviour, str]] = {
+    "status 500": (fails(500, "out of order"), "out of order"),
+    "half a body": (drops_half_way, "the connection failed"),
+    "a body that is no JSON": (is_no_json, "its answer is no chat completion"),
+    "a web page": (is_a_web_page, "up to /v1"),
+}
+
+
+@pytest.mark.parametrize("name", LASTING)
+async def test_a_lasting_fault_is_an_error_after_all_tries(server: ChatServer, name: str) -> None:
+    behaviour, words = LASTING[name]
+    server.then(behaviour, behaviour)
+    message = await refusal(server, tries=2)
+    assert len(server.requests) == 2
+    assert message.startswith(
+        f"the model scripted at {server.base_url} was asked for a chat completion and gave none "
+        "in 2 tries: "
+    )
+    assert words in message
+
+
+async def test_an_error_that_comes_as_an_answer_is_told_in_its_own_words(
+    server: ChatServer,
+) -> None:
+    server.then(fails(200, "the model is overloaded"))
+    assert "the model is overloaded" in await refusal(server, tries=1)
+
+
+async def test_nobody_at_the_address_is_an_error() -> None:
+    with serving() as server:
+        pass
+    assert "see that the server runs" in await refusal(server, tries=1)
+
+
+@pytest.mark.parametrize("hang", [is_slow, dribbles])
+async def test_a_call_takes_no_longer_than_its_tries(
+    server: ChatServer, hang: Callable[..., None]
+) -> None:
+    server.then(hang, hang)
+    started = time.monotonic()
+    message = await refusal(server, tries=2, timeout_s=0.6)
+    assert time.monotonic() - started < 1.5
+    assert "no answer within" in message
+    assert "timeout_s" in message
+
+
+async def test_a_slow_answer_is_tried_again(server: ChatServer) -> None:
+    server.then(is_slow)
+    assert (await ask(server, timeout_s=0.6)).text == "well"
+
+
+@pytest.mark.parametrize("as_date", [False, True])
+async def test_retry_after_is_waited_for(server: ChatServer, as_date: bool) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
+    server.then(fails(429, headers={"Retry-After": date if as_date else "1"}))
+    started = time.monotonic()
+    assert (await ask(server)).text == "well"
+    assert 0.9 < time.monotonic() - started < 3
+
+
+async def test_a_retry_after_beyond_all_tries_is_not_waited_for(server: ChatServer) -> None:
+    server.then(fails(429, "too many", {"Retry-After": "3600"}))
+    started = time.monotonic()
+    message = await refusal(server)
+    assert time.monotonic() - started < 2
+    assert "too many" in message
+    assert "the next try would be 3600 s later" in message
+
+
+async def test_a_refused_key_names_the_variable_and_never_its_value(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.then(fails(401, "no key"))
+    assert "the environment variable COEVOLVE_TEST_KEY is unset" in await refusal(server)
+    monkeypatch.setenv("COEVOLVE_TEST_KEY", "sk-secret")
+    for status in (401, 403):
+        server.then(fails(status, "wrong key: sk-secret"))
+        message = await refusal(server)
+        assert "COEVOLVE_TEST_KEY is not right" in message
+        assert "sk-secret" not in message
+    assert len(server.requests) == 3
+
+
+async def test_an_unknown_model_is_final(server: ChatServer) -> None:
+    server.then(fails(404, "no such model"))
+    assert "that the server has this model" in await refusal(server)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "refuses",
+    [("response_format",), ("max_tokens", "temperature"), ("temperature", "response_format")],
+)
+async def test_what_a_server_refuses_is_left_out_for_good(refuses: tuple[str, ...]) -> None:
+    with serving(lambda messages: "well", refuses=refuses) as server:
+        chat = Chat(model_at(server.base_url, tries=1))
+        for _ in range(2):
+            assert (await chat.ask(QUESTION)).text == "well"
+        await chat.close()
+    assert len(server.requests) == 2 + len(refuses)
+    assert not any(name in server.requests[-1].body for name in refuses)
+    assert ("max_completion_tokens" in server.requests[-1].body) == ("max_tokens" in refuses)
+
+
+async def test_a_request_that_is_wrong_otherwise_is_final_and_changes_nothing(
+    server: ChatServer,
+) -> None:
+    chat = Chat(model_at(server.base_url))
+    server.then(fails(400, "the prompt is too long"), fails(400, "the prompt is too long"))
+    with pytest.raises(EndpointError, match="the prompt is too long"):
+        await chat.ask(QUESTION)
+    await chat.ask(QUESTION)
+    await chat.close()
+    assert ["response_format" in request.body for request in server.requests] == [True, False, True]
+
+
+async def test_a_check_is_one_tiny_completion(server: ChatServer) -> None:
+    chat = Chat(model_at(server.base_url))
+    await chat.check()
+    server.then(fails(401))
+    with pytest.raises(EndpointError):
+        await chat.check()
+    await chat.close()
+    assert [request.body["max_tokens"] for request in server.requests] == [64, 64]
+
+
+def test_no_prompt_has_more_tokens_than_are_allowed_for() -> None:
+    assert most_prompt_tokens((Message(role="user", content="é"),)) >= 2 + 10
+
+
+def test_cost_is_that_of_the_configured_prices() -> None:
+    model = model_at(
+        "http://x/v1", usd_per_million_prompt_tokens=2.0, usd_per_million_answer_tokens=10.0
+    )
+    assert cost_usd(model, 1_000, 500) == pytest.approx(0.007)

@@ -1,0 +1,100 @@
+from pathlib import Path
+
+import pytest
+
+from coevolve.models import atomic_folder as checkpoint
+from protocols.errors import CheckpointError
+from protocols.learning import Checkpoint
+
+
+def write_two(folder: Path) -> None:
+    (folder / "weights").write_bytes(b"1")
+    (folder / "inner").mkdir()
+    (folder / "inner" / "state").write_bytes(b"22")
+
+
+def registered(run_dir: Path, step: int) -> Checkpoint:
+    path = f"checkpoints/step_{step}"
+    folder = run_dir / path
+    checkpoint.write_folder(folder, write_two)
+    return Checkpoint(
+        step=step,
+        path=path,
+        digest=checkpoint.folder_digest(folder),
+        size_bytes=checkpoint.folder_size(folder),
+    )
+
+
+def test_a_folder_appears_with_all_of_its_files(tmp_path: Path):
+    checkpoint.write_folder(tmp_path / "checkpoints" / "step_1", write_two)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step_1"]
+    assert checkpoint.folder_size(tmp_path / "checkpoints") == 3
+
+
+def test_a_writer_that_dies_leaves_no_folder_under_the_name(tmp_path: Path):
+    folder = tmp_path / "step_1"
+
+    def die(partial: Path) -> None:
+        write_two(partial)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.write_folder(folder, die)
+    assert not folder.exists()
+    checkpoint.write_folder(folder, write_two)
+    assert [path.name for path in tmp_path.iterdir()] == ["step_1"]
+
+
+def test_a_full_disk_is_reported_with_a_remedy_and_leaves_the_old_folder(tmp_path: Path):
+    folder = tmp_path / "step_1"
+    checkpoint.write_folder(folder, write_two)
+    before = checkpoint.folder_digest(folder)
+
+    def full(partial: Path) -> None:
+        write_two(partial)
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(CheckpointError, match=r"step_1: cannot be written: .*No space.* free disk"):
+        checkpoint.write_folder(folder, full)
+    assert checkpoint.folder_digest(folder) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["step_1"]
+
+
+def test_a_folder_that_no_record_names_is_replaced(tmp_path: Path):
+    folder = tmp_path / "v_3"
+    checkpoint.write_folder(folder, lambda partial: (partial / "old").touch())
+    checkpoint.write_folder(folder, write_two)
+    assert sorted(path.name for path in folder.iterdir()) == ["inner", "weights"]
+
+
+def test_the_digest_sees_contents_names_and_places(tmp_path: Path):
+    digests: set[str] = set()
+    for name, files in enumerate(
+        ({"a": b"1", "b": b"2"}, {"a": b"2", "b": b"1"}, {"a": b"1", "c": b"2"}, {"a": b"12"})
+    ):
+        folder = tmp_path / str(name)
+        folder.mkdir()
+        for file, content in files.items():
+            (folder / file).write_bytes(content)
+        digests.add(checkpoint.folder_digest(folder))
+    assert len(digests) == 4
+
+
+def test_the_newest_whole_checkpoint_is_chosen(tmp_path: Path):
+    found = [registered(tmp_path, step) for step in (10, 20, 30)]
+    assert checkpoint.newest_valid(tmp_path, found) == found[2]
+    (tmp_path / "checkpoints/step_30/weights").write_bytes(b"9")
+    assert checkpoint.newest_valid(tmp_path, found) == found[1]
+    (tmp_path / "checkpoints/step_20/inner/state").unlink()
+    assert checkpoint.newest_valid(tmp_path, found) == found[0]
+    assert checkpoint.newest_valid(tmp_path, found[1:]) is None
+
+
+def test_what_is_wrong_with_a_checkpoint_is_said(tmp_path: Path):
+    one = registered(tmp_path, 10)
+    (tmp_path / "checkpoints/step_10/weights").write_bytes(b"9")
+    with pytest.raises(CheckpointError, match=r"step 10 is incomplete or was changed: its digest"):
+        checkpoint.verify(tmp_path, one)
+    (tmp_path / "checkpoints/step_10").rename(tmp_path / "elsewhere")
+    with pytest.raises(CheckpointError, match=r"step 10 is missing; put the folder back"):
+        checkpoint.verify(tmp_path, one)

@@ -1,0 +1,58 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coevolve.models.chat_template import ChatTemplate, Message
+from tests.coevolve.environments.tools.chat import models
+
+TEMPLATES = {
+    "tags": ChatTemplate(models.tokenizer_with(models.TAGS), variables={}),
+    "thinking": ChatTemplate(models.tokenizer_with(models.THINKING), variables={}),
+    "json": ChatTemplate(models.tokenizer_with(models.JSON, end="<|eot_id|>"), variables={}),
+}
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+@settings(max_examples=40)
+@given(asked=TEXT, said=TEXT, results=st.lists(TEXT, min_size=1, max_size=3))
+def test_what_stands_behind_a_message_is_the_end_of_the_whole_conversation(
+    kind: str, asked: str, said: str, results: list[str]
+) -> None:
+    template = TEMPLATES[kind]
+    asked, said, *results = map(template.plain, (asked, said, *results))
+    begun: list[Message] = [
+        {"role": "user", "content": asked},
+        {"role": "assistant", "content": said},
+    ]
+    for further in ([{"role": "tool", "content": each} for each in results], begun[:1]):
+        whole = template.encode(template.render([*begun, *further], prompts=True))
+        behind = template.after(further)
+        assert whole[-len(behind) :] == behind
+        assert whole[-len(behind) - 1] == template.stop_ids[0]
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+@given(text=TEXT.map(lambda text: f"a{text}<|im_end|>{text}<think><|eot_id|>"))
+def test_no_token_of_a_format_is_spelled_in_foreign_text(kind: str, text: str) -> None:
+    template = TEMPLATES[kind]
+    ids = template.encode(template.plain(text))
+    added = {template.encode(word) for word in (*models.SPECIAL, *models.WORDS)}
+    assert not {(token,) for token in ids} & added
+    assert template.decode(ids).replace(" ", "") == text.replace(" ", "")
+
+
+def test_text_without_such_a_token_stays_as_it_is() -> None:
+    for text in ("", "a <b> | c", "<|", "\n\n  x"):
+        assert TEMPLATES["tags"].plain(text) == text
+
+
+def test_a_message_is_written_as_the_template_writes_it() -> None:
+    template = TEMPLATES["thinking"]
+    written = template.decode(template.written({"role": "assistant", "content": "Done."}))
+    assert written == "<think>\n\n</think>\n\nDone.<|im_end|>"
+
+
+def test_the_date_of_a_conversation_is_always_the_same() -> None:
+    prompt = TEMPLATES["json"].prompt
+    assert "Today Date: 26 Jul 2024" in prompt

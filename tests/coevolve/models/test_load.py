@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from coevolve.models import load as reading
+from coevolve.models.load import read_model, read_outline
+from tests.serving import new_model
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    new_model("qwen3").save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_an_outline_has_the_tables_and_the_ties_of_the_model(folder: Path):
+    model, outline = read_model(folder), read_outline(folder)
+    assert [name for name, _ in outline.named_parameters()] == [
+        name for name, _ in model.named_parameters()
+    ]
+    assert all(each.device.type == "meta" for each in outline.parameters())
+    tables = dict(outline.named_buffers())
+    assert tables
+    for name, table in model.named_buffers():
+        assert torch.equal(tables[name], table)
+
+
+def test_weights_are_tied_while_nobody_else_reads_a_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    tie, alone = PreTrainedModel.tie_weights, list[bool]()
+
+    def watched(model: PreTrainedModel, *words: object, **options: object):
+        alone.append(reading._READING.locked())
+        return tie(model, *words, **options)  # pyright: ignore
+
+    monkeypatch.setattr(PreTrainedModel, "tie_weights", watched)
+    read_outline(folder)
+    assert alone
+    assert all(alone)

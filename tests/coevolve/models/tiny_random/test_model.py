@@ -1,0 +1,93 @@
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from transformers import AutoModelForCausalLM
+
+from coevolve.models.architecture import KNOWN, architecture, read_config
+from coevolve.models.atomic_folder import folder_digest
+from coevolve.models.model_folder import check_model, model_folder
+from coevolve.models.tiny_random.model import write_model
+from protocols.config import PolicyConfig, RolloutConfig, RunConfig
+from protocols.errors import ConfigError
+
+DENSE, BIASED, EXPERTS = KNOWN
+
+
+def shrinking(model: str, seed: int = 0) -> RunConfig:
+    return RunConfig(
+        name="shrunk",
+        seed=seed,
+        policy=PolicyConfig(model=model, shrink=True),
+        rollout=RolloutConfig(max_tokens=8192),
+    )
+
+
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dense") / "model"
+    write_model(shrinking(DENSE), folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        (DENSE, "Qwen3ForCausalLM"),
+        (BIASED, "Qwen2ForCausalLM"),
+        (EXPERTS, "Qwen3MoeForCausalLM"),
+    ],
+)
+def test_a_shrunk_model_has_the_architecture_of_its_own(tmp_path: Path, model: str, kind: str):
+    folder = tmp_path / "model"
+    write_model(shrinking(model), folder)
+    loaded = AutoModelForCausalLM.from_pretrained(model_folder(str(folder)))
+    assert type(loaded).__name__ == kind
+    own, small = KNOWN[model], loaded.config
+    assert small.tie_word_embeddings == own["tie_word_embeddings"]
+    assert small.rope_parameters["rope_theta"] == own["rope_theta"]
+    assert small.max_position_embeddings == 8192
+    count = sum(parameter.numel() for parameter in loaded.parameters())
+    assert count < 500_000
+    sizes = architecture(read_config(folder))
+    assert sizes is not None
+    assert (sizes.parameters, sizes.head_size) == (count, 32)
+
+
+def test_the_seed_decides_the_weights(tmp_path: Path, dense: Path):
+    write_model(shrinking(DENSE), tmp_path / "same")
+    write_model(shrinking(DENSE, seed=1), tmp_path / "other")
+    assert folder_digest(tmp_path / "same") == folder_digest(dense)
+    assert folder_digest(tmp_path / "other") != folder_digest(dense)
+
+
+def test_a_model_that_was_written_before_stays(dense: Path):
+    before = folder_digest(dense)
+    write_model(shrinking(DENSE, seed=1), dense)
+    assert folder_digest(dense) == before
+
+
+def test_a_model_on_disk_is_shrunk_from_its_own_config(tmp_path: Path, dense: Path):
+    again = tmp_path / "again"
+    write_model(shrinking(str(dense), seed=1), again)
+    loaded = AutoModelForCausalLM.from_pretrained(again)
+    assert type(loaded).__name__ == "Qwen3ForCausalLM"
+    assert (again / "chat_template.jinja").read_text() == (
+        dense / "chat_template.jinja"
+    ).read_text()
+
+
+def test_an_architecture_that_nobody_makes_is_refused(tmp_path: Path):
+    (tmp_path / "config.json").write_text('{"model_type": "unheard_of"}')
+    with pytest.raises(ConfigError, match=r"policy.shrink: needs an architecture .*'unheard_of'"):
+        write_model(shrinking(str(tmp_path)), tmp_path / "model")
+
+
+def test_what_cannot_be_shrunk_is_refused_before_the_run():
+    check_model(shrinking(DENSE).policy)
+    with pytest.raises(ConfigError, match=r"policy.shrink: .* found 'tiny', which is small"):
+        check_model(shrinking("tiny").policy)
+    with pytest.raises(ConfigError, match="hf download Some/Model"):
+        check_model(shrinking("Some/Model").policy)
+    with pytest.raises(ConfigError, match=f"hf download {DENSE}"):
+        check_model(replace(shrinking(DENSE).policy, shrink=False))

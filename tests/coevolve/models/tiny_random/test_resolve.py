@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from coevolve.models.tiny_random.resolve import running
+from coevolve.run import directory as run_directory
+from protocols.config import PolicyConfig, RolloutConfig, RunConfig, VllmEngine
+from protocols.errors import RunError
+
+GPU = RunConfig(
+    name="big",
+    policy=PolicyConfig(model="Qwen/Qwen3-4B-Instruct-2507", device="cuda"),
+    rollout=RolloutConfig(engine=VllmEngine(dtype="bfloat16", gpus=1.0, kv_cache_mb=0)),
+)
+SHRUNK = replace(GPU, policy=replace(GPU.policy, shrink=True))
+
+
+def test_the_parts_of_a_shrunk_run_work_on_the_cpu_with_its_own_model():
+    at_work = running(SHRUNK, Path("/runs/big"))
+    assert (at_work.policy.model, at_work.policy.device) == ("/runs/big/model", "cpu")
+    assert at_work.rollout.engine == VllmEngine(dtype="bfloat16", kv_cache_mb=64)
+    assert replace(at_work, policy=GPU.policy, rollout=GPU.rollout) == GPU
+
+
+def test_a_run_that_is_not_shrunk_works_with_its_own_settings():
+    assert running(GPU, Path("/runs/big")) is GPU
+
+
+def test_a_shrunk_run_says_what_it_was_asked_for_and_is_read_as_it_runs(tmp_path: Path):
+    run = run_directory.create(tmp_path / "big", SHRUNK)
+    assert run.written_config() == SHRUNK
+    assert run.config() == running(SHRUNK, run.path)
+
+
+def test_a_shrunk_run_is_not_resumed_with_the_whole_model(tmp_path: Path):
+    run_directory.create(tmp_path / "big", SHRUNK)
+    assert run_directory.reopen(tmp_path / "big", SHRUNK).written_config() == SHRUNK
+    with pytest.raises(RunError, match=r"policy.shrink: was True, is False"):
+        run_directory.reopen(tmp_path / "big", GPU)

@@ -1,0 +1,211 @@
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
+from coevolve.delivery.engine import ProvenEngine
+from coevolve.rollouts.evaluator import Evaluator
+from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig
+from protocols.errors import JournalError, SimulatorError
+from protocols.journal import Message
+from protocols.learning import CanaryScores, Delivered, Evaluation, PolicyVersion, TaskScore
+from protocols.tasks import AnyTask
+from tests.fakes import ScriptGenerator, tool_task
+from tests.learning import MemoryJournal
+
+TRIES = 3
+
+
+def settings(**guard: Any) -> RunConfig:
+    """Held-out tasks after every second step, canaries after every third, both after the last."""
+    learner = {"steps": 7, "guard": {"every": 3, **guard}}
+    return RunConfig(
+        name="test",
+        rollout=RolloutConfig(tries=TRIES),
+        evaluator=EvaluatorConfig(every=2),
+        learner=msgspec.convert(learner, LearnerConfig),
+    )
+
+
+def version(number: int, config: RunConfig) -> PolicyVersion:
+    return PolicyVersion(
+        version=number,
+        path=f"versions/v_{number}",
+        format="full",
+        digest=f"d{number}",
+        size_bytes=1,
+        kept=is_scored(number, config),
+    )
+
+
+class Examiner:
+    """Every task passes as many turns as its name has letters; some break the simulator."""
+
+    def __init__(self, broken: Sequence[str] = ()) -> None:
+        self._broken = broken
+        self.seen: list[tuple[str, str]] = []
+        """(version, task) of every attempt."""
+
+    async def examine(self, task: AnyTask, session: str) -> TaskScore:
+        self.seen.append((session.split("-")[1], task.task_id))
+        if task.task_id in self._broken:
+            raise SimulatorError("the child died")
+        return score(task.task_id)
+
+
+def score(task_id: str) -> TaskScore:
+    return TaskScore(task_id=task_id, turns_passed=len(task_id), turns_total=3)
+
+
+def evaluator(
+    config: RunConfig,
+    journal: MemoryJournal,
+    examiner: Examiner,
+    *,
+    tasks: Sequence[str] = ("a", "bb"),
+    canaries: Sequence[str] = ("bb", "ccc"),
+) -> Evaluator:
+    async def append(messages: Sequence[Message]) -> None:
+        journal.add(*messages)
+
+    engine = ProvenEngine(
+        "evaluator",
+        ScriptGenerator([]),
+        reader=journal,
+        append=append,
+        run_dir=Path("/nowhere"),
+        config=config,
+    )
+    return Evaluator(
+        config,
+        store=journal,
+        engine=engine,
+        examiner=examiner,
+        tasks=[tool_task("ls", task_id=each) for each in tasks],
+        canaries=[tool_task("ls", task_id=each) for each in canaries],
+    )
+
+
+async def scored(part: Evaluator, journal: MemoryJournal, versions: int) -> None:
+    """Let the evaluator work until it has proven so many versions."""
+    running = asyncio.create_task(part.run())
+    await journal.until(lambda: len(journal.all(Delivered)) == versions or running.done())
+    await part.stop()
+    await running
+
+
+def evaluations(journal: MemoryJournal) -> list[tuple[str, int, list[str], int]]:
+    """Kind, version, tasks and voids of every record of scores, in order."""
+    found: list[tuple[str, int, list[str], int]] = []
+    for each in journal.all(object):
+        if not isinstance(each, Evaluation | CanaryScores):
+            continue
+        assert all(one == score(one.task_id) for one in each.scores)
+        kind = "held out" if isinstance(each, Evaluation) else "canaries"
+        found.append((kind, each.version, [one.task_id for one in each.scores], each.void))
+    return found
+
+
+async def everything(
+    config: RunConfig, examiner: Examiner, **tasks: Sequence[str]
+) -> MemoryJournal:
+    """The journal of a whole run's versions, all of them scored that are to be."""
+    journal = MemoryJournal()
+    journal.add(*(version(number, config) for number in range(8)))
+    part = evaluator(config, journal, examiner, **tasks)
+    await scored(part, journal, sum(is_scored(number, config) for number in range(8)))
+    return journal
+
+
+def test_the_last_version_and_every_so_many_are_scored_on_either_kind_of_task():
+    config = settings()
+    assert [n for n in range(8) if is_evaluated(n, config)] == [0, 2, 4, 6, 7]
+    assert [n for n in range(8) if is_guarded(n, config)] == [0, 3, 6, 7]
+    assert [n for n in range(8) if is_scored(n, config)] == [0, 2, 3, 4, 6, 7]
+    without = settings(action="none")
+    assert [n for n in range(8) if is_guarded(n, without)] == []
+    assert [n for n in range(8) if is_scored(n, without)] == [0, 2, 4, 6, 7]
+    assert [n for n in range(8) if is_guarded(n, settings(action="warn"))] == [0, 3, 6, 7]
+
+
+async def test_each_version_is_scored_on_what_is_due():
+    journal = await everything(settings(), Examiner())
+    held_out, canaries = ["a", "bb"], ["bb", "ccc"]
+    assert evaluations(journal) == [
+        ("held out", 0, held_out, 0),
+        ("canaries", 0, canaries, 0),
+        ("held out", 2, held_out, 0),
+        ("canaries", 3, canaries, 0),
+        ("held out", 4, held_out, 0),
+        ("held out", 6, held_out, 0),
+        ("canaries", 6, canaries, 0),
+        ("held out", 7, held_out, 0),
+        ("canaries", 7, canaries, 0),
+    ]
+    delivered = [each for each in journal.all(Delivered) if isinstance(each, Delivered)]
+    assert [each.version for each in delivered] == [0, 2, 3, 4, 6, 7]
+    assert {each.engine for each in delivered} == {"evaluator"}
+
+
+async def test_a_task_that_is_both_is_attempted_once():
+    examiner = Examiner()
+    await everything(settings(), examiner)
+    attempts = {
+        number: [task for seen, task in examiner.seen if seen == str(number)] for number in range(8)
+    }
+    both, held_out, canaries = ["a", "bb", "ccc"], ["a", "bb"], ["bb", "ccc"]
+    assert attempts == {
+        0: both, 1: [], 2: held_out, 3: canaries, 4: held_out, 5: [], 6: both, 7: both
+    }  # fmt: skip
+
+
+async def test_a_task_that_breaks_the_simulator_is_void_in_both_after_some_tries():
+    examiner = Examiner(broken=["bb"])
+    journal = await everything(settings(), examiner)
+    assert evaluations(journal)[:2] == [
+        ("held out", 0, ["a"], 1),
+        ("canaries", 0, ["ccc"], 1),
+    ]
+    assert examiner.seen.count(("0", "bb")) == TRIES
+
+
+async def test_without_a_guard_there_are_no_scores_of_canaries():
+    examiner = Examiner()
+    journal = await everything(settings(action="none"), examiner, canaries=("bb", "ccc"))
+    assert [each[:2] for each in evaluations(journal)] == [
+        ("held out", number) for number in (0, 2, 4, 6, 7)
+    ]
+    assert {task for _, task in examiner.seen} == {"a", "bb"}
+
+
+async def test_without_canaries_the_learner_still_hears_that_a_version_is_done_with():
+    examiner = Examiner()
+    journal = await everything(settings(), examiner, canaries=())
+    found = [each for each in evaluations(journal) if each[0] == "canaries"]
+    assert found == [("canaries", number, [], 0) for number in (0, 3, 6, 7)]
+    assert {task for _, task in examiner.seen} == {"a", "bb"}
+
+
+async def test_scores_are_written_in_the_transaction_that_finishes_the_version():
+    config, journal = settings(), MemoryJournal()
+    (sequence,) = journal.add(version(0, config))
+    written: list[list[str]] = []
+
+    def die(outputs: Sequence[Message]) -> None:
+        written.append([type(each).__name__ for each in outputs])
+        if len(written) == 1:
+            raise JournalError("the power went")
+
+    journal.before_complete = die
+    with pytest.raises(JournalError, match="the power went"):
+        await evaluator(config, journal, Examiner()).run()
+    assert evaluations(journal) == []
+    assert journal.finished == set()
+    await scored(evaluator(config, journal, Examiner()), journal, 1)
+    assert written == [["Delivered", "Evaluation", "CanaryScores"]] * 2
+    assert len(evaluations(journal)) == 2
+    assert journal.finished == {sequence}

@@ -1,0 +1,224 @@
+import asyncio
+import dataclasses
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.journal.codec import decode, encode, topic_of
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.rollouts.conversation import Arena
+from coevolve.rollouts.worker import RolloutWorker
+from protocols.errors import DeliveryError
+from protocols.generation import Generation, GenerationRequest
+from protocols.interfaces import Generator
+from protocols.journal import Append, Complete, Message, Receipt
+from protocols.learning import Delivered, DeliveryAlarm, PolicyVersion
+from protocols.rollouts import Rollout, RolloutRequest
+from tests.delivering import Published, TamperedGenerator
+from tests.fakes import ScriptGenerator, ScriptRenderer, ScriptSimulator, tool_task
+
+WAIT_S = 30.0
+TASK = tool_task("a")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    return Published.by_a_learner(tmp_path_factory.mktemp("run"))
+
+
+class Loop:
+    """A rollout part with a real engine on a real journal, beside somebody who publishes."""
+
+    def __init__(self, run: Published, folder: Path, opened: type[LocalStore] = LocalStore) -> None:
+        self.run = run
+        self.store = opened(Journal.open(folder, map_size_bytes=1 << 28))
+        self._counter = 0
+
+    async def append(self, *messages: Message) -> None:
+        self._counter += 1
+        receipt = Receipt(producer="test", counter=self._counter)
+        await self.store.append(Append(records=tuple(map(encode, messages)), receipt=receipt))
+
+    def worker(self, generator: Generator) -> RolloutWorker:
+        async def append(messages: Sequence[Message]) -> None:
+            await self.append(*messages)
+
+        limits = self.run.config.rollout
+        return RolloutWorker(
+            "rollout-0",
+            limits,
+            store=self.store,
+            reader=self.store,
+            engine=self.run.engine(generator, reader=self.store, append=append),
+            players={
+                "policy": Arena(
+                    generator=generator,
+                    simulator=ScriptSimulator([]),
+                    renderer=ScriptRenderer(),
+                    limits=limits,
+                    temperature=limits.temperature,
+                )
+            },
+            lease_s=30.0,
+        )
+
+    async def proofs(self, count: int) -> list[int]:
+        """The versions that were proven, once there are ``count``."""
+        found = await self.written(Delivered, count)
+        return [each.version for each in found if isinstance(each, Delivered)]
+
+    async def written(self, kind: type[msgspec.Struct], count: int) -> list[Message]:
+        """Every message of a kind, once there are ``count``."""
+        async with asyncio.timeout(WAIT_S):
+            seen = 0
+            while True:
+                records = await self.store.scan(topic_of(kind))
+                if len(records) >= count:
+                    return [decode(record) for record in records]
+                seen = await self.store.wait((topic_of(kind),), seen, WAIT_S)
+
+
+async def test_an_engine_that_was_killed_and_came_back_is_proven_again(
+    published: Published, tmp_path: Path
+) -> None:
+    loop = Loop(published, tmp_path)
+    versions = published.versions()
+    await loop.append(*versions[:2])
+    generators = [published.generator(), published.generator()]
+    killed = asyncio.create_task(loop.worker(generators[0]).run())
+    assert await loop.proofs(1) == [1]
+    killed.cancel()
+    await asyncio.gather(killed, return_exceptions=True)
+    again = loop.worker(generators[1])
+    running = asyncio.create_task(again.run())
+    assert await loop.proofs(2) == [1, 1]
+    await loop.append(versions[2])
+    assert await loop.proofs(3) == [1, 1, 2]
+    await again.stop()
+    await running
+    for generator in generators:
+        await generator.close()
+    assert not await loop.store.scan(topic_of(DeliveryAlarm))
+
+
+async def test_versions_that_were_missed_are_passed_over_even_where_their_weights_are_gone(
+    published: Published, tmp_path: Path
+) -> None:
+    run = published.copy(tmp_path / "run")
+    loop = Loop(run, tmp_path / "store")
+    versions = run.versions()
+    await loop.append(*versions[:2])
+    generator = run.generator()
+
+    class Slow(TamperedGenerator):
+        async def before(self, version: PolicyVersion) -> None:
+            if version.version == 1:  # so slow that the learner has removed it meanwhile
+                shutil.rmtree(run.weights(1).parent)
+                await loop.append(versions[2], versions[3])
+
+    worker = loop.worker(Slow(generator))
+    running = asyncio.create_task(worker.run())
+    assert await loop.proofs(1) == [3]
+    assert worker.status().policy_version == 3
+    await worker.stop()
+    await running
+    await generator.close()
+    assert not await loop.store.scan(topic_of(DeliveryAlarm))
+
+
+async def test_a_part_whose_engine_serves_something_else_ends_with_the_alarm_on_record(
+    published: Published, tmp_path: Path
+) -> None:
+    loop = Loop(published, tmp_path)
+    wrong = msgspec.structs.replace(
+        published.versions()[2], probe=published.versions()[3].probe, version=4
+    )
+    await loop.append(wrong)
+    generator = published.generator()
+    with pytest.raises(BaseExceptionGroup) as failure:
+        await asyncio.wait_for(loop.worker(generator).run(), WAIT_S)
+    assert failure.group_contains(DeliveryError, match="version 4 has to be served by rollout-0")
+    assert len(await loop.store.scan(topic_of(DeliveryAlarm))) == 1
+    assert not await loop.store.scan(topic_of(Delivered))
+    await generator.close()
+
+
+class Reluctant(LocalStore):
+    """A store that finishes nothing until it may."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal)
+        self.may = asyncio.Event()
+
+    async def complete(self, request: Complete) -> tuple[int, ...]:
+        await self.may.wait()
+        return await super().complete(request)
+
+
+class Awaited(ScriptGenerator):
+    """Ends every turn at once; ``asked`` is set by the last request of the script."""
+
+    def __init__(self, requests: int) -> None:
+        super().__init__([None] * requests)
+        self.asked = asyncio.Event()
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        said = await super().generate(request)
+        if not self._script:
+            self.asked.set()
+        return said
+
+
+def request(index: int, of: int) -> RolloutRequest:
+    return RolloutRequest(
+        group_id="g0",
+        group=0,
+        index=index,
+        group_size=of,
+        task_id=TASK.task_id,
+        seed=index,
+        policy_version_at_least=0,
+    )
+
+
+async def test_conversations_go_on_while_the_rollouts_of_others_are_written(
+    published: Published, tmp_path: Path
+) -> None:
+    config = msgspec.structs.replace(
+        published.config, rollout=msgspec.structs.replace(published.config.rollout, concurrent=1)
+    )
+    loop = Loop(dataclasses.replace(published, config=config), tmp_path, Reluctant)
+    assert isinstance(loop.store, Reluctant)
+    requests = [request(index, 3) for index in range(3)]
+    await loop.append(published.versions()[0], TASK, *requests)
+    generator = Awaited(len(requests))
+    worker = loop.worker(generator)
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(WAIT_S):
+        await generator.asked.wait()
+    assert not await loop.store.scan(topic_of(Rollout))
+    loop.store.may.set()
+    made = await loop.written(Rollout, len(requests))
+    assert sorted(each.index for each in made if isinstance(each, Rollout)) == [0, 1, 2]
+    await worker.stop()
+    await running
+
+
+async def test_a_group_is_written_when_its_last_rollout_ends(
+    published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coevolve.rollouts.worker.GATHER_S", 10 * WAIT_S)
+    loop = Loop(published, tmp_path)
+    requests = [request(index, 3) for index in range(3)]
+    await loop.append(published.versions()[0], TASK, *requests)
+    worker = loop.worker(ScriptGenerator([None] * len(requests)))
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(WAIT_S):
+        made = await loop.written(Rollout, len(requests))
+    assert sorted(each.index for each in made if isinstance(each, Rollout)) == [0, 1, 2]
+    await worker.stop()
+    await running
