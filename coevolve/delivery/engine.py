@@ -38,7 +38,7 @@ from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import version_digest
-from protocols.config import RunConfig
+from protocols.config import RunConfig, VllmEngine
 from protocols.errors import DeliveryError, GeneratorError
 from protocols.interfaces import Generator, Reader
 from protocols.journal import Message
@@ -167,8 +167,11 @@ class ProvenEngine:
         if not served.rows:
             return Compared(rows=0, changed=0.0)
         if self._tensors is None:
+            engine = self._config.rollout.engine
             self._tensors = TensorComparison(
-                Base(model_folder(self._config.policy.model)), self._config.rollout.engine.dtype
+                Base(model_folder(self._config.policy.model)),
+                engine.dtype,
+                own_layout=isinstance(engine, VllmEngine),
             )
         return self._tensors.compare(version, read_published(version, self._run_dir), served)
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from coevolve.models.weight_files import model_digest
-from coevolve.weights.models import Base, read_tables
+from coevolve.weights.models import Base, ServedModel, read_served_model
 from coevolve.weights.published import Change, Published
 from coevolve.weights.row_sums import Sums, row_sums
 from protocols.learning import OldVersionServed, PolicyVersion, Served, TensorFault, TensorsDiffer
@@ -51,10 +51,14 @@ class TensorComparison:
     precision: str
     """That the engine has to serve: ``float32``, ``bfloat16`` or ``float16``."""
 
+    own_layout: bool = False
+    """Whether the engine lays a model out in its own way, with tensors that no file holds."""
+
     _base_sums: dict[str, Sums] = field(default_factory=dict[str, Sums])
     _base_digest: str = ""
+    _served: ServedModel | None = None
     _constant: dict[str, Sums] | None = None
-    """Of what no file publishes, as it was at first."""
+    """Of what no file publishes."""
 
     _before: Mapping[str, Sums] = field(default_factory=dict[str, Sums])
     _before_version: int = -1
@@ -75,10 +79,10 @@ class TensorComparison:
             return _wrong("merged", list(faults), sum(faults.values()), precision=self.precision)
         found = {name: np.frombuffer(sums, np.int64) for name, sums in served.rows.items()}
         expected = self._expected(published, weights, served)
-        expected |= _unrounded(expected, found, weights)
         constant = self._constant
         if constant is None:
-            constant = self._unpublished(found, expected.keys() | model.aliases.keys())
+            published_names = expected.keys() | model.aliases.keys()
+            constant = self._unpublished(found, published_names)
         compared = self._against(expected, constant, found, model.aliases)
         if compared.wrong is None:
             self._before, self._before_version = expected, version.version
@@ -114,43 +118,42 @@ class TensorComparison:
         """Return the sums that the files give, by name, in the form that is served."""
         precision = getattr(torch, self.precision)
         if published.format == "full":
-            return {name: row_sums(tensor, precision) for name, tensor in weights.items()}
+            return {name: self._sums(name, tensor) for name, tensor in weights.items()}
         if not self._base_sums:
             base = self.base.for_format("lora").parameters
-            self._base_sums = {name: row_sums(each, precision) for name, each in base.items()}
+            self._base_sums = {name: self._sums(name, each) for name, each in base.items()}
         expected = dict(self._base_sums)
         for change in published.changes():
             if served.form == "whole":
-                expected[change.weight] = row_sums(weights[change.weight], precision)
+                expected[change.weight] = self._sums(change.weight, weights[change.weight])
                 continue
             down, up = change.names
             expected[down] = row_sums(change.down, precision)
             expected[up] = row_sums(change.up.to(precision) * published.scale)
         return expected
 
+    def _sums(self, name: str, tensor: torch.Tensor) -> Sums:
+        precision = "float32" if name in self._model().exact else self.precision
+        return row_sums(tensor, getattr(torch, precision))
+
     def _unpublished(self, found: Mapping[str, Sums], published: Set[str]) -> dict[str, Sums]:
         """Return the sums that are expected of what no file holds."""
+        if not self.own_layout:
+            return {name: row_sums(table) for name, table in self._model().tables.items()}
         constant = {name: found[name] for name in found.keys() - published}
         # Where an engine has room for an adapter that the version has none for.
-        constant |= {name: np.zeros_like(constant[name]) for name in constant if LORA in name}
-        tables = read_tables(self.base.folder, getattr(torch, self.precision))
-        if tables.keys() & constant.keys():
-            constant |= {name: row_sums(table) for name, table in tables.items()}
-        return constant
+        return constant | {name: np.zeros_like(constant[name]) for name in constant if LORA in name}
+
+    def _model(self) -> ServedModel:
+        if self._served is None:
+            precision = getattr(torch, self.precision)
+            self._served = read_served_model(self.base.folder, precision)
+        return self._served
 
     def _digest(self) -> str:
         if not self._base_digest:
             self._base_digest = model_digest(self.base.folder)
         return self._base_digest
-
-
-def _unrounded(
-    expected: Mapping[str, Sums], found: Mapping[str, Sums], weights: Mapping[str, torch.Tensor]
-) -> dict[str, Sums]:
-    """Return the sums of tensors that are served just as published, which some models ask for."""
-    differ = _differing(expected, found).keys() & weights.keys() & found.keys()
-    unrounded = {name: row_sums(weights[name]) for name in differ}
-    return {name: sums for name, sums in unrounded.items() if np.array_equal(sums, found[name])}
 
 
 def _differing(expected: Mapping[str, Sums], found: Mapping[str, Sums]) -> dict[str, int]:

@@ -161,7 +161,7 @@ class TransformersGenerator:
     def _row_sums(self) -> dict[str, bytes]:
         """Return the sums of all rows that sample; nothing changes them while they are read."""
         tensors = dict(self._model.named_parameters(remove_duplicate=False))
-        tensors |= dict(self._model.named_buffers())
+        tensors |= dict(self._model.named_buffers(remove_duplicate=False))
         return {name: row_sums(tensor).tobytes() for name, tensor in tensors.items()}
 
     def cpu_s(self) -> float:

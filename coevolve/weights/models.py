@@ -1,8 +1,10 @@
 """The parameters of the model that a run starts from."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 
@@ -53,12 +55,29 @@ def read_parameters(folder: Path, *, with_values: bool) -> Model:
     return Model(parameters=parameters, aliases=aliases)
 
 
-def read_tables(folder: Path, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """Return what the model in ``folder`` computes from its config, as it samples in ``dtype``."""
-    return _buffers(read_outline(folder, dtype), published=False)
+@dataclass(frozen=True, kw_only=True)
+class ServedModel:
+    """How transformers serves a model in some precision."""
+
+    tables: Mapping[str, torch.Tensor]
+    """What no file holds, for it is computed from the config."""
+
+    exact: Collection[str]
+    """Names of parameters that stay in float32."""
+
+
+def read_served_model(folder: Path, dtype: torch.dtype) -> ServedModel:
+    """Return how the model in ``folder`` samples in ``dtype``."""
+    model = read_outline(folder, dtype)
+    names = "|".join(map(re.escape, cast("Any", model)._get_dtype_plan(dtype)))
+    exact = re.compile(rf"(^|\.)({names})(\.|$)") if names else None
+    return ServedModel(
+        tables=_buffers(model, published=False),
+        exact={name for name in model.state_dict() if exact and exact.search(name)},
+    )
 
 
 def _buffers(model: torch.nn.Module, *, published: bool) -> dict[str, torch.Tensor]:
     """Return the buffers that files hold, or those that they do not."""
-    names = model.state_dict().keys()
-    return {name: each for name, each in model.named_buffers() if (name in names) == published}
+    names, buffers = model.state_dict().keys(), model.named_buffers(remove_duplicate=False)
+    return {name: each for name, each in buffers if (name in names) == published}

@@ -36,6 +36,19 @@ KINDS: Mapping[str, dict[str, Any]] = {
     "mixtral": GROUPED | {"num_local_experts": 4},
     "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
     "phi3": {"num_key_value_heads": 1, "pad_token_id": 0},
+    "phi3_longrope": {
+        "num_key_value_heads": 1,
+        "pad_token_id": 0,
+        "original_max_position_embeddings": 32,
+        "rope_parameters": {
+            "rope_type": "longrope",
+            "rope_theta": 10_000.0,
+            "partial_rotary_factor": 1.0,
+            "original_max_position_embeddings": 32,
+            "short_factor": [1.0] * 16,
+            "long_factor": [2.0] * 16,
+        },
+    },
     "qwen2_moe": {"num_key_value_heads": 1, "num_experts": 4, "shared_expert_intermediate_size": 16}
     | SMALL_EXPERTS,
     "qwen3_moe": GROUPED | {"num_experts": 4} | SMALL_EXPERTS,
@@ -46,7 +59,7 @@ ALPHA, RANK = 6, 4
 def write_base(kind: str, folder: Path) -> None:
     shape = {name: value for name, value in SHAPE.items() if name not in GROUPED}
     torch.manual_seed(0)
-    config = AutoConfig.for_model(kind, **(shape | KINDS[kind]))
+    config = AutoConfig.for_model(kind.removesuffix("_longrope"), **(shape | KINDS[kind]))
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
 
 

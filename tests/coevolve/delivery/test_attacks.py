@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -184,3 +185,28 @@ async def test_single_experts_are_compared(tmp_path: Path) -> None:
 
     await prove_and_alarm(folder, TransformersEngine(dtype="bfloat16"), generator, sabotage)
     await generator.close()
+
+
+async def test_a_parameter_that_nobody_published_is_noticed(tmp_path: Path) -> None:
+    scene = TransformersScene(tmp_path, "bfloat16")
+    layer: Any = scene.generator._model.model.layers[0].mlp.down_proj  # pyright: ignore
+    layer.bias = torch.nn.Parameter(torch.full((64,), 2e-3, dtype=torch.bfloat16))
+    with pytest.raises(DeliveryError, match=r"down_proj\.bias"):
+        await scene.engine().serve(scene.right)
+
+
+async def test_weights_that_are_not_rounded_are_noticed(tmp_path: Path) -> None:
+    scene = TransformersScene(tmp_path, "bfloat16")
+    scene.generator._model.float()  # pyright: ignore
+    with pytest.raises(DeliveryError, match="not those that the published files give"):
+        await scene.engine().serve(scene.right)
+
+
+async def test_tables_that_are_not_stated_are_noticed(tmp_path: Path) -> None:
+    scene = TransformersScene(tmp_path, "bfloat16")
+    for module in scene.generator._model.modules():  # pyright: ignore
+        for name in list(module._buffers):
+            table: Any = module._buffers.pop(name)
+            setattr(module, name, table * 1.002)
+    with pytest.raises(DeliveryError, match="inv_freq"):
+        await scene.engine().serve(scene.right)

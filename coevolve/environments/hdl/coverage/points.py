@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import msgspec
 
 from coevolve.environments.hdl.coverage.instrument import FsmPoint, Instrumented
+from coevolve.environments.hdl.coverage.scopes import plain_text
 from protocols.errors import ConfigError
 from protocols.hardware import METRICS, Coverage, KindCount, Metric, Point, Unit
 
@@ -78,10 +79,9 @@ def point_set(points: Iterable[Point]) -> PointSet:
 def records(text: str) -> Iterator[Record]:
     """Yield what a coverage file holds.
 
-    Verilator writes ``___05F`` for ``__`` in a name, and the label of a cover property as if it
-    were one more instance; here neither is so.
+    Verilator writes the label of a cover property as if it were one more instance; here it is not.
     """
-    for line in text.replace("___05F", "__").splitlines():
+    for line in plain_text(text).splitlines():
         if not line.startswith("C '"):
             continue
         told, _, count = line[3:].rpartition("' ")

@@ -34,6 +34,15 @@ _PLAIN = re.compile(r"[\w$.\[\]-]+")
 _DOUBLE = "___05F"
 """How Verilator writes two underscores inside of a name."""
 
+_PARAMETERS = re.compile(r"__[A-Za-z]\w*")
+"""Behind the name of a module with other parameters: the first letter of one, and its value.
+Escaped characters of a name are written as ``__0`` and more."""
+
+
+def plain_text(text: str) -> str:
+    """Return what Verilator wrote, names with their two underscores again."""
+    return text.replace(_DOUBLE, "__")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
@@ -87,7 +96,7 @@ def find_dut(scopes: Sequence[Scope], top: str, told: str = "") -> str | NotCove
             f"measured (found {found})"
         )
     dut = meant[0]
-    if not _PLAIN.fullmatch(dut.path):
+    if not _PLAIN.fullmatch(dut.path) or plain_text(dut.path) != dut.path:
         return NotCovered(
             message=f"the instance of {top} that is measured needs a plain path, found {dut.path}"
         )
@@ -95,7 +104,7 @@ def find_dut(scopes: Sequence[Scope], top: str, told: str = "") -> str | NotCove
         if other is not dut and dut.member not in other.within and _prints_inside(other, dut):
             return NotCovered(
                 message=f"an instance that is not inside of {dut.path} is called {other.path}, as "
-                "if it were; give it a name without a dot"
+                "if it were; give it another name"
             )
     return dut.path
 
@@ -107,11 +116,12 @@ def _holders(member: str, holders: Mapping[str, str]) -> Iterator[str]:
 
 def _is_of(module: str, top: str) -> bool:
     name = top.replace("__", _DOUBLE)
+    if not module.startswith(name):
+        return False
     further = module.removeprefix(name)
-    return module == name or (
-        module.startswith(name) and further.startswith("__") and not further.startswith(_DOUBLE)
-    )
+    return not further or _PARAMETERS.fullmatch(further) is not None
 
 
 def _prints_inside(scope: Scope, dut: Scope) -> bool:
-    return scope.path == dut.path or scope.path.startswith(f"{dut.path}.")
+    path = plain_text(scope.path)
+    return path == dut.path or path.startswith(f"{dut.path}.")

@@ -211,6 +211,28 @@ def test_of_several_the_one_that_is_named_is_measured():
     assert "tb.a, tb.b" in several.message
 
 
+def instance(path: str, module: str) -> Scope:
+    return Scope(path=path, module=module, within=("TOP__tb", "TOP"), member=f"TOP__{path}")
+
+
+@pytest.mark.parametrize("module", ["m__02Ex", "m__023x", "m___05Fx", "m___05FN2", "mx", "m_"])
+def test_a_module_with_a_name_like_the_design_s_is_not_the_design(module: str):
+    assert find_dut([instance("tb.a", "m__N2"), instance("tb.b", module)], "m") == "tb.a"
+
+
+@pytest.mark.parametrize("path", ["tb.du__t.x", "tb.du___05Ft.x", "tb.du___05Ft", "tb.du__t"])
+def test_underscores_are_compared_as_coverage_files_are_read(path: str):
+    found = find_dut([instance("tb.du__t", "m"), instance(path, "n")], "m")
+    assert isinstance(found, NotCovered)
+    assert path in found.message
+
+
+def test_an_instance_whose_underscores_are_read_otherwise_is_not_measured():
+    found = find_dut([instance("tb.du___05Ft", "m")], "m")
+    assert isinstance(found, NotCovered)
+    assert "needs a plain path" in found.message
+
+
 @pytest.mark.hdl
 @pytest.mark.parametrize("unit", units(), ids=lambda unit: unit.name)
 def test_no_other_instance_earns_anything(simulator: VerilatorSimulator, unit: Unit):
