@@ -4,7 +4,7 @@ from pathlib import Path
 
 import ray
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.parts.starting import starting
 from protocols.config import RunConfig
 from protocols.control import PartStatus
@@ -17,7 +17,7 @@ class LearnerShell:
     def __init__(self, name: str, config: RunConfig, run_dir: str, store: Store) -> None:
         folder = Path(run_dir)
         with starting(folder, name):
-            self._part = assembly.learner(assembly.site(config, folder, store))
+            self._part = build.learner(build.site(config, folder, store))
 
     async def run(self) -> None:
         """Work until every step is taken or the part is stopped."""

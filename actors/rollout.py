@@ -4,7 +4,7 @@ from pathlib import Path
 
 import ray
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.parts.starting import starting
 from protocols.config import RunConfig
 from protocols.control import PartStatus
@@ -20,13 +20,13 @@ class RolloutShell:
         config: RunConfig,
         run_dir: str,
         store: Store,
-        simulators: assembly.Simulators,
+        simulators: build.Simulators,
     ) -> None:
         folder = Path(run_dir)
         with starting(folder, name):
-            site = assembly.site(config, folder, store)
-            self._engine = assembly.generator(site, config.rollout.concurrent)
-            self._part = assembly.rollout_worker(site, name, self._engine, simulators)
+            site = build.site(config, folder, store)
+            self._engine = build.generator(site, config.rollout.concurrent)
+            self._part = build.rollout_worker(site, name, self._engine, simulators)
 
     async def run(self) -> None:
         """Work until stopped."""

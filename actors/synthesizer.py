@@ -4,7 +4,7 @@ from pathlib import Path
 
 import ray
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.build import synthesis as evolution
 from coevolve.parts.starting import starting
 from protocols.config import RunConfig
@@ -21,11 +21,11 @@ class SynthesizerShell:
         config: RunConfig,
         run_dir: str,
         store: Store,
-        simulators: assembly.Simulators,
+        simulators: build.Simulators,
     ) -> None:
         folder = Path(run_dir)
         with starting(folder, name):
-            self._part = evolution.synthesizer(assembly.site(config, folder, store), simulators)
+            self._part = evolution.synthesizer(build.site(config, folder, store), simulators)
 
     async def run(self) -> None:
         """Work until stopped."""

@@ -20,9 +20,10 @@ from statistics import fmean
 
 import msgspec
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.config import load_config
 from coevolve.journal.fold import fold
+from coevolve.journal.reader import run_reader
 from coevolve.learning.batch import Batch, Source
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
@@ -98,8 +99,8 @@ async def _held_out(folder: Path, config: RunConfig) -> tuple[float, float] | No
     """Return the success of version 0 and of the last one, or None where the run is not over."""
     if not RunDirectory(folder).metrics.exists():
         return None
-    progress = Progress(assembly.labels(config))
-    await fold(assembly.reader(folder), ("evaluation",), progress.fold)
+    progress = Progress(build.labels(config))
+    await fold(run_reader(folder), ("evaluation",), progress.fold)
     scores = progress.held_out()
     last = config.learner.steps
     return (scores[0], scores[last]) if {0, last} <= scores.keys() else None
@@ -202,5 +203,5 @@ async def _success(config: RunConfig, trainer: AnyTrainer) -> float:
         folder = Path(name)
         (folder / "versions").mkdir()
         version = await asyncio.to_thread(write_version, folder, trainer, config)
-        scores = await assembly.scores(config, folder, version)
+        scores = await build.scores(config, folder, version)
     return fmean(scores.values())

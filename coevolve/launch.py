@@ -35,12 +35,13 @@ from actors.store import STORE_NAME, RemoteStore, StoreActor
 from actors.synthesizer import SynthesizerActor
 from actors.validator import ValidatorActor
 from coevolve import requirements
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.build.parts import Simulators
 from coevolve.config import load_config, synthesizes
 from coevolve.engine.vllm.environment import environment
 from coevolve.environments.hdl.assembly import HardwareSimulators
 from coevolve.journal.fold import fold
+from coevolve.journal.reader import run_reader
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
 from coevolve.models.model_folder import TINY_HDL
@@ -186,7 +187,7 @@ async def _summarize(
     run: Run, config: RunConfig, directory: RunDirectory, console: Console
 ) -> None:
     """Print how the run went, and write its report."""
-    reader = assembly.reader(directory.path)
+    reader = run_reader(directory.path)
     costs = Costs()
     await fold(reader, COSTLY, costs.fold)
     print_summary(
@@ -288,12 +289,12 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
         config,
         directory,
         store=store,
-        reader=assembly.reader(directory.path),
+        reader=run_reader(directory.path),
         parts=[curriculum, *evolving, *sampling, learner, evaluator],
         models=[*synthesizing, *sampling, learner, evaluator],
         simulators=simulators,
         store_part=RemotePart(STORE_NAME, store_actor),
-        labels=assembly.labels(config),
+        labels=build.labels(config),
         display=display,
         started=STARTED,
     )

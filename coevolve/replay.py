@@ -18,7 +18,8 @@ from pathlib import Path
 from rich.console import Console
 
 from coevolve.ablate import WITHOUT, ablate, run_without
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
+from coevolve.journal.reader import run_reader
 from coevolve.learning.batch import Source
 from coevolve.learning.history import History
 from coevolve.learning.recovery import take_again, trainer_at
@@ -98,12 +99,12 @@ def _opened(run_dir: Path) -> tuple[RunConfig, History]:
     directory = RunDirectory(run_dir)
     directory.identity()
     config = directory.config()
-    reader = assembly.reader(run_dir)
+    reader = run_reader(run_dir)
     history = History(
         reader,
-        assembly.reference_renderer(config),
+        build.reference_renderer(config),
         config.hdl.stages,
-        grammar_of=assembly.grammar_of(config, reader),
+        grammar_of=build.grammar_of(config, reader),
     )
     return config, history
 

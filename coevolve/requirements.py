@@ -2,7 +2,7 @@
 
 import importlib.util
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.config import synthesizes
 from coevolve.environments.hdl import assembly as hardware
 from coevolve.models.model_files import has_chat_template
@@ -70,4 +70,4 @@ def _check_chat(config: RunConfig, *, chats: bool) -> None:
             f"{config.policy.model!r}; use kind endpoint, or arm: static"
         )
     if chats and config.domain == "bfcl":
-        assembly.renderer(config)
+        build.renderer(config)

@@ -17,10 +17,11 @@ from typing import Self, cast
 
 import msgspec
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.build import synthesis as evolution
 from coevolve.journal.codec import CANDIDATES_BY_SIGNAL, SIGNALS_BY_ID, decode_as
 from coevolve.journal.paging import whole_topic
+from coevolve.journal.reader import run_reader
 from coevolve.llm.recorded_calls import RecordedCalls, recorded_calls, without_version
 from coevolve.run.directory import RunDirectory
 from coevolve.synthesis.arms import ArmBriefs
@@ -188,10 +189,10 @@ async def _report(run_dir: Path, *, as_json: bool) -> bool:
     """Print one line a signal, or all as JSON; return whether all are equal."""
     directory = RunDirectory(run_dir)
     directory.identity()
-    config, reader = directory.config(), assembly.reader(run_dir)
+    config, reader = directory.config(), run_reader(run_dir)
     if config.domain == "hdl":
         raise RunError(f"{run_dir}: its tasks were enumerated, without a model to go without")
-    worker = assembly.simulator_worker(config)
+    worker = build.simulator_worker(config)
 
     async def refuse(messages: Sequence[Message]) -> None:
         raise JournalError(f"{run_dir}: is only read; {len(messages)} records were to be added")
@@ -202,7 +203,7 @@ async def _report(run_dir: Path, *, as_json: bool) -> bool:
     signals: list[Resynthesized] = []
     try:
         async for signal in resynthesize(
-            config, reader=reader, source=assembly.task_source(config), open_model=open_model
+            config, reader=reader, source=build.task_source(config), open_model=open_model
         ):
             signals.append(signal)
             if not as_json:

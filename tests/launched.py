@@ -15,9 +15,8 @@ import msgspec
 import psutil
 
 from coevolve.attach import __main__ as attach
-from coevolve.build import parts as assembly
 from coevolve.journal.codec import TOPICS, decode, decode_as, topic_of
-from coevolve.journal.reader import JournalReader
+from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from protocols.errors import JournalError
 from protocols.journal import Message
 from tests.commands import ROOT, Answer, answered
@@ -123,7 +122,7 @@ class LaunchedRun:
 
     def reader(self) -> JournalReader:
         """Return the run's journal."""
-        return JournalReader(self.directory / assembly.STORE_FOLDER)
+        return JournalReader(self.directory / STORE_FOLDER)
 
     def count(self, kind: type[msgspec.Struct]) -> int:
         """Return how many messages of a kind the journal holds; 0 before there is a journal."""

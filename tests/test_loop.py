@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.build import synthesis as evolution
 from coevolve.config import synthesizes
 from coevolve.journal.codec import decode, decode_as, encode, topic_of
@@ -44,15 +44,15 @@ async def run_here(config: RunConfig, folder: Path) -> LocalStore:
             receipt=Receipt(producer="test", counter=1),
         )
     )
-    site = assembly.Site(config=config, run_dir=folder, store=store, reader=store)
-    workers = [assembly.simulator_worker(config)]
-    engines = [assembly.generator(site, 8), assembly.generator(site, 8)]
+    site = build.Site(config=config, run_dir=folder, store=store, reader=store)
+    workers = [build.simulator_worker(config)]
+    engines = [build.generator(site, 8), build.generator(site, 8)]
     parts: list[Part] = [
-        assembly.curriculum(site),
-        assembly.signals(site, workers),
-        assembly.rollout_worker(site, "rollout-0", engines[0], workers),
-        assembly.learner(site),
-        assembly.evaluator(site, engines[1], workers),
+        build.curriculum(site),
+        build.signals(site, workers),
+        build.rollout_worker(site, "rollout-0", engines[0], workers),
+        build.learner(site),
+        build.evaluator(site, engines[1], workers),
     ]
     if synthesizes(config):
         parts += [evolution.synthesizer(site, workers), evolution.validator(site, workers)]
@@ -117,7 +117,7 @@ async def test_a_run_writes_no_held_out_task_into_the_journal(
 ):
     config = small(quickstart, "full", steps=8)
     store = await run_here(config, tmp_path)
-    held_out = [task.body.world.encode() for task in assembly.task_source(config).held_out()]
+    held_out = [task.body.world.encode() for task in build.task_source(config).held_out()]
     last = (await store.statistics()).last_sequence
     bodies = [record.body for record in await store.read(range(1, last + 1))]
     assert not any(world in body for world in held_out for body in bodies)

@@ -19,8 +19,8 @@ from ray._private.authentication.authentication_token_setup import (
 from actors.part import RemotePart
 from actors.store import STORE_NAME, RemoteReader, RemoteStore
 from coevolve.attach.subject import LiveRun, Subject
-from coevolve.build import parts as assembly
 from coevolve.journal.codec import decode_as
+from coevolve.journal.reader import run_reader
 from coevolve.run.directory import RunDirectory
 from coevolve.run.reach import listens
 from protocols.config import RunConfig
@@ -36,7 +36,7 @@ NAMESPACE = re.compile(r"coevolve-(?P<name>.+)-(?P<run_id>[0-9a-f]{12})")
 def opened(directory: RunDirectory, *, join: bool) -> Generator[Subject]:
     """Give the run of ``directory``; with ``join``, and where it goes on, with its actors."""
     identity = directory.identity()
-    reader = assembly.reader(directory.path)
+    reader = run_reader(directory.path)
     with contextlib.ExitStack() as stack:
         live = None
         running = listens(identity.address) and psutil.pid_exists(identity.pid)

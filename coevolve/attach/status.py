@@ -9,7 +9,7 @@ from rich.table import Table
 
 from coevolve.attach.output import console, print_json, share, table
 from coevolve.attach.subject import Subject
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.config import synthesizes
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import decode
@@ -53,7 +53,7 @@ async def status(subject: Subject, *, as_json: bool) -> None:
 
 
 async def _progress(subject: Subject) -> Progress:
-    progress = Progress(assembly.labels(subject.config))
+    progress = Progress(build.labels(subject.config))
     async for record in in_order(subject.reader, TOPICS):
         progress.fold(decode(record))
     return progress

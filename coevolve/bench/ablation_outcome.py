@@ -7,10 +7,10 @@ from statistics import fmean
 
 from rich.table import Table
 
-from coevolve.build import parts as assembly
 from coevolve.environments.hdl.evaluation.measures import interval
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
+from coevolve.journal.reader import run_reader
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.designs import Design
@@ -46,7 +46,7 @@ async def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
     """Return what came of the run in ``folder``; None where it is not over."""
     if not RunDirectory(folder).metrics.exists():
         return None
-    reader, scores = assembly.reader(folder), dict[int, dict[str, float]]()
+    reader, scores = run_reader(folder), dict[int, dict[str, float]]()
     async for record in whole_topic(reader, "evaluation"):
         made = decode_as(record, Evaluation)
         scores[made.version] = {each.task_id: each.coverage or 0.0 for each in made.scores}

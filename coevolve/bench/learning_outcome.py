@@ -13,9 +13,10 @@ from statistics import fmean, median
 from rich.table import Table
 
 from coevolve.bench.intervals import interval, told
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
+from coevolve.journal.reader import run_reader
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.learning import Evaluation, GroupDiscarded, StepReport
@@ -86,8 +87,8 @@ async def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
     """Return what came of the run in ``folder``; None where it is not over."""
     if not RunDirectory(folder).metrics.exists():
         return None
-    reader = assembly.reader(folder)
-    asked = assembly.skills(config)
+    reader = run_reader(folder)
+    asked = build.skills(config)
     scores: dict[int, float] = {}
     skills: dict[int, dict[str, float]] = {}
     async for record in whole_topic(reader, "evaluation"):

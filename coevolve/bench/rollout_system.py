@@ -13,7 +13,7 @@ from actors.part import RemotePart
 from actors.rollout import RolloutActor
 from actors.simulator import RemoteSimulatorWorker, SimulatorActor
 from actors.store import STORE_NAME, RemoteStore, StoreActor
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.engine.vllm.environment import environment
 from coevolve.journal.mailbox import Mailbox
 from coevolve.models.model_folder import model_folder
@@ -54,7 +54,7 @@ class System:
         self._sampling = RemotePart(ENGINE, sampling)
         self._simulators = list(map(RemotePart, names, simulators))
         self._store_part = RemotePart(STORE_NAME, store_actor)
-        self._source = assembly.task_source(config)
+        self._source = build.task_source(config)
         self._groups = 0
         self._mailbox = Mailbox(
             store,

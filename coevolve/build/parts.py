@@ -24,7 +24,7 @@ from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.journal.mailbox import Mailbox
-from coevolve.journal.reader import JournalReader
+from coevolve.journal.reader import run_reader
 from coevolve.llm.recorded_calls import Append
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder
@@ -49,8 +49,6 @@ from protocols.transitions import Writer
 
 if TYPE_CHECKING:
     from coevolve.learning.learner import Learner
-
-STORE_FOLDER = "store"
 
 ROLLOUT_GATHER_S = 0.1
 """How long a rollout's command waits for others: what a worker's call costs is shared by more."""
@@ -81,11 +79,6 @@ def _kinds(config: RunConfig, task: Task) -> tuple[str, ...]:
         return (category_of(task),)
     group = group_of(task)
     return () if group == "multi" else (f"skill {group}",)
-
-
-def reader(run_dir: Path) -> Reader:
-    """Return read access to the run's journal, by its map."""
-    return JournalReader(run_dir / STORE_FOLDER)
 
 
 def renderer(config: RunConfig) -> Renderer:
@@ -148,7 +141,7 @@ class Site:
 
 def site(config: RunConfig, run_dir: Path, store: Store) -> Site:
     """Return the site of a part on the journal's machine: it reads the map itself."""
-    return Site(config=config, run_dir=run_dir, store=store, reader=reader(run_dir))
+    return Site(config=config, run_dir=run_dir, store=store, reader=run_reader(run_dir))
 
 
 def generator(site: Site, concurrent: int) -> Generator:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.environments.hdl import assembly as hardware
 from coevolve.environments.hdl.evaluation.attempts import Writer
 from coevolve.environments.hdl.evaluation.bounded import BoundedSimulator
@@ -23,6 +23,7 @@ from coevolve.environments.hdl.policy.teacher import EndpointTeacher
 from coevolve.export.source import open_source
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.journal.reader import STORE_FOLDER, run_reader
 from coevolve.models.model_folder import TINY_HDL
 from coevolve.models.tiny_random.resolve import MODEL, running
 from coevolve.run.directory import RunDirectory
@@ -106,7 +107,7 @@ async def opened(
         return
     with (
         tempfile.TemporaryDirectory(prefix="coevolve_evaluate_") as spare,
-        closing(Journal.open(Path(spare) / assembly.STORE_FOLDER)) as journal,
+        closing(Journal.open(Path(spare) / STORE_FOLDER)) as journal,
     ):
         store = LocalStore(journal)
         async with _policy(subject, config, simulator, temperature, store, Path(spare)) as policy:
@@ -125,19 +126,19 @@ async def _policy(
     run_dir, reader, held = spare, store, None
     if isinstance(subject, OfRun):
         run_dir = subject.directory.path
-        reader = assembly.reader(run_dir)
+        reader = run_reader(run_dir)
         held = await found_version(subject)
         name = f"version {held.version.version} of {config.name}"
     else:
         config = made_model(config, spare)
         name = f"{config.name} before training"
-    site = assembly.Site(config=config, run_dir=run_dir, store=store, reader=reader)
-    engine = assembly.generator(site, config.evaluator.concurrent)
+    site = build.Site(config=config, run_dir=run_dir, store=store, reader=reader)
+    engine = build.generator(site, config.evaluator.concurrent)
     try:
         if held is not None:
             path = str(held.folder.relative_to(run_dir))
             version = msgspec.structs.replace(held.version, path=path)
-            await assembly.proven_engine(site, "evaluate", engine).serve(version)
+            await build.proven_engine(site, "evaluate", engine).serve(version)
         player = hardware.workbench(
             config, engine, [simulator], site.reader, temperature=temperature
         )
@@ -168,7 +169,7 @@ async def found_version(subject: OfRun) -> "HeldVersion":
     canaries: dict[int, float] = {}
     if subject.version == "best":
         canaries = open_source(subject.directory).material.progress.canaries
-    return await find_version(path, assembly.reader(path), subject.version, canaries)
+    return await find_version(path, run_reader(path), subject.version, canaries)
 
 
 def check_domain(config: RunConfig, where: Path) -> None:

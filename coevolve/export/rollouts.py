@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.export.conversation import chat
 from coevolve.export.decoding import Transcriber
 from coevolve.export.parquet import MESSAGES, writing
@@ -64,7 +64,7 @@ COLUMNS: dict[str, Any] = {
 
 async def write(source: Source, path: Path) -> str:
     """Write the table to ``path`` and return what is in it."""
-    transcriber = Transcriber(source.config, assembly.renderer(source.config))
+    transcriber = Transcriber(source.config, build.renderer(source.config))
     tasks = source.tasks
     with writing(path, COLUMNS) as table:
         async for record in whole_topic(source.reader, "rollout"):

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.export.conversation import ChatMessage, chat, reference
 from coevolve.export.decoding import Transcriber
 from coevolve.export.source import Source
@@ -51,7 +51,7 @@ async def _solutions(source: Source) -> AsyncIterator[Solution]:
     for task in tasks.values():
         if all(len(turn.results) == len(turn.reference) for turn in task.body.turns):
             yield _solution(task, reference(task.body), "reference")
-    transcriber = Transcriber(source.config, assembly.renderer(source.config))
+    transcriber = Transcriber(source.config, build.renderer(source.config))
     async for record in whole_topic(source.reader, "rollout"):
         rollout = decode_as(record, Rollout)
         if not rollout.succeeded or rollout.task_id not in tasks:

@@ -3,7 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
+from coevolve.journal.reader import run_reader
 from coevolve.report.material import Material, gather
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
@@ -30,6 +31,6 @@ class Source:
 def open_source(directory: RunDirectory) -> Source:
     """Read a run. Raises RunError or JournalError where its folder or journal is unreadable."""
     config = directory.config()
-    reader = assembly.reader(directory.path)
-    material = asyncio.run(gather(reader, config, assembly.labels(config), {}))
+    reader = run_reader(directory.path)
+    material = asyncio.run(gather(reader, config, build.labels(config), {}))
     return Source(directory=directory, config=config, reader=reader, material=material)

@@ -18,6 +18,9 @@ from coevolve.journal.opening import open_for_reading
 from coevolve.journal.queries import Snapshot
 from protocols.journal import StoredRecord
 
+STORE_FOLDER = "store"
+"""Of a run: where its journal is."""
+
 _EVERYTHING = (1 << 64) - 1
 
 
@@ -80,3 +83,8 @@ class JournalReader:
             txn = env.begin(buffers=True)
         with txn:
             yield Snapshot(txn, tables, _EVERYTHING)
+
+
+def run_reader(run_dir: Path) -> JournalReader:
+    """Return read access to the journal of the run in ``run_dir``."""
+    return JournalReader(run_dir / STORE_FOLDER)

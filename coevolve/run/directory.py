@@ -15,7 +15,7 @@ import msgspec
 from coevolve.journal.codec import decode_as
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import lock_folder
-from coevolve.journal.reader import JournalReader
+from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.models.tiny_random.resolve import running
 from protocols.config import RunConfig
 from protocols.control import RunStarted
@@ -65,7 +65,7 @@ class RunDirectory:
     @property
     def store(self) -> Path:
         """The journal's folder."""
-        return self.path / "store"
+        return self.path / STORE_FOLDER
 
     @property
     def metrics(self) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.build import synthesis as evolution
 from coevolve.environments.tools.bfcl.worker import BfclWorker
 from coevolve.environments.tools.filesystem.grammar import uniform_task
@@ -157,7 +157,7 @@ async def synthesized_run(path: Path) -> list[Candidate]:
     flagged = [uniform_task(0, number) for number in range(3)]
     await add(store, *flagged)
     worker = BfclWorker(QUICK.simulator)
-    site = assembly.Site(config=QUICK, run_dir=path, store=store, reader=store)
+    site = build.Site(config=QUICK, run_dir=path, store=store, reader=store)
     part = evolution.synthesizer(site, (worker,))
     running = asyncio.create_task(part.run())
     about = [OnTask(task_id=each.task_id) for each in flagged]

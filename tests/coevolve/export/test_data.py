@@ -10,7 +10,7 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.filesystem.tokenizer import END
 from coevolve.export.conversation import reference
@@ -32,7 +32,7 @@ SHORT = next(task for n in range(99) if len((task := uniform_task(1, n)).body.tu
 def story(config: RunConfig) -> list[Message]:
     """Two grammar tasks with rollouts of every ending, a held-out one, and an evolution."""
     first = len(TASK.body.turns[0].reference)
-    held_out = msgspec.structs.replace(assembly.task_source(config).held_out()[0])
+    held_out = msgspec.structs.replace(build.task_source(config).held_out()[0])
     return [
         *(TASK, SHORT, held_out),
         tiny_rollout(TASK, 0),
@@ -176,7 +176,7 @@ def test_solutions_for_supervised_training_are_whole_and_each_there_once(
 
 
 def test_no_held_out_task_is_exported(run: RunDirectory, export: Export, tmp_path: Path):
-    worlds = {task.body.world for task in assembly.task_source(run.config()).held_out()}
+    worlds = {task.body.world for task in build.task_source(run.config()).held_out()}
     for kind in ("pool", "verl"):
         export(run.path, kind, "--to", tmp_path / kind)
         table = pq.read_table(tmp_path / kind / "train.parquet").to_pylist()

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.environments.hdl import assembly as hardware
 from coevolve.environments.hdl.policy.chat import ChatStepRenderer
 from coevolve.environments.hdl.policy.instructions import system_message
@@ -20,6 +20,7 @@ from coevolve.export.__main__ import main
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.journal.reader import run_reader
 from coevolve.learning.history import History
 from coevolve.models.chat_template import ChatTemplate
 from coevolve.run import directory as run_directory
@@ -130,15 +131,15 @@ async def trained(directory: RunDirectory) -> None:
     receipt = Receipt(producer="test", counter=1)
     began = encode(RunStarted(run_id="here", config="{}"))
     await store.append(Append(records=(began,), receipt=receipt))
-    site = assembly.Site(config=config, run_dir=directory.path, store=store, reader=store)
+    site = build.Site(config=config, run_dir=directory.path, store=store, reader=store)
     template = ChatTemplate.load(Path(config.policy.model), variables={})
     texts = [template.answer(WORST), template.answer(WORSE)]
-    engine = Parrot(assembly.generator(site, 2), texts)
+    engine = Parrot(build.generator(site, 2), texts)
     simulators = hardware.HardwareSimulators([ScriptedSimulator(by_what_is_missed)])
     parts: list[Part] = [
-        assembly.curriculum(site),
-        assembly.rollout_worker(site, "rollout-0", engine, simulators),
-        assembly.learner(site),
+        build.curriculum(site),
+        build.rollout_worker(site, "rollout-0", engine, simulators),
+        build.learner(site),
     ]
     at_work = [asyncio.create_task(part.run()) for part in parts]
     seen = 0
@@ -170,7 +171,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, student: Path) -> Run:
         config = taught(folder, student, server.base_url)
         directory = run_directory.create(folder / "taught", config)
         asyncio.run(trained(directory))
-    reader = assembly.reader(directory.path)
+    reader = run_reader(directory.path)
     return Run(directory=directory, reader=reader, asked=len(server.requests))
 
 

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from coevolve import requirements
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks, tool_documents
 from coevolve.environments.tools.bfcl.source import BfclSource, category_of, fault
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS
@@ -136,11 +136,11 @@ def test_the_benchmark_is_for_policies_with_a_chat_template() -> None:
 
 def test_a_run_on_the_benchmark_is_put_together_from_its_source() -> None:
     settings = config(categories=["base", "miss_func"])
-    source: TaskSource = assembly.task_source(settings)
+    source: TaskSource = build.task_source(settings)
     assert isinstance(source, BfclSource)
     tools = {document.name for name in DOCUMENTS for document in tool_documents(name)}
-    assert set(assembly.tools(settings)) == tools
-    labels = assembly.labels(settings)
+    assert set(build.tools(settings)) == tools
+    labels = build.labels(settings)
     assert labels.keys() == set(ids(source.held_out()))
     assert {label for found in labels.values() for label in found} == {
         "one turn",

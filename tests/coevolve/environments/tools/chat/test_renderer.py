@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from coevolve import requirements
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.environments.tools.bfcl.source import BfclSource
 from coevolve.environments.tools.chat.renderer import CLOSING, ChatRenderer
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
@@ -269,7 +269,7 @@ def test_a_template_without_exact_borders_is_refused(template: str, words: str) 
 def test_the_model_folder_decides_which_renderer_is_used(tmp_path: Path) -> None:
     folder = models.save(models.TAGS, tmp_path)
     (folder / "model.safetensors").touch()
-    renderer: Renderer = assembly.renderer(RunConfig(name="test", policy=chat_policy(folder)))
+    renderer: Renderer = build.renderer(RunConfig(name="test", policy=chat_policy(folder)))
     assert isinstance(renderer, ChatRenderer)
     assert renderer.form == "tags"
     with pytest.raises(ConfigError, match="kind policy is the tiny policy's second role"):
@@ -277,7 +277,7 @@ def test_the_model_folder_decides_which_renderer_is_used(tmp_path: Path) -> None
     requirements.check(RunConfig(name="test", arm="static", policy=chat_policy(folder)))
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(ConfigError, match="give a folder with a chat template, or a tiny policy"):
-        assembly.renderer(RunConfig(name="test", policy=chat_policy(folder)))
+        build.renderer(RunConfig(name="test", policy=chat_policy(folder)))
 
 
 def chat_policy(folder: Path) -> PolicyConfig:

@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, uniform_task
 from coevolve.environments.tools.filesystem.skills import SKILLS
 from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
@@ -28,7 +28,7 @@ def test_the_canaries_are_the_same_in_every_run_whatever_its_arm_and_seed() -> N
 
 
 def test_a_run_on_the_grammar_is_guarded_with_as_many_canaries_as_it_asks_for() -> None:
-    canaries = assembly.canaries(config())
+    canaries = build.canaries(config())
     assert canaries == StaticSource(config()).canaries(config().learner.guard.tasks)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coevolve import requirements
-from coevolve.build import parts as assembly
+from coevolve.build import parts as build
 from coevolve.build import synthesis as evolution
 from coevolve.config import load_config
 from coevolve.environments.hdl import assembly as hardware
@@ -71,18 +71,18 @@ async def played(folder: Path, *overrides: str) -> LocalStore:
     began = encode(RunStarted(run_id="here", config="{}"))
     receipt = Receipt(producer="test", counter=1)
     await store.append(Append(records=(began,), receipt=receipt))
-    site = assembly.Site(config=config, run_dir=folder, store=store, reader=store)
+    site = build.Site(config=config, run_dir=folder, store=store, reader=store)
     simulator = hardware.simulator(config)
     simulators = hardware.HardwareSimulators([simulator])
-    engines = [assembly.generator(site, 8), assembly.generator(site, 8)]
+    engines = [build.generator(site, 8), build.generator(site, 8)]
     parts: list[Part] = [
-        assembly.curriculum(site),
-        assembly.signals(site, simulators),
+        build.curriculum(site),
+        build.signals(site, simulators),
         evolution.synthesizer(site, simulators),
         evolution.validator(site, simulators),
-        assembly.rollout_worker(site, "rollout-0", engines[0], simulators),
-        assembly.learner(site),
-        assembly.evaluator(site, engines[1], simulators),
+        build.rollout_worker(site, "rollout-0", engines[0], simulators),
+        build.learner(site),
+        build.evaluator(site, engines[1], simulators),
     ]
     at_work = [asyncio.create_task(part.run()) for part in parts]
     seen, scored = 0, -1
@@ -171,7 +171,7 @@ async def test_the_learner_knows_the_grammar_of_a_design_that_the_run_made(tmp_p
     await store.append(
         Append(records=(encode(record),), receipt=Receipt(producer="test", counter=1))
     )
-    grammar_of = assembly.grammar_of(config, store)
+    grammar_of = build.grammar_of(config, store)
     assert grammar_of is not None
     assert await grammar_of(beginning(made, config)) == edits(made)
     assert await grammar_of(beginning(given, config)) == edits(given)
