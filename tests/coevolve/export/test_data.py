@@ -144,7 +144,7 @@ def test_verl_gets_prompts_with_what_a_reward_needs(
     rows = loaded(out, tmp_path / "cache")
     row = next(row for row in rows if row["extra_info"]["task_id"] == TASK.task_id)
     assert set(row) == {"data_source", "prompt", "ability", "reward_model", "extra_info"}
-    assert row["data_source"] == "coevolve/environments/tools/bfcl"
+    assert row["data_source"] == "coevolve/bfcl"
     assert row["prompt"] == [{"role": "user", "content": TASK.body.turns[0].instruction}]
     assert row["reward_model"]["style"] == "rule"
     assert json.loads(row["reward_model"]["ground_truth"]) == [
