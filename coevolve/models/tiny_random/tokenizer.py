@@ -22,8 +22,9 @@ from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
 from tokenizers.trainers import BpeTrainer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from coevolve.environments.tools.bfcl.catalogue import load_tasks, tool_documents
+from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS
+from coevolve.environments.tools.toolsets import tool_documents
 
 VOCABULARY = 2048
 TEMPLATE = Path(__file__).parent / "chat_template.jinja"
