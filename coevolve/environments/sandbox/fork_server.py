@@ -10,6 +10,7 @@ memory and time that it takes), it does to a process that is there for it alone.
 """
 
 import atexit
+import contextlib
 import os
 import resource
 import signal
@@ -32,8 +33,11 @@ ROOT = Path(__file__).parents[3]
 MOST_FRAMES = 600
 """Of Python, in an answer: fewer than any process has left that does the same after it."""
 
-NO_MEMORY, TOO_DEEP = 3, 4
-"""Exit statuses of answers that ran out of memory, or of frames."""
+NO_MEMORY, TOO_DEEP, RAISED = 3, 4, 5
+"""Exit statuses of answers that ran out of memory or of frames, or raised anything else."""
+
+NOT_BEGUN = 1
+"""Exit status of a process that did not come as far as its answer."""
 
 PATIENCE_S = 5.0
 """Beyond the limit on wall-clock time, at which the answer ends itself."""
@@ -117,13 +121,17 @@ class ForkServer:
 
 def _end(process: "subprocess.Popen[bytes]", requests: socket.socket) -> None:
     requests.close()
-    process.wait()
+    # A process that was forked from this one may keep the server, which then ends with that one.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(PATIENCE_S)
 
 
 def _answered(received: bytes) -> Answered:
     if len(received) < _STATUS.size:
         raise SimulatorError("a text could not be read: its process was ended from outside")
     (status,) = _STATUS.unpack_from(received)
+    if status == NOT_BEGUN:
+        raise SimulatorError("a text could not be read: its process could not begin")
     return Answered(status=status, answer=received[_STATUS.size :])
 
 
@@ -145,7 +153,7 @@ def serve(answer: Callable[[bytes], bytes]) -> None:
                 try:
                     _attend(asker, answer)
                 finally:
-                    os._exit(0)
+                    os._exit(NOT_BEGUN)
 
 
 def _attend(asker: socket.socket, answer: Callable[[bytes], bytes]) -> None:
@@ -177,7 +185,6 @@ def _answer(request: _Request, writer: int, answer: Callable[[bytes], bytes]) ->
     thread = threading.Thread(target=_written, args=(request.question, writer, answer))
     thread.start()
     thread.join()
-    os._exit(1)
 
 
 def _written(question: bytes, writer: int, answer: Callable[[bytes], bytes]) -> None:
@@ -188,4 +195,6 @@ def _written(question: bytes, writer: int, answer: Callable[[bytes], bytes]) -> 
         os._exit(NO_MEMORY)
     except RecursionError:
         os._exit(TOO_DEEP)
+    except Exception:  # noqa: BLE001, told by the status
+        os._exit(RAISED)
     os._exit(0)
