@@ -69,6 +69,7 @@ class Answered:
     """Exit status; negative for a signal."""
 
     answer: bytes
+    """What was raised, in words, where anything was."""
 
 
 class ForkServer:
@@ -188,13 +189,18 @@ def _answer(request: _Request, writer: int, answer: Callable[[bytes], bytes]) ->
 
 
 def _written(question: bytes, writer: int, answer: Callable[[bytes], bytes]) -> None:
+    with os.fdopen(writer, "wb") as answers:
+        status, found = _outcome(question, answer)
+        answers.write(found)
+    os._exit(status)
+
+
+def _outcome(question: bytes, answer: Callable[[bytes], bytes]) -> tuple[int, bytes]:
     try:
-        with os.fdopen(writer, "wb") as answers:
-            answers.write(answer(question))
+        return 0, answer(question)
     except MemoryError:
-        os._exit(NO_MEMORY)
+        return NO_MEMORY, b""
     except RecursionError:
-        os._exit(TOO_DEEP)
-    except Exception:  # noqa: BLE001, told by the status
-        os._exit(RAISED)
-    os._exit(0)
+        return TOO_DEEP, b""
+    except Exception as error:  # noqa: BLE001, told to whoever asked
+        return RAISED, f"{type(error).__name__}: {error}".encode(errors="replace")

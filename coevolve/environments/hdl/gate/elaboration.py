@@ -90,14 +90,14 @@ def check_design(unit: Unit) -> None:
     Whether it compiles is not said. Raises ConfigError where it cannot be read, and SimulatorError
     where the machine failed.
     """
-    status, _ = _asked(Question(about="design", unit=unit), DESIGN_LIMITS)
+    status, answer = _asked(Question(about="design", unit=unit), DESIGN_LIMITS)
     if status in _SPENT:
         raise ConfigError(
             f"design {unit.name}: reading it needs to take at most {DESIGN_LIMITS.cpu_s} s of CPU "
             f"time and {DESIGN_LIMITS.memory_mb} MB of memory, took more; write it more simply"
         )
     if status:
-        reason = NESTED if status in _OVERFLOWN else UNREADABLE
+        reason = NESTED if status in _OVERFLOWN else f"{UNREADABLE} {answer.decode()}".rstrip()
         raise ConfigError(f"design {unit.name}: {reason}")
 
 

@@ -48,6 +48,10 @@ def test_the_end_of_one_answer_is_told_and_the_next_question_is_answered(
     assert server.ask(b"return 1", LIMITS).answer == b"1"
 
 
+def test_what_was_raised_is_told(server: ForkServer):
+    assert server.ask(b"raise it", LIMITS).answer == b"ValueError: b'raise'"
+
+
 def test_threads_have_their_own_answers(server: ForkServer):
     with ThreadPoolExecutor(8) as threads:
         asked = [threads.submit(server.ask, b"return %d" % n, LIMITS) for n in range(40)]
