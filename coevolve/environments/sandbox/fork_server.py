@@ -93,7 +93,7 @@ class ForkServer:
                 mine.settimeout(limits.wall_s + PATIENCE_S)
                 mine.sendall(request)
                 mine.shutdown(socket.SHUT_WR)
-                return _answered(_received(mine))
+                return _answer_in(_all_bytes(mine))
         except OSError as error:
             raise SimulatorError(
                 f"a text could not be read in a process of its own: {error}"
@@ -127,7 +127,7 @@ def _end(process: "subprocess.Popen[bytes]", requests: socket.socket) -> None:
         process.wait(PATIENCE_S)
 
 
-def _answered(received: bytes) -> Answered:
+def _answer_in(received: bytes) -> Answered:
     if len(received) < _STATUS.size:
         raise SimulatorError("a text could not be read: its process was ended from outside")
     (status,) = _STATUS.unpack_from(received)
@@ -136,7 +136,7 @@ def _answered(received: bytes) -> Answered:
     return Answered(status=status, answer=received[_STATUS.size :])
 
 
-def _received(sender: socket.socket) -> bytes:
+def _all_bytes(sender: socket.socket) -> bytes:
     return b"".join(iter(lambda: sender.recv(CHUNK_BYTES), b""))
 
 
@@ -160,7 +160,7 @@ def serve(answer: Callable[[bytes], bytes]) -> None:
 def _attend(asker: socket.socket, answer: Callable[[bytes], bytes]) -> None:
     """Tell the asker what became of its question."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    request = msgspec.msgpack.decode(_received(asker), type=_Request)
+    request = msgspec.msgpack.decode(_all_bytes(asker), type=_Request)
     reader, writer = os.pipe()
     process = os.fork()
     if process == 0:
@@ -183,12 +183,12 @@ def _answer(request: _Request, writer: int, answer: Callable[[bytes], bytes]) ->
     sys.setrecursionlimit(MOST_FRAMES)
     threading.stack_size(limits.stack_kb << 10)
     # A thread's stack is as large as it was asked for; that of the main thread is the machine's.
-    thread = threading.Thread(target=_written, args=(request.question, writer, answer))
+    thread = threading.Thread(target=_write_answer, args=(request.question, writer, answer))
     thread.start()
     thread.join()
 
 
-def _written(question: bytes, writer: int, answer: Callable[[bytes], bytes]) -> None:
+def _write_answer(question: bytes, writer: int, answer: Callable[[bytes], bytes]) -> None:
     with os.fdopen(writer, "wb") as answers:
         status, found = _outcome(question, answer)
         answers.write(found)

@@ -97,8 +97,9 @@ def check_design(unit: Unit) -> None:
             f"time and {DESIGN_LIMITS.memory_mb} MB of memory, took more; write it more simply"
         )
     if status:
-        reason = NESTED if status in _OVERFLOWN else f"{UNREADABLE} {answer.decode()}".rstrip()
-        raise ConfigError(f"design {unit.name}: {reason}")
+        reason = NESTED if status in _OVERFLOWN else UNREADABLE
+        words = f" ({answer.decode()})" if answer else ""
+        raise ConfigError(f"design {unit.name}: {reason}{words}")
 
 
 def _asked(question: Question, limits: Limits) -> tuple[int, bytes]:

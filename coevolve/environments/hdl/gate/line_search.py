@@ -12,7 +12,7 @@ def occurrences(among: Sequence[object], wanted: Sequence[object]) -> list[int]:
     found: list[int] = []
     matched = 0
     for index, each in enumerate(among):
-        matched = _matched(each, wanted, borders, matched)
+        matched = _match_length(each, wanted, borders, matched)
         if matched == len(wanted):
             found.append(index + 1 - matched)
             matched = borders[-1]
@@ -23,11 +23,13 @@ def _borders(wanted: Sequence[object]) -> list[int]:
     """Return, of each beginning, the length of the longest that it ends with beside itself."""
     borders = [0]
     for each in wanted[1:]:
-        borders.append(_matched(each, wanted, borders, borders[-1]))
+        borders.append(_match_length(each, wanted, borders, borders[-1]))
     return borders
 
 
-def _matched(each: object, wanted: Sequence[object], borders: Sequence[int], matched: int) -> int:
+def _match_length(
+    each: object, wanted: Sequence[object], borders: Sequence[int], matched: int
+) -> int:
     """Return how much of ``wanted`` stands at the end, ``each`` included, after ``matched``."""
     while each != wanted[matched]:
         if not matched:
