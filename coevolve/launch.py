@@ -137,7 +137,7 @@ def _make_model(config: RunConfig, directory: RunDirectory) -> None:
     if config.policy.shrink:
         from coevolve.models.tiny_random.model import write_model
 
-        write_model(config, directory.path / MODEL)
+        write_model(config, directory.path / MODEL, environment_of(config).texts())
     else:
         environment_of(config).make_model(directory.path / MODEL)
 

@@ -42,11 +42,10 @@ TRIED = (
     "rollout.engine.self_test=false",
     "evaluator.concurrent=4",
     "simulator.workers=1",
-    "environment.seeds=4",
-    "environment.held_out=1",
 )
 """Small counts and lengths; engine, renderer, tasks, objective and precision stay as they are."""
 
+FEW = ("environment.seeds=4", "environment.held_out=1")
 LIGHT = ("arm=static", "evolve_every=0")
 FULL = ("evolve_every=1", "evolve_wait_s=20")
 
@@ -103,7 +102,7 @@ def test_a_run_file_runs_with_all_its_parts_on_a_shrunk_model(tmp_path: Path):
         endpoint = f"{{kind: endpoint, base_url: '{server.base_url}', model: scripted}}"
         model = f"synthesizer.model={endpoint}"
         run_file = "configs/bfcl_qwen3_4b.yaml"
-        with launched(tmp_path, "tried", *TRIED, *FULL, model, run_file=run_file) as run:
+        with launched(tmp_path, "tried", *TRIED, *FEW, *FULL, model, run_file=run_file) as run:
             assert run.wait(500) == 0, run.said()
         # Random weights call no tool, so nothing is signalled and no task is asked for; the
         # synthesizer makes sure that its model answers all the same.
@@ -124,7 +123,7 @@ def test_a_run_file_runs_with_all_its_parts_on_a_shrunk_model(tmp_path: Path):
     ],
 )
 def test_a_run_file_trains_a_shrunk_model(tmp_path: Path, name: str, overrides: tuple[str, ...]):
-    settings = (*TRIED, *LIGHT, *overrides)
+    settings = (*TRIED, *FEW, *LIGHT, *overrides)
     with launched(tmp_path, "tried", *settings, run_file=f"configs/{name}.yaml") as run:
         assert run.wait(500) == 0, run.said()
     check_run(run)

@@ -154,7 +154,7 @@ def made_model(config: RunConfig, folder: Path) -> RunConfig:
     if config.policy.shrink:
         from coevolve.models.tiny_random.model import write_model
 
-        write_model(config, folder / MODEL)
+        write_model(config, folder / MODEL, environment_of(config).texts())
     else:
         environment_of(config).make_model(folder / MODEL)
     return running(config, folder)

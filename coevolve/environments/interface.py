@@ -10,7 +10,7 @@ To bring tools of your own, write a plain class (`coevolve.environments.tools.si
 of this kind.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -63,6 +63,13 @@ class Environment(Protocol):
 
     def make_model(self, folder: Path) -> None:
         """Write the model that the run starts from into ``folder``, if the run makes it itself."""
+        ...
+
+    def texts(self) -> Iterable[str]:
+        """Yield what attempts are made of, of the training split alone.
+
+        The tokenizer of a tiny random model is made from it.
+        """
         ...
 
     @property

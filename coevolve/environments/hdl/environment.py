@@ -1,6 +1,6 @@
 """The environment ``hdl``: testbenches for hardware designs, graded by coverage."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -93,6 +93,14 @@ class Hdl:
             from coevolve.environments.hdl.policy.tiny.model import write_model
 
             write_model(self._config.seed, folder)
+
+    def texts(self) -> Iterator[str]:
+        """Yield specifications, RTL and testbenches of the designs that are trained on."""
+        for design in assembly.designs(self._config):
+            if design.file.split == "train":
+                yield design.specification
+                yield from (file.text for file in design.unit.files)
+                yield from design.testbenches.values()
 
     @property
     def imitates_others(self) -> bool:

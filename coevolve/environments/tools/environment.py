@@ -7,7 +7,7 @@ calls can be carried out and its words say them (`coevolve.validation`).
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -105,6 +105,16 @@ class ToolEnvironment(ABC):
     def make_model(self, folder: Path) -> None:
         """Write nothing: the model is given."""
         return
+
+    def texts(self) -> Iterator[str]:
+        """Yield the documentation of tools, and instructions and calls of training tasks."""
+        for name in self.tool_sets():
+            for document in tool_documents(name):
+                yield msgspec.json.encode(document).decode()
+        for task in self.source().pool():
+            for turn in task.body.turns:
+                yield turn.instruction
+                yield from turn.reference
 
     def sampler(self) -> Supply:
         """Return the draws of the run's arm: from the source, or from the pool of tasks."""

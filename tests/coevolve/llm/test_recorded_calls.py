@@ -109,7 +109,9 @@ async def test_a_teacher_and_synthesizers_have_budgets_of_their_own(store: Local
     await add(store, taught, call(0), call(1))
     teachers = Ledger(Budget(section="environment.teacher", max_tokens=250, teaches=True), store)
     await log(store, teachers, "teaching").allow(90, 10, 0.0)
-    with pytest.raises(OverBudgetError, match=r"hdl\.teacher\.max_tokens: .* 100 are spent"):
+    with pytest.raises(
+        OverBudgetError, match=r"environment\.teacher\.max_tokens: .* 100 are spent"
+    ):
         await log(store, teachers, "teaching").allow(190, 10, 0.0)
     with pytest.raises(OverBudgetError, match=r"synthesizer\.max_tokens: .* 200 are spent"):
         await log(store, ledger(store, max_tokens=250)).allow(90, 10, 0.0)
