@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-Messages = Sequence[dict[str, Any]]
+Messages = Sequence[Mapping[str, str]]
 
 REFLECTION = {
     "summary": "The agent was asked to change a store and did not.",
@@ -31,7 +31,10 @@ def key_value_brain(messages: Messages) -> str:
 def _next_step(messages: Messages) -> str:
     """List the keys, set one for each that there is, remove one, and be done."""
     made = sum(message["role"] == "assistant" for message in messages)
-    keys = re.findall(r"\[\"(\w+)\", ?\"(\w+)\"\]", json.dumps(messages).replace('\\"', '"'))
+    keys = re.findall(
+        r"\[\"(\w+)\", ?\"(\w+)\"\]",
+        json.dumps([dict(each) for each in messages]).replace('\\"', '"'),
+    )
     if not made or not keys:
         return _move("keys()") if not made else '{"reason": "Nothing is there.", "done": true}'
     first, second = keys[-1]

@@ -1,4 +1,4 @@
-"""A user's own environment, all the way: a plain class, its tasks, and a run of all parts on Ray."""
+"""An environment of one's own, all the way: a plain class, its tasks, and a run on Ray."""
 
 import asyncio
 import inspect
@@ -12,7 +12,7 @@ import pytest
 
 from coevolve import environment as command
 from coevolve.environments.conformance import Finding, conformance, environment_named
-from protocols.evolution import CandidateVerdict, Signal
+from protocols.evolution import Signal
 from protocols.learning import StepReport
 from protocols.tasks import Synthesized, Task
 from tests.chat_server import serving
@@ -61,7 +61,7 @@ def test_a_run_makes_tasks_of_its_own_and_trains_on_them(importable: None, tmp_p
             def trained() -> set[str]:
                 return {group.task_id for each in run.scan(StepReport) for group in each.groups}
 
-            run.until("a task of its own", lambda: run.count(CandidateVerdict) and own_tasks(), 600)
+            run.until("a task of its own", lambda: run.holds(Task) and bool(own_tasks()), 600)
             run.until("a step on it", lambda: bool(own_tasks() & trained()), 300)
             run.signal(signal.SIGINT)
             assert run.wait(120) == 0, run.said()
