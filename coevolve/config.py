@@ -150,11 +150,6 @@ def _evolution_rules(config: RunConfig) -> tuple[tuple[bool, str], ...]:
             "boundary",
         ),
         (
-            "worst_state" in signals.kinds,
-            f"$.signals.kinds: worst_state needs tasks that are graded by coverage, found domain "
-            f"{config.domain}; leave it out",
-        ),
-        (
             synthesizes(config) and not signals.kinds,
             f"$.signals.kinds: arm {config.arm} needs at least one kind of signal, found none; "
             "name one, or choose arm static",

@@ -2,8 +2,8 @@
 
 Disks and neighbours change by the minute, so what is compared is measured in turns, several
 rounds of it, with the disk's flush (a 4 kB write and its `fdatasync`) before each. Medians are
-printed, and ratios of medians. *In process* has two batches in flight. Reads and samples find
-everything in the page cache and mapped, numpy's peer in memory.
+printed, and ratios of medians. *In process* has two batches in flight. Reads find everything in the
+page cache and mapped.
 """
 
 import argparse
@@ -32,7 +32,6 @@ from actors.store import RemoteStore, StoreActor
 from coevolve.bench.journal_peers import APPENDERS, NO_LIMIT, TOPIC, requests
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.priorities import PrioritySampler
 from protocols.config import StoreConfig
 from protocols.interfaces import Store
 from protocols.journal import Append, Complete, Durability, Receipt, Record, Take
@@ -42,7 +41,7 @@ BATCHES = (1, 10, 100, 1000)
 RUN_RECORDS = {1: 400, 10: 2_000, 100: 10_000, 1000: 20_000}
 """Records of one run for each batch size."""
 
-SAMPLE = 64
+GROUP = 64
 TRIPS = 200
 CALLERS = 64
 ACTOR_CALLERS = 4
@@ -180,10 +179,10 @@ async def _news_times(store: Store, bodies: Sequence[bytes]) -> list[float]:
 
 
 async def _take_and_complete(store: Store) -> int:
-    """Finish work in groups of `SAMPLE`, each record with a 1 kB output."""
+    """Finish work in groups of `GROUP`, each record with a 1 kB output."""
     groups = 30
     for counter in range(1, groups + 1):
-        await store.append(_append([b"x" * 1000] * SAMPLE, "work", counter, topic="work"))
+        await store.append(_append([b"x" * 1000] * GROUP, "work", counter, topic="work"))
     output = Record(topic="result", body=b"y" * 1000)
     for counter in range(1, groups + 1):
         records = await store.take(
@@ -193,7 +192,7 @@ async def _take_and_complete(store: Store) -> int:
                 member="0",
                 incarnation="0",
                 held=(),
-                limit=SAMPLE,
+                limit=GROUP,
                 lease_s=60.0,
                 wait_s=0.0,
             )
@@ -208,18 +207,17 @@ async def _take_and_complete(store: Store) -> int:
                 receipt=Receipt(producer="0", counter=counter),
             )
         )
-    return groups * SAMPLE
+    return groups * GROUP
 
 
 def reads(folder: Path, bodies: Sequence[bytes], count: int) -> list[Row]:
-    """Measure reading, sampling and copying ``count`` records that lie in the page cache."""
+    """Measure reading and copying ``count`` records that lie in the page cache."""
     with _scratch(folder) as place:
         journal = Journal.open(place / "store", retain_bytes=NO_LIMIT)
         for request in requests(bodies, 1000, count):
             journal.append(request).result()
         file_bytes = (place / "store" / "data.mdb").stat().st_size
         rows = _read_rates(journal, count)
-        rows.append(_sample_row(journal, count))
         started = time.perf_counter()
         journal.checkpoint(place / "copy")
         checkpoint_s = time.perf_counter() - started
@@ -264,32 +262,6 @@ def _view_rate(folder: Path, count: int) -> float:
             for value in txn.cursor(table).iternext(keys=False, values=True):
                 len(value)
             return count / (time.perf_counter() - started)
-
-
-def _sample_row(journal: Journal, count: int) -> Row:
-    """Draw 64 by priority and gather their bodies; beside numpy's gather of given rows."""
-    generator = np.random.default_rng(0)
-    sampler = PrioritySampler(generator.uniform(0.05, 1.0, count))
-    table = np.zeros((count, RECORD_BYTES), dtype=np.uint8)
-    table += generator.integers(255, size=(count, 1), dtype=np.uint8)
-    ours: list[float] = []
-    peers: list[float] = []
-    for _ in range(1000):
-        started = time.perf_counter()
-        drawn = sampler.draw(SAMPLE, generator)
-        with journal.snapshot() as state:
-            state.gather((drawn + 1).tolist())
-        ours.append(time.perf_counter() - started)
-        rows = generator.integers(count, size=SAMPLE)
-        started = time.perf_counter()
-        table[rows]
-        peers.append(time.perf_counter() - started)
-    return Row(
-        measure="prioritized sample of 64, gathered",
-        value=1e6 * median(ours),
-        unit="us",
-        peers={"numpy": 1e6 * median(peers)},
-    )
 
 
 async def through_the_actor(folder: Path, bodies: Sequence[bytes]) -> list[Row]:

@@ -7,7 +7,7 @@ answers are recorded in the task. One whose reference fails here, or ends in an 
 and counted: none of the 800 of bfcl-eval 2026.3.23.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import msgspec
@@ -34,13 +34,10 @@ log = structlog.get_logger()
 class BfclSource:
     """A `protocols.interfaces.TaskSource`: a fixed pool of the benchmark's training tasks."""
 
-    left_out: Mapping[str, str]
-    """Tasks of the categories whose reference does not pass here, with the reason."""
-
     def __init__(self, config: RunConfig) -> None:
         """Carry out every reference. Raises ConfigError where one side of the split is empty."""
         self._seed = config.seed
-        tasks, self.left_out = _checked(config.tasks)
+        tasks = _checked(config.tasks)
         train = _shuffled(tasks, "train", (config.tasks.split_seed, _CANARY_STREAM))
         watched = config.learner.guard.tasks if config.learner.guard.action != "none" else 0
         # A guard that took most of a small training split would leave nothing to train on.
@@ -90,8 +87,8 @@ def category_of(task: Task) -> str:
     return task.task_id.removeprefix("multi_turn_").rpartition("_")[0]
 
 
-def _checked(settings: TasksConfig) -> tuple[list[Task], dict[str, str]]:
-    """Return the tasks whose reference passes, with its answers, and what is wrong with others."""
+def _checked(settings: TasksConfig) -> list[Task]:
+    """Return the tasks whose reference passes, with its answers; the log says what others lack."""
     passed: list[Task] = []
     left_out: dict[str, str] = {}
     for task in load_tasks(
@@ -107,7 +104,7 @@ def _checked(settings: TasksConfig) -> tuple[list[Task], dict[str, str]]:
             passed.append(_answered(task, tried))
     if left_out:
         log.warning("bfcl_tasks_left_out", count=len(left_out), reasons=left_out)
-    return passed, left_out
+    return passed
 
 
 @cache
