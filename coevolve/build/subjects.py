@@ -18,12 +18,13 @@ from coevolve.build import parts as build
 from coevolve.environments.hdl import assembly as hardware
 from coevolve.environments.hdl.evaluation.attempts import Writer
 from coevolve.environments.hdl.evaluation.bounded import BoundedSimulator
-from coevolve.environments.hdl.evaluation.writers import ChatWriter, PlayingWriter, Spent
+from coevolve.environments.hdl.evaluation.writers import ChatWriter, PlayingWriter
 from coevolve.environments.hdl.policy.teacher import EndpointTeacher
 from coevolve.export.source import open_source
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import STORE_FOLDER, run_reader
+from coevolve.llm.usage import ModelUsage
 from coevolve.models.model_folder import TINY_HDL
 from coevolve.models.tiny_random.resolve import MODEL, running
 from coevolve.run.directory import RunDirectory
@@ -67,7 +68,7 @@ class Opened:
 
     name: str
     writer: Writer
-    spent: Spent | None = None
+    usage: ModelUsage | None = None
     """What an endpoint was asked; None for a policy."""
 
 
@@ -101,7 +102,7 @@ async def opened(
             rules=subject.rules,
         )
         try:
-            yield Opened(name=subject.model.model, writer=writer, spent=writer.spent)
+            yield Opened(name=subject.model.model, writer=writer, usage=writer.usage)
         finally:
             await teacher.close()
         return
