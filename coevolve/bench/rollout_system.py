@@ -25,7 +25,6 @@ from protocols.journal import Message
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
 
 ENGINE = "rollout-0"
-WAIT_S = 30.0
 
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -85,7 +84,7 @@ class System:
         rollouts: list[Rollout] = []
         while len(rollouts) < wanted:
             left = wanted - len(rollouts)
-            taken = await self._mailbox.take(left, WAIT_S, at_least=left)
+            taken = await self._mailbox.take(left, at_least=left)
             await self._check()
             rollouts.extend(_made(outcome) for _, outcome in taken)
             if taken:

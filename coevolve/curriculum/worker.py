@@ -26,7 +26,7 @@ from coevolve.curriculum import schedule
 from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_sampler import Supply
 from coevolve.journal.fold import fold
-from coevolve.journal.mailbox import Delivery, Mailbox
+from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.parts.status import Standing
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
@@ -35,7 +35,6 @@ from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.rollouts import RolloutRequest
 
-TAKE_WAIT_S = 30.0
 TAKE_LIMIT = 256
 
 CALLS_FOR_GROUPS = (
@@ -191,8 +190,8 @@ class _Session:
     async def _further(self) -> Sequence[Delivery]:
         """Return the next deliveries; also none, where there is reason to look again."""
         if self._over_since is None or not self.schedule.is_cycle_over:
-            return await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
-        wait_s = min(TAKE_WAIT_S, max(0.0, self._left_s()))
+            return await self._mailbox.take(TAKE_LIMIT)
+        wait_s = min(IDLE_WAIT_S, max(0.0, self._left_s()))
         await self._store.wait(self._topics, self._read_through, wait_s)
         return await self._mailbox.take(TAKE_LIMIT, 0.0)
 
