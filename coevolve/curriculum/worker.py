@@ -25,25 +25,22 @@ import structlog
 from coevolve.curriculum import schedule
 from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_sampler import Supply
+from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.parts.status import Standing
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
-from protocols.control import PartStatus, RunStarted
+from protocols.control import PartStatus, RunContinued, RunPaused, RunResumed, RunStarted
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
+from protocols.learning import GroupDiscarded, StepReport
 from protocols.rollouts import RolloutRequest
 
 TAKE_LIMIT = 256
 
-CALLS_FOR_GROUPS = (
-    "run_started",
-    "run_resumed",
-    "step_report",
-    "group_discarded",
-    "run_paused",
-    "run_continued",
+CALLS_FOR_GROUPS = topics_of(
+    RunStarted, RunResumed, StepReport, GroupDiscarded, RunPaused, RunContinued
 )
 
 log = structlog.get_logger()

@@ -7,6 +7,7 @@ totals had equal means. Scoring held-out tasks is left out: it is the same in ev
 from collections import Counter
 from dataclasses import dataclass, field
 
+from coevolve.journal.codec import topics_of
 from coevolve.llm.usage import ModelUsage
 from protocols.design_evolution import DesignVisit
 from protocols.evolution import (
@@ -21,16 +22,16 @@ from protocols.journal import Message
 from protocols.learning import StepReport
 from protocols.tasks import CoverageTask, Synthesized, Task
 
-TOPICS = (
-    "task",
-    "coverage_task",
-    "visit",
-    "design_visit",
-    "step_report",
-    "signal_settled",
-    "candidate_verdict",
-    "probe_report",
-    "model_call",
+TOPICS = topics_of(
+    Task,
+    CoverageTask,
+    Visit,
+    DesignVisit,
+    StepReport,
+    SignalSettled,
+    CandidateVerdict,
+    ProbeReport,
+    ModelCall,
 )
 
 

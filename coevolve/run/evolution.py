@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from coevolve.journal.codec import decode
+from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import in_order
 from coevolve.llm.usage import ModelUsage
 from coevolve.run.fates import (
@@ -43,24 +43,24 @@ from protocols.journal import Message
 from protocols.learning import StepReport
 from protocols.tasks import AnyTask, CoverageTask, Synthesized, Task
 
-TOPICS = (
-    "task",
-    "coverage_task",
-    "visit",
-    "design_visit",
-    "signal",
-    "signal_settled",
-    "exploration",
-    "candidate",
-    "design_candidate",
-    "candidate_verdict",
-    "probe_report",
-    "model_call",
-    "step_report",
-    "synthesizer_swapped",
-    "swap_refused",
-    "run_paused",
-    "run_continued",
+TOPICS = topics_of(
+    Task,
+    CoverageTask,
+    Visit,
+    DesignVisit,
+    Signal,
+    SignalSettled,
+    Exploration,
+    Candidate,
+    DesignCandidate,
+    CandidateVerdict,
+    ProbeReport,
+    ModelCall,
+    StepReport,
+    SynthesizerSwapped,
+    SwapRefused,
+    RunPaused,
+    RunContinued,
 )
 
 
