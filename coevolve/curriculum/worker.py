@@ -19,10 +19,10 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import structlog
 
 from coevolve.curriculum import schedule
+from coevolve.curriculum.group_requests import group_requests
 from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_sampler import Supply
 from coevolve.journal.codec import topics_of
@@ -35,7 +35,6 @@ from protocols.control import PartStatus, RunContinued, RunPaused, RunResumed, R
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
-from protocols.rollouts import RolloutRequest
 
 TAKE_LIMIT = 256
 
@@ -206,20 +205,8 @@ class _Session:
 
     def _group(self, number: int) -> Sequence[Message]:
         """Return the requests of a group, behind its task where that is new to the journal."""
-        rng = np.random.default_rng([self._config.seed, number])
         draw = self._supply.task(number)
-        size = self._config.rollout.group_size
-        requests = [
-            RolloutRequest(
-                group_id=f"g{number}",
-                group=number,
-                index=index,
-                group_size=size,
-                task_id=draw.task_id,
-                seed=int(seed),
-                policy_version_at_least=self.schedule.steps,
-                author=draw.writer,
-            )
-            for index, seed in enumerate(rng.integers(0, 2**31, size))
-        ]
+        requests = group_requests(
+            self._config, number, draw.task_id, version=self.schedule.steps, author=draw.writer
+        )
         return [*draw.news, *requests]
