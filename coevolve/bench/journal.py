@@ -6,12 +6,10 @@ printed, and ratios of medians. *In process* has two batches in flight. Reads fi
 page cache and mapped.
 """
 
-import argparse
 import asyncio
 import logging
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Generator, Sequence
@@ -25,10 +23,10 @@ import msgspec
 import numpy as np
 import psutil
 import ray
-from rich.console import Console
 from rich.table import Table
 
 from actors.store import RemoteStore, StoreActor
+from coevolve.bench import output
 from coevolve.bench.journal_peers import APPENDERS, NO_LIMIT, TOPIC, requests
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -61,12 +59,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 def main(arguments: list[str]) -> None:
     """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m coevolve.bench journal", description=__doc__)
+    parser = output.parser_of("journal", __doc__)
     parser.add_argument("--rounds", type=int, default=3, help="repetitions of each comparison")
     parser.add_argument("--records", type=int, default=50_000, help="records to read and copy")
     parser.add_argument("--folder", type=Path, help="where to write; on the disk in question")
     parser.add_argument("--no-actor", action="store_true", help="leave Ray out")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     bodies = [os.urandom(RECORD_BYTES) for _ in range(256)]
     with _scratch(options.folder) as folder:
@@ -76,10 +73,7 @@ def main(arguments: list[str]) -> None:
         rows += reads(folder, bodies, options.records)
         if not options.no_actor:
             rows += asyncio.run(through_the_actor(folder, bodies))
-    if options.json:
-        sys.stdout.write(msgspec.json.encode(rows).decode() + "\n")
-    else:
-        Console(width=120).print(_table(rows))
+    output.show(rows, _table, as_json=options.json, width=120)
 
 
 def appends(folder: Path, bodies: Sequence[bytes], rounds: int) -> list[Row]:
@@ -341,20 +335,10 @@ def _scratch(folder: Path | None) -> Generator[Path]:
 
 def _table(rows: Sequence[Row]) -> Table:
     names = list(dict.fromkeys(name for row in rows for name in row.peers))
-    table = Table(title=f"The journal, {RECORD_BYTES // 1000} kB records")
-    table.add_column("measure")
-    for heading in ("journal", *names):
-        table.add_column(heading, justify="right")
-    table.add_column("unit")
-    table.add_column("journal / peer", justify="right")
+    cells: list[Sequence[str]] = []
     for row in rows:
         ratios = [f"{row.value / peer:.2f} {name}" for name, peer in row.peers.items()]
-        peers = [_number(row.peers.get(name)) for name in names]
-        table.add_row(row.measure, _number(row.value), *peers, row.unit, ", ".join(ratios))
-    return table
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+        numbers = [output.number(each) for each in (row.value, *map(row.peers.get, names))]
+        cells.append((row.measure, *numbers, row.unit, ", ".join(ratios)))
+    headings = ("measure", "journal", *names, "unit", "journal / peer")
+    return output.table(f"The journal, {RECORD_BYTES // 1000} kB records", headings, cells)
