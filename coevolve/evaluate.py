@@ -256,7 +256,7 @@ async def _evaluated(asked: Asked) -> Report:
         ),
         splits=summed_up(designs, budget.seed),
         designs=designs,
-        cost=subject.spent and cost_of(subject.spent),
+        cost=subject.usage and cost_of(subject.usage),
     )
 
 

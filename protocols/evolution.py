@@ -8,7 +8,7 @@ from protocols.rollouts import Action
 from protocols.synthesizers import SynthesizerModel
 from protocols.tasks import TaskBody
 
-SignalKind = Literal["forgetting", "boundary", "rare", "uncertainty", "worst_state"]
+SignalKind = Literal["forgetting", "boundary", "rare", "uncertainty"]
 PatternKind = Literal["tool", "tool_bigram", "argument_shape", "error_class", "coverage_bin"]
 
 

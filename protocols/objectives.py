@@ -16,65 +16,44 @@ rollouts' lengths. ``token_mean``: their mean over all tokens that the batch's r
 """
 
 
-class Grpo(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="grpo",
+class _Settings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
 ):
-    """Group-relative policy optimisation, with advantages in standard deviations of the group.
-
-    The defaults are tested here; the paper has ``clip_high`` 0.2 and ``sequence_mean``.
-    """
-
-    clip_low: BelowOne = 0.2
-    clip_high: Bound = 0.28
-    aggregation: Aggregation = "constant"
+    """What a run file says under ``learner.objective``."""
 
 
-class DrGrpo(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="dr_grpo",
-):
-    """GRPO without its two biases: advantages are centred only, token losses summed."""
+class _Clipped(_Settings, frozen=True, kw_only=True):
+    """Settings of every policy gradient."""
 
     clip_low: BelowOne = 0.2
     clip_high: Bound = 0.2
     aggregation: Aggregation = "constant"
 
 
-class Dapo(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="dapo",
-):
+class Grpo(_Clipped, frozen=True, kw_only=True, tag="grpo"):
+    """Group-relative policy optimisation, with advantages in standard deviations of the group.
+
+    The defaults are tested here; the paper has ``clip_high`` 0.2 and ``sequence_mean``.
+    """
+
+    clip_high: Bound = 0.28
+
+
+class DrGrpo(_Clipped, frozen=True, kw_only=True, tag="dr_grpo"):
+    """GRPO without its two biases: advantages are centred only, token losses summed."""
+
+
+class Dapo(_Clipped, frozen=True, kw_only=True, tag="dapo"):
     """GRPO with the wider upper bound, the mean over tokens, and groups without variance refilled.
 
     A group in which every rollout failed is refilled only where references are not imitated.
     """
 
-    clip_low: BelowOne = 0.2
     clip_high: Bound = 0.28
     aggregation: Aggregation = "token_mean"
 
 
-class Gspo(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="gspo",
-):
+class Gspo(_Clipped, frozen=True, kw_only=True, tag="gspo"):
     """GRPO with one ratio for a whole rollout: the geometric mean of its tokens' ratios."""
 
     clip_low: BelowOne = 3e-4
@@ -82,39 +61,18 @@ class Gspo(
     aggregation: Aggregation = "sequence_mean"
 
 
-class Sft(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="sft",
-):
+class Sft(_Settings, frozen=True, kw_only=True, tag="sft"):
     """Likelihood of the best rollouts of each group, and of rows given to the learner."""
 
 
-class Dpo(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="dpo",
-):
+class Dpo(_Settings, frozen=True, kw_only=True, tag="dpo"):
     """Direct preference of a better over a worse rollout of one task."""
 
     beta: Bound = 0.1
     """How closely the policy is held to the reference; larger is closer."""
 
 
-class NoObjective(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="none",
-):
+class NoObjective(_Settings, frozen=True, kw_only=True, tag="none"):
     """Nothing but imitation, for ablations.
 
     Groups whose rollouts differ fill a step's batch as with a policy gradient, and teach nothing.

@@ -257,8 +257,8 @@ def test_a_live_run_survives_a_model_that_talks_garbage_and_goes_on_with_another
         assert "gave nothing usable" in settled.reason
     tallies = asyncio.run(whole_fold(run.reader())).synthesizers()
     tally = next(each for each in tallies if each.synthesizer == GARBLER)
-    assert (tally.calls, tally.admitted) == (len(paid), 0)
-    assert tally.cost_usd == pytest.approx(sum(call.cost_usd for call in paid))
+    assert (tally.usage.calls, tally.admitted) == (len(paid), 0)
+    assert tally.usage.cost_usd == pytest.approx(sum(call.cost_usd for call in paid))
 
 
 def swap(run: LaunchedRun, base_url: str, model: str) -> None:

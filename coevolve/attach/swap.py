@@ -12,6 +12,7 @@ from coevolve.attach.output import print_json, say
 from coevolve.attach.subject import Subject
 from coevolve.environments.registry import environment_of
 from coevolve.journal.codec import SWAPS_BY_REQUEST, decode
+from coevolve.journal.mailbox import IDLE_WAIT_S
 from protocols.errors import RunError
 from protocols.evolution import SwapRefused, SwapRequested, SynthesizerSwapped
 from protocols.journal import Message
@@ -21,8 +22,6 @@ ANSWERS = ("synthesizer_swapped", "swap_refused")
 
 SPARE_S = 120.0
 """Beyond the new model's own time: for the synthesizer to take notice, and to load the policy."""
-
-WAIT_S = 30.0
 
 
 def model_of(options: Mapping[str, Any]) -> SynthesizerModel:
@@ -102,7 +101,7 @@ async def _answer(subject: Subject, request_id: str, patience_s: float) -> Messa
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             return None
-        newest = await subject.actors().store.wait(ANSWERS, newest, min(left_s, WAIT_S))
+        newest = await subject.actors().store.wait(ANSWERS, newest, min(left_s, IDLE_WAIT_S))
 
 
 def _patience_s(model: SynthesizerModel) -> float:

@@ -10,11 +10,10 @@ import msgspec
 
 from coevolve.attach.subject import Subject
 from coevolve.journal.codec import TOPICS, decode
+from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.journal.paging import PAGE, whole_topic
 from protocols.errors import RunError
 from protocols.journal import Message, StoredRecord
-
-WAIT_S = 30.0
 
 BULKY = "tokens"
 """The field that is shown as a count, because nobody reads it."""
@@ -40,7 +39,7 @@ async def tail(subject: Subject, topic: str, *, count: int, follow: bool, as_jso
         return
     live = subject.actors()
     while True:
-        await live.store.wait((topic,), newest, WAIT_S)
+        await live.store.wait((topic,), newest, IDLE_WAIT_S)
         for record in await subject.reader.scan(topic, after=newest, limit=PAGE):
             newest = record.sequence
             _print(newest, decode(record), as_json=as_json)

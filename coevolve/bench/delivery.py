@@ -18,7 +18,6 @@ probe as the one before, to the last bit. *Serve* is the median time from the or
 version to the end of its proof, *compare* the proof's part of it.
 """
 
-import argparse
 import asyncio
 import shutil
 import subprocess
@@ -35,9 +34,9 @@ import msgspec
 import numpy as np
 import torch
 from peft import LoraConfig, get_peft_model
-from rich.console import Console
 from rich.table import Table
 
+from coevolve.bench import output
 from coevolve.delivery.engine import ProvenEngine
 from coevolve.delivery.probe import (
     PROBE_TOKENS,
@@ -137,14 +136,13 @@ class Deaf:
 
 def main(arguments: list[str]) -> None:
     """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m coevolve.bench delivery", description=__doc__)
+    parser = output.parser_of("delivery", __doc__)
     parser.add_argument("--model", default=TINY, help="tiny, or a folder in Hugging Face layout")
     parser.add_argument("--versions", type=int, default=1000, help="per engine and precision")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     cells = [
         (engine, form, dtype)
@@ -157,10 +155,7 @@ def main(arguments: list[str]) -> None:
         figures = measured(*cells[0], options)
     else:
         figures = [each for cell in cells for each in _apart(*cell, options)]
-    if options.json:
-        sys.stdout.write(msgspec.json.encode(figures).decode() + "\n")
-    else:
-        Console(width=170).print(_table(figures))
+    output.show(figures, _table, as_json=options.json, width=170)
 
 
 def _apart(engine: str, form: str, dtype: str, options: Any) -> list[Figures]:
@@ -372,9 +367,8 @@ def _figures(
 def _table(figures: Sequence[Figures]) -> Table:
     names = "engine", "form", "precision", "rate", "versions", "false alarms", "changed rows", "off"
     more = "same bits", "deaf", "alarmed", "by the probe alone", "serve", "compare"
-    table = Table(*names, *more, title="Delivery of weights")
-    for each in figures:
-        table.add_row(
+    rows = [
+        (
             each.engine,
             each.form,
             each.dtype,
@@ -390,4 +384,6 @@ def _table(figures: Sequence[Figures]) -> Table:
             f"{each.serve_ms:.0f} ms",
             f"{each.compare_ms:.0f} ms",
         )
-    return table
+        for each in figures
+    ]
+    return output.table("Delivery of weights", (*names, *more), rows, words=len(names + more))

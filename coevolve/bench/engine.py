@@ -11,9 +11,7 @@ order to serve a version to the end of its probe; the longest stall is that of t
 flight, as `protocols.learning.Served` says.
 """
 
-import argparse
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -25,10 +23,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import torch
-from rich.console import Console
 from rich.table import Table
 
-from coevolve.bench import raw_vllm
+from coevolve.bench import output, raw_vllm
 from coevolve.bench.raw_vllm import Offline, Sampled
 from coevolve.delivery.probe import PROBE_TOKENS
 from coevolve.engine.vllm import environment
@@ -100,7 +97,7 @@ class Load:
 
 def main(arguments: list[str]) -> None:
     """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m coevolve.bench engine", description=__doc__)
+    parser = output.parser_of("engine", __doc__)
     parser.add_argument("--model", default=TINY, help="tiny, or a folder in Hugging Face layout")
     parser.add_argument("--rounds", type=int, default=5, help="repetitions of each comparison")
     parser.add_argument("--conversations", type=int, default=64, help="at a time")
@@ -108,15 +105,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--tokens", type=int, default=32, help="sampled per turn")
     parser.add_argument("--deliveries", type=int, default=20, help="versions to deliver")
     parser.add_argument("--dtype", default="float32", help="of vLLM's weights")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     settings = msgspec.convert({"dtype": options.dtype}, VllmEngine)
     environment.settle(settings)
     rows = asyncio.run(measured(model_folder(options.model), settings, options))
-    if options.json:
-        sys.stdout.write(msgspec.json.encode(rows).decode() + "\n")
-    else:
-        Console(width=110).print(_table(rows))
+    output.show(rows, _table, as_json=options.json, width=110)
 
 
 async def measured(folder: Path, settings: VllmEngine, options: Any) -> list[Row]:
@@ -269,22 +262,15 @@ def _latencies(measure: str, milliseconds: Sequence[float]) -> list[Row]:
 
 
 def _table(rows: Sequence[Row]) -> Table:
-    table = Table(title="vLLM in process")
-    table.add_column("measure")
-    for heading in ("here", "LLM.generate", "unit", "ratio"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(
+    cells = [
+        (
             row.measure,
-            _number(row.value),
-            _number(row.peer),
+            output.number(row.value),
+            output.number(row.peer),
             row.unit,
             f"{row.ratio:.2f}" if row.ratio is not None else "",
         )
-    return table
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+        for row in rows
+    ]
+    headings = ("measure", "here", "LLM.generate", "unit", "ratio")
+    return output.table("vLLM in process", headings, cells)

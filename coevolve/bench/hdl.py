@@ -13,7 +13,6 @@ throughout.
 
 import argparse
 import asyncio
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -23,9 +22,10 @@ from statistics import median
 
 import msgspec
 import numpy as np
-from rich.console import Console
+from rich.console import Group
 from rich.table import Table
 
+from coevolve.bench import output
 from coevolve.bench.plain_verilator import plain_cpu_s, process_cpu_s
 from coevolve.bench.recalled import recalled_ms
 from coevolve.environments.hdl.designs.folders import load
@@ -77,22 +77,16 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 def main(arguments: list[str]) -> None:
     """Measure, and print tables or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m coevolve.bench hdl", description=__doc__)
+    parser = output.parser_of("hdl", __doc__)
     parser.add_argument("--root", type=Path, default=Path("designs"), help="where designs lie")
     parser.add_argument("--designs", nargs="+", default=list(DESIGNS), metavar="NAME")
     parser.add_argument("--rounds", type=int, default=5, help="evaluations of each design")
     parser.add_argument("--plain", type=int, default=1, help="plain builds of each design")
     parser.add_argument("--programs", type=int, default=500, help="stimulus programs a round")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     designs = [load(options.root / name) for name in options.designs]
     figures = asyncio.run(measured(designs, options))
-    if options.json:
-        sys.stdout.write(msgspec.json.encode(figures).decode() + "\n")
-        return
-    console = Console(width=110)
-    for table in tables(figures):
-        console.print(table)
+    output.show(figures, tables, as_json=options.json, width=110)
 
 
 async def measured(designs: Sequence[Design], options: argparse.Namespace) -> Figures:
@@ -193,9 +187,9 @@ async def _rates(
     return median(alone), median(together)
 
 
-def tables(figures: Figures) -> tuple[Table, ...]:
+def tables(figures: Figures) -> Group:
     """Return the tables that are printed."""
-    return _by_design(figures), _by_stage(figures), _side_by_side(figures)
+    return Group(_by_design(figures), _by_stage(figures), _side_by_side(figures))
 
 
 def _by_design(figures: Figures) -> Table:
@@ -224,7 +218,7 @@ def _by_design(figures: Figures) -> Table:
         )
         for row in figures.designs
     ]
-    return _table(title, ("design", *headings), rows)
+    return output.table(title, ("design", *headings), rows)
 
 
 def _by_stage(figures: Figures) -> Table:
@@ -233,19 +227,11 @@ def _by_stage(figures: Figures) -> Table:
         (row.design, *(f"{row.stages.get(stage, 0.0):.3f}" for stage in stages))
         for row in figures.designs
     ]
-    return _table("CPU seconds of an evaluation, by stage", ("design", *stages), rows)
+    return output.table("CPU seconds of an evaluation, by stage", ("design", *stages), rows)
 
 
 def _side_by_side(figures: Figures) -> Table:
     ratio = figures.two_per_s / figures.one_per_s
     row = (f"{figures.one_per_s:.2f}", f"{figures.two_per_s:.2f}", f"{ratio:.2f}")
-    return _table("Evaluations per second of wall clock", ("one", "two", "ratio"), [row])
-
-
-def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(title=title)
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "design" else "right")
-    for row in rows:
-        table.add_row(*row)
-    return table
+    title = "Evaluations per second of wall clock"
+    return output.table(title, ("one", "two", "ratio"), [row], words=0)

@@ -2,16 +2,14 @@
 
 Disks and neighbours change by the minute, so what is compared is measured in turns, several
 rounds of it, with the disk's flush (a 4 kB write and its `fdatasync`) before each. Medians are
-printed, and ratios of medians. *In process* has two batches in flight. Reads and samples find
-everything in the page cache and mapped, numpy's peer in memory.
+printed, and ratios of medians. *In process* has two batches in flight. Reads find everything in the
+page cache and mapped.
 """
 
-import argparse
 import asyncio
 import logging
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Generator, Sequence
@@ -25,14 +23,13 @@ import msgspec
 import numpy as np
 import psutil
 import ray
-from rich.console import Console
 from rich.table import Table
 
 from actors.store import RemoteStore, StoreActor
+from coevolve.bench import output
 from coevolve.bench.journal_peers import APPENDERS, NO_LIMIT, TOPIC, requests
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.priorities import PrioritySampler
 from protocols.config import StoreConfig
 from protocols.interfaces import Store
 from protocols.journal import Append, Complete, Durability, Receipt, Record, Take
@@ -42,7 +39,7 @@ BATCHES = (1, 10, 100, 1000)
 RUN_RECORDS = {1: 400, 10: 2_000, 100: 10_000, 1000: 20_000}
 """Records of one run for each batch size."""
 
-SAMPLE = 64
+GROUP = 64
 TRIPS = 200
 CALLERS = 64
 ACTOR_CALLERS = 4
@@ -62,12 +59,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 def main(arguments: list[str]) -> None:
     """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m coevolve.bench journal", description=__doc__)
+    parser = output.parser_of("journal", __doc__)
     parser.add_argument("--rounds", type=int, default=3, help="repetitions of each comparison")
     parser.add_argument("--records", type=int, default=50_000, help="records to read and copy")
     parser.add_argument("--folder", type=Path, help="where to write; on the disk in question")
     parser.add_argument("--no-actor", action="store_true", help="leave Ray out")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     bodies = [os.urandom(RECORD_BYTES) for _ in range(256)]
     with _scratch(options.folder) as folder:
@@ -77,10 +73,7 @@ def main(arguments: list[str]) -> None:
         rows += reads(folder, bodies, options.records)
         if not options.no_actor:
             rows += asyncio.run(through_the_actor(folder, bodies))
-    if options.json:
-        sys.stdout.write(msgspec.json.encode(rows).decode() + "\n")
-    else:
-        Console(width=120).print(_table(rows))
+    output.show(rows, _table, as_json=options.json, width=120)
 
 
 def appends(folder: Path, bodies: Sequence[bytes], rounds: int) -> list[Row]:
@@ -180,10 +173,10 @@ async def _news_times(store: Store, bodies: Sequence[bytes]) -> list[float]:
 
 
 async def _take_and_complete(store: Store) -> int:
-    """Finish work in groups of `SAMPLE`, each record with a 1 kB output."""
+    """Finish work in groups of `GROUP`, each record with a 1 kB output."""
     groups = 30
     for counter in range(1, groups + 1):
-        await store.append(_append([b"x" * 1000] * SAMPLE, "work", counter, topic="work"))
+        await store.append(_append([b"x" * 1000] * GROUP, "work", counter, topic="work"))
     output = Record(topic="result", body=b"y" * 1000)
     for counter in range(1, groups + 1):
         records = await store.take(
@@ -193,7 +186,7 @@ async def _take_and_complete(store: Store) -> int:
                 member="0",
                 incarnation="0",
                 held=(),
-                limit=SAMPLE,
+                limit=GROUP,
                 lease_s=60.0,
                 wait_s=0.0,
             )
@@ -208,18 +201,17 @@ async def _take_and_complete(store: Store) -> int:
                 receipt=Receipt(producer="0", counter=counter),
             )
         )
-    return groups * SAMPLE
+    return groups * GROUP
 
 
 def reads(folder: Path, bodies: Sequence[bytes], count: int) -> list[Row]:
-    """Measure reading, sampling and copying ``count`` records that lie in the page cache."""
+    """Measure reading and copying ``count`` records that lie in the page cache."""
     with _scratch(folder) as place:
         journal = Journal.open(place / "store", retain_bytes=NO_LIMIT)
         for request in requests(bodies, 1000, count):
             journal.append(request).result()
         file_bytes = (place / "store" / "data.mdb").stat().st_size
         rows = _read_rates(journal, count)
-        rows.append(_sample_row(journal, count))
         started = time.perf_counter()
         journal.checkpoint(place / "copy")
         checkpoint_s = time.perf_counter() - started
@@ -264,32 +256,6 @@ def _view_rate(folder: Path, count: int) -> float:
             for value in txn.cursor(table).iternext(keys=False, values=True):
                 len(value)
             return count / (time.perf_counter() - started)
-
-
-def _sample_row(journal: Journal, count: int) -> Row:
-    """Draw 64 by priority and gather their bodies; beside numpy's gather of given rows."""
-    generator = np.random.default_rng(0)
-    sampler = PrioritySampler(generator.uniform(0.05, 1.0, count))
-    table = np.zeros((count, RECORD_BYTES), dtype=np.uint8)
-    table += generator.integers(255, size=(count, 1), dtype=np.uint8)
-    ours: list[float] = []
-    peers: list[float] = []
-    for _ in range(1000):
-        started = time.perf_counter()
-        drawn = sampler.draw(SAMPLE, generator)
-        with journal.snapshot() as state:
-            state.gather((drawn + 1).tolist())
-        ours.append(time.perf_counter() - started)
-        rows = generator.integers(count, size=SAMPLE)
-        started = time.perf_counter()
-        table[rows]
-        peers.append(time.perf_counter() - started)
-    return Row(
-        measure="prioritized sample of 64, gathered",
-        value=1e6 * median(ours),
-        unit="us",
-        peers={"numpy": 1e6 * median(peers)},
-    )
 
 
 async def through_the_actor(folder: Path, bodies: Sequence[bytes]) -> list[Row]:
@@ -369,20 +335,10 @@ def _scratch(folder: Path | None) -> Generator[Path]:
 
 def _table(rows: Sequence[Row]) -> Table:
     names = list(dict.fromkeys(name for row in rows for name in row.peers))
-    table = Table(title=f"The journal, {RECORD_BYTES // 1000} kB records")
-    table.add_column("measure")
-    for heading in ("journal", *names):
-        table.add_column(heading, justify="right")
-    table.add_column("unit")
-    table.add_column("journal / peer", justify="right")
+    cells: list[Sequence[str]] = []
     for row in rows:
         ratios = [f"{row.value / peer:.2f} {name}" for name, peer in row.peers.items()]
-        peers = [_number(row.peers.get(name)) for name in names]
-        table.add_row(row.measure, _number(row.value), *peers, row.unit, ", ".join(ratios))
-    return table
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+        numbers = [output.number(each) for each in (row.value, *map(row.peers.get, names))]
+        cells.append((row.measure, *numbers, row.unit, ", ".join(ratios)))
+    headings = ("measure", "journal", *names, "unit", "journal / peer")
+    return output.table(f"The journal, {RECORD_BYTES // 1000} kB records", headings, cells)

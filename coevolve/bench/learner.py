@@ -33,10 +33,10 @@ import numpy as np
 import psutil
 import torch
 import transformers
-from rich.console import Console
 from rich.table import Table
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from coevolve.bench import output
 from coevolve.bench.trl_peer import TrlPeer, trl_inputs
 from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
 from coevolve.learning.trainer import Trainer
@@ -72,11 +72,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 def main(arguments: list[str]) -> None:
     """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m coevolve.bench learner", description=__doc__)
+    parser = output.parser_of("learner", __doc__)
     parser.add_argument("--pairs", type=int, default=15, help="steps of each")
     parser.add_argument("--rows", type=int, default=8, help="rows of TRL's micro-batches")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--peak-of", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -87,10 +86,7 @@ def main(arguments: list[str]) -> None:
         return
     with tempfile.TemporaryDirectory() as place:
         rows = [measured(name, Path(place), options) for name in MODELS]
-    if options.json:
-        sys.stdout.write(msgspec.json.encode(rows).decode() + "\n")
-    else:
-        Console(width=140).print(_table(rows))
+    output.show(rows, _table, as_json=options.json, width=140)
 
 
 def measured(name: str, place: Path, options: argparse.Namespace) -> Figures:
@@ -284,11 +280,9 @@ def _median_ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
 
 
 def _table(rows: Sequence[Figures]) -> Table:
-    table = Table(title=f"training steps on {rows[0].tokens:,} tokens, learner / TRL")
-    for column in ("model", "parameters", "tokens/s", "ratio", "CPU ratio", "padding", "peak MB"):
-        table.add_column(column, justify="left" if column == "model" else "right")
-    for row in rows:
-        table.add_row(
+    headings = ("model", "parameters", "tokens/s", "ratio", "CPU ratio", "padding", "peak MB")
+    cells = [
+        (
             row.model,
             f"{row.parameters:,}",
             f"{row.tokens_per_s:,.0f} / {row.trl_tokens_per_s:,.0f}",
@@ -297,4 +291,7 @@ def _table(rows: Sequence[Figures]) -> Table:
             f"{row.padding_share:.0%} / {row.trl_padding_share:.0%}",
             f"{row.peak_mb:,.0f} / {row.trl_peak_mb:,.0f}",
         )
-    return table
+        for row in rows
+    ]
+    title = f"training steps on {rows[0].tokens:,} tokens, learner / TRL"
+    return output.table(title, headings, cells)

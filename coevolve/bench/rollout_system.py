@@ -6,7 +6,6 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 
-import numpy as np
 import ray
 
 from actors.part import RemotePart
@@ -14,6 +13,7 @@ from actors.rollout import RolloutActor
 from actors.simulator import RemoteSimulator, SimulatorActor
 from actors.store import STORE_NAME, RemoteStore, StoreActor
 from coevolve.build import parts as build
+from coevolve.curriculum.group_requests import group_requests
 from coevolve.engine.vllm.environment import environment
 from coevolve.journal.mailbox import Mailbox
 from coevolve.models.model_folder import model_folder
@@ -22,10 +22,9 @@ from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError, SimulatorError
 from protocols.journal import Message
-from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
+from protocols.rollouts import Rollout, VoidRollout
 
 ENGINE = "rollout-0"
-WAIT_S = 30.0
 
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -86,7 +85,7 @@ class System:
         rollouts: list[Rollout] = []
         while len(rollouts) < wanted:
             left = wanted - len(rollouts)
-            taken = await self._mailbox.take(left, WAIT_S, at_least=left)
+            taken = await self._mailbox.take(left, at_least=left)
             await self._check()
             rollouts.extend(_made(outcome) for _, outcome in taken)
             if taken:
@@ -109,23 +108,10 @@ class System:
 
     def _group(self) -> list[Message]:
         """Return the next group's task and requests, with seeds as the curriculum gives them."""
-        number, size = self._groups, self.config.rollout.group_size
+        number = self._groups
         self._groups += 1
         task, _ = self._source.draw(number)
-        seeds = np.random.default_rng([self.config.seed, number]).integers(0, 2**31, size)
-        requests = [
-            RolloutRequest(
-                group_id=f"g{number}",
-                group=number,
-                index=index,
-                group_size=size,
-                task_id=task.task_id,
-                seed=int(seed),
-                policy_version_at_least=0,
-            )
-            for index, seed in enumerate(seeds)
-        ]
-        return [task, *requests]
+        return [task, *group_requests(self.config, number, task.task_id)]
 
 
 @contextmanager

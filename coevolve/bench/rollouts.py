@@ -22,7 +22,6 @@ import argparse
 import asyncio
 import itertools
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -31,9 +30,9 @@ from statistics import median
 
 import msgspec
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
+from coevolve.bench import output
 from coevolve.bench.raw_vllm import Measured, Offline, Raw, Sampled, raw_vllm
 from coevolve.bench.rollout_system import System, engine_settings, system
 from coevolve.bench.wider import wider_policy
@@ -85,19 +84,15 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 def main(arguments: list[str]) -> None:
     """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m coevolve.bench rollouts", description=__doc__)
+    parser = output.parser_of("rollouts", __doc__)
     parser.add_argument("--run-file", type=Path, default=RUN_FILE)
     parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS, help="of the layers")
     parser.add_argument("--rollouts", type=int, default=1200, help="of a round, in whole groups")
     parser.add_argument("--rounds", type=int, default=3, help="that are measured")
     parser.add_argument("--set", nargs="*", default=(), metavar="key=value", dest="overrides")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     rows = [_of_width(width, options) for width in options.widths]
-    if options.json:
-        sys.stdout.write(msgspec.json.encode(rows).decode() + "\n")
-    else:
-        Console(width=110).print(_table(rows))
+    output.show(rows, _table, as_json=options.json, width=110)
 
 
 def _of_width(width: int, options: argparse.Namespace) -> Figures:
@@ -180,24 +175,21 @@ def _generations(rollout: Rollout, temperature: float) -> Iterator[Sampled]:
 
 def _table(rows: Sequence[Figures]) -> Table:
     first = rows[0].rounds[0]
-    table = Table(
-        title=f"{first.rollouts} rollouts a round through the whole system, beside LLM.generate"
-    )
-    table.add_column("parameters", justify="right")
-    for heading in ("tokens/s", "raw", "ratio", "CPU s: engine", "simulators", "rest", "raw"):
-        table.add_column(heading, justify="right")
-    table.add_column("load", justify="right")
-    for row in rows:
-        rest = [sum(each.rest_cpu_s.values()) for each in row.rounds]
-        table.add_row(
+    cpu = ("CPU s: engine", "simulators", "rest", "raw")
+    headings = ("parameters", "tokens/s", "raw", "ratio", *cpu, "load")
+    cells = [
+        (
             f"{row.parameters:,}",
             f"{row.tokens_per_s:,.0f}",
             f"{row.raw_tokens_per_s:,.0f}",
             f"{row.ratio:.2f}",
             f"{median(each.engine_cpu_s for each in row.rounds):.2f}",
             f"{median(each.simulator_cpu_s for each in row.rounds):.2f}",
-            f"{median(rest):.2f}",
+            f"{median(sum(each.rest_cpu_s.values()) for each in row.rounds):.2f}",
             f"{median(each.raw.cpu_s for each in row.rounds):.2f}",
             f"{row.load:.1f}",
         )
-    return table
+        for row in rows
+    ]
+    title = f"{first.rollouts} rollouts a round through the whole system, beside LLM.generate"
+    return output.table(title, headings, cells, words=0)

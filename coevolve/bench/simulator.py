@@ -9,10 +9,8 @@ the actor and of the child together. *Start* is the time to the first answer; th
 cluster is not in it.
 """
 
-import argparse
 import asyncio
 import logging
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
@@ -23,10 +21,10 @@ from typing import Any
 import msgspec
 import psutil
 import ray
-from rich.console import Console
 from rich.table import Table
 
 from actors.simulator import RemoteSimulator, SimulatorActor
+from coevolve.bench import output
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.bfcl.stock import CLASSES
@@ -91,19 +89,15 @@ class Stopwatch:
 
 def main(arguments: list[str]) -> None:
     """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m coevolve.bench simulator", description=__doc__)
+    parser = output.parser_of("simulator", __doc__)
     parser.add_argument("--rounds", type=int, default=5, help="times that all tasks are played")
     parser.add_argument("--concurrent", type=int, default=64, help="sessions at a time")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     bodies = [task.body for task in load_tasks(["base"])] * options.rounds
     with tempfile.TemporaryDirectory() as folder:
         behind = asyncio.run(remote(bodies, options.concurrent, folder))
         rows = [in_process(bodies), *behind]
-    if options.json:
-        sys.stdout.write(msgspec.json.encode(rows).decode() + "\n")
-    else:
-        Console().print(_table(rows))
+    output.show(rows, _table, as_json=options.json)
 
 
 def in_process(bodies: Sequence[ToolTask]) -> Figures:
@@ -232,11 +226,11 @@ def _median_us(seconds: Sequence[float]) -> float:
 
 
 def _table(rows: Sequence[Figures]) -> Table:
-    table = Table(title="BFCL's simulators, ground truths of the base category")
-    table.add_column("place", no_wrap=True)
-    for heading in Figures.__struct_fields__[1:]:
-        table.add_column(heading.replace("_per_", "/").replace("_", " "), justify="right")
+    headings = [
+        heading.replace("_per_", "/").replace("_", " ") for heading in Figures.__struct_fields__
+    ]
+    cells: list[Sequence[str]] = []
     for row in rows:
         place, *numbers = msgspec.structs.astuple(row)
-        table.add_row(place, *(f"{number:,.{0 if number >= 100 else 2}f}" for number in numbers))
-    return table
+        cells.append((place, *map(output.number, numbers)))
+    return output.table("BFCL's simulators, ground truths of the base category", headings, cells)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-import numpy as np
-
+from coevolve.curriculum.group_requests import group_requests
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, uniform_task
@@ -28,7 +27,6 @@ from coevolve.learning.versions import remove_old_versions, write_version
 from coevolve.models.model_folder import model_folder
 from coevolve.rollouts.conversation import Arena, Played, rollout_of
 from protocols.config import RunConfig
-from protocols.rollouts import RolloutRequest
 from protocols.tasks import Task
 
 CONCURRENT = 128
@@ -96,19 +94,7 @@ class Players:
     async def group(self, task: Task, number: int, config: RunConfig) -> Group:
         """Return the rollouts of one group, with the seeds that a run gives them."""
         size = config.rollout.group_size
-        seeds = np.random.default_rng([config.seed, number]).integers(0, 2**31, size)
-        requests = [
-            RolloutRequest(
-                group_id=f"g{number}",
-                group=number,
-                index=index,
-                group_size=size,
-                task_id=task.task_id,
-                seed=int(seed),
-                policy_version_at_least=0,
-            )
-            for index, seed in enumerate(seeds)
-        ]
+        requests = group_requests(config, number, task.task_id)
         played = await asyncio.gather(
             *(self._play(self._sampled, task, f"g{number}/{r.index}", r.seed) for r in requests)
         )

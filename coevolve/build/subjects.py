@@ -18,7 +18,7 @@ from coevolve.build import parts as build
 from coevolve.environments.hdl import assembly as hardware
 from coevolve.environments.hdl.evaluation.attempts import Writer
 from coevolve.environments.hdl.evaluation.bounded import BoundedSimulator
-from coevolve.environments.hdl.evaluation.writers import ChatWriter, PlayingWriter, Spent
+from coevolve.environments.hdl.evaluation.writers import ChatWriter, PlayingWriter
 from coevolve.environments.hdl.policy.teacher import EndpointTeacher
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.registry import environment_of
@@ -26,6 +26,7 @@ from coevolve.export.source import open_source
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import STORE_FOLDER, run_reader
+from coevolve.llm.usage import ModelUsage
 from coevolve.models.tiny_random.resolve import MODEL, running
 from coevolve.parts.context import PartContext
 from coevolve.run.directory import RunDirectory
@@ -69,7 +70,7 @@ class Opened:
 
     name: str
     writer: Writer
-    spent: Spent | None = None
+    usage: ModelUsage | None = None
     """What an endpoint was asked; None for a policy."""
 
 
@@ -103,7 +104,7 @@ async def opened(
             rules=subject.rules,
         )
         try:
-            yield Opened(name=subject.model.model, writer=writer, spent=writer.spent)
+            yield Opened(name=subject.model.model, writer=writer, usage=writer.usage)
         finally:
             await teacher.close()
         return

@@ -12,6 +12,7 @@ group has its visit, each signal was worked on, each candidate has a verdict. A 
 the cycle of the version that it demands, so the journal tells which cycle is open.
 """
 
+from coevolve.journal.codec import topics_of
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted
 from protocols.design_evolution import DesignCandidate, DesignVisit
@@ -20,24 +21,11 @@ from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
 from protocols.rollouts import RolloutRequest
 
-TOPICS = (
-    "run_started",
-    "run_paused",
-    "run_continued",
-    "rollout_request",
-    "step_report",
-    "group_discarded",
-)
+TOPICS = topics_of(RunStarted, RunPaused, RunContinued, RolloutRequest, StepReport, GroupDiscarded)
 """What a schedule is folded from."""
 
-CYCLE_TOPICS = (
-    "visit",
-    "design_visit",
-    "signal",
-    "signal_settled",
-    "candidate",
-    "design_candidate",
-    "candidate_verdict",
+CYCLE_TOPICS = topics_of(
+    Visit, DesignVisit, Signal, SignalSettled, Candidate, DesignCandidate, CandidateVerdict
 )
 """What it is folded from besides, where the run goes in cycles."""
 

@@ -43,6 +43,7 @@ from typing import Literal
 import numpy as np
 
 from coevolve.curriculum.schedule import cycle_of
+from coevolve.journal.codec import topics_of
 from protocols.config import RunConfig
 from protocols.design_evolution import DesignVisit
 from protocols.evolution import Admitted, CandidateVerdict, OnTask, Signal, Visit
@@ -51,15 +52,8 @@ from protocols.learning import GroupDiscarded, StepReport
 from protocols.rollouts import RolloutRequest
 from protocols.tasks import Seeded, Task
 
-TOPICS = (
-    "task",
-    "candidate_verdict",
-    "visit",
-    "design_visit",
-    "signal",
-    "rollout_request",
-    "step_report",
-    "group_discarded",
+TOPICS = topics_of(
+    Task, CandidateVerdict, Visit, DesignVisit, Signal, RolloutRequest, StepReport, GroupDiscarded
 )
 """What a pool is folded from."""
 

@@ -19,32 +19,27 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import structlog
 
 from coevolve.curriculum import schedule
+from coevolve.curriculum.group_requests import group_requests
 from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_sampler import Supply
+from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
-from coevolve.journal.mailbox import Delivery, Mailbox
+from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.parts.status import Standing
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
-from protocols.control import PartStatus, RunStarted
+from protocols.control import PartStatus, RunContinued, RunPaused, RunResumed, RunStarted
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
-from protocols.rollouts import RolloutRequest
+from protocols.learning import GroupDiscarded, StepReport
 
-TAKE_WAIT_S = 30.0
 TAKE_LIMIT = 256
 
-CALLS_FOR_GROUPS = (
-    "run_started",
-    "run_resumed",
-    "step_report",
-    "group_discarded",
-    "run_paused",
-    "run_continued",
+CALLS_FOR_GROUPS = topics_of(
+    RunStarted, RunResumed, StepReport, GroupDiscarded, RunPaused, RunContinued
 )
 
 log = structlog.get_logger()
@@ -191,8 +186,8 @@ class _Session:
     async def _further(self) -> Sequence[Delivery]:
         """Return the next deliveries; also none, where there is reason to look again."""
         if self._over_since is None or not self.schedule.is_cycle_over:
-            return await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
-        wait_s = min(TAKE_WAIT_S, max(0.0, self._left_s()))
+            return await self._mailbox.take(TAKE_LIMIT)
+        wait_s = min(IDLE_WAIT_S, max(0.0, self._left_s()))
         await self._store.wait(self._topics, self._read_through, wait_s)
         return await self._mailbox.take(TAKE_LIMIT, 0.0)
 
@@ -210,20 +205,8 @@ class _Session:
 
     def _group(self, number: int) -> Sequence[Message]:
         """Return the requests of a group, behind its task where that is new to the journal."""
-        rng = np.random.default_rng([self._config.seed, number])
         draw = self._supply.task(number)
-        size = self._config.rollout.group_size
-        requests = [
-            RolloutRequest(
-                group_id=f"g{number}",
-                group=number,
-                index=index,
-                group_size=size,
-                task_id=draw.task_id,
-                seed=int(seed),
-                policy_version_at_least=self.schedule.steps,
-                author=draw.writer,
-            )
-            for index, seed in enumerate(rng.integers(0, 2**31, size))
-        ]
+        requests = group_requests(
+            self._config, number, draw.task_id, version=self.schedule.steps, author=draw.writer
+        )
         return [*draw.news, *requests]

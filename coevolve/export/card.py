@@ -128,9 +128,9 @@ def _run(source: Source) -> Iterable[str]:
             tally.synthesizer,
             str(tally.candidates),
             str(tally.admitted),
-            str(tally.calls),
-            str(tally.tokens),
-            f"{tally.cost_usd:.4f}",
+            str(tally.usage.calls),
+            str(tally.usage.tokens),
+            f"{tally.usage.cost_usd:.4f}",
         ]
         for tally in evolution.synthesizers()
     ]

@@ -100,7 +100,12 @@ def topic_of(kind: type[msgspec.Struct]) -> str:
     return cast("str", kind.__struct_config__.tag)
 
 
-TOPICS = tuple(topic_of(kind) for kind in get_args(Message))
+def topics_of(*kinds: type[Message]) -> tuple[str, ...]:
+    """Return the topics of several kinds of message: what a fold of these is to be given."""
+    return tuple(map(topic_of, kinds))
+
+
+TOPICS = topics_of(*get_args(Message))
 """Every topic that the journal may hold."""
 
 _decoders = {topic_of(kind): msgspec.msgpack.Decoder(kind) for kind in get_args(Message)}

@@ -20,6 +20,12 @@ from protocols.journal import Append, Complete, Message, Receipt, Record, Take
 MAX_WRITE_RECORDS = 256
 MAX_WRITE_BYTES = 4 << 20
 
+IDLE_WAIT_S = 30.0
+"""How long one call of the store waits for news; who gets none asks again."""
+
+GATHER_S = 0.5
+"""How long a write that nobody waits for waits for others, so that one call carries several."""
+
 RENEWALS_PER_LEASE = 3
 """A waiting take comes back so often that its lease cannot run out."""
 
@@ -80,7 +86,9 @@ class Mailbox:
         """Sequences taken and not yet completed."""
         return frozenset(self._held)
 
-    async def take(self, limit: int, wait_s: float, at_least: int = 1) -> list[Delivery]:
+    async def take(
+        self, limit: int, wait_s: float = IDLE_WAIT_S, at_least: int = 1
+    ) -> list[Delivery]:
         """Return ``at_least`` to ``limit`` further messages, oldest first.
 
         Returns fewer after ``wait_s``, or earlier, in time to renew the leases: ask again. Raises

@@ -19,11 +19,12 @@ compared with them, and no rollout that they wrote is trained on.
 from collections.abc import Mapping
 from math import comb
 
+from coevolve.journal.codec import topics_of
 from protocols.journal import Message
 from protocols.learner_config import LearnerConfig
 from protocols.learning import CanaryScores, PolicyRegressed, StepReport
 
-TOPICS = ("canary_scores", "policy_regressed", "step_report")
+TOPICS = topics_of(CanaryScores, PolicyRegressed, StepReport)
 """What a guard is folded from."""
 
 SAME = 1e-9

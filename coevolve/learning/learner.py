@@ -24,7 +24,7 @@ import structlog
 
 from coevolve.curriculum.schedule import is_guarded
 from coevolve.journal.fold import fold
-from coevolve.journal.mailbox import Delivery, Mailbox
+from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.learning.batch import Batch, batch_metrics, trained_group
 from coevolve.learning.groups import Group, Groups
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
@@ -50,7 +50,6 @@ from protocols.learning import PolicyRegressed, Returned, StepReport
 from protocols.rollouts import Rollout, VoidRollout
 
 TAKE_LIMIT = 256
-TAKE_WAIT_S = 30.0
 
 log = structlog.get_logger()
 
@@ -292,7 +291,7 @@ class _Session:
     async def _take(self, stopping: asyncio.Event) -> Sequence[Delivery]:
         """Return what arrived, or nothing as soon as ``stopping`` is set."""
         missing = max(1, self._groups.missing(self._config.rollout.group_size))
-        wait_s = min(TAKE_WAIT_S, self._deliveries.left_s)
+        wait_s = min(IDLE_WAIT_S, self._deliveries.left_s)
         taking = self._mailbox.take(TAKE_LIMIT, wait_s, at_least=missing)
         return await unless_stopped(stopping, taking) or ()
 

@@ -17,7 +17,6 @@ from protocols.interfaces import Store
 from protocols.journal import Message
 
 TAKE_LIMIT = 16
-TAKE_WAIT_S = 30.0
 
 
 class Answerer(Protocol):
@@ -87,4 +86,4 @@ class AnsweringPart:
                 self._standing.done += 1
                 await mailbox.renew()
             self._standing.waits_for(self._awaited)
-            deliveries = await mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
+            deliveries = await mailbox.take(TAKE_LIMIT)

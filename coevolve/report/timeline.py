@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from coevolve.delivery.alarms import sentence
+from coevolve.journal.codec import topics_of
 from coevolve.run.teaching import sentence as regression
 from protocols.control import (
     PartFailed,
@@ -25,22 +26,26 @@ from protocols.learning import (
     StepReport,
 )
 
-TOPICS = (
-    "run_started",
-    "run_resumed",
-    "run_finished",
-    "stop_requested",
-    "run_paused",
-    "run_continued",
-    "stalled",
-    "part_failed",
-    "group_discarded",
-    "step_report",
-    "evaluation",
-    "synthesizer_swapped",
-    "swap_refused",
-    "delivery_alarm",
-    "policy_regressed",
+_PLAIN: dict[type[Message], str] = {
+    RunStarted: "started",
+    RunResumed: "resumed",
+    StopRequested: "asked to stop",
+    RunPaused: "paused",
+    RunContinued: "continued",
+}
+
+TOPICS = topics_of(
+    *_PLAIN,
+    RunFinished,
+    Stalled,
+    PartFailed,
+    GroupDiscarded,
+    StepReport,
+    Evaluation,
+    SynthesizerSwapped,
+    SwapRefused,
+    DeliveryAlarm,
+    PolicyRegressed,
 )
 
 
@@ -104,15 +109,6 @@ class Timeline:
         if told is not None:
             what, details = told
             self.happenings.append(Happening(time_ns, self.step, what, details))
-
-
-_PLAIN: dict[type[Message], str] = {
-    RunStarted: "started",
-    RunResumed: "resumed",
-    StopRequested: "asked to stop",
-    RunPaused: "paused",
-    RunContinued: "continued",
-}
 
 
 def _told(message: Message) -> tuple[str, str] | None:

@@ -27,7 +27,6 @@ from protocols.interfaces import Store
 from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore
 from protocols.tasks import AnyTask, Task
 
-TAKE_WAIT_S = 30.0
 TAKE_LIMIT = 64
 
 REST_S = 1.0
@@ -101,7 +100,7 @@ class Evaluator:
         while True:
             self._standing.waits_for("a policy version to score")
             passed_over: list[int] = []
-            for delivery in await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S, self._missing()):
+            for delivery in await self._mailbox.take(TAKE_LIMIT, at_least=self._missing()):
                 version = delivery.message
                 assert isinstance(version, PolicyVersion)
                 self._newest = version.version

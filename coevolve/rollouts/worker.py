@@ -17,7 +17,7 @@ import structlog
 
 from coevolve.delivery.engine import ProvenEngine
 from coevolve.journal.codec import decode_as, topic_of
-from coevolve.journal.mailbox import Delivery, Mailbox
+from coevolve.journal.mailbox import GATHER_S, IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.journal.task_cache import TaskShelf
 from coevolve.parts.status import Standing
 from coevolve.parts.stopping import unless_stopped
@@ -33,17 +33,11 @@ from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
 from protocols.tasks import CoverageTask, Task, TaskBody
 from protocols.transitions import Writer
 
-VERSION_WAIT_S = 30.0
-TAKE_WAIT_S = 30.0
-
 RETRY_PAUSE_S = 0.5
 """Before the second attempt, twice as long before each further one: workers restart in seconds."""
 
-GATHER_S = 0.5
-"""How long a finished rollout waits for others, so that one write carries several."""
-
 GROUP_GATHER_S = 0.1
-"""Likewise the last one in hand of its group: groups are what the learner can go on with."""
+"""`GATHER_S` of the last rollout in hand of its group: the learner can go on with whole groups."""
 
 log = structlog.get_logger()
 
@@ -112,7 +106,7 @@ class RolloutWorker:
         """Serve each newest version as it is published; older ones that were missed are skipped."""
         known = 0
         while True:
-            known = max(known, await self._store.wait(("policy_version",), known, VERSION_WAIT_S))
+            known = max(known, await self._store.wait(("policy_version",), known, IDLE_WAIT_S))
             version = await self._newest_version()
             if version is None or version.version <= self._standing.policy_version:
                 continue
@@ -151,7 +145,7 @@ class RolloutWorker:
                 continue
             self._tell()
             # What is taken ahead saves a call of the store for every conversation that ends.
-            taken = await self._mailbox.take(self._config.concurrent, TAKE_WAIT_S)
+            taken = await self._mailbox.take(self._config.concurrent)
             self._in_hand.update(
                 each.message.group_id for each in taken if isinstance(each.message, RolloutRequest)
             )

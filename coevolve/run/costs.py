@@ -7,6 +7,8 @@ totals had equal means. Scoring held-out tasks is left out: it is the same in ev
 from collections import Counter
 from dataclasses import dataclass, field
 
+from coevolve.journal.codec import topics_of
+from coevolve.llm.usage import ModelUsage
 from protocols.design_evolution import DesignVisit
 from protocols.evolution import (
     Admitted,
@@ -20,16 +22,16 @@ from protocols.journal import Message
 from protocols.learning import StepReport
 from protocols.tasks import CoverageTask, Synthesized, Task
 
-TOPICS = (
-    "task",
-    "coverage_task",
-    "visit",
-    "design_visit",
-    "step_report",
-    "signal_settled",
-    "candidate_verdict",
-    "probe_report",
-    "model_call",
+TOPICS = topics_of(
+    Task,
+    CoverageTask,
+    Visit,
+    DesignVisit,
+    StepReport,
+    SignalSettled,
+    CandidateVerdict,
+    ProbeReport,
+    ModelCall,
 )
 
 
@@ -52,23 +54,6 @@ class Sampled:
         self.void += work.void
         self.tokens += work.sampled_tokens
         self.simulator_calls += work.calls
-
-
-@dataclass
-class Taught:
-    """Calls of the model that teaches, and what they took."""
-
-    calls: int = 0
-    prompt_tokens: int = 0
-    answer_tokens: int = 0
-    cost_usd: float = 0.0
-
-    def add(self, call: ModelCall) -> None:
-        """Count one call."""
-        self.calls += 1
-        self.prompt_tokens += call.prompt_tokens
-        self.answer_tokens += call.answer_tokens
-        self.cost_usd += call.cost_usd
 
 
 @dataclass(frozen=True)
@@ -112,11 +97,8 @@ class Costs:
     """Groups that were finished."""
 
     admitted: int = 0
-    model_calls: int = 0
-    prompt_tokens: int = 0
-    answer_tokens: int = 0
-    cost_usd: float = 0.0
-    teaching: Taught = field(default_factory=Taught)
+    synthesizing: ModelUsage = field(default_factory=ModelUsage)
+    teaching: ModelUsage = field(default_factory=ModelUsage)
     groups_by_task: Counter[str] = field(default_factory=Counter[str])
     """Task id -> groups that training steps took, discarded ones left out."""
 
@@ -143,10 +125,9 @@ class Costs:
             case CandidateVerdict():
                 self.judging_calls += message.simulator_calls
                 self.admitted += isinstance(message.outcome, Admitted)
-            case ModelCall(purpose="teach"):
-                self.teaching.add(message)
-            case ModelCall():
-                self._called(message)
+            case ModelCall(purpose=purpose):
+                usage = self.teaching if purpose == "teach" else self.synthesizing
+                usage.add(message.prompt_tokens, message.answer_tokens, message.cost_usd)
             case _:
                 pass
 
@@ -177,11 +158,6 @@ class Costs:
         return _per(self.synthesized_groups, self.groups)
 
     @property
-    def synthesizer_tokens(self) -> int:
-        """Prompt and answer tokens of the synthesizers' models."""
-        return self.prompt_tokens + self.answer_tokens
-
-    @property
     def simulator_calls(self) -> int:
         """Calls for training, probing, exploring and judging together."""
         return (
@@ -194,12 +170,12 @@ class Costs:
     @property
     def tokens_per_admitted(self) -> float | None:
         """Synthesizers' tokens for each admitted task; None before any."""
-        return _per(self.synthesizer_tokens, self.admitted)
+        return _per(self.synthesizing.tokens, self.admitted)
 
     @property
     def cost_usd_per_admitted(self) -> float | None:
         """Synthesizers' cost of each admitted task; None before any."""
-        return _per(self.cost_usd, self.admitted)
+        return _per(self.synthesizing.cost_usd, self.admitted)
 
     def lines(self) -> tuple[Cost, ...]:
         """Return the account, a line a total, in the order in which it is read."""
@@ -215,20 +191,12 @@ class Costs:
             Cost("simulator calls, exploring", "", self.exploring_calls),
             Cost("simulator calls, judging", "", self.judging_calls),
             Cost("simulator calls, all", "", self.simulator_calls),
-            Cost("synthesizer, calls of its model", "", self.model_calls),
-            Cost("synthesizer, prompt tokens", "", self.prompt_tokens),
-            Cost("synthesizer, answer tokens", "", self.answer_tokens),
+            *_asked("synthesizer", self.synthesizing),
             Cost("  tokens for each admitted task", "", self.tokens_per_admitted),
-            Cost("synthesizer, cost", "USD", self.cost_usd),
+            Cost("synthesizer, cost", "USD", self.synthesizing.cost_usd),
             Cost("  cost of each admitted task", "USD", self.cost_usd_per_admitted),
             *_taught(self.teaching),
         )
-
-    def _called(self, call: ModelCall) -> None:
-        self.model_calls += 1
-        self.prompt_tokens += call.prompt_tokens
-        self.answer_tokens += call.answer_tokens
-        self.cost_usd += call.cost_usd
 
 
 def _sampled(purpose: str, work: Sampled) -> tuple[Cost, ...]:
@@ -240,15 +208,18 @@ def _sampled(purpose: str, work: Sampled) -> tuple[Cost, ...]:
     )
 
 
-def _taught(work: Taught) -> tuple[Cost, ...]:
+def _taught(work: ModelUsage) -> tuple[Cost, ...]:
     """Return nothing where nobody taught."""
     if not work.calls:
         return ()
+    return (*_asked("teacher", work), Cost("teacher, cost", "USD", work.cost_usd))
+
+
+def _asked(who: str, usage: ModelUsage) -> tuple[Cost, ...]:
     return (
-        Cost("teacher, calls of its model", "", work.calls),
-        Cost("teacher, prompt tokens", "", work.prompt_tokens),
-        Cost("teacher, answer tokens", "", work.answer_tokens),
-        Cost("teacher, cost", "USD", work.cost_usd),
+        Cost(f"{who}, calls of its model", "", usage.calls),
+        Cost(f"{who}, prompt tokens", "", usage.prompt_tokens),
+        Cost(f"{who}, answer tokens", "", usage.answer_tokens),
     )
 
 

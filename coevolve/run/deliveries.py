@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from statistics import median
 
+from coevolve.journal.codec import topics_of
 from protocols.control import RunResumed
 from protocols.journal import Message
 from protocols.learning import Delivered, DeliveryAlarm, StepReport
 
-TOPICS = ("run_resumed", "step_report", "delivered", "delivery_alarm")
+TOPICS = topics_of(RunResumed, StepReport, Delivered, DeliveryAlarm)
 PARAM_SYNC = "timing_s/param_sync"
 
 

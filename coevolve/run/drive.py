@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from coevolve.journal.codec import decode, decode_as
-from coevolve.journal.mailbox import Mailbox
+from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.paging import PAGE
 from coevolve.models.weight_files import version_digest
 from coevolve.parts.pausing import is_paused
@@ -47,8 +47,7 @@ FOLLOWED = (*TOPICS, *ASKED)
 WAKING = ("step_report", "evaluation", "part_failed", "stalled", "delivery_alarm", *ASKED)
 """What the run is told of at once; the rest is looked up then."""
 
-WAIT_S = 30.0
-GATHER_S = 1.0
+LOOK_GATHER_S = 1.0
 """How long news wait for others: each look reads every topic."""
 
 START_UP_S = 600.0
@@ -210,8 +209,8 @@ class Run:
                     self._heed(message, stop)
                 self.finished = self._config.learner.steps in self.progress.evaluations
                 if [seen[topic] for topic in WAKING] == before:
-                    await asyncio.sleep(GATHER_S)
-                    await self._store.wait(WAKING, max(before), WAIT_S)
+                    await asyncio.sleep(LOOK_GATHER_S)
+                    await self._store.wait(WAKING, max(before), IDLE_WAIT_S)
         finally:
             metrics.close()
 

@@ -5,12 +5,12 @@ answered does not depend on which of two records of one moment came first.
 """
 
 from collections import Counter
-from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from coevolve.journal.codec import decode
+from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import in_order
+from coevolve.llm.usage import ModelUsage
 from coevolve.run.fates import (
     WAITING,
     AnyCandidate,
@@ -43,24 +43,24 @@ from protocols.journal import Message
 from protocols.learning import StepReport
 from protocols.tasks import AnyTask, CoverageTask, Synthesized, Task
 
-TOPICS = (
-    "task",
-    "coverage_task",
-    "visit",
-    "design_visit",
-    "signal",
-    "signal_settled",
-    "exploration",
-    "candidate",
-    "design_candidate",
-    "candidate_verdict",
-    "probe_report",
-    "model_call",
-    "step_report",
-    "synthesizer_swapped",
-    "swap_refused",
-    "run_paused",
-    "run_continued",
+TOPICS = topics_of(
+    Task,
+    CoverageTask,
+    Visit,
+    DesignVisit,
+    Signal,
+    SignalSettled,
+    Exploration,
+    Candidate,
+    DesignCandidate,
+    CandidateVerdict,
+    ProbeReport,
+    ModelCall,
+    StepReport,
+    SynthesizerSwapped,
+    SwapRefused,
+    RunPaused,
+    RunContinued,
 )
 
 
@@ -112,7 +112,8 @@ class Evolution:
     _roots: dict[str, str] = field(default_factory=dict[str, str])
     """Task id -> the task that its turn on a design began with."""
 
-    _spent: dict[str, Tally] = field(default_factory=dict[str, Tally])
+    _usage: dict[str, ModelUsage] = field(default_factory=dict[str, ModelUsage])
+    """Model -> what its calls took, in the order in which they were first asked."""
 
     def fold(self, message: Message, time_ns: int = 0) -> None:
         """Take in one record; kinds that say nothing of the training data are passed over."""
@@ -200,7 +201,10 @@ class Evolution:
 
         A model that gave opinions as a judge has a tally, too: of calls, tokens and cost alone.
         """
-        tallies = deepcopy(self._spent)
+        tallies = {
+            model: Tally(synthesizer=model, usage=replace(usage))
+            for model, usage in self._usage.items()
+        }
 
         def of(name: str) -> Tally:
             return tallies.setdefault(name, Tally(synthesizer=name))
@@ -276,7 +280,8 @@ class Evolution:
             case ModelCall(purpose="teach"):
                 pass  # `coevolve.run.costs` tells
             case ModelCall(model=model):
-                self._spent.setdefault(model, Tally(synthesizer=model)).called(message)
+                usage = self._usage.setdefault(model, ModelUsage())
+                usage.add(message.prompt_tokens, message.answer_tokens, message.cost_usd)
 
     def _swap(self, message: SynthesizerSwapped, time_ns: int) -> None:
         self.swaps.append(

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from coevolve.llm.usage import ModelUsage
 from protocols.design_evolution import DesignCandidate, DesignVisit
 from protocols.evolution import (
     Admitted,
@@ -10,7 +11,6 @@ from protocols.evolution import (
     CandidateVerdict,
     Exploration,
     Label,
-    ModelCall,
     Parked,
     ProbeReport,
     Refused,
@@ -124,10 +124,7 @@ class Tally:
     gates: Counter[str] = field(default_factory=Counter[str])
     """Refused candidates by gate."""
 
-    calls: int = 0
-    prompt_tokens: int = 0
-    answer_tokens: int = 0
-    cost_usd: float = 0.0
+    usage: ModelUsage = field(default_factory=ModelUsage)
     simulator_calls: int = 0
 
     @property
@@ -139,11 +136,6 @@ class Tally:
     def refused(self) -> int:
         """Candidates that failed a gate."""
         return self.gates.total()
-
-    @property
-    def tokens(self) -> int:
-        """Prompt and answer tokens together."""
-        return self.prompt_tokens + self.answer_tokens
 
     @property
     def acceptance(self) -> float | None:
@@ -158,19 +150,12 @@ class Tally:
     @property
     def tokens_per_admitted(self) -> float | None:
         """Prompt and answer tokens for each admitted candidate; None before any."""
-        return _ratio(self.tokens, self.admitted)
+        return _ratio(self.usage.tokens, self.admitted)
 
     @property
     def cost_usd_per_admitted(self) -> float | None:
         """Cost of each admitted candidate; None before any."""
-        return _ratio(self.cost_usd, self.admitted)
-
-    def called(self, call: ModelCall) -> None:
-        """Count one call of the model."""
-        self.calls += 1
-        self.prompt_tokens += call.prompt_tokens
-        self.answer_tokens += call.answer_tokens
-        self.cost_usd += call.cost_usd
+        return _ratio(self.usage.cost_usd, self.admitted)
 
     def settled_one(self, settled: SignalSettled) -> None:
         """Count a signal that the synthesizer is done with."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
+from coevolve.journal.codec import topics_of
 from coevolve.run.deliveries import TOPICS as DELIVERY_TOPICS
 from coevolve.run.deliveries import Deliveries
 from coevolve.run.teaching import Teaching
@@ -16,19 +17,27 @@ from protocols.control import PartFailed, Stalled
 from protocols.errors import RunError
 from protocols.evolution import Admitted, CandidateVerdict, Refused, Signal, SignalSettled
 from protocols.journal import Message
-from protocols.learning import CanaryScores, Evaluation, GroupDiscarded, StepReport
+from protocols.learning import (
+    CanaryScores,
+    Evaluation,
+    GroupDiscarded,
+    PolicyRegressed,
+    StepReport,
+)
 
 TOPICS = (
     *DELIVERY_TOPICS,
-    "evaluation",
-    "canary_scores",
-    "policy_regressed",
-    "group_discarded",
-    "signal",
-    "signal_settled",
-    "candidate_verdict",
-    "part_failed",
-    "stalled",
+    *topics_of(
+        Evaluation,
+        CanaryScores,
+        PolicyRegressed,
+        GroupDiscarded,
+        Signal,
+        SignalSettled,
+        CandidateVerdict,
+        PartFailed,
+        Stalled,
+    ),
 )
 RECENT = 5
 

@@ -27,7 +27,7 @@ RULES: Mapping[str, Mapping[SignalKind, Rule]] = {
         "uncertainty": uncertainty,
     },
 }
-"""By ``signals.rules``; ``worst_state`` has no rule."""
+"""By ``signals.rules``."""
 
 
 class Detector:

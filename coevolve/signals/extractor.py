@@ -18,7 +18,7 @@ from typing import Protocol
 import structlog
 
 from coevolve.journal.codec import decode
-from coevolve.journal.mailbox import Mailbox
+from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.paging import whole_topic
 from coevolve.parts.status import Standing
 from coevolve.parts.stopping import unless_stopped
@@ -33,9 +33,8 @@ from protocols.journal import Message
 from protocols.rollouts import Rollout, VoidRollout
 
 TAKE_LIMIT = 256
-TAKE_WAIT_S = 30.0
 
-GATHER_S = 2.0
+GROUP_GATHER_S = 2.0
 """How long a group may wait for others while rollouts come in: one take then serves several."""
 
 log = structlog.get_logger()
@@ -129,7 +128,7 @@ class SignalExtractor:
             self._standing.waits_for("the last rollouts of a group")
             deliveries = await mailbox.take(
                 TAKE_LIMIT,
-                GATHER_S if flowing else TAKE_WAIT_S,
+                GROUP_GATHER_S if flowing else IDLE_WAIT_S,
                 self._worth_taking(visits, flowing),
             )
             flowing = bool(deliveries)

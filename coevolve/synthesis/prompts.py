@@ -42,7 +42,6 @@ _FLAGGED: Mapping[SignalKind, str] = {
     "boundary": "The agent sometimes manages this task and sometimes does not.",
     "rare": "The agent hardly ever gets into this situation, so it has little practice there.",
     "uncertainty": "The agent is unsure here: it gives its own choices little probability.",
-    "worst_state": "Of all states that belong to this task, the agent is worst off in this one.",
 }
 
 _GOALS: Mapping[SignalKind, str] = {
@@ -66,10 +65,6 @@ _GOALS: Mapping[SignalKind, str] = {
         "The agent does not know what to choose here. Bring about the choices that the review "
         "names, take each of the ways that are open, and compare what comes of them, so that it "
         "becomes plain when which one is right."
-    ),
-    "worst_state": (
-        "The agent is worst off in this state. Work on what the review says is missing, first in "
-        "the most direct way, then in others."
     ),
 }
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from coevolve.journal.codec import decode_as
-from coevolve.journal.mailbox import Delivery, Mailbox
+from coevolve.journal.mailbox import GATHER_S, Delivery, Mailbox
 from coevolve.parts.pausing import is_paused
 from coevolve.parts.status import Standing
 from coevolve.parts.stopping import unless_stopped
@@ -31,11 +31,7 @@ from protocols.journal import Message
 from protocols.learning import PolicyVersion
 from protocols.synthesizers import SynthesizerModel
 
-TAKE_WAIT_S = 30.0
 TAKE_LIMIT = 1000
-
-GATHER_S = 0.5
-"""How long a write waits for others, so that one call of the store carries several."""
 
 log = structlog.get_logger()
 
@@ -151,7 +147,7 @@ class _Session:
 
     async def _receive(self) -> None:
         while True:
-            deliveries = await self._mailbox.take(TAKE_LIMIT, TAKE_WAIT_S)
+            deliveries = await self._mailbox.take(TAKE_LIMIT)
             told = [each.sequence for each in deliveries if self._take_in(each)]
             if told:
                 self._paused = await is_paused(self._store)

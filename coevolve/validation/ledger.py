@@ -5,6 +5,7 @@ Folded from records alone, the validator's own included, so a new process knows 
 
 from collections.abc import Iterable, Iterator
 
+from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
 from coevolve.validation.similarity import Likenesses, likeness
 from protocols.evolution import Admitted, CandidateVerdict, Parked, ProbeRequest, Refused
@@ -12,7 +13,7 @@ from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.tasks import Synthesized, Task
 
-TOPICS = ("task", "probe_request", "candidate_verdict")
+TOPICS = topics_of(Task, ProbeRequest, CandidateVerdict)
 
 FIRST = 8
 """So many tasks that the policy cannot do are admitted before their share counts: the share of a

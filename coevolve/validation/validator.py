@@ -50,11 +50,10 @@ from protocols.journal import Message
 from protocols.learning import PolicyVersion
 from protocols.tasks import Synthesized, Task, ToolTask, ToolTurn
 
-TAKE_WAIT_S = 30.0
 AHEAD = 16
 """Records are taken ahead of what is judged, at most so many times as many."""
 
-GATHER_S = 0.8
+DECISION_GATHER_S = 0.8
 """How long records and decisions wait for others, so that one call of the store carries several."""
 
 VOID_PROBES = 3
@@ -144,12 +143,12 @@ class Validator:
                 self._standing.waits_for(
                     f"candidates ({len(live)} in judgement, {self._ledger.under_probe()} in probes)"
                 )
-                taken = await self._mailbox.take(self._settings.concurrent, TAKE_WAIT_S)
+                taken = await self._mailbox.take(self._settings.concurrent)
                 for delivery in taken:
                     task = group.create_task(self._answer(delivery))
                     live.add(task)
                     task.add_done_callback(live.discard)
-                await asyncio.sleep(GATHER_S)
+                await asyncio.sleep(DECISION_GATHER_S)
 
     async def _wait_for_one(self, live: set[asyncio.Task[None]]) -> None:
         """Wait until something is finished, and keep the leases meanwhile."""
@@ -185,7 +184,7 @@ class Validator:
         """Settle what there is to decide, in order, several decisions with one write."""
         while True:
             batch = [await self._decisions.get()]
-            await asyncio.sleep(GATHER_S)
+            await asyncio.sleep(DECISION_GATHER_S)
             while not self._decisions.empty():
                 batch.append(self._decisions.get_nowait())
             if not await self._settle(batch):

@@ -144,6 +144,7 @@ def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
         ),
         ("rollout.max_call_tokens=500", "a call is a part of its conversation"),
         ("signals.boundary_low=0.9", "leaves no room below signals.boundary_high = 0.9"),
+        ("signals.kinds=[worst_state]", "$.signals.kinds: Invalid enum value 'worst_state'"),
         ("signals.kinds=[]", "needs at least one kind of signal, found none"),
         ("validator.judge=true", "needs a synthesizer.model of kind endpoint"),
         ("synthesizer.model={model: m}", "$.synthesizer.model.kind: needs one of policy, endpoint"),

@@ -148,10 +148,10 @@ def _synthesizers(tallies: list[Tally]) -> Markup:
             str(tally.parked),
             str(tally.refused),
             _or_dash(tally.acceptance, percent),
-            str(tally.calls),
-            f"{tally.tokens:,}",
+            str(tally.usage.calls),
+            f"{tally.usage.tokens:,}",
             _or_dash(tally.tokens_per_admitted, number),
-            f"{tally.cost_usd:,.4f}",
+            f"{tally.usage.cost_usd:,.4f}",
             _or_dash(tally.cost_usd_per_admitted, number),
         ]
         for tally in tallies

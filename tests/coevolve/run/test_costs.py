@@ -155,7 +155,7 @@ def test_tokens_and_money_are_divided_among_the_admitted():
     costs = folded(
         call(0), call(1), call(2), call(3), verdict(Parked(probe_rollouts=4)), verdict(ADMITTED)
     )
-    assert (costs.prompt_tokens, costs.answer_tokens) == (400, 80)
+    assert (costs.synthesizing.prompt_tokens, costs.synthesizing.answer_tokens) == (400, 80)
     assert costs.tokens_per_admitted == 480
     assert costs.cost_usd_per_admitted == 1.0
 

@@ -108,7 +108,7 @@ def test_a_synthesizer_is_counted_by_the_newest_verdict_on_each_candidate():
     assert tally.gates == {"duplicate": 1}
     assert tally.acceptance == 1 / 3
     assert tally.learnable_share == 1.0
-    assert (tally.calls, tally.tokens, tally.cost_usd) == (2, 400, 1.0)
+    assert (tally.usage.calls, tally.usage.tokens, tally.usage.cost_usd) == (2, 400, 1.0)
     assert (tally.tokens_per_admitted, tally.cost_usd_per_admitted) == (400, 1.0)
     assert tally.simulator_calls == 24
 

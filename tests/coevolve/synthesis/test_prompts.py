@@ -26,7 +26,7 @@ REFLECTION = Reflection(
     avoid_pattern=("guessing",),
 )
 STEP = Action(turn=0, text="ls()", result="{}", failed=False)
-KINDS: tuple[SignalKind, ...] = ("forgetting", "boundary", "rare", "uncertainty", "worst_state")
+KINDS: tuple[SignalKind, ...] = ("forgetting", "boundary", "rare", "uncertainty")
 
 
 def said(messages: Sequence[Message]) -> str:

@@ -34,11 +34,6 @@ class Text(NamedTuple):
     counts: Counter[str]
 
 
-def rouge_l(one: Sequence[str], other: Sequence[str]) -> float:
-    """Return F1 of the longest common subsequence, 0..1; 0 where either is empty."""
-    return _f1(common_tokens(one, other), len(one), len(other))
-
-
 def common_tokens(one: Sequence[str], other: Sequence[str]) -> int:
     """Return the length of the longest common subsequence."""
     where: dict[str, int] = {}
@@ -85,4 +80,5 @@ def _text(name: str, text: str) -> Text:
 
 
 def _f1(common: int, one: int, other: int) -> float:
+    """Return F1 of a common subsequence, 0..1; 0 where either text is empty."""
     return 2 * common / (one + other) if one and other else 0.0

@@ -39,8 +39,6 @@ from protocols.transitions import Graded
 
 AGENTIC, DIRECT, FIRST = "agentic", "direct", "direct, 1 call"
 LONG, RANDOM, STRUCTURAL = "long random runs", "random programs", "structural"
-PLAYED = (AGENTIC, DIRECT, FIRST)
-BASELINES = (LONG, RANDOM, STRUCTURAL)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from coevolve.environments.hdl.evaluation.measures import (
     difference,
     mean_score,
 )
-from coevolve.environments.hdl.evaluation.writers import Spent
+from coevolve.llm.usage import ModelUsage
 from protocols.hardware import SubmissionForm
 from protocols.tasks import Split
 
@@ -79,13 +79,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """None where no endpoint was asked."""
 
 
-def cost_of(spent: Spent) -> Cost:
-    """Return what was spent in the end."""
+def cost_of(usage: ModelUsage) -> Cost:
+    """Return what was used in the end."""
     return Cost(
-        answers=spent.answers,
-        prompt_tokens=spent.prompt_tokens,
-        answer_tokens=spent.answer_tokens,
-        usd=spent.cost_usd,
+        answers=usage.calls,
+        prompt_tokens=usage.prompt_tokens,
+        answer_tokens=usage.answer_tokens,
+        usd=usage.cost_usd,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from coevolve.environments.hdl.policy import prompts
 from coevolve.environments.hdl.policy.teacher import Teacher
 from coevolve.environments.hdl.simulate.grading import graded, grading
+from coevolve.llm.usage import ModelUsage
 from coevolve.rollouts.conversation import Player
 from protocols.designs import Design
 from protocols.hardware_config import HdlConfig
@@ -25,16 +26,6 @@ class PlayingWriter:
         return (await self.player.play(task, session, seed=seed)).graded
 
 
-@dataclass
-class Spent:
-    """What a model was asked and answered so far."""
-
-    answers: int = 0
-    prompt_tokens: int = 0
-    answer_tokens: int = 0
-    cost_usd: float = 0.0
-
-
 @dataclass(frozen=True, kw_only=True)
 class ChatWriter:
     """A model that answers chats, as a `hdl.evaluation.attempts.Writer`.
@@ -48,7 +39,7 @@ class ChatWriter:
     designs: Mapping[str, Design]
     hdl: HdlConfig
     rules: bool = False
-    spent: Spent = field(default_factory=Spent)
+    usage: ModelUsage = field(default_factory=ModelUsage)
 
     async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
         """Ask for the step. Raises EndpointError where there is no answer."""
@@ -58,10 +49,8 @@ class ChatWriter:
         limit = self.hdl.feedback_characters
         messages = prompts.step_prompt(task, design, points, limit=limit, rules=self.rules)
         said = await self.model.answer(messages, seed=seed)
-        self.spent.answers += 1
-        self.spent.prompt_tokens += said.prompt_tokens
-        self.spent.answer_tokens += said.answer_tokens
-        self.spent.cost_usd += self.model.cost_usd(said.prompt_tokens, said.answer_tokens)
+        tokens = said.prompt_tokens, said.answer_tokens
+        self.usage.add(*tokens, self.model.cost_usd(*tokens))
         base = task.state.testbench if isinstance(task.state, Graded) else ""
         try:
             submission = prompts.extract(said.text, task.form, base)

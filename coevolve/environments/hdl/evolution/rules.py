@@ -1,7 +1,7 @@
 """What is to be said of the regions of a design: which were forgotten, which are rare.
 
-Source: CoEvolve (arXiv 2604.15840), its signals on coverage points (`hdl.curation.signals`
-has them by the point). A region is as covered as its least covered point.
+Source: CoEvolve (arXiv 2604.15840), its signals, whose patterns are coverage points here. A region
+is as covered as its least covered point.
 
 - *Forgetting* compares the first group of a turn with those of older versions that had the same
   task, pooled over ``signals.window``; the groups that follow start from what others wrote. A

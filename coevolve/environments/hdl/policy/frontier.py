@@ -27,8 +27,7 @@ import numpy as np
 
 from coevolve.curriculum.task_pool import Pool
 from coevolve.curriculum.task_sampler import Draw
-from coevolve.environments.hdl.curation.selection import Draft, state_draft
-from coevolve.environments.hdl.curation.states import reached, state_key
+from coevolve.environments.hdl.curation.states import average, reached, state_key
 from coevolve.environments.hdl.policy.prompts import instance_name
 from coevolve.environments.hdl.policy.stages import stage_of, writer_of
 from coevolve.environments.hdl.settings import hdl_settings
@@ -37,7 +36,7 @@ from protocols.designs import Design
 from protocols.journal import Message
 from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
 from protocols.tasks import CoverageTask, Synthesized
-from protocols.transitions import Blank, Graded
+from protocols.transitions import Blank, Graded, coverage_of
 
 TOPICS = (
     "coverage_task",
@@ -234,17 +233,17 @@ def chosen(states: dict[int, Graded], rule: str, generator: np.random.Generator)
     the different coverages, the ``best`` or, ``uniform``, any; of equals the smallest index. Where
     there is none, the first that failed; where all are at 100 %, the first.
     """
-    drafts = {index: state_draft(str(index), state) for index, state in sorted(states.items())}
-    able = [index for index, draft in drafts.items() if _can_improve(draft)]
+    covered = {index: coverage_of(state) for index, state in sorted(states.items())}
+    failed = [index for index, coverage in covered.items() if coverage is None]
+    shares = {
+        index: average(coverage) for index, coverage in covered.items() if coverage is not None
+    }
+    able = [index for index, share in shares.items() if share < 1]
     if not able:
-        failed = [index for index, draft in drafts.items() if draft.coverage is None]
-        return (failed or list(drafts))[0]
+        return (failed or list(covered))[0]
     if rule == "uniform":
         return able[int(generator.integers(len(able)))]
-    shares = sorted({drafts[index].coverage or 0 for index in able})
-    wanted = {"worst": shares[0], "median": shares[(len(shares) - 1) // 2], "best": shares[-1]}
-    return next(index for index in able if drafts[index].coverage == wanted[rule])
-
-
-def _can_improve(draft: Draft) -> bool:
-    return draft.ran and draft.coverage is not None and draft.coverage < 1
+    different = sorted({shares[index] for index in able})
+    middle = different[(len(different) - 1) // 2]
+    wanted = {"worst": different[0], "median": middle, "best": different[-1]}
+    return next(index for index in able if shares[index] == wanted[rule])

@@ -40,7 +40,6 @@ MAX_EXECUTED = 200_000
 WORD_BITS = 64
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_CYCLES)]
-Word = Annotated[int, msgspec.Meta(ge=0, lt=1 << WORD_BITS)]
 
 Way = Literal["inc", "rol", "inv", "once"]
 WAYS: tuple[Way, ...] = ("inc", "rol", "inv", "once")

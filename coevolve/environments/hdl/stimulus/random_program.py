@@ -1,9 +1,8 @@
-"""Draws stimulus programs at random, and edits them; whatever it returns is within the limits.
+"""Draws stimulus programs at random; whatever it returns is within the limits.
 
 Kinds of statements, values and counts have fixed odds. Values are small, the corners (all ones, the
 highest bit, alternating bits), constants that the caller names where they fit the port, or uniform.
-A program begins with a reset where the design has one. An edit appends, inserts or replaces one to
-four neighbouring statements; a repetition is replaced as a whole and never entered.
+A program begins with a reset where the design has one.
 """
 
 from collections.abc import Sequence
@@ -42,9 +41,6 @@ TIMES = (2, 3, 4, 6, 8, 16)
 BODY = 4
 """Most statements of a repetition."""
 
-EDITED = 4
-"""Most statements that one edit writes."""
-
 RESET_CYCLES = 2
 
 Kind = Literal["rst", "step", "set", "rand", "prob", "change", "wait", "rep"]
@@ -69,48 +65,10 @@ def draw(
     statements: int,
 ) -> Program:
     """Draw a program of so many statements, a repetition counted as one; fewer at the limits."""
-    source = _source(rng, ports, clock, reset, literals)
+    source = _Source(rng=rng, pins=pins(ports, clock, reset), literals=tuple(literals))
     first = (ApplyReset(cycles=RESET_CYCLES),) if reset else ()
     count = max(1, min(statements, MAX_STATEMENTS)) - len(first)
     return Program(statements=(*first, *source.statements(count, cost(first))))
-
-
-def edit(
-    rng: np.random.Generator,
-    program: Program,
-    ports: Sequence[Port],
-    clock: str,
-    reset: Reset | None,
-    literals: Sequence[int],
-) -> Program:
-    """Append, insert or replace one to four statements."""
-    source = _source(rng, ports, clock, reset, literals)
-    old = program.statements
-    written = int(rng.integers(1, EDITED + 1))
-    start, stop = len(old), len(old)
-    match int(rng.integers(3)):
-        case 1:
-            start = stop = int(rng.integers(len(old) + 1))
-        case 2 if old:
-            start = int(rng.integers(len(old)))
-            stop = min(len(old), start + int(rng.integers(1, EDITED + 1)))
-        case _:
-            pass
-    if start == stop and cost(old).written + written > MAX_STATEMENTS:
-        start = max(0, min(start, len(old) - EDITED))
-        stop = start + EDITED
-    new = source.statements(written, cost((*old[:start], *old[stop:])))
-    return Program(statements=(*old[:start], *new, *old[stop:]))
-
-
-def _source(
-    rng: np.random.Generator,
-    ports: Sequence[Port],
-    clock: str,
-    reset: Reset | None,
-    literals: Sequence[int],
-) -> "_Source":
-    return _Source(rng=rng, pins=pins(ports, clock, reset), literals=tuple(literals))
 
 
 class _Source(msgspec.Struct, frozen=True, kw_only=True):

@@ -166,11 +166,6 @@ class Walk:
                     return (*arguments[:-1], Argument(arguments[-1].name, pick(self._rng, words)))
         return arguments
 
-    def _serves_next(self, tool: Tool, step: Step, ahead: Sequence[Tool]) -> bool:
-        """Whether the text that was shown can be copied, where that is what comes next."""
-        wanted = tool.shows and any(after.wants("text") for after in ahead[:1])
-        return not wanted or any(map(can_be_copied, texts(step.observed.result)))
-
     def _learn(self, tool: Tool, step: Step) -> None:
         if not step.observed.failed:
             self._around.learn(tool, {each.name: str(each.value) for each in step.arguments})

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from coevolve.learning.objectives import dapo
+from coevolve.learning.objectives import policy_gradient
 from protocols.objectives import Dapo
 
-SURROGATE = dapo.surrogate(Dapo())
+SURROGATE = policy_gradient.surrogate(Dapo())
 
 
 def test_the_upper_bound_is_wider_than_the_lower():

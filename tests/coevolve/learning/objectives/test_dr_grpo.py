@@ -1,7 +1,7 @@
-from coevolve.learning.objectives import dr_grpo
+from coevolve.learning.objectives import policy_gradient
 from protocols.objectives import DrGrpo
 
-SURROGATE = dr_grpo.surrogate(DrGrpo())
+SURROGATE = policy_gradient.surrogate(DrGrpo())
 
 
 def test_advantages_are_centred_only():

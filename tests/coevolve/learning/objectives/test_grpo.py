@@ -3,10 +3,10 @@ import math
 import pytest
 import torch
 
-from coevolve.learning.objectives import grpo
+from coevolve.learning.objectives import policy_gradient
 from protocols.objectives import Grpo
 
-PAPER = grpo.surrogate(Grpo(clip_high=0.2, aggregation="sequence_mean"))
+PAPER = policy_gradient.surrogate(Grpo(clip_high=0.2, aggregation="sequence_mean"))
 
 
 def test_advantages_are_in_standard_deviations_of_the_group():
@@ -26,6 +26,6 @@ def test_the_papers_loss_by_hand():
 
 
 def test_the_default_clips_higher_and_divides_by_a_constant():
-    surrogate = grpo.surrogate(Grpo())
+    surrogate = policy_gradient.surrogate(Grpo())
     assert (surrogate.clip_low, surrogate.clip_high) == (0.2, 0.28)
     assert surrogate.aggregation == "constant"

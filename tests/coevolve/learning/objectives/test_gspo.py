@@ -3,10 +3,10 @@ import math
 import pytest
 import torch
 
-from coevolve.learning.objectives import gspo
+from coevolve.learning.objectives import policy_gradient
 from protocols.objectives import Gspo
 
-SURROGATE = gspo.surrogate(Gspo(clip_low=0.1, clip_high=0.1))
+SURROGATE = policy_gradient.surrogate(Gspo(clip_low=0.1, clip_high=0.1))
 
 
 def test_the_ratio_is_the_geometric_mean_of_the_rollouts_tokens():
@@ -34,6 +34,6 @@ def test_at_ratio_1_every_rollout_weighs_the_same_whatever_its_length():
 
 
 def test_the_papers_bounds_are_the_default():
-    surrogate = gspo.surrogate(Gspo())
+    surrogate = policy_gradient.surrogate(Gspo())
     assert (surrogate.clip_low, surrogate.clip_high) == (3e-4, 4e-4)
     assert surrogate.aggregation == "sequence_mean"

@@ -26,12 +26,6 @@ class Best(msgspec.Struct, frozen=True, kw_only=True):
     averages: tuple[float, ...]
     """Overall average of each program, in the order in which they were tried."""
 
-    @property
-    def best_after(self) -> tuple[float, ...]:
-        """Best overall average after each call."""
-        best = 0.0
-        return tuple(best := max(best, average) for average in self.averages)
-
 
 async def best_of(programs: Iterator[Program], calls: int, score: Score) -> Best:
     """Try the first ``calls`` programs, fewer where there are no more, and return the best.

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.environments.hdl.designs.similarity import common_tokens, copies, rouge_l
+from coevolve.environments.hdl.designs.similarity import common_tokens, copies
 from protocols.designs import Design
 from protocols.hardware import SourceFile, Unit
 from tests.small_designs import counter
@@ -27,12 +27,6 @@ def test_common_tokens_are_those_that_the_textbook_table_finds(
                 else max(table[row][column + 1], table[row + 1][column])
             )
     assert common_tokens(one, other) == table[-1][-1]
-
-
-def test_rouge_l_counts_what_is_in_order() -> None:
-    assert rouge_l(["a", "b", "c", "d"], ["a", "x", "c", "d"]) == 0.75
-    assert rouge_l(["a", "b"], ["b", "a"]) == 0.5
-    assert rouge_l(["a"], []) == 0.0
 
 
 def test_a_file_that_another_design_has_too_is_a_copy() -> None:

@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, repeat
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -101,15 +101,6 @@ async def test_best_of_n_makes_n_calls_and_returns_the_first_best() -> None:
     assert calls == programs[:3]
     assert best.program == programs[1]
     assert best.averages == (0.3, 0.7, 0.7)
-    assert best.best_after == (0.3, 0.7, 0.7)
-
-
-async def test_what_is_best_never_falls() -> None:
-    async def score(tried: Sequence[Program]) -> Sequence[Coverage]:
-        return [covering(covered) for _, covered in zip(tried, (50, 20, 60), strict=True)]
-
-    best = await best_of(repeat(longest(TARGET)), 3, score)
-    assert best.best_after == (0.5, 0.5, 0.6)
 
 
 async def test_best_of_nothing_is_refused() -> None:

@@ -215,7 +215,7 @@ async def test_a_teacher_that_does_not_answer_makes_a_rollout_void_and_all_else_
     for call in calls:
         spent.fold(call)
     assert spent.teaching.calls == len(calls) == run.asked - 1
-    assert (spent.model_calls, spent.teaching.cost_usd > 0) == (0, True)
+    assert (spent.synthesizing.calls, spent.teaching.cost_usd > 0) == (0, True)
     assert any(line.name == "teacher, cost" for line in spent.lines())
 
 

@@ -1,0 +1,28 @@
+"""What is asked of the rollout part for one group."""
+
+import numpy as np
+
+from protocols.config import RunConfig
+from protocols.rollouts import RolloutRequest
+from protocols.transitions import Writer
+
+
+def group_requests(
+    config: RunConfig, number: int, task_id: str, *, version: int = 0, author: Writer = "policy"
+) -> list[RolloutRequest]:
+    """Return a request for each rollout of a group; the run's seed and the number seed them."""
+    size = config.rollout.group_size
+    seeds = np.random.default_rng([config.seed, number]).integers(0, 2**31, size)
+    return [
+        RolloutRequest(
+            group_id=f"g{number}",
+            group=number,
+            index=index,
+            group_size=size,
+            task_id=task_id,
+            seed=int(seed),
+            policy_version_at_least=version,
+            author=author,
+        )
+        for index, seed in enumerate(seeds)
+    ]
