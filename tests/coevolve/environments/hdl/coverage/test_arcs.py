@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import SupportsInt, cast
 
 import msgspec
 import pytest
@@ -165,4 +165,4 @@ def arcs_of(unit: Unit) -> dict[Arc, tuple[str, str]]:
 
 
 def value(machine: Machine, state: str) -> int:
-    return int(str(machine.states[state][0].value))
+    return int(cast("SupportsInt", machine.states[state][0].value))
