@@ -20,9 +20,21 @@ from pyslang.ast import InstanceBodySymbol, InstanceSymbol
 from coevolve.environments.hdl.coverage.state_machines import Machine, machines
 from coevolve.environments.hdl.designs.folders import load_all
 from coevolve.environments.hdl.designs.rtl import elaborate, ports
-from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
+from coevolve.environments.hdl.simulate.verilator import (
+    CLOCKLESS,
+    VerilatorSimulator,
+    open_simulator,
+)
 from protocols.designs import Design
-from protocols.hardware import Covered, Evaluate, Reset, Testbench, Unit
+from protocols.hardware import (
+    Covered,
+    Evaluate,
+    Reset,
+    SimulationFailed,
+    SourceFile,
+    Testbench,
+    Unit,
+)
 
 pytestmark = [pytest.mark.hdl, pytest.mark.timeout(900)]
 
@@ -39,6 +51,39 @@ DISTURBANCE = """
   end
 """
 """Resets that begin with an edge of the clock, and pulses between two edges."""
+
+
+SEVERAL = """
+module m (input logic clk, rst_n, set, clear, output logic [1:0] q);
+  typedef enum logic [1:0] {IDLE, RUN, DONE} state_t;
+  state_t state;
+  wire off = !rst_n || clear;
+  always_ff @(posedge clk or posedge off or posedge set)
+    if (off) state <= IDLE;
+    else if (set) state <= DONE;
+    else case (state)
+      IDLE: state <= RUN;
+      RUN: state <= q[0] ? IDLE : DONE;
+      DONE: state <= IDLE;
+    endcase
+  assign q = state;
+endmodule
+"""
+PULSING = """
+`timescale 1ns/1ps
+module tb;
+  logic clk = 0, rst_n = 0, set = 0, clear = 0;
+  logic [1:0] q;
+  m dut (.*);
+  always #5 clk = ~clk;
+  initial begin
+    #12 rst_n = 1;
+    @(posedge clk); PULSE
+    repeat (2) @(posedge clk);
+    $finish;
+  end
+endmodule
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +124,37 @@ def test_an_arc_counts_where_an_edge_of_the_clock_took_it(simulator: VerilatorSi
         return sum(await asyncio.gather(*map(compared, machined)))
 
     assert asyncio.run(every()) > 60
+
+
+@pytest.mark.parametrize(
+    ("pulse", "taken"),
+    [
+        ("", {"IDLE->RUN", "RUN->IDLE"}),
+        ("#1 set = 1; #1 set = 0;", {"IDLE->RUN", "DONE->IDLE"}),
+        ("#1 clear = 1; #1 clear = 0;", {"IDLE->RUN"}),
+        ("#1 rst_n = 0; #1 rst_n = 1;", {"IDLE->RUN"}),
+        ("#1 set = 1; @(negedge clk); #1 set = 0;", {"IDLE->RUN", "DONE->IDLE"}),
+        ("@(negedge clk) clear = 1; @(negedge clk) clear = 0;", {"IDLE->RUN"}),
+    ],
+)
+def test_no_set_or_reset_takes_an_arc(
+    simulator: VerilatorSimulator, pulse: str, taken: set[str]
+) -> None:
+    unit = Unit(name="m", files=(SourceFile(name="m.sv", text=SEVERAL),), top="m")
+    submission = Testbench(text=PULSING.replace("PULSE", pulse))
+    done = asyncio.run(simulator.evaluate(Evaluate(unit=unit, submission=submission)))
+    assert isinstance(done.outcome, Covered), done.outcome
+    points = asyncio.run(simulator.points(unit))
+    hit = {each.name for n, each in enumerate(points) if done.outcome.coverage.hit(n)}
+    assert {name for name in hit if re.fullmatch(r"[A-Z]+->[A-Z]+", name)} == taken
+
+
+def test_a_reset_of_no_width_that_runs_a_process_is_refused(simulator: VerilatorSimulator) -> None:
+    unit = Unit(name="m", files=(SourceFile(name="m.sv", text=SEVERAL),), top="m")
+    pulse = "fork begin @(negedge rst_n); rst_n = 1; end #1 rst_n = 0; join"
+    submission = Testbench(text=PULSING.replace("PULSE", pulse))
+    done = asyncio.run(simulator.evaluate(Evaluate(unit=unit, submission=submission)))
+    assert done.outcome == SimulationFailed(message=CLOCKLESS)
 
 
 def walled(unit: Unit) -> Unit:

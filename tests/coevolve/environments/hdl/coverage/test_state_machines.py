@@ -97,6 +97,19 @@ def test_an_arc_does_not_count_across_a_reset_but_an_enable_is_none():
     assert list(found.arcs) == [("OFF", "ON"), ("ON", "OFF")]
 
 
+def test_the_clock_is_the_edge_that_no_leading_condition_asks_for():
+    body = """
+    typedef enum logic {OFF, ON} state_t;
+    state_t state;
+    always_ff @(posedge x[0] or negedge rst_n or posedge clk)
+      if (!rst_n) state <= OFF;
+      else if (x[0]) state <= ON;
+      else if (go) case (state) OFF: state <= ON; ON: state <= OFF; endcase
+    """
+    clock = machines(elaborate(unit(body)).top)[0].clock
+    assert [len(each) for each in (clock.edges, clock.controls, clock.resets)] == [1, 2, 2]
+
+
 def test_no_line_moves_and_what_was_added_is_known():
     given = unit(ONE_PROCESS)
     made = instrument(elaborate(given))
