@@ -1,15 +1,26 @@
-"""Puts a cover property into the RTL for each state of its state machines, and for each arc.
+"""Puts a cover statement into the RTL for each state of its state machines, and for each arc.
 
 They stand on the line of ``endmodule``, before it, so that no line moves; Verilator counts them as
-it counts those that a designer writes. A state counts at each clock at which the register holds it,
-an arc where the register held its source at the clock before; not across a reset. Verilator's own
-FSM coverage is left off: it finds fewer machines.
+it counts those that a designer writes. Verilator's own FSM coverage is left off: it finds fewer
+machines.
+
+A state counts at each edge of the clock at which the register holds it. An arc counts where an edge
+of the clock found the register in its source and left it in its target, and no set or reset held.
+What is watched runs on the register's own events and reads what its own process reads, so a reset
+pulse between two edges makes the reset state the source of the next arc. Nothing is sampled: what
+changes together with the clock, or twice in no time, is seen as the register sees it. The target
+is read at the register's next event, whether clock or reset; the last edge of a simulation takes no
+arc.
+
+A reset pulse of no width can run a process as if the clock had ticked: its event comes, and the
+reset is over when the process asks for it. One more statement for each asynchronous reset counts
+such runs (`Instrumented.clockless`).
 
 Points are named by the states (``IDLE``, ``IDLE->RUN``) and stand where the state is declared or
 where the arc is taken; where a module has several machines, by the register too (``rx.IDLE``).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -17,11 +28,16 @@ from pyslang import SourceLocation, SourceRange
 from pyslang.ast import InstanceBodySymbol, InstanceSymbol
 from pyslang.syntax import ModuleDeclarationSyntax
 
+from coevolve.environments.hdl.coverage.processes import Clock, asynchronous_clocks
 from coevolve.environments.hdl.coverage.state_machines import Machine, machines
 from coevolve.environments.hdl.designs.rtl import Rtl
 from protocols.hardware import SourceFile
 
 LABEL = "coevolve_fsm_"
+CLOCKLESS = "coevolve_clockless_"
+
+_Condition = tuple[str, SourceLocation, str]
+"""Name and place of a point, and when it counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +52,14 @@ class FsmPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Instrumented:
-    """RTL with its cover properties."""
+    """RTL with its cover statements."""
 
     files: tuple[SourceFile, ...]
     names: Mapping[tuple[str, str], FsmPoint]
-    """What stands behind a property, by its file and label."""
+    """What stands behind a statement, by its file and label."""
+
+    clockless: frozenset[tuple[str, str]]
+    """Statements, by file and label, that count where a process ran without clock and reset."""
 
     places: Mapping[tuple[str, int], range]
     """Columns of a line that were put in."""
@@ -52,20 +71,24 @@ class Instrumented:
 
 @dataclass(frozen=True, kw_only=True)
 class _Module:
-    """A module with machines, and where its properties go."""
+    """A module with something to watch, and where its statements go."""
 
     file: str
     end: SourceLocation
     machines: list[Machine]
+    asynchronous: list[Clock]
+    """Of processes that something else than the clock sets or resets."""
 
 
 def instrument(rtl: Rtl) -> Instrumented:
-    """Return the files of ``rtl`` with cover properties for all state machines under its top."""
+    """Return the files of ``rtl`` with cover statements for all state machines under its top."""
     texts = {file.name: file.text.encode() for file in rtl.unit.files}
     names: dict[tuple[str, str], FsmPoint] = {}
+    clockless: set[tuple[str, str]] = set()
     places: dict[tuple[str, int], range] = {}
     for module in sorted(_modules(rtl), key=lambda m: (m.file, m.end.offset), reverse=True):
-        added = " ".join(_properties(rtl, module, names)) + " "
+        watches = (*_watches(rtl, module, names), *_guards(rtl, module, clockless))
+        added = " ".join(watches) + " "
         start = rtl.sources.getColumnNumber(module.end)
         line = rtl.sources.getLineNumber(module.end)
         places[module.file, line] = range(start, start + len(added))
@@ -75,7 +98,7 @@ def instrument(rtl: Rtl) -> Instrumented:
     files = tuple(
         msgspec.structs.replace(file, text=texts[file.name].decode()) for file in rtl.unit.files
     )
-    return Instrumented(files=files, names=names, places=places)
+    return Instrumented(files=files, names=names, clockless=frozenset(clockless), places=places)
 
 
 def _modules(rtl: Rtl) -> list[_Module]:
@@ -86,10 +109,11 @@ def _modules(rtl: Rtl) -> list[_Module]:
         if name in found or not isinstance(syntax, ModuleDeclarationSyntax):
             continue
         end = syntax.endmodule.location
-        known = [each for each in machines(body) if _is_written(rtl, each)]
-        if known and not rtl.sources.isMacroLoc(end):
+        known = [each for each in machines(body) if _is_written(rtl, each.clock)]
+        clocks = [each for each in asynchronous_clocks(body) if _is_written(rtl, each)]
+        if (known or clocks) and not rtl.sources.isMacroLoc(end):
             file = rtl.sources.getFileName(end)
-            found[name] = _Module(file=file, end=end, machines=known)
+            found[name] = _Module(file=file, end=end, machines=known, asynchronous=clocks)
     return list(found.values())
 
 
@@ -106,41 +130,86 @@ def _bodies(top: InstanceBodySymbol) -> Iterator[InstanceBodySymbol]:
     yield from below
 
 
-def _is_written(rtl: Rtl, machine: Machine) -> bool:
+def _is_written(rtl: Rtl, clock: Clock) -> bool:
     """Return whether no macro stands where the clock or the reset is named."""
-    ranges = (machine.clock.signal, machine.clock.reset)
-    return not any(rtl.sources.isMacroLoc(each.start) for each in ranges if each is not None)
+    conditions = [each.condition for each in clock.resets]
+    ranges = (*clock.edges, *clock.controls, *conditions)
+    return not any(rtl.sources.isMacroLoc(each.start) for each in ranges)
 
 
-def _properties(rtl: Rtl, module: _Module, names: dict[tuple[str, str], FsmPoint]) -> Iterator[str]:
+def _watches(rtl: Rtl, module: _Module, names: dict[tuple[str, str], FsmPoint]) -> Iterator[str]:
+    """Yield what watches each machine of the module."""
     for machine in module.machines:
+        own = f"_{LABEL}{len(names)}"
         prefix = f"{machine.name}." if len(module.machines) > 1 else ""
-        for name, place, condition in _conditions(rtl, machine):
-            # Unlike those of any other module: a file may hold several.
-            label = f"{LABEL}{len(names)}"
-            names[module.file, label] = FsmPoint(
-                file=rtl.sources.getFileName(place),
-                line=rtl.sources.getLineNumber(place),
-                column=rtl.sources.getColumnNumber(place),
-                name=f"{prefix}{name}",
-            )
-            edge = f"{machine.clock.edge} {_source(rtl, machine.clock.signal)}"
-            yield f"{label}: cover property (@({edge}) {condition});"
+        states, arcs = (
+            " ".join(_covers(rtl, module, prefix, points, names))
+            for points in (_states(machine), _arcs(machine, f"{own}_from"))
+        )
+        yield _watch(rtl, machine, own, states, arcs)
 
 
-def _conditions(rtl: Rtl, machine: Machine) -> Iterator[tuple[str, SourceLocation, str]]:
-    """Yield name, place and condition of each point."""
-    clock, register = machine.clock, machine.name
-    guard = ""
-    if clock.reset is not None:
-        reset = _source(rtl, clock.reset)
-        guard = f" && !({reset})" if clock.asynchronous else f" && !$past({reset})"
+def _watch(rtl: Rtl, machine: Machine, own: str, states: str, arcs: str) -> str:
+    """Return the processes that count; Verilator has no toggles of names like ``own``."""
+    edges, events, free = _timing(rtl, machine.clock)
+    return (
+        f"logic [$bits({machine.name})-1:0] {own}_from; logic {own}_ran = 0; "
+        f"always @({edges}) begin {states} end "
+        f"always @({events}) begin {own}_from <= {machine.name}; {own}_ran <= {free}; "
+        f"if ({own}_ran) begin {arcs} end end"
+    )
+
+
+def _guards(rtl: Rtl, module: _Module, clockless: set[tuple[str, str]]) -> Iterator[str]:
+    """Yield what counts runs without clock and reset, once for processes that run together."""
+    for edges, events, free in {_timing(rtl, each): None for each in module.asynchronous}:
+        label = f"{CLOCKLESS}{len(clockless)}"
+        clockless.add((module.file, label))
+        yield (
+            f"logic _{label}_edge = 0, _{label}_before = 0, _{label}_ran = 0; "
+            f"always @({edges}) _{label}_edge <= !_{label}_edge; "
+            f"always @({events}) begin "
+            f"_{label}_before <= _{label}_edge; _{label}_ran <= {free}; "
+            f"{label}: cover (_{label}_ran && _{label}_edge == _{label}_before); end"
+        )
+
+
+def _timing(rtl: Rtl, clock: Clock) -> tuple[str, str, str]:
+    """Return the edges of the clock, all events, and that no set or reset holds."""
+    edges = [_source(rtl, each) for each in clock.edges]
+    controls = [_source(rtl, each) for each in clock.controls]
+    free = [f"!({_source(rtl, each.condition)})" for each in clock.resets]
+    return " or ".join(edges), " or ".join(edges + controls), " && ".join(free) or "1"
+
+
+def _covers(
+    rtl: Rtl,
+    module: _Module,
+    prefix: str,
+    points: Iterable[_Condition],
+    names: dict[tuple[str, str], FsmPoint],
+) -> Iterator[str]:
+    for name, place, condition in points:
+        # Unlike those of any other module: a file may hold several.
+        label = f"{LABEL}{len(names)}"
+        names[module.file, label] = FsmPoint(
+            file=rtl.sources.getFileName(place),
+            line=rtl.sources.getLineNumber(place),
+            column=rtl.sources.getColumnNumber(place),
+            name=f"{prefix}{name}",
+        )
+        yield f"{label}: cover ({condition});"
+
+
+def _states(machine: Machine) -> Iterator[_Condition]:
     for name, (value, place) in machine.states.items():
-        yield name, place, f"{register} == {value}"
+        yield name, place, f"{machine.name} == {value}"
+
+
+def _arcs(machine: Machine, previous: str) -> Iterator[_Condition]:
     for (source, target), place in sorted(machine.arcs.items(), key=lambda arc: arc[1].offset):
         old, new = machine.states[source][0], machine.states[target][0]
-        arc = f"$past({register}) == {old} && {register} == {new}"
-        yield f"{source}->{target}", place, arc + guard
+        yield f"{source}->{target}", place, f"{previous} == {old} && {machine.name} == {new}"
 
 
 def _source(rtl: Rtl, at: SourceRange) -> str:

@@ -1,7 +1,7 @@
 """Reads Verilator's coverage file, and scores it over a design's own, fixed set of points.
 
 A record counts where its instance is the DUT or lies inside it. Kinds are Verilator's line, branch,
-expr and toggle; fsm are the cover properties that `hdl.coverage.instrument` put in. Whatever else a
+expr and toggle; fsm are the cover statements that `hdl.coverage.instrument` put in. Whatever else a
 file holds (covergroups, cover properties of the design's own) belongs to no kind and is left out.
 
 In files and messages a point is written ``metric file:line:column instance name``: the instance is
@@ -79,7 +79,7 @@ def point_set(points: Iterable[Point]) -> PointSet:
 def records(text: str) -> Iterator[Record]:
     """Yield what a coverage file holds.
 
-    Verilator writes the label of a cover property as if it were one more instance; here it is not.
+    Verilator writes the label of a cover statement as if it were one more instance; here it is not.
     """
     for line in plain_text(text).splitlines():
         if not line.startswith("C '"):
@@ -105,11 +105,21 @@ def counts(found: Iterable[Record], dut: str, instrumented: Instrumented) -> dic
     """Return how often each point was hit; ``dut`` is the path of the DUT's instance."""
     made: dict[Point, int] = {}
     for record in found:
-        inside = record.hierarchy == dut or record.hierarchy.startswith(f"{dut}.")
+        inside = _is_inside(record, dut)
         point = _point(record, record.hierarchy[len(dut) + 1 :], instrumented) if inside else None
         if point is not None:
             made[point] = made.get(point, 0) + record.count
     return made
+
+
+def ran_clockless(found: Iterable[Record], dut: str, instrumented: Instrumented) -> bool:
+    """Return whether a process of the design ran without clock and reset."""
+    return any(
+        record.count
+        and _is_inside(record, dut)
+        and (record.file, record.comment) in instrumented.clockless
+        for record in found
+    )
 
 
 def score(made: Mapping[Point, int], over: PointSet, unit: Unit) -> Coverage:
@@ -156,6 +166,10 @@ def check_points(over: PointSet, unit: Unit) -> None:
 def _unknown(entry: str, texts: Sequence[str]) -> str:
     near = difflib.get_close_matches(entry, texts, 1, 0.0)
     return f"there is no point {entry!r}; did you mean {near[0]!r}?"
+
+
+def _is_inside(record: Record, dut: str) -> bool:
+    return record.hierarchy == dut or record.hierarchy.startswith(f"{dut}.")
 
 
 def _point(record: Record, instance: str, instrumented: Instrumented) -> Point | None:

@@ -6,6 +6,7 @@ where the other side is an enum's member or a parameter.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import cast
 
 from pyslang import SourceRange
@@ -23,6 +24,7 @@ from pyslang.ast import (
     Expression,
     ExpressionStatement,
     ForLoopStatement,
+    InstanceBodySymbol,
     NamedValueExpression,
     ParameterSymbol,
     ProceduralBlockSymbol,
@@ -36,23 +38,29 @@ from pyslang.ast import (
 
 State = EnumValueSymbol | ParameterSymbol
 
-EDGES = {EdgeKind.PosEdge: "posedge", EdgeKind.NegEdge: "negedge"}
+EDGES = (EdgeKind.PosEdge, EdgeKind.NegEdge)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reset:
+    """A condition under which a process does not take the next value, and what then runs."""
+
+    condition: SourceRange
+    statement: SourceRange
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
     """When a register takes its next value."""
 
-    edge: str
-    signal: SourceRange
-    reset: SourceRange | None
-    """Condition under which it is reset, where there is one."""
+    edges: tuple[SourceRange, ...]
+    """Events of the clock, ``posedge clk``."""
 
-    resets: SourceRange | None
-    """The statement that then runs."""
+    controls: tuple[SourceRange, ...]
+    """Events that set or reset it without the clock, ``negedge rst_n``."""
 
-    asynchronous: bool
-    """Reset does not wait for the clock."""
+    resets: tuple[Reset, ...]
+    """In the order in which they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -111,33 +119,55 @@ def process_of(block: ProceduralBlockSymbol) -> Process:
     return process
 
 
+def asynchronous_clocks(module: InstanceBodySymbol) -> list[Clock]:
+    """Return the clocks of those processes that something else sets or resets."""
+    processes = [process_of(each) for each in module if isinstance(each, ProceduralBlockSymbol)]
+    return [each.clock for each in processes if each.clock is not None and each.clock.controls]
+
+
 def _clock(timing: TimingControl, body: Statement) -> Clock | None:
-    """Return the clock of a process; of several edges, the one that its first ``if`` leaves."""
+    """Return the clock of a process: the edges that its leading conditions leave."""
     several = isinstance(timing, EventListControl)
     events = cast("Sequence[TimingControl]", timing.events) if several else [timing]
-    signals = [each for each in events if isinstance(each, SignalEventControl)]
-    edges = [each for each in signals if each.edge in EDGES]
+    edges = [each for each in events if isinstance(each, SignalEventControl)]
+    edges = [each for each in edges if each.edge in EDGES]
     if not edges:
         return None
-    first = _first_if(body)
-    named = _named(_conditions(first)[0]) if first is not None else set[str]()
-    resets = [each for each in edges if _named(each.expr) & named]
-    ticks = [each for each in edges if each not in resets] or edges
+    chain = _leading_ifs(body)
+    asynchronous = list(takewhile(lambda each: _controls(each, edges), chain))
+    controls = [edge for edge in edges if any(_controls(each, [edge]) for each in asynchronous)]
+    if len(controls) == len(edges):
+        asynchronous, controls = [], []
     return Clock(
-        edge=EDGES[ticks[0].edge],
-        signal=ticks[0].expr.sourceRange,
-        reset=_conditions(first)[0].sourceRange if first is not None else None,
-        resets=first.ifTrue.sourceRange if first is not None else None,
-        asynchronous=bool(resets),
+        edges=tuple(each.sourceRange for each in edges if each not in controls),
+        controls=tuple(each.sourceRange for each in controls),
+        resets=tuple(_reset(each) for each in asynchronous or chain[:1]),
     )
 
 
-def _first_if(body: Statement) -> ConditionalStatement | None:
+def _controls(statement: ConditionalStatement, edges: Iterable[SignalEventControl]) -> bool:
+    """Return whether the statement asks for the signal of one of ``edges``."""
+    named = _named(_conditions(statement)[0])
+    return any(_named(edge.expr) & named for edge in edges)
+
+
+def _reset(statement: ConditionalStatement) -> Reset:
+    return Reset(
+        condition=_conditions(statement)[0].sourceRange, statement=statement.ifTrue.sourceRange
+    )
+
+
+def _leading_ifs(body: Statement) -> list[ConditionalStatement]:
+    """Return the ``if`` that the process begins with, and its chain of ``else if``."""
     while isinstance(body, BlockStatement):
         body = body.body
-    if isinstance(body, StatementList):
-        body = cast("Sequence[Statement]", body.list)[0]
-    return body if isinstance(body, ConditionalStatement) else None
+    first = cast("Sequence[Statement]", body.list)[0] if isinstance(body, StatementList) else body
+    chain: list[ConditionalStatement] = []
+    following: Statement | None = first
+    while isinstance(following, ConditionalStatement):
+        chain.append(following)
+        following = following.ifFalse
+    return chain
 
 
 def _conditions(statement: ConditionalStatement) -> list[Expression]:

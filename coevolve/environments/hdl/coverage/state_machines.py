@@ -31,6 +31,7 @@ from coevolve.environments.hdl.coverage.processes import (
     Clock,
     Present,
     Process,
+    Reset,
     State,
     constant,
     process_of,
@@ -78,17 +79,16 @@ def _machine(register: VariableSymbol, processes: Sequence[Process]) -> Machine 
     clock = clocked[0][0].clock
     if not arcs or clock is None:
         return None
-    if not _is_reset(clock, clocked[0][0].clocked(path)):
-        clock = replace(clock, reset=None, resets=None)
+    if not clock.controls:
+        values = clocked[0][0].clocked(path)
+        clock = replace(clock, resets=tuple(each for each in clock.resets if _sets(each, values)))
     known = {name: (state.value, state.location) for name, state in states.items()}
     return Machine(name=register.name, clock=clock, states=known, arcs=arcs)
 
 
-def _is_reset(clock: Clock, values: Sequence[Expression]) -> bool:
-    """Return whether the process's first condition sets the register to a constant."""
-    if clock.resets is None:
-        return False
-    start, end = clock.resets.start.offset, clock.resets.end.offset
+def _sets(reset: Reset, values: Sequence[Expression]) -> bool:
+    """Return whether what runs under the condition sets the register to a constant."""
+    start, end = reset.statement.start.offset, reset.statement.end.offset
     inside = [each for each in values if start <= each.sourceRange.start.offset < end]
     return bool(inside) and all(constant(each) is not None for each in inside)
 

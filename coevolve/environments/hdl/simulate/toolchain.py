@@ -23,7 +23,7 @@ CLANGS = ("clang++-19", "clang++", *(f"clang++-{n}" for n in (22, 21, 20, 18, 17
 LINKERS = (("mold", "mold"), ("lld", "ld.lld"), ("lld", "ld.lld-19"))
 """What ``-fuse-ld`` calls a linker, and the program that it needs, fastest first."""
 
-REVISION = 3
+REVISION = 4
 """Of what this package adds: instrumentation, harness and how coverage is read. Raise it where one
 of them changes what an evaluation says, so that kept results are not taken for new ones."""
 

@@ -29,6 +29,7 @@ from coevolve.environments.hdl.coverage.points import (
     check_points,
     counts,
     point_set,
+    ran_clockless,
     records,
     score,
 )
@@ -65,6 +66,7 @@ from protocols.hardware import (
     Point,
     Port,
     Rejected,
+    SimulationFailed,
     SimulationLimits,
     StageCost,
     Stimulus,
@@ -77,6 +79,10 @@ MOST_UNITS = 256
 """Designs whose points are kept."""
 
 BLANK_TOP = "coevolve_blank_testbench"
+CLOCKLESS = (
+    "an asynchronous set or reset of the design was active for no time, which ran its registers "
+    "without a clock edge; hold it for some time"
+)
 
 
 class Gate(Protocol):
@@ -246,7 +252,10 @@ def _simulated(
     under_way.compile()
     ran = under_way.run(request.seed)
     started, cpu = time.monotonic(), time.thread_time()
-    made = counts(records(under_way.read("coverage.dat")), dut, design.instrumented)
+    found = list(records(under_way.read("coverage.dat")))
+    if ran_clockless(found, dut, design.instrumented):
+        return SimulationFailed(message=CLOCKLESS)
+    made = counts(found, dut, design.instrumented)
     coverage = score(made, design.points, request.unit)
     under_way.costs.append(_cost("read", started, cpu))
     return Covered(coverage=coverage, ended=ran.ended, slots=ran.slots, time=ran.time, log=ran.log)

@@ -85,7 +85,7 @@ def test_a_counter_is_no_machine():
 
 def test_an_arc_does_not_count_across_a_reset_but_an_enable_is_none():
     rtl = elaborate(unit(ONE_PROCESS))
-    assert machines(rtl.top)[0].clock.reset is not None
+    assert len(machines(rtl.top)[0].clock.resets) == 1
     enabled = """
     typedef enum logic {OFF, ON} state_t;
     state_t state, next;
@@ -93,8 +93,21 @@ def test_an_arc_does_not_count_across_a_reset_but_an_enable_is_none():
     always_comb if (state == OFF) next = ON; else next = OFF;
     """
     found = machines(elaborate(unit(enabled)).top)[0]
-    assert found.clock.reset is None
+    assert found.clock.resets == ()
     assert list(found.arcs) == [("OFF", "ON"), ("ON", "OFF")]
+
+
+def test_the_clock_is_the_edge_that_no_leading_condition_asks_for():
+    body = """
+    typedef enum logic {OFF, ON} state_t;
+    state_t state;
+    always_ff @(posedge x[0] or negedge rst_n or posedge clk)
+      if (!rst_n) state <= OFF;
+      else if (x[0]) state <= ON;
+      else if (go) case (state) OFF: state <= ON; ON: state <= OFF; endcase
+    """
+    clock = machines(elaborate(unit(body)).top)[0].clock
+    assert [len(each) for each in (clock.edges, clock.controls, clock.resets)] == [1, 2, 2]
 
 
 def test_no_line_moves_and_what_was_added_is_known():
