@@ -20,6 +20,7 @@ from coevolve.models.load import read_model
 from coevolve.weights.models import Base
 from coevolve.weights.published import Published, read_published
 from coevolve.weights.row_sums import row_sums
+from coevolve.weights.settings import published_buffers, settings_of, tables_of
 from protocols import columns
 from protocols.config import TransformersDtype
 from protocols.errors import GeneratorError
@@ -140,12 +141,14 @@ class TransformersGenerator:
         def swap(waiter: Waiter) -> bool:
             began_s = time.perf_counter()
             engine.swap_weights(weights, version.version)
+            # Some tables change with every forward, so they are read before the probe's.
+            tables, settings = tables_of(self._model), settings_of(self._model)
             logprobs = engine.probe(token_ids) if token_ids else ()
             pause_s = time.perf_counter() - began_s if engine.busy else 0.0
-            self._stepper.settle([(waiter, (logprobs, pause_s))])
+            self._stepper.settle([(waiter, (tables, settings, logprobs, pause_s))])
             return True
 
-        logprobs, pause_s = await self._stepper.ask(swap)
+        tables, settings, logprobs, pause_s = await self._stepper.ask(swap)
         rows = await asyncio.to_thread(self._row_sums)
         return Served(
             version=version.version,
@@ -153,15 +156,16 @@ class TransformersGenerator:
             logprobs=columns.float32(logprobs),
             precision=self._precision,
             form="whole",
-            rows=rows,
+            rows=rows | tables,
+            settings=settings,
             wall_s=time.perf_counter() - ordered_s,
             pause_s=pause_s,
         )
 
     def _row_sums(self) -> dict[str, bytes]:
-        """Return the sums of all rows that sample; nothing changes them while they are read."""
+        """Return the sums of what files hold; nothing changes it while it is read."""
         tensors = dict(self._model.named_parameters(remove_duplicate=False))
-        tensors |= dict(self._model.named_buffers(remove_duplicate=False))
+        tensors |= published_buffers(self._model)
         return {name: row_sums(tensor).tobytes() for name, tensor in tensors.items()}
 
     def cpu_s(self) -> float:

@@ -103,7 +103,7 @@ class VllmGenerator:
             if version.probe.logprobs:
                 logprobs = (await self._measured(version)).tobytes()
                 pause_s = self._core.pause_s
-            rows = await self._row_sums()
+            rows, settings = await self._read()
             return Served(
                 version=version.version,
                 digest=published.digest,
@@ -111,6 +111,8 @@ class VllmGenerator:
                 precision=self._settings.dtype,
                 form="adapter" if self._limits.adapters else "whole",
                 rows=rows,
+                settings=settings,
+                anew=self._core.computed,
                 wall_s=time.perf_counter() - began,
                 pause_s=pause_s,
             )
@@ -175,8 +177,8 @@ class VllmGenerator:
 
         return change
 
-    async def _row_sums(self) -> dict[str, bytes]:
-        """Return the sums of all rows that sample, read between steps."""
+    async def _read(self) -> tuple[dict[str, bytes], dict[str, str]]:
+        """Return the sums of all rows that sample, and the settings, read between steps."""
         found: dict[str, bytes] = {}
         reading = self._core.row_sums()
 
@@ -186,7 +188,7 @@ class VllmGenerator:
                 found[name] = sums
                 if time.perf_counter() > until:
                     return False
-            self._stepper.settle([(waiter, found)])
+            self._stepper.settle([(waiter, (found, self._core.settings()))])
             return True
 
         return await self._stepper.ask(read)
