@@ -13,7 +13,6 @@ GPU.
 
 import asyncio
 import shutil
-import tempfile
 import time
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from coevolve.engine.fitting import check_fits, refuse_grammar
 from coevolve.engine.stepping import Order, Stepper, Waiter
 from coevolve.engine.vllm import self_test
 from coevolve.engine.vllm.core import Core, Limits, Logprobs
+from coevolve.models.scratch_folder import scratch_folder
 from coevolve.weights.models import Base
 from coevolve.weights.published import Published, read_published
 from protocols import columns
@@ -56,7 +56,7 @@ class VllmGenerator:
         self._limits = limits
         self._settings = settings
         self._base = Base(model)
-        self._copies = tempfile.TemporaryDirectory(prefix="adapters-")
+        self._copies = scratch_folder()
         """Of the adapters that vLLM loads, and may load again: nobody else writes there."""
 
         self._core: Core[Waiter] = Core(model, settings, limits)
@@ -128,7 +128,7 @@ class VllmGenerator:
         other engine of the process; so does dropping one.
         """
         await self._stepper.close("the generator was closed")
-        self._copies.cleanup()
+        self._copies.remove()
 
     def _forget(self, conversation_id: str) -> None:
         error = GeneratorError(f"conversation {conversation_id!r} was released")
@@ -143,7 +143,7 @@ class VllmGenerator:
     def _remove_copies(self) -> None:
         """Remove the adapters that no request uses any more."""
         used = self._core.adapter_folders()
-        for folder in Path(self._copies.name).iterdir():
+        for folder in self._copies.path.iterdir():
             if folder not in used:
                 shutil.rmtree(folder)
 
@@ -166,7 +166,7 @@ class VllmGenerator:
                 f"version {version.version}: rollout.engine.deliver adapter needs adapters, found "
                 f"{version.format} weights; choose deliver: merged"
             )
-        folder = Path(self._copies.name) / f"{version.version}-{published.digest}"
+        folder = self._copies.path / f"{version.version}-{published.digest}"
         published.copy_adapter(folder)
 
         def change(waiter: Waiter) -> bool:
