@@ -13,8 +13,9 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
+from coevolve.engine import self_check
 from coevolve.engine.engine import MAX_STOPS, Engine
-from coevolve.engine.fitting import check_fits, check_grammar
+from coevolve.engine.fitting import check_fits, check_grammar, check_positions
 from coevolve.engine.stepping import Settled, Stepper, Waiter
 from coevolve.models.load import read_model
 from coevolve.weights.models import Base
@@ -26,6 +27,9 @@ from protocols.config import TransformersDtype
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, Served
+
+WINDOWS = ("sliding_window", "window_size")
+"""Names of the settings that say how many tokens a layer attends to."""
 
 
 class _QueuedEngine:
@@ -93,12 +97,16 @@ class TransformersGenerator:
             max_length: Tokens of the longest conversation, answers included.
             threads: CPU threads of the model's arithmetic, for the whole process.
             dtype: Precision of the weights that sample.
+
+        Raises:
+            GeneratorError: The engine cannot serve the model.
         """
         self._run_dir = run_dir
         self._max_length = max_length
         self._base = Base(model)
         self._precision = dtype
         self._model = _load(model, max_length, getattr(torch, dtype))
+        self_check.check(self._model, model, max_length)
         self._loading = asyncio.Lock()
         self._queued = _QueuedEngine(Engine(self._model, max_concurrent, max_length))
         self._stepper = Stepper(self._queued)
@@ -201,15 +209,17 @@ def _load(folder: Path, max_length: int, dtype: torch.dtype) -> PreTrainedModel:
     model = read_model(folder, dtype)
     config = model.config
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    window = getattr(config, "sliding_window", None) or max_length
+    window = min(getattr(config, name, None) or max_length for name in WINDOWS)
     if not kinds <= {"full_attention", "sliding_attention"} or window < max_length:
         raise GeneratorError(
             f"{folder}: every layer needs to attend to all {max_length} tokens of a conversation; "
             f"found layers of {sorted(kinds)}, window {window}"
         )
-    if config.max_position_embeddings < max_length:
+    longest = getattr(config, "max_position_embeddings", None) or max_length
+    if longest < max_length:
         raise GeneratorError(
             f"{folder}: a conversation may have {max_length} tokens, but the model was made for "
-            f"{config.max_position_embeddings}; lower rollout.max_tokens"
+            f"{longest}; lower rollout.max_tokens"
         )
+    check_positions(config, folder, max_length)
     return model.eval().requires_grad_(False)

@@ -16,10 +16,11 @@ import shutil
 import time
 from pathlib import Path
 
-from coevolve.engine.fitting import check_fits, refuse_grammar
+from coevolve.engine.fitting import check_fits, check_positions, refuse_grammar
 from coevolve.engine.stepping import Order, Stepper, Waiter
 from coevolve.engine.vllm import self_test
 from coevolve.engine.vllm.core import Core, Limits, Logprobs
+from coevolve.models.load import read_config
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.weights.models import Base
 from coevolve.weights.published import Published, read_published
@@ -59,6 +60,7 @@ class VllmGenerator:
         self._copies = scratch_folder()
         """Of the adapters that vLLM loads, and may load again: nobody else writes there."""
 
+        check_positions(read_config(model), model, limits.length)
         self._core: Core[Waiter] = Core(model, settings, limits)
         if settings.self_test:
             self_test.check(self._core, model, settings, limits, seed)

@@ -9,10 +9,11 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from coevolve.delivery.engine import ProvenEngine
+from coevolve.engine.fitting import check_positions
 from coevolve.engine.generator import TransformersGenerator
-from coevolve.models.load import read_model
+from coevolve.models.load import read_config, read_model
 from protocols.config import PolicyConfig, RunConfig
-from protocols.errors import DeliveryError
+from protocols.errors import DeliveryError, GeneratorError
 from tests.delivering import proven
 from tests.learning import MemoryJournal
 from tests.serving import MAX_LENGTH, SHAPE, VOCABULARY, ask, moved, published
@@ -62,7 +63,7 @@ class Served:
             published(run_dir, number, moved(read_model(folder), seed=number)) for number in (1, 2)
         ]
         self.generator = TransformersGenerator(
-            folder, run_dir, max_concurrent=2, max_length=MAX_LENGTH
+            folder, run_dir, max_concurrent=2, max_length=ORIGINAL
         )
         self.model: Any = self.generator._model
         run = RunConfig(name="settings", policy=PolicyConfig(model=str(folder), train="full"))
@@ -108,13 +109,35 @@ async def test_conversations_of_any_length_raise_no_alarm(
     await served.generator.close()
 
 
-@pytest.mark.parametrize("tokens", [5, 100])
-async def test_requests_of_any_length_raise_no_alarm(tokens: int, tmp_path: Path) -> None:
-    served = with_rope(tmp_path, "llama", "longrope")
+@pytest.mark.parametrize("name", CHANGING)
+async def test_requests_in_between_raise_no_alarm(name: str, tmp_path: Path) -> None:
+    served = with_rope(tmp_path, "llama", name)
     for version in served.versions:
-        await served.generator.generate(ask("talk", range(tokens)))
+        for tokens in (5, ORIGINAL - 8):
+            await served.generator.generate(ask("talk", range(tokens)))
         await served.engine.serve(version)
     await served.generator.close()
+
+
+@pytest.mark.parametrize(("name", "limit"), [("longrope", ORIGINAL), ("dynamic", MAX_LENGTH)])
+async def test_conversations_that_would_change_a_table_are_refused(
+    name: str, limit: int, tmp_path: Path
+) -> None:
+    served = with_rope(tmp_path, "llama", name)
+    await served.generator.close()
+    config = read_config(tmp_path / "model")
+    check_positions(config, tmp_path, limit)
+    with pytest.raises(GeneratorError, match=f"lower rollout.max_tokens to {limit}"):
+        check_positions(config, tmp_path, limit + 1)
+
+
+async def test_a_model_whose_table_would_change_is_not_served(tmp_path: Path) -> None:
+    served = with_rope(tmp_path, "llama", "longrope")
+    await served.generator.close()
+    with pytest.raises(GeneratorError, match="computes all positions in another way"):
+        TransformersGenerator(
+            tmp_path / "model", tmp_path, max_concurrent=2, max_length=ORIGINAL + 1
+        )
 
 
 @pytest.mark.parametrize("length", [20, MAX_LENGTH + 50])
