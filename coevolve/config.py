@@ -13,7 +13,7 @@ import msgspec
 
 from coevolve.environments.interface import Fault
 from coevolve.environments.registry import check_environment, complete, environment_of
-from coevolve.yaml_structs import NOT_YAML, check_section, parse_yaml
+from coevolve.yaml_structs import NOT_YAML, check_section, parse_yaml, with_kinds
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
 from protocols.objectives import Dapo, NoObjective, PolicyGradient
@@ -32,6 +32,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     for override in overrides:
         _apply(tree, override)
     faults: list[str] = []
+    tree = with_kinds(RunConfig, tree)
     check_section(RunConfig, tree, "$", faults)
     check_environment(tree.get("environment", {}), faults)
     if not faults:

@@ -109,6 +109,51 @@ def _check_alternative(
     kind = next((each for tag, each in alternatives.items() if tag == chosen), None)
     if kind is None:
         found = "nothing" if chosen is None else repr(chosen)
-        faults.append(f"{path}.kind: needs one of {', '.join(alternatives)}, found {found}")
+        needed = f"{path}.kind: needs one of {', '.join(alternatives)}, found {found}"
+        faults.append(needed + _suggestion(alternatives, section))
         return
+    known = _names(kind)
+    for name in sorted(str(each) for each in section.keys() - known):
+        others = [tag for tag, each in alternatives.items() if name in _names(each)]
+        if others:
+            del section[name]
+            faults.append(
+                f"{path}.{name}: belongs to kind {' or '.join(others)}, found kind {chosen}; give "
+                f"{path.removeprefix('$.')}.kind={others[0]} or leave it out"
+            )
     check_section(kind, section, path, faults)
+
+
+def _suggestion(
+    alternatives: Mapping[str, type[msgspec.Struct]], section: Mapping[Any, Any]
+) -> str:
+    """Return a hint at the one kind that has all the settings of a section, if it is one."""
+    fitting = [tag for tag, each in alternatives.items() if section.keys() <= _names(each)]
+    return f"; did you mean {fitting[0]!r}?" if section and len(fitting) == 1 else ""
+
+
+def _names(kind: type[msgspec.Struct]) -> set[str]:
+    return {field.name for field in msgspec.structs.fields(kind)}
+
+
+def with_kinds(kind: type[msgspec.Struct], tree: Any) -> Any:
+    """Return the settings of a ``kind``, with the default's kind in sections that name none."""
+    if not isinstance(tree, Mapping):
+        return cast("object", tree)
+    section = dict(cast("Mapping[Any, Any]", tree))
+    for field in msgspec.structs.fields(kind):
+        if isinstance(section.get(field.name), Mapping):
+            section[field.name] = _with_kind(field, section[field.name])
+    return section
+
+
+def _with_kind(field: msgspec.structs.FieldInfo, section: Mapping[Any, Any]) -> Any:
+    if _is_struct(field.type):
+        return with_kinds(field.type, section)
+    alternatives = _alternatives(field.type)
+    tag = section.get("kind")
+    if "kind" not in section and isinstance(field.default, msgspec.Struct):
+        tag = field.default.__struct_config__.tag
+        section = {"kind": tag, **section}
+    kind = next((each for name, each in alternatives.items() if name == tag), None)
+    return section if kind is None else with_kinds(kind, section)

@@ -60,6 +60,15 @@ class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, tag="policy_versi
     """What every engine has to agree with once it serves this version; empty in old journals."""
 
 
+class Computed(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine computes from the model's config, apart from what it samples with."""
+
+    rows: dict[str, bytes]
+    """Table -> int64 sums of its rows."""
+
+    settings: dict[str, str]
+
+
 class Served(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine found out about itself after it took over a policy version."""
 
@@ -84,6 +93,14 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     the change, of everything that samples. Parameters have the names of the published files, and
     are in the engine's precision; what is in no file, as it is. Empty where an engine cannot say;
     then digest and probe are all the proof."""
+
+    settings: dict[str, str] = {}
+    """What it samples with besides tensors, in words (`coevolve.weights.settings`): numbers such as
+    the scale of attention, switches, and the classes of its layers."""
+
+    anew: Computed | None = None
+    """Tables and settings as an engine with a layout of its own computes them once more; None for
+    one that has the layout of transformers."""
 
     wall_s: float
     """From the order to serve the version to the end of the probe."""
@@ -157,6 +174,19 @@ class TensorsDiffer(msgspec.Struct, frozen=True, kw_only=True, tag="tensors_diff
     """That was served."""
 
 
+class SettingsDiffer(msgspec.Struct, frozen=True, kw_only=True, tag="settings_differ"):
+    """The engine samples with other settings than the model's config gives."""
+
+    where: Literal["engine", "files"]
+    """Whether the engine's differ, or those of the version's own config from the first model's."""
+
+    settings: tuple[str, ...]
+    """Some that differ, each with what was found and what was expected."""
+
+    count: int
+    """Of all that differ."""
+
+
 class SamplerDiffers(msgspec.Struct, frozen=True, kw_only=True, tag="sampler_differs"):
     """The learner, under the same weights, thinks otherwise of what the engine sampled."""
 
@@ -194,7 +224,14 @@ class DeliveryAlarm(msgspec.Struct, frozen=True, kw_only=True, tag="delivery_ala
     version: int
     """That should be served."""
 
-    reason: WeightsDiffer | TensorsDiffer | SamplerDiffers | OldVersionServed | NothingDelivered
+    reason: (
+        WeightsDiffer
+        | TensorsDiffer
+        | SettingsDiffer
+        | SamplerDiffers
+        | OldVersionServed
+        | NothingDelivered
+    )
 
 
 DiscardReason = Literal["stale", "void", "zero_variance", "abandoned"]

@@ -5,7 +5,6 @@ run's own are, in this process. What they would record goes to a journal that is
 may go on meanwhile.
 """
 
-import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import STORE_FOLDER, run_reader
 from coevolve.llm.usage import ModelUsage
+from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import MODEL, running
 from coevolve.parts.context import PartContext
 from coevolve.run.directory import RunDirectory
@@ -109,11 +109,11 @@ async def opened(
             await teacher.close()
         return
     with (
-        tempfile.TemporaryDirectory(prefix="coevolve_evaluate_") as spare,
-        closing(Journal.open(Path(spare) / STORE_FOLDER)) as journal,
+        scratch_folder() as spare,
+        closing(Journal.open(spare.path / STORE_FOLDER)) as journal,
     ):
         store = LocalStore(journal)
-        async with _policy(subject, config, simulator, temperature, store, Path(spare)) as policy:
+        async with _policy(subject, config, simulator, temperature, store, spare.path) as policy:
             yield policy
 
 

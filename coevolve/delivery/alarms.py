@@ -7,6 +7,7 @@ from protocols.learning import (
     NothingDelivered,
     OldVersionServed,
     SamplerDiffers,
+    SettingsDiffer,
     TensorsDiffer,
     WeightsDiffer,
 )
@@ -21,6 +22,8 @@ def sentence(alarm: DeliveryAlarm) -> str:
             said = _differing(found)
         case TensorsDiffer() as found:
             said = _other_tensors(found)
+        case SettingsDiffer() as found:
+            said = _other_settings(found)
         case SamplerDiffers() as found:
             said = (
                 f"the learner gives the tokens that it sampled under this very version other "
@@ -90,3 +93,16 @@ def _other_tensors(found: TensorsDiffer) -> str:
             )
         case _:
             assert_never(found.cause)
+
+
+def _other_settings(found: SettingsDiffer) -> str:
+    words = "; ".join(found.settings)
+    if found.where == "files":
+        return (
+            f"the config.json of the version makes another model than policy.model ({words}). The "
+            "learner may not change it: give the run the model that it began with"
+        )
+    return (
+        f"{found.count} of the settings that it samples with are not those that the model's config "
+        f"gives ({words}): it computes otherwise. {COMPARE}"
+    )

@@ -1,12 +1,14 @@
 """Proof that every engine serves the policy version that was published.
 
 After each change of weights an engine states (`protocols.learning.Served`) what it read, checksums
-of the tensors that now sample, and its logprobs of some tokens. `ProvenEngine` compares them, where
-the engine is, with the version's record and files; `coevolve.learning.publication` waits for the
-outcome where the version was published. Four things have to agree:
+of the tensors that now sample, the settings beside them, and its logprobs of some tokens.
+`ProvenEngine` compares them, where the engine is, with the version's record and files;
+`coevolve.learning.publication` waits for the outcome where the version was published. Four things
+have to agree:
 
 1. the digest of the files, an adapter's settings included;
-2. every row of every tensor, in the precision that is served (`coevolve.delivery.tensors`);
+2. every row of every tensor, in the precision that is served, and every setting beside them
+   (`coevolve.delivery.tensors`);
 3. the logprobs of the version's `protocols.learning.Probe`, within a tolerance;
 4. and they may not be those of the version before, to the last bit, where most weights changed.
 
@@ -38,7 +40,7 @@ from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import version_digest
-from protocols.config import RunConfig, VllmEngine
+from protocols.config import RunConfig
 from protocols.errors import DeliveryError, GeneratorError
 from protocols.interfaces import Generator, Reader
 from protocols.journal import Message
@@ -49,6 +51,7 @@ from protocols.learning import (
     OldVersionServed,
     PolicyVersion,
     Served,
+    SettingsDiffer,
     TensorsDiffer,
     WeightsDiffer,
 )
@@ -62,7 +65,7 @@ Announce = Callable[[Sequence[Message]], Awaitable[object]]
 CHANGED = 0.5
 """Share of the rows, from which on a change of weights has to show in the probe's last bits."""
 
-Reason = WeightsDiffer | TensorsDiffer | OldVersionServed | NothingDelivered
+Reason = WeightsDiffer | TensorsDiffer | SettingsDiffer | OldVersionServed | NothingDelivered
 
 
 class ProvenEngine:
@@ -173,7 +176,6 @@ class ProvenEngine:
             self._tensors = TensorComparison(
                 Base(model_folder(self._config.policy.model)),
                 engine.dtype,
-                own_layout=isinstance(engine, VllmEngine),
             )
         return self._tensors.compare(version, read_published(version, self._run_dir), served)
 

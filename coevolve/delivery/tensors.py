@@ -1,27 +1,41 @@
-"""Compares an engine's tensors with what the published files give.
+"""Compares an engine's tensors and settings with what the published files give.
 
 The engine states checksums of what it samples with (`coevolve.weights.row_sums`); this reads the
 version's files by itself, converts them by itself, and expects the very same. Tables that no file
-holds, such as those of positions, are computed from the model's config. Those of vLLM, which lays
-them out in its own way, have to stay what they were when it compared itself with transformers. A
-merged adapter is checked by another formula as well, since engine and comparison merge it by the
-same one.
+holds, such as those of positions, are computed from the model's config, and so are the settings
+that are no tensors (`coevolve.weights.settings`). An engine with a layout of its own, vLLM,
+computes both once more for the comparison. A merged adapter is checked by another formula as well,
+since engine and comparison merge it by the same one.
 
 Letters: O outputs, I inputs, r rank.
 """
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 
+from coevolve.models.load import outline_of, read_outline
 from coevolve.models.weight_files import model_digest
-from coevolve.weights.models import Base, ServedModel, read_served_model
+from coevolve.weights.models import Base, ServedModel, served_model
 from coevolve.weights.published import Change, Published
+from coevolve.weights.rotary import computed_states
 from coevolve.weights.row_sums import Sums, row_sums
-from protocols.learning import OldVersionServed, PolicyVersion, Served, TensorFault, TensorsDiffer
+from coevolve.weights.settings import settings_of
+from protocols.errors import GeneratorError
+from protocols.learning import (
+    Computed,
+    OldVersionServed,
+    PolicyVersion,
+    Served,
+    SettingsDiffer,
+    TensorFault,
+    TensorsDiffer,
+)
 
 LORA = ".lora_"
 NAMES = 5
@@ -38,7 +52,7 @@ class Compared:
     changed: float
     """Share of them that differ from those of the version before, 0..1; 1 for the first."""
 
-    wrong: TensorsDiffer | OldVersionServed | None = None
+    wrong: TensorsDiffer | SettingsDiffer | OldVersionServed | None = None
 
 
 @dataclass
@@ -51,14 +65,11 @@ class TensorComparison:
     precision: str
     """That the engine has to serve: ``float32``, ``bfloat16`` or ``float16``."""
 
-    own_layout: bool = False
-    """Whether the engine lays a model out in its own way, with tensors that no file holds."""
-
     _base_sums: dict[str, Sums] = field(default_factory=dict[str, Sums])
     _base_digest: str = ""
     _served: ServedModel | None = None
-    _constant: dict[str, Sums] | None = None
-    """Of what no file publishes."""
+    _config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of the version before, where it published one."""
 
     _before: Mapping[str, Sums] = field(default_factory=dict[str, Sums])
     _before_version: int = -1
@@ -77,16 +88,18 @@ class TensorComparison:
         faults = _merge_faults(version.scale, published, model.parameters, weights)
         if faults:
             return _wrong("merged", list(faults), sum(faults.values()), precision=self.precision)
-        found = {name: np.frombuffer(sums, np.int64) for name, sums in served.rows.items()}
+        computed = self._computed(served)
+        reason = self._other_config(published) or _other_settings(
+            "engine", computed.settings, served.settings
+        )
+        found = _sums(served.rows)
+        if reason is not None:
+            return Compared(rows=sum(map(len, found.values())), changed=0.0, wrong=reason)
         expected = self._expected(published, weights, served)
-        constant = self._constant
-        if constant is None:
-            published_names = expected.keys() | model.aliases.keys()
-            constant = self._unpublished(found, published_names)
+        constant = _sums(computed.rows) | _places_left(found, expected)
         compared = self._against(expected, constant, found, model.aliases)
         if compared.wrong is None:
             self._before, self._before_version = expected, version.version
-            self._constant = constant
         return compared
 
     def _against(
@@ -136,24 +149,82 @@ class TensorComparison:
         precision = "float32" if name in self._model().exact else self.precision
         return row_sums(tensor, getattr(torch, precision))
 
-    def _unpublished(self, found: Mapping[str, Sums], published: Set[str]) -> dict[str, Sums]:
-        """Return the sums that are expected of what no file holds."""
-        if not self.own_layout:
-            return {name: row_sums(table) for name, table in self._model().tables.items()}
-        constant = {name: found[name] for name in found.keys() - published}
-        # Where an engine has room for an adapter that the version has none for.
-        return constant | {name: np.zeros_like(constant[name]) for name in constant if LORA in name}
+    def _computed(self, served: Served) -> Computed:
+        """Return what is expected of tables and settings, as near to ``served`` as is right."""
+        if served.anew is not None:
+            return served.anew
+        states = computed_states(self._model().outline, served.settings)
+        return Computed(
+            rows=_nearest([state.rows for state in states], served.rows),
+            settings=_nearest([state.settings for state in states], served.settings),
+        )
+
+    def _other_config(self, published: Published) -> SettingsDiffer | None:
+        """Return how a version's own config makes another model than the first one's."""
+        if published.format != "full" or published.settings == self._config:
+            return None
+        try:
+            outline = outline_of(published.settings, getattr(torch, self.precision)).eval()
+        except ValueError as error:
+            raise GeneratorError(
+                f"{published.folder}: its config.json needs to be a model's: {error}"
+            ) from error
+        expected, found = (settings_of(each) for each in (self._model().outline, outline))
+        reason = _other_settings("files", expected, found)
+        if reason is None:
+            self._config = published.settings
+        return reason
 
     def _model(self) -> ServedModel:
         if self._served is None:
             precision = getattr(torch, self.precision)
-            self._served = read_served_model(self.base.folder, precision)
+            self._served = served_model(read_outline(self.base.folder, precision), precision)
         return self._served
 
     def _digest(self) -> str:
         if not self._base_digest:
             self._base_digest = model_digest(self.base.folder)
         return self._base_digest
+
+
+Stated = TypeVar("Stated", str, bytes)
+
+
+def _nearest(
+    states: Sequence[Mapping[str, Stated]], found: Mapping[str, Stated]
+) -> dict[str, Stated]:
+    """Return ``found`` as far as some state agrees with it, otherwise what the first one has."""
+    nearest: dict[str, Stated] = {}
+    for name in set[str]().union(*states):
+        values = [state[name] for state in states if name in state]
+        if found.get(name) in values:
+            nearest[name] = found[name]
+        elif name in found or len(values) == len(states):
+            nearest[name] = values[0]
+    return nearest
+
+
+def _other_settings(
+    where: Literal["engine", "files"], expected: Mapping[str, str], found: Mapping[str, str]
+) -> SettingsDiffer | None:
+    names = sorted(
+        name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+    )
+    words = (
+        f"{name} {found.get(name, 'missing')}, not {expected.get(name, 'there')}" for name in names
+    )
+    differ = SettingsDiffer(where=where, settings=tuple(islice(words, NAMES)), count=len(names))
+    return differ if names else None
+
+
+def _sums(rows: Mapping[str, bytes]) -> dict[str, Sums]:
+    return {name: np.frombuffer(sums, np.int64) for name, sums in rows.items()}
+
+
+def _places_left(found: Mapping[str, Sums], expected: Mapping[str, Sums]) -> dict[str, Sums]:
+    """Return zeros for the places of an engine's adapters that the version has nothing for."""
+    names = (name for name in found.keys() - expected.keys() if LORA in name)
+    return {name: np.zeros_like(found[name]) for name in names}
 
 
 def _differing(expected: Mapping[str, Sums], found: Mapping[str, Sums]) -> dict[str, int]:

@@ -1,6 +1,8 @@
 """Refuses what an engine was not made for, and what it cannot have meant."""
 
 import math
+from pathlib import Path
+from typing import Any, cast
 
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
@@ -18,6 +20,31 @@ def check_fits(request: GenerationRequest, max_length: int) -> None:
             f"{len(request.prompt_ids)} + {request.max_tokens} tokens asked for, "
             f"{max_length} served"
         )
+
+
+def check_positions(config: Any, folder: Path, max_length: int) -> None:
+    """Check that a model computes the positions of all conversations in the same way.
+
+    A model that goes over to another table beyond some length would have it for the conversations
+    beside a long one too, and not for tokens whose keys are cached. Raises GeneratorError.
+    """
+    found: Any = getattr(config, "rope_parameters", None) or {}
+    for settings in (found, *found.values()):
+        kind = settings.get("rope_type") if isinstance(settings, dict) else None
+        limit = _same_up_to(kind, cast("dict[str, Any]", settings), config)
+        if limit < max_length:
+            raise GeneratorError(
+                f"{folder}: a conversation may have {max_length} tokens, but beyond {limit} the "
+                f"model computes all positions in another way (rope_type {kind}), so that learner "
+                f"and engine would differ; lower rollout.max_tokens to {limit}"
+            )
+
+
+def _same_up_to(kind: Any, settings: dict[str, Any], config: Any) -> float:
+    """Return up to how many tokens positions are computed in one way."""
+    if kind == "longrope":
+        return settings["original_max_position_embeddings"]
+    return config.max_position_embeddings if "dynamic" in (kind or "") else math.inf
 
 
 def check_grammar(request: GenerationRequest) -> None:

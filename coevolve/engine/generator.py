@@ -13,18 +13,23 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
+from coevolve.engine import self_check
 from coevolve.engine.engine import MAX_STOPS, Engine
-from coevolve.engine.fitting import check_fits, check_grammar
+from coevolve.engine.fitting import check_fits, check_grammar, check_positions
 from coevolve.engine.stepping import Settled, Stepper, Waiter
 from coevolve.models.load import read_model
 from coevolve.weights.models import Base
 from coevolve.weights.published import Published, read_published
 from coevolve.weights.row_sums import row_sums
+from coevolve.weights.settings import published_buffers, settings_of, tables_of
 from protocols import columns
 from protocols.config import TransformersDtype
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, Served
+
+WINDOWS = ("sliding_window", "window_size")
+"""Names of the settings that say how many tokens a layer attends to."""
 
 
 class _QueuedEngine:
@@ -92,12 +97,16 @@ class TransformersGenerator:
             max_length: Tokens of the longest conversation, answers included.
             threads: CPU threads of the model's arithmetic, for the whole process.
             dtype: Precision of the weights that sample.
+
+        Raises:
+            GeneratorError: The engine cannot serve the model.
         """
         self._run_dir = run_dir
         self._max_length = max_length
         self._base = Base(model)
         self._precision = dtype
         self._model = _load(model, max_length, getattr(torch, dtype))
+        self_check.check(self._model, model, max_length)
         self._loading = asyncio.Lock()
         self._queued = _QueuedEngine(Engine(self._model, max_concurrent, max_length))
         self._stepper = Stepper(self._queued)
@@ -140,12 +149,14 @@ class TransformersGenerator:
         def swap(waiter: Waiter) -> bool:
             began_s = time.perf_counter()
             engine.swap_weights(weights, version.version)
+            # Some tables change with every forward, so they are read before the probe's.
+            tables, settings = tables_of(self._model), settings_of(self._model)
             logprobs = engine.probe(token_ids) if token_ids else ()
             pause_s = time.perf_counter() - began_s if engine.busy else 0.0
-            self._stepper.settle([(waiter, (logprobs, pause_s))])
+            self._stepper.settle([(waiter, (tables, settings, logprobs, pause_s))])
             return True
 
-        logprobs, pause_s = await self._stepper.ask(swap)
+        tables, settings, logprobs, pause_s = await self._stepper.ask(swap)
         rows = await asyncio.to_thread(self._row_sums)
         return Served(
             version=version.version,
@@ -153,15 +164,16 @@ class TransformersGenerator:
             logprobs=columns.float32(logprobs),
             precision=self._precision,
             form="whole",
-            rows=rows,
+            rows=rows | tables,
+            settings=settings,
             wall_s=time.perf_counter() - ordered_s,
             pause_s=pause_s,
         )
 
     def _row_sums(self) -> dict[str, bytes]:
-        """Return the sums of all rows that sample; nothing changes them while they are read."""
+        """Return the sums of what files hold; nothing changes it while it is read."""
         tensors = dict(self._model.named_parameters(remove_duplicate=False))
-        tensors |= dict(self._model.named_buffers(remove_duplicate=False))
+        tensors |= published_buffers(self._model)
         return {name: row_sums(tensor).tobytes() for name, tensor in tensors.items()}
 
     def cpu_s(self) -> float:
@@ -197,15 +209,17 @@ def _load(folder: Path, max_length: int, dtype: torch.dtype) -> PreTrainedModel:
     model = read_model(folder, dtype)
     config = model.config
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    window = getattr(config, "sliding_window", None) or max_length
+    window = min(getattr(config, name, None) or max_length for name in WINDOWS)
     if not kinds <= {"full_attention", "sliding_attention"} or window < max_length:
         raise GeneratorError(
             f"{folder}: every layer needs to attend to all {max_length} tokens of a conversation; "
             f"found layers of {sorted(kinds)}, window {window}"
         )
-    if config.max_position_embeddings < max_length:
+    longest = getattr(config, "max_position_embeddings", None) or max_length
+    if longest < max_length:
         raise GeneratorError(
             f"{folder}: a conversation may have {max_length} tokens, but the model was made for "
-            f"{config.max_position_embeddings}; lower rollout.max_tokens"
+            f"{longest}; lower rollout.max_tokens"
         )
+    check_positions(config, folder, max_length)
     return model.eval().requires_grad_(False)

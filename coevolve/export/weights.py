@@ -8,7 +8,6 @@ their kind are published. An adapter is merged in float32, as the engines merge 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import msgspec
 from coevolve.export.versions import HeldVersion
 from coevolve.models.load import read_model
 from coevolve.models.model_folder import model_folder
+from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.weight_files import version_digest
 from coevolve.weights.published import read_published
 from protocols.config import RunConfig
@@ -53,9 +53,9 @@ def write_merged(held: HeldVersion, config: RunConfig, folder: Path) -> None:
     if held.version.format == "lora":
         _merge(held, config, folder)
     else:
-        with tempfile.TemporaryDirectory() as copy:
-            _copy_weights(held, Path(copy))
-            read_model(Path(copy)).save_pretrained(folder)
+        with scratch_folder() as copy:
+            _copy_weights(held, copy.path)
+            read_model(copy.path).save_pretrained(folder)
     _copy_tokenizer(config, folder)
 
 

@@ -6,7 +6,6 @@ the guard may go back to.
 """
 
 import shutil
-import tempfile
 from collections.abc import Collection
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from coevolve.curriculum.schedule import is_evaluated, is_scored
 from coevolve.learning.opening import AnyTrainer
 from coevolve.models.atomic_folder import folder_digest, folder_size, write_folder
 from coevolve.models.model_folder import model_folder
+from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.weight_files import WEIGHTS_FILES, model_digest, version_digest
 from protocols.config import RunConfig
 from protocols.learning import Checkpoint, PolicyVersion
@@ -76,9 +76,9 @@ def write_checkpoint(run_dir: Path, trainer: AnyTrainer) -> Checkpoint:
 
 def weights_digest(trainer: AnyTrainer, config: RunConfig) -> str:
     """Return the digest that a version of the trainer's weights would have."""
-    with tempfile.TemporaryDirectory() as folder:
-        trainer.save_weights(Path(folder))
-        return version_digest(Path(folder), config.policy.train)
+    with scratch_folder() as scratch:
+        trainer.save_weights(scratch.path)
+        return version_digest(scratch.path, config.policy.train)
 
 
 @cache

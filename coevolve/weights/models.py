@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 
 from coevolve.models.load import read_model, read_outline
+from coevolve.weights.settings import published_buffers
 from protocols.learning import WeightsFormat
 
 
@@ -45,7 +46,7 @@ class Base:
 def read_parameters(folder: Path, *, with_values: bool) -> Model:
     """Return the parameters of the model in ``folder``, in float32."""
     model = read_model(folder) if with_values else read_outline(folder)
-    parameters = dict(model.named_parameters()) | _buffers(model, published=True)
+    parameters = dict(model.named_parameters()) | published_buffers(model)
     names = {id(tensor): name for name, tensor in parameters.items()}
     aliases = {
         alias: names[id(tensor)]
@@ -59,25 +60,18 @@ def read_parameters(folder: Path, *, with_values: bool) -> Model:
 class ServedModel:
     """How transformers serves a model in some precision."""
 
-    tables: Mapping[str, torch.Tensor]
-    """What no file holds, for it is computed from the config."""
+    outline: torch.nn.Module
+    """Freshly made, without weights."""
 
     exact: Collection[str]
     """Names of parameters that stay in float32."""
 
 
-def read_served_model(folder: Path, dtype: torch.dtype) -> ServedModel:
-    """Return how the model in ``folder`` samples in ``dtype``."""
-    model = read_outline(folder, dtype)
-    names = "|".join(map(re.escape, cast("Any", model)._get_dtype_plan(dtype)))
+def served_model(outline: torch.nn.Module, dtype: torch.dtype) -> ServedModel:
+    """Return how the model of ``outline`` samples in ``dtype``."""
+    names = "|".join(map(re.escape, cast("Any", outline)._get_dtype_plan(dtype)))
     exact = re.compile(rf"(^|\.)({names})(\.|$)") if names else None
     return ServedModel(
-        tables=_buffers(model, published=False),
-        exact={name for name in model.state_dict() if exact and exact.search(name)},
+        outline=outline.eval(),
+        exact={name for name in outline.state_dict() if exact and exact.search(name)},
     )
-
-
-def _buffers(model: torch.nn.Module, *, published: bool) -> dict[str, torch.Tensor]:
-    """Return the buffers that files hold, or those that they do not."""
-    names, buffers = model.state_dict().keys(), model.named_buffers(remove_duplicate=False)
-    return {name: each for name, each in buffers if (name in names) == published}

@@ -1,10 +1,13 @@
+from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from coevolve.config import load_config
 from coevolve.environments.hdl.settings import hdl_settings
-from protocols.config import RunConfig
+from protocols.config import RunConfig, TransformersEngine
 from protocols.errors import ConfigError
 from protocols.hardware_config import LocalTeacher
 from protocols.objectives import Gspo, NoObjective
@@ -122,6 +125,26 @@ def test_a_missing_file_suggests_its_neighbour():
     assert "quickstart.yaml" in text
 
 
+def unions(kind: type[msgspec.Struct], path: str = "") -> Iterator[tuple[str, msgspec.Struct]]:
+    """Yield every section of several kinds, one of which is the default, with its default."""
+    for field in msgspec.structs.fields(kind):
+        inner = f"{path}{field.name}"
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from unions(field.type, f"{inner}.")
+        elif isinstance(field.default, msgspec.Struct):
+            yield inner, field.default
+
+
+def test_a_section_that_names_no_kind_is_of_the_default_one():
+    found = dict(unions(RunConfig))
+    assert {"rollout.engine", "learner.objective", "synthesizer.model"} <= found.keys()
+    for path, default in found.items():
+        config = load_config(CONFIGS / "quickstart.yaml", [f"{path}={{}}"])
+        assert attrgetter(path)(config) == default
+    config = load_config(CONFIGS / "quickstart.yaml", ["rollout.engine.dtype=bfloat16"])
+    assert config.rollout.engine == TransformersEngine(dtype="bfloat16")
+
+
 def test_settings_that_would_wait_for_ever_together_are_refused():
     text = refusal(CONFIGS / "quickstart.yaml", "rollout.in_flight_groups=4")
     assert "can never fill a step of learner.groups_per_step = 8" in text
@@ -147,7 +170,21 @@ def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
         ("signals.kinds=[worst_state]", "$.signals.kinds: Invalid enum value 'worst_state'"),
         ("signals.kinds=[]", "needs at least one kind of signal, found none"),
         ("validator.judge=true", "needs a synthesizer.model of kind endpoint"),
-        ("synthesizer.model={model: m}", "$.synthesizer.model.kind: needs one of policy, endpoint"),
+        (
+            "synthesizer.model={model: m}",
+            "$.synthesizer.model.model: belongs to kind endpoint, found kind policy; give "
+            "synthesizer.model.kind=endpoint or leave it out",
+        ),
+        (
+            "rollout.engine.gpus=1",
+            "$.rollout.engine.gpus: belongs to kind vllm, found kind transformers; give "
+            "rollout.engine.kind=vllm or leave it out",
+        ),
+        (
+            "hdl.teacher.model={base_url: 'http://a/v1', model: m}",
+            "$.hdl.teacher.model.kind: needs one of endpoint, local, found nothing; did you mean "
+            "'endpoint'?",
+        ),
         ("synthesizer.model={kind: gpt}", "needs one of policy, endpoint, found 'gpt'"),
         ("synthesizer.model=gpt", "$.synthesizer.model: needs a section of settings, found 'gpt'"),
         (

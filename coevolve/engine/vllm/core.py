@@ -32,11 +32,13 @@ from vllm.v1.engine.llm_engine import LLMEngine
 
 from coevolve.engine.fitting import checked
 from coevolve.engine.vllm import repairs
+from coevolve.engine.vllm.fresh import fresh_model, settings_of
 from coevolve.engine.vllm.tensors import Tensors
 from coevolve.weights.models import read_parameters
 from protocols.config import VllmEngine
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
+from protocols.learning import Computed
 
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM provides room for."""
@@ -122,6 +124,13 @@ class Core(Generic[Ticket]):
         self._tensors = Tensors(
             model, read_parameters(folder, with_values=False), self._llm.model_config.dtype
         )
+        self._model = model
+        fresh = fresh_model(self._llm.vllm_config)
+        self.computed = Computed(
+            rows=dict(self._tensors.tables_of(fresh)), settings=settings_of(fresh)
+        )
+        """Tables and settings that the config gives."""
+
         self._vocabulary = self._llm.model_config.get_vocab_size()
 
     @property
@@ -224,6 +233,10 @@ class Core(Generic[Ticket]):
             (manager,) = self._llm.collective_rpc(_adapter_manager)
             slot = manager.lora_index_to_id.index(self._adapter.request.lora_int_id)
             yield from self._tensors.adapter_sums(manager.modules, slot)
+
+    def settings(self) -> dict[str, str]:
+        """Return what requests are answered with besides tensors."""
+        return settings_of(self._model)
 
     def adapter_folders(self) -> set[Path]:
         """Return where the adapters lie that vLLM may load again."""

@@ -13,14 +13,15 @@ GPU.
 
 import asyncio
 import shutil
-import tempfile
 import time
 from pathlib import Path
 
-from coevolve.engine.fitting import check_fits, refuse_grammar
+from coevolve.engine.fitting import check_fits, check_positions, refuse_grammar
 from coevolve.engine.stepping import Order, Stepper, Waiter
 from coevolve.engine.vllm import self_test
 from coevolve.engine.vllm.core import Core, Limits, Logprobs
+from coevolve.models.load import read_config
+from coevolve.models.scratch_folder import scratch_folder
 from coevolve.weights.models import Base
 from coevolve.weights.published import Published, read_published
 from protocols import columns
@@ -56,9 +57,10 @@ class VllmGenerator:
         self._limits = limits
         self._settings = settings
         self._base = Base(model)
-        self._copies = tempfile.TemporaryDirectory(prefix="adapters-")
+        self._copies = scratch_folder()
         """Of the adapters that vLLM loads, and may load again: nobody else writes there."""
 
+        check_positions(read_config(model), model, limits.length)
         self._core: Core[Waiter] = Core(model, settings, limits)
         if settings.self_test:
             self_test.check(self._core, model, settings, limits, seed)
@@ -103,7 +105,7 @@ class VllmGenerator:
             if version.probe.logprobs:
                 logprobs = (await self._measured(version)).tobytes()
                 pause_s = self._core.pause_s
-            rows = await self._row_sums()
+            rows, settings = await self._read()
             return Served(
                 version=version.version,
                 digest=published.digest,
@@ -111,6 +113,8 @@ class VllmGenerator:
                 precision=self._settings.dtype,
                 form="adapter" if self._limits.adapters else "whole",
                 rows=rows,
+                settings=settings,
+                anew=self._core.computed,
                 wall_s=time.perf_counter() - began,
                 pause_s=pause_s,
             )
@@ -126,7 +130,7 @@ class VllmGenerator:
         other engine of the process; so does dropping one.
         """
         await self._stepper.close("the generator was closed")
-        self._copies.cleanup()
+        self._copies.remove()
 
     def _forget(self, conversation_id: str) -> None:
         error = GeneratorError(f"conversation {conversation_id!r} was released")
@@ -141,7 +145,7 @@ class VllmGenerator:
     def _remove_copies(self) -> None:
         """Remove the adapters that no request uses any more."""
         used = self._core.adapter_folders()
-        for folder in Path(self._copies.name).iterdir():
+        for folder in self._copies.path.iterdir():
             if folder not in used:
                 shutil.rmtree(folder)
 
@@ -164,7 +168,7 @@ class VllmGenerator:
                 f"version {version.version}: rollout.engine.deliver adapter needs adapters, found "
                 f"{version.format} weights; choose deliver: merged"
             )
-        folder = Path(self._copies.name) / f"{version.version}-{published.digest}"
+        folder = self._copies.path / f"{version.version}-{published.digest}"
         published.copy_adapter(folder)
 
         def change(waiter: Waiter) -> bool:
@@ -175,8 +179,8 @@ class VllmGenerator:
 
         return change
 
-    async def _row_sums(self) -> dict[str, bytes]:
-        """Return the sums of all rows that sample, read between steps."""
+    async def _read(self) -> tuple[dict[str, bytes], dict[str, str]]:
+        """Return the sums of all rows that sample, and the settings, read between steps."""
         found: dict[str, bytes] = {}
         reading = self._core.row_sums()
 
@@ -186,7 +190,7 @@ class VllmGenerator:
                 found[name] = sums
                 if time.perf_counter() > until:
                     return False
-            self._stepper.settle([(waiter, found)])
+            self._stepper.settle([(waiter, (found, self._core.settings()))])
             return True
 
         return await self._stepper.ask(read)

@@ -14,7 +14,6 @@ O outputs of a layer.
 """
 
 import json
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +25,7 @@ from safetensors.torch import save
 
 from coevolve.engine.vllm.core import Core, Limits
 from coevolve.models.load import read_model
+from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.weight_files import SETTINGS_FILES, WEIGHTS_FILES, version_digest
 from coevolve.weights.published import read_published
 from protocols.config import VllmEngine
@@ -80,17 +80,17 @@ def _check_adapter(
     rng: np.random.Generator,
 ) -> None:
     base = {name: tensor.clone() for name, tensor in model.named_parameters()}
-    with tempfile.TemporaryDirectory() as place:
-        version = _adapter(Path(place), model, limits.rank, rng)
+    with scratch_folder() as scratch:
+        version = _adapter(scratch.path, model, limits.rank, rng)
         _start(core, prompts, "base")
         # In every place there is: an empty one changes nothing where it is taken for none.
         for number in range(limits.adapters):
-            core.serve_adapter(Path(place), version.version, f"{number}")
+            core.serve_adapter(scratch.path, version.version, f"{number}")
             _start(core, prompts[:1], f"adapter {number}")
         spoken = _finished(core)
         plain = [each for each in spoken if each[0].conversation_id.startswith("base")]
         _compare(model, plain, tolerance, "without an adapter, beside others with one")
-        model.load_state_dict(read_published(version, Path(place)).weights(base), strict=False)
+        model.load_state_dict(read_published(version, scratch.path).weights(base), strict=False)
         adapted = [each for each in spoken if each not in plain]
         _compare(model, adapted, tolerance, "with an adapter, beside others without")
     model.load_state_dict(base, strict=False)

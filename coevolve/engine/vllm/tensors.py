@@ -24,6 +24,7 @@ from vllm.model_executor.layers.vocab_parallel_embedding import (
     VocabParallelEmbedding,
 )
 
+from coevolve.engine.vllm.fresh import WRAPPED
 from coevolve.weights.models import Model
 from coevolve.weights.row_sums import Sums, partial_sums, row_sums
 from protocols.errors import GeneratorError
@@ -34,7 +35,6 @@ COLUMNS = 512
 DIGIT = 256
 """Numbers below it are exact in every precision."""
 
-_WRAPPED = ".base_layer"
 _EXPERTS = {"gate_up_proj": "w13_weight", "down_proj": "w2_weight"}
 _UNQUANTIZED = (
     "UnquantizedLinearMethod",
@@ -69,30 +69,37 @@ class Tensors:
         self._files = files
         self._dtype = dtype
         found = cast("Iterator[tuple[str, Any]]", model.named_modules(remove_duplicate=False))
-        self._modules: dict[str, Any] = {name.replace(_WRAPPED, ""): each for name, each in found}
+        self._modules: dict[str, Any] = {name.replace(WRAPPED, ""): each for name, each in found}
         self._packed = cast("dict[str, list[str]]", getattr(model, "packed_modules_mapping", {}))
         names = (*files.parameters, *(each for each in files.aliases if self._has(each)))
         self._places = {name: self._place(name) for name in names}
+        self._published = self._published_names()
 
     @torch.inference_mode()
     def row_sums(self) -> Iterator[tuple[str, bytes]]:
         """Yield the sums of all rows that sample, but for adapters, tensor by tensor."""
         read: dict[tuple[str, str], list[Sums]] = {}
-        seen: set[int] = set()
         for name, place in self._places.items():
             module = self._modules[place.module]
             if place.kind in _EXPERTS:
-                yield name, self._experts(name, module, seen).tobytes()
+                yield name, self._experts(name, module).tobytes()
                 continue
             key = (place.module, place.kind)
             if key not in read:
                 read[key] = self._parts(name, module, place.kind)
-            seen.add(id(getattr(module, place.kind)))
             parts = read[key]
             found = parts[place.part] if place.part is not None else np.concatenate(parts)
             yield name, found.tobytes()
-        for name, tensor in self._unpublished(seen):
-            yield name, row_sums(tensor).tobytes()
+        yield from self.tables_of(self._model)
+
+    @torch.inference_mode()
+    def tables_of(self, model: torch.nn.Module) -> Iterator[tuple[str, bytes]]:
+        """Yield the sums of what is in no file: of this model, or of one that is made like it."""
+        for name, tensor in _all_tensors(model):
+            plain = name.replace(WRAPPED, "")
+            filled = tensor.numel() and not tensor.is_meta
+            if filled and plain not in self._published and "lora_" not in plain:
+                yield plain, row_sums(tensor).tobytes()
 
     @torch.inference_mode()
     def adapter_sums(self, layers: Mapping[str, Any], slot: int) -> Iterator[tuple[str, bytes]]:
@@ -164,12 +171,11 @@ class Tensors:
             total = part if not len(total) else total + part
         return total.numpy()
 
-    def _experts(self, name: str, module: torch.nn.Module, seen: set[int]) -> Sums:
+    def _experts(self, name: str, module: torch.nn.Module) -> Sums:
         """Return the sums of one of the two tensors of a layer's experts, without padding."""
         kind = name.rpartition(".")[2]
         layer = _expert_layer(module)
         tensor = cast("torch.Tensor", getattr(layer, _EXPERTS[kind]))
-        seen.add(id(tensor))
         experts, outputs, _ = self._files.parameters[name].shape
         isa = _packed_for(layer)
         plain_E_O_I = _plain(tensor, isa) if isa else tensor
@@ -182,16 +188,29 @@ class Tensors:
             sums_E_O = halves[:, :, : outputs // 2]
         return np.ascontiguousarray(sums_E_O).reshape(-1)
 
-    def _unpublished(self, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:
-        """Yield what is in no file: tables of positions, scales."""
-        for name, tensor in (*self._model.named_parameters(), *self._model.named_buffers()):
-            if id(tensor) not in seen and tensor.numel() and "lora_" not in name:
-                yield name.replace(_WRAPPED, ""), tensor
+    def _published_names(self) -> set[str]:
+        """Return the names that vLLM has for what is in files."""
+        holders = ((self._modules[each.module], each.kind) for each in self._places.values())
+        tensors = {
+            id(
+                getattr(
+                    _expert_layer(module) if kind in _EXPERTS else module, _EXPERTS.get(kind, kind)
+                )
+            )
+            for module, kind in holders
+        }
+        named = _all_tensors(self._model)
+        return {name.replace(WRAPPED, "") for name, each in named if id(each) in tensors}
 
 
 def _joined(letter: str, parts: Sequence[Sums]) -> Sums:
     """Return the sums of a matrix of a layer that files hold as one: all its parts share one A."""
     return parts[0] if letter == "A" else np.concatenate(parts)
+
+
+def _all_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from model.named_parameters(remove_duplicate=False)
+    yield from model.named_buffers(remove_duplicate=False)
 
 
 def _expert_layer(module: Any) -> Any:

@@ -1,5 +1,6 @@
 """Versions of models of many kinds are written, delivered and proven."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,15 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.learning.policy import Policy
+from coevolve.models.load import read_model
 from coevolve.models.weight_files import model_digest, version_digest
 from protocols import columns
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig, TransformersEngine
-from protocols.errors import LearnerError
+from protocols.errors import GeneratorError, LearnerError
 from protocols.learning import PolicyVersion, Probe, WeightsFormat
 from tests.delivering import proven
 from tests.learning import MemoryJournal
-from tests.serving import MAX_LENGTH, PROBED, SHAPE
+from tests.serving import MAX_LENGTH, PROBED, SHAPE, converse, difference
 
 GROUPED: dict[str, Any] = {"num_key_value_heads": 1, "head_dim": 32}
 ROUTED: dict[str, Any] = {
@@ -27,7 +29,20 @@ ROUTED: dict[str, Any] = {
     "topk_group": 1,
 }
 SMALL_EXPERTS: dict[str, Any] = {"num_experts_per_tok": 2, "moe_intermediate_size": 16}
-KINDS: Mapping[str, dict[str, Any]] = {
+EAGER: Mapping[str, dict[str, Any]] = {
+    "codegen": {"num_attention_heads": 4, "rotary_dim": 16},
+    "gpt_neo": {
+        "num_layers": 2,
+        "attention_types": [[["global", "local"], 1]],
+        "window_size": MAX_LENGTH,
+    },
+    "gpt_oss": GROUPED | {"num_local_experts": 4, "sliding_window": MAX_LENGTH},
+    "gptj": {"rotary_dim": 16},
+    "xglm": {"ffn_dim": 96},
+}
+"""Without the attention that others are computed with."""
+
+KINDS: Mapping[str, dict[str, Any]] = EAGER | {
     "ernie4_5_moe": GROUPED | {"moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 16},
     "gemma2": GROUPED,
     "glm4_moe": GROUPED | ROUTED | SMALL_EXPERTS,
@@ -39,12 +54,13 @@ KINDS: Mapping[str, dict[str, Any]] = {
     "phi3_longrope": {
         "num_key_value_heads": 1,
         "pad_token_id": 0,
-        "original_max_position_embeddings": 32,
+        "max_position_embeddings": 4 * MAX_LENGTH,
+        "original_max_position_embeddings": MAX_LENGTH,
         "rope_parameters": {
             "rope_type": "longrope",
             "rope_theta": 10_000.0,
             "partial_rotary_factor": 1.0,
-            "original_max_position_embeddings": 32,
+            "original_max_position_embeddings": MAX_LENGTH,
             "short_factor": [1.0] * 16,
             "long_factor": [2.0] * 16,
         },
@@ -56,11 +72,41 @@ KINDS: Mapping[str, dict[str, Any]] = {
 ALPHA, RANK = 6, 4
 
 
-def write_base(kind: str, folder: Path) -> None:
-    shape = {name: value for name, value in SHAPE.items() if name not in GROUPED}
+def write_base(kind: str, folder: Path, settings: dict[str, Any] | None = None) -> None:
+    shape: dict[str, Any] = {name: each for name, each in SHAPE.items() if name not in GROUPED}
+    own = KINDS.get(kind, {}) if settings is None else settings
     torch.manual_seed(0)
-    config = AutoConfig.for_model(kind.removesuffix("_longrope"), **(shape | KINDS[kind]))
+    config = AutoConfig.for_model(kind.removesuffix("_longrope"), **(shape | own))
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+
+
+@pytest.mark.parametrize("kind", [*EAGER, "mpt"])
+async def test_conversations_match_a_plain_forward(kind: str, tmp_path: Path) -> None:
+    write_base(kind, tmp_path)
+    generator = TransformersGenerator(tmp_path, tmp_path, max_concurrent=4, max_length=MAX_LENGTH)
+    talks = await asyncio.gather(*(converse(generator, f"talk {n}", 3) for n in range(6)))
+    await generator.close()
+    model = read_model(tmp_path)
+    for request, said in (each for talk in talks for each in talk):
+        assert difference(model, request, said).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "words"),
+    [
+        ("bloom", {}, "needs a model that takes the mask .* found bloom, which fails: .*; choose"),
+        ("falcon", {"alibi": True}, "found falcon, which fails: "),
+        ("openai-gpt", {}, "found openai-gpt, which fails: "),
+        ("gpt_neo", EAGER["gpt_neo"] | {"window_size": 16}, "needs to attend to all .* window 16"),
+        ("mamba", {"state_size": 8}, r"found layers of \['linear_attention'\]"),
+    ],
+)
+def test_a_model_that_cannot_be_batched_is_refused(
+    kind: str, settings: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    write_base(kind, tmp_path, settings)
+    with pytest.raises(GeneratorError, match=words):
+        TransformersGenerator(tmp_path, tmp_path, max_concurrent=2, max_length=MAX_LENGTH)
 
 
 def publish(policy: Policy, number: int, format: WeightsFormat, run_dir: Path) -> PolicyVersion:

@@ -17,6 +17,7 @@ import torch
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.models.tiny_random.model import write_model
+from coevolve.weights.models import Base
 from protocols.config import (
     PolicyConfig,
     RunConfig,
@@ -144,6 +145,28 @@ async def test_another_model_to_begin_with_is_noticed(tmp_path: Path) -> None:
     scene = TransformersScene(tmp_path, "bfloat16", "lora")
     await scene.engine().serve(scene.right)
     moved(new_model("qwen3")).save_pretrained(tmp_path / "model")
+    with pytest.raises(DeliveryError, match="is not the learner's"):
+        await scene.engine().serve(scene.right)
+
+
+async def test_an_adapter_that_is_merged_twice_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = TransformersScene(tmp_path, "float32", "lora")
+    once, base = scene.weights(scene.right), Base(scene.base).for_format("lora").parameters
+    with monkeypatch.context() as patch:
+        scene.sabotage(lambda: {name: 2 * once[name] - base[name] for name in once}, patch)
+        with pytest.raises(DeliveryError, match="among them some of"):
+            await scene.engine().serve(scene.right)
+    await scene.engine().serve(scene.right)
+
+
+async def test_an_adapter_on_a_model_that_holds_it_already_is_noticed(tmp_path: Path) -> None:
+    scene = TransformersScene(tmp_path, "float32", "lora")
+    moved(adapted(scene.base, seed=1)).merge_and_unload().save_pretrained(scene.base)
+    scene.generator = TransformersGenerator(
+        scene.base, tmp_path, max_concurrent=2, max_length=MAX_LENGTH
+    )
     with pytest.raises(DeliveryError, match="is not the learner's"):
         await scene.engine().serve(scene.right)
 

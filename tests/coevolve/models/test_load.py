@@ -1,3 +1,5 @@
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -6,6 +8,7 @@ from transformers import PreTrainedModel
 
 from coevolve.models import load as reading
 from coevolve.models.load import read_model, read_outline
+from protocols.errors import ConfigError
 from tests.serving import new_model
 
 
@@ -25,6 +28,22 @@ def test_an_outline_has_the_tables_and_the_ties_of_the_model(folder: Path):
     assert tables
     for name, table in model.named_buffers():
         assert torch.equal(tables[name], table)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"model_type": "t5"}, "causal language model which transformers .* makes: found t5;"),
+        ({"model_type": "tomorrow"}, "makes: .*tomorrow"),
+    ],
+)
+@pytest.mark.parametrize("read", [read_model, read_outline])
+def test_a_model_that_is_no_policy_is_refused(
+    read: Callable[[Path], object], config: dict[str, str], words: str, tmp_path: Path
+):
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError, match=words):
+        read(tmp_path)
 
 
 def test_weights_are_tied_while_nobody_else_reads_a_model(

@@ -1,7 +1,11 @@
 """Adapters beside the weights of a vLLM engine: whose request gets which, and for how long."""
 
 import asyncio
+import os
 import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +16,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from coevolve.models.scratch_folder import PREFIX
 from coevolve.models.weight_files import version_digest
 from protocols import columns
 from protocols.errors import GeneratorError
@@ -135,6 +140,38 @@ async def test_full_weights_are_refused_where_adapters_are_served(
 ):
     with pytest.raises(GeneratorError, match="needs adapters, found full weights; choose deliver"):
         await served.load(published(run_dir, 50, new_model("qwen3")))
+
+
+SERVING = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from tests.serving import adapted, published
+from tests.vllm_engines import open_engine
+base, run_dir = map(Path, sys.argv[1:])
+engine = open_engine(base, run_dir, adapters=2, deliver="adapter", self_test=False)
+asyncio.run(engine.load(published(run_dir, 1, adapted(base), "lora")))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_next_engine_removes_what_a_killed_one_left(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    place = tmp_path / "tmp"
+    place.mkdir()
+    subprocess.run(
+        [sys.executable, "-c", SERVING, str(base), str(tmp_path)],
+        env=os.environ | {"TMPDIR": str(place)},
+        check=False,
+        timeout=200,
+    )
+    (left,) = place.glob(f"{PREFIX}*")
+    assert list(left.glob("*/adapter_model.safetensors"))
+    os.utime(left, (0, 0))
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    open_engine(base, tmp_path, adapters=2, deliver="adapter", self_test=False)
+    assert not left.exists()
+    assert len(list(place.glob(f"{PREFIX}*"))) == 1
 
 
 def test_an_engine_that_mixes_adapters_up_does_not_serve(

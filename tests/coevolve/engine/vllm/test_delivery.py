@@ -36,7 +36,9 @@ class VllmScene(Scene[Any]):
         architecture: str = "qwen3",
         adapters: int = 0,
         model: Any = None,
+        open_merged: bool = False,
     ) -> None:
+        """Publish two versions; ``open_merged`` starts the engine with the second in its model."""
         engine: dict[str, Any] = {"dtype": dtype, "deliver": "adapter" if adapters else "merged"}
         super().__init__(folder, VllmEngine(**engine), "lora" if adapters else "full")
         (model or new_model(architecture)).save_pretrained(self.base)
@@ -44,6 +46,9 @@ class VllmScene(Scene[Any]):
         first = adapted(self.base, seed=1) if adapters else whole
         self.before = self.publish(1, first)
         self.right = self.publish(2, moved(first))
+        if open_merged:
+            merged = adapted(self.base, seed=1)
+            moved(merged).merge_and_unload().save_pretrained(self.base)
         self.generator = open_engine(self.base, folder, adapters=adapters, dtype=dtype)
 
     def sabotage(self, change: Callable[[], Weights], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +86,71 @@ async def test_a_packed_copy_that_is_not_renewed_is_noticed(
         patch.setattr("coevolve.engine.vllm.repairs.retie", lambda _: None)
         with pytest.raises(DeliveryError, match="lm_head"):
             await engine.serve(scene.right)
+
+
+def _attention(model: Any) -> Any:
+    return model.model.layers[1].self_attn.attn
+
+
+def _positions(model: Any) -> tuple[Any, str, Any]:
+    rotary = model.model.layers[0].self_attn.rotary_emb
+    return rotary, "cos_sin_cache", rotary.cos_sin_cache * (1 + 2**-6)
+
+
+def _far_position(model: Any) -> tuple[Any, str, Any]:
+    rotary = model.model.layers[0].self_attn.rotary_emb
+    table = rotary.cos_sin_cache.clone()
+    table[-1] = table[-2]
+    return rotary, "cos_sin_cache", table
+
+
+def _further_table(model: Any) -> tuple[Any, str, Any]:
+    model.model.norm.register_buffer("offset", torch.zeros(1))
+    return model.model.norm, "offset", torch.ones(1)
+
+
+def _softmax_scale(model: Any) -> tuple[Any, str, Any]:
+    return _attention(model).impl, "scale", 0.2
+
+
+def _attention_cap(model: Any) -> tuple[Any, str, Any]:
+    return _attention(model).impl, "logits_soft_cap", 30.0
+
+
+def _output_scale(model: Any) -> tuple[Any, str, Any]:
+    return model.logits_processor, "scale", 1.01
+
+
+def _output_cap(model: Any) -> tuple[Any, str, Any]:
+    return model.logits_processor, "soft_cap", 30.0
+
+
+def _epsilon(model: Any) -> tuple[Any, str, Any]:
+    return model.model.norm, "variance_epsilon", 1e-5
+
+
+TABLES = (_positions, _far_position, _further_table)
+SETTINGS = (_softmax_scale, _attention_cap, _output_scale, _output_cap, _epsilon)
+
+
+@pytest.mark.parametrize("already", [False, True])
+@pytest.mark.parametrize("change", [*TABLES, *SETTINGS])
+async def test_a_changed_table_or_setting_is_noticed(
+    scene: VllmScene, change: Callable[[Any], tuple[Any, str, Any]], already: bool
+) -> None:
+    """Whether or not the engine has proven a version before: it was not right when it started."""
+    engine = scene.engine()
+    if already:
+        await engine.serve(scene.before)
+    (model,) = scene.generator._core._llm.apply_model(lambda model: model)
+    owner, name, wrong = change(model)
+    right = getattr(owner, name)
+    setattr(owner, name, wrong)
+    with pytest.raises(DeliveryError, match=name):
+        await engine.serve(scene.right)
+    setattr(owner, name, right)
+    owner.__dict__.get("_buffers", {}).pop("offset", None)
+    await scene.engine().serve(scene.right)
 
 
 def tampered(
@@ -134,6 +204,25 @@ async def test_an_adapter_that_was_changed_on_its_way_is_noticed(
         tampered(patch, change)
         with pytest.raises(DeliveryError):
             await engine.serve(adapting.right)
+
+
+async def test_an_adapter_that_is_merged_and_served_beside_as_well_is_noticed(
+    adapting: VllmScene,
+) -> None:
+    core, base = adapting.generator._core, adapting.generator._base
+    engine = adapting.engine()
+    await engine.serve(adapting.before)
+    core.serve_weights(adapting.weights(adapting.right).items(), 2)
+    with pytest.raises(DeliveryError, match="among them some of"):
+        await engine.serve(adapting.right)
+    core.serve_weights(base.for_format("lora").parameters.items(), 0)
+    await adapting.engine().serve(adapting.right)
+
+
+async def test_an_adapter_on_a_model_that_holds_it_already_is_noticed(tmp_path: Path) -> None:
+    scene = VllmScene(tmp_path, "float32", adapters=2, open_merged=True)
+    with pytest.raises(DeliveryError, match="is not the learner's"):
+        await scene.engine().serve(scene.right)
 
 
 async def test_requests_that_get_an_older_adapter_are_noticed(

@@ -4,7 +4,8 @@ import sys
 import time
 from pathlib import Path
 
-from coevolve.environments.sandbox.work_folders import YOUNG_S, WorkFolder, sweep
+from coevolve.environments.sandbox.work_folders import WorkFolder, sweep
+from coevolve.models.scratch_folder import YOUNG_S
 
 KILLED = """
 import os, signal
