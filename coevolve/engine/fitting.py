@@ -30,8 +30,9 @@ def check_positions(config: Any, folder: Path, max_length: int) -> None:
     """
     found: Any = getattr(config, "rope_parameters", None) or {}
     for settings in (found, *found.values()):
-        kind = settings.get("rope_type") if isinstance(settings, dict) else None
-        limit = _same_up_to(kind, cast("dict[str, Any]", settings), config)
+        rope = cast("dict[str, Any]", settings if isinstance(settings, dict) else {})
+        kind = rope.get("rope_type")
+        limit = _same_up_to(kind, rope, config)
         if limit < max_length:
             raise GeneratorError(
                 f"{folder}: a conversation may have {max_length} tokens, but beyond {limit} the "

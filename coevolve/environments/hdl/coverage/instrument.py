@@ -13,8 +13,8 @@ is read at the register's next event, whether clock or reset; the last edge of a
 arc.
 
 A reset pulse of no width can run a process as if the clock had ticked: its event comes, and the
-reset is over when the process asks for it. One more statement for each asynchronous reset counts
-such runs (`Instrumented.clockless`).
+reset is over when the process asks for it. Such a run ends the simulation with `CLOCKLESS`, at the
+next event, and not by a cover statement, which a testbench can switch off with ``$assertoff``.
 
 Points are named by the states (``IDLE``, ``IDLE->RUN``) and stand where the state is declared or
 where the arc is taken; where a module has several machines, by the register too (``rx.IDLE``).
@@ -34,7 +34,10 @@ from coevolve.environments.hdl.designs.rtl import Rtl
 from protocols.hardware import SourceFile
 
 LABEL = "coevolve_fsm_"
-CLOCKLESS = "coevolve_clockless_"
+CLOCKLESS = (
+    "an asynchronous set or reset of the design was active for no time, which ran its registers "
+    "without a clock edge; hold it for some time"
+)
 
 _Condition = tuple[str, SourceLocation, str]
 """Name and place of a point, and when it counts."""
@@ -57,9 +60,6 @@ class Instrumented:
     files: tuple[SourceFile, ...]
     names: Mapping[tuple[str, str], FsmPoint]
     """What stands behind a statement, by its file and label."""
-
-    clockless: frozenset[tuple[str, str]]
-    """Statements, by file and label, that count where a process ran without clock and reset."""
 
     places: Mapping[tuple[str, int], range]
     """Columns of a line that were put in."""
@@ -84,10 +84,9 @@ def instrument(rtl: Rtl) -> Instrumented:
     """Return the files of ``rtl`` with cover statements for all state machines under its top."""
     texts = {file.name: file.text.encode() for file in rtl.unit.files}
     names: dict[tuple[str, str], FsmPoint] = {}
-    clockless: set[tuple[str, str]] = set()
     places: dict[tuple[str, int], range] = {}
     for module in sorted(_modules(rtl), key=lambda m: (m.file, m.end.offset), reverse=True):
-        watches = (*_watches(rtl, module, names), *_guards(rtl, module, clockless))
+        watches = (*_watches(rtl, module, names), *_guards(rtl, module))
         added = " ".join(watches) + " "
         start = rtl.sources.getColumnNumber(module.end)
         line = rtl.sources.getLineNumber(module.end)
@@ -98,7 +97,7 @@ def instrument(rtl: Rtl) -> Instrumented:
     files = tuple(
         msgspec.structs.replace(file, text=texts[file.name].decode()) for file in rtl.unit.files
     )
-    return Instrumented(files=files, names=names, clockless=frozenset(clockless), places=places)
+    return Instrumented(files=files, names=names, places=places)
 
 
 def _modules(rtl: Rtl) -> list[_Module]:
@@ -160,17 +159,16 @@ def _watch(rtl: Rtl, machine: Machine, own: str, states: str, arcs: str) -> str:
     )
 
 
-def _guards(rtl: Rtl, module: _Module, clockless: set[tuple[str, str]]) -> Iterator[str]:
-    """Yield what counts runs without clock and reset, once for processes that run together."""
-    for edges, events, free in {_timing(rtl, each): None for each in module.asynchronous}:
-        label = f"{CLOCKLESS}{len(clockless)}"
-        clockless.add((module.file, label))
+def _guards(rtl: Rtl, module: _Module) -> Iterator[str]:
+    """Yield what looks for runs without clock and reset, once for processes that run together."""
+    timings = dict.fromkeys(_timing(rtl, each) for each in module.asynchronous)
+    for number, (edges, events, free) in enumerate(timings):
+        own = f"_coevolve_run_{number}"
         yield (
-            f"logic _{label}_edge = 0, _{label}_before = 0, _{label}_ran = 0; "
-            f"always @({edges}) _{label}_edge <= !_{label}_edge; "
-            f"always @({events}) begin "
-            f"_{label}_before <= _{label}_edge; _{label}_ran <= {free}; "
-            f"{label}: cover (_{label}_ran && _{label}_edge == _{label}_before); end"
+            f"logic {own}_edge = 0, {own}_before = 0, {own}_free = 0; "
+            f"always @({edges}) {own}_edge <= !{own}_edge; "
+            f"always @({events}) begin {own}_before <= {own}_edge; {own}_free <= {free}; "
+            f'if ({own}_free && {own}_edge == {own}_before) $fatal(1, "{CLOCKLESS}"); end'
         )
 
 

@@ -105,21 +105,11 @@ def counts(found: Iterable[Record], dut: str, instrumented: Instrumented) -> dic
     """Return how often each point was hit; ``dut`` is the path of the DUT's instance."""
     made: dict[Point, int] = {}
     for record in found:
-        inside = _is_inside(record, dut)
+        inside = record.hierarchy == dut or record.hierarchy.startswith(f"{dut}.")
         point = _point(record, record.hierarchy[len(dut) + 1 :], instrumented) if inside else None
         if point is not None:
             made[point] = made.get(point, 0) + record.count
     return made
-
-
-def ran_clockless(found: Iterable[Record], dut: str, instrumented: Instrumented) -> bool:
-    """Return whether a process of the design ran without clock and reset."""
-    return any(
-        record.count
-        and _is_inside(record, dut)
-        and (record.file, record.comment) in instrumented.clockless
-        for record in found
-    )
 
 
 def score(made: Mapping[Point, int], over: PointSet, unit: Unit) -> Coverage:
@@ -166,10 +156,6 @@ def check_points(over: PointSet, unit: Unit) -> None:
 def _unknown(entry: str, texts: Sequence[str]) -> str:
     near = difflib.get_close_matches(entry, texts, 1, 0.0)
     return f"there is no point {entry!r}; did you mean {near[0]!r}?"
-
-
-def _is_inside(record: Record, dut: str) -> bool:
-    return record.hierarchy == dut or record.hierarchy.startswith(f"{dut}.")
 
 
 def _point(record: Record, instance: str, instrumented: Instrumented) -> Point | None:

@@ -43,7 +43,6 @@ FILE = "# SystemC::Coverage-3\n" + "".join(
 INSTRUMENTED = Instrumented(
     files=(),
     names={("m.sv", "coevolve_fsm_0"): FsmPoint(file="m.sv", line=3, column=4, name="IDLE->RUN")},
-    clockless=frozenset({("m.sv", "coevolve_clockless_0")}),
     places={("m.sv", 12): range(1, 50)},
 )
 UNIT = Unit(name="m", files=(SourceFile(name="m.sv", text=""),), top="m")
