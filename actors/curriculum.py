@@ -1,39 +1,21 @@
-"""The curriculum as a Ray actor."""
-
-from pathlib import Path
+"""The curriculum as a Ray actor: asks for rollouts."""
 
 import ray
 
+from actors.part import PartShell, Working
 from coevolve.build import parts as build
-from coevolve.parts.starting import starting
-from protocols.config import RunConfig
-from protocols.control import PartStatus
-from protocols.interfaces import Store
+from coevolve.parts.context import PartContext
+from protocols.interfaces import Part
 
 
-class CurriculumShell:
-    """Gives the curriculum a process."""
+class CurriculumShell(PartShell):
+    """Asks for rollouts, a group at a time."""
 
-    def __init__(self, name: str, config: RunConfig, run_dir: str, store: Store) -> None:
-        folder = Path(run_dir)
-        with starting(folder, name):
-            self._part = build.curriculum(build.site(config, folder, store))
-
-    async def run(self) -> None:
-        """Work until stopped."""
-        await self._part.run()
-
-    async def stop(self) -> None:
-        """Make ``run`` return."""
-        await self._part.stop()
-
-    async def status(self) -> PartStatus:
-        """Say what the part is doing."""
-        return self._part.status()
-
-    async def cpu_s(self) -> float:
-        """Return 0: the curriculum runs neither a model nor a simulator."""
-        return 0.0
+    def make(
+        self, name: str, context: PartContext, simulators: build.Simulators
+    ) -> tuple[Part, Working | None]:
+        """Return the part."""
+        return build.curriculum(context), None
 
 
 CurriculumActor = ray.remote(num_cpus=0, max_restarts=-1)(CurriculumShell)

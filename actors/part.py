@@ -1,16 +1,70 @@
-"""The callers' end of any actor that runs a part."""
+"""A part as a Ray actor: the shell that gives it a process, and the callers' end of it."""
 
 import asyncio
-from typing import Any, cast
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
+from coevolve.build import parts as build
+from coevolve.parts.context import PartContext
+from coevolve.parts.starting import starting
+from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, PartDiedError
+from protocols.interfaces import Part, Store
 
 ANSWER_S = 5.0
 STOP_S = 60.0
+
+
+class Working(Protocol):
+    """What CPU seconds are asked of: a part with a model, or an engine beside it."""
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds spent so far."""
+        ...
+
+
+class PartShell(ABC):
+    """Gives a part a process; a model loads here, where the part is made, and nowhere else."""
+
+    def __init__(
+        self,
+        name: str,
+        config: RunConfig,
+        run_dir: str,
+        store: Store,
+        simulators: build.Simulators = (),
+    ) -> None:
+        folder = Path(run_dir)
+        with starting(folder, name):
+            context = build.context(config, folder, store)
+            self._part, self._working = self.make(name, context, simulators)
+
+    @abstractmethod
+    def make(
+        self, name: str, context: PartContext, simulators: build.Simulators
+    ) -> tuple[Part, Working | None]:
+        """Return the part of this name, and what computes in its process, if anything does."""
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        await self._part.run()
+
+    async def stop(self) -> None:
+        """Make ``run`` return."""
+        await self._part.stop()
+
+    async def status(self) -> PartStatus:
+        """Say what the part is doing."""
+        return self._part.status()
+
+    async def cpu_s(self) -> float:
+        """Return the CPU seconds spent in a model; 0 if the part has none."""
+        return self._working.cpu_s() if self._working is not None else 0.0
 
 
 class RemotePart:

@@ -1,46 +1,21 @@
-"""The signal extractor as a Ray actor."""
-
-from pathlib import Path
+"""The signal extractor as a Ray actor: rollouts in, group summaries and signals out."""
 
 import ray
 
+from actors.part import PartShell, Working
 from coevolve.build import parts as build
-from coevolve.parts.starting import starting
-from protocols.config import RunConfig
-from protocols.control import PartStatus
-from protocols.interfaces import Store
+from coevolve.parts.context import PartContext
+from protocols.interfaces import Part
 
 
-class SignalsShell:
-    """Gives the signal extractor a process."""
+class SignalsShell(PartShell):
+    """Says where the policy is weak."""
 
-    def __init__(
-        self,
-        name: str,
-        config: RunConfig,
-        run_dir: str,
-        store: Store,
-        simulators: build.Simulators,
-    ) -> None:
-        folder = Path(run_dir)
-        with starting(folder, name):
-            self._part = build.signals(build.site(config, folder, store), simulators)
-
-    async def run(self) -> None:
-        """Work until stopped."""
-        await self._part.run()
-
-    async def stop(self) -> None:
-        """Make ``run`` return."""
-        await self._part.stop()
-
-    async def status(self) -> PartStatus:
-        """Say what the part is doing."""
-        return self._part.status()
-
-    async def cpu_s(self) -> float:
-        """Return 0: the signal extractor runs neither a model nor a simulator."""
-        return 0.0
+    def make(
+        self, name: str, context: PartContext, simulators: build.Simulators
+    ) -> tuple[Part, Working | None]:
+        """Return the part."""
+        return build.signals(context, simulators), None
 
 
 SignalsActor = ray.remote(num_cpus=0, max_restarts=-1)(SignalsShell)

@@ -1,47 +1,22 @@
-"""The synthesizer as a Ray actor; a model of its own, where it has one, lives in this process."""
-
-from pathlib import Path
+"""The synthesizer as a Ray actor: signals in, candidates out."""
 
 import ray
 
+from actors.part import PartShell, Working
 from coevolve.build import parts as build
-from coevolve.build import synthesis as evolution
-from coevolve.parts.starting import starting
-from protocols.config import RunConfig
-from protocols.control import PartStatus
-from protocols.interfaces import Store
+from coevolve.parts.context import PartContext
+from protocols.interfaces import Part
 
 
-class SynthesizerShell:
-    """Gives the synthesizer a process."""
+class SynthesizerShell(PartShell):
+    """Makes tasks out of signals."""
 
-    def __init__(
-        self,
-        name: str,
-        config: RunConfig,
-        run_dir: str,
-        store: Store,
-        simulators: build.Simulators,
-    ) -> None:
-        folder = Path(run_dir)
-        with starting(folder, name):
-            self._part = evolution.synthesizer(build.site(config, folder, store), simulators)
-
-    async def run(self) -> None:
-        """Work until stopped."""
-        await self._part.run()
-
-    async def stop(self) -> None:
-        """Make ``run`` return."""
-        await self._part.stop()
-
-    async def status(self) -> PartStatus:
-        """Say what the part is doing."""
-        return self._part.status()
-
-    async def cpu_s(self) -> float:
-        """Return the CPU seconds spent in models."""
-        return self._part.cpu_s()
+    def make(
+        self, name: str, context: PartContext, simulators: build.Simulators
+    ) -> tuple[Part, Working | None]:
+        """Return the part."""
+        part = build.synthesizer(context, simulators)
+        return part, part
 
 
 SynthesizerActor = ray.remote(num_cpus=0, max_restarts=-1)(SynthesizerShell)

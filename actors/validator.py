@@ -1,47 +1,21 @@
-"""The validator as a Ray actor."""
-
-from pathlib import Path
+"""The validator as a Ray actor: candidates in, verdicts and tasks out."""
 
 import ray
 
+from actors.part import PartShell, Working
 from coevolve.build import parts as build
-from coevolve.build import synthesis as evolution
-from coevolve.parts.starting import starting
-from protocols.config import RunConfig
-from protocols.control import PartStatus
-from protocols.interfaces import Store
+from coevolve.parts.context import PartContext
+from protocols.interfaces import Part
 
 
-class ValidatorShell:
-    """Gives the validator a process."""
+class ValidatorShell(PartShell):
+    """Judges candidates."""
 
-    def __init__(
-        self,
-        name: str,
-        config: RunConfig,
-        run_dir: str,
-        store: Store,
-        simulators: build.Simulators,
-    ) -> None:
-        folder = Path(run_dir)
-        with starting(folder, name):
-            self._part = evolution.validator(build.site(config, folder, store), simulators)
-
-    async def run(self) -> None:
-        """Work until stopped."""
-        await self._part.run()
-
-    async def stop(self) -> None:
-        """Make ``run`` return."""
-        await self._part.stop()
-
-    async def status(self) -> PartStatus:
-        """Say what the part is doing."""
-        return self._part.status()
-
-    async def cpu_s(self) -> float:
-        """Return 0: candidates are carried out by the simulators' own processes."""
-        return 0.0
+    def make(
+        self, name: str, context: PartContext, simulators: build.Simulators
+    ) -> tuple[Part, Working | None]:
+        """Return the part."""
+        return build.validator(context, simulators), None
 
 
 ValidatorActor = ray.remote(num_cpus=0, max_restarts=-1)(ValidatorShell)

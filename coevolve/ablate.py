@@ -61,7 +61,7 @@ async def run_without(run_dir: Path, sources: Sequence[Source]) -> Attribution:
             end by itself.
     """
     config = RunDirectory(run_dir).written_config()
-    _check_tools(config)
+    build.tool_environment(config, "--ablate")
     own = await _held_out(run_dir, config)
     if own is None:
         raise RunError(
@@ -106,11 +106,6 @@ async def _held_out(folder: Path, config: RunConfig) -> tuple[float, float] | No
     return (scores[0], scores[last]) if {0, last} <= scores.keys() else None
 
 
-def _check_tools(config: RunConfig) -> None:
-    if config.domain != "bfcl":
-        raise RunError(f"--ablate needs a run on tasks with tools, found domain {config.domain}")
-
-
 async def ablate(
     config: RunConfig, run_dir: Path, history: History, sources: Sequence[Source]
 ) -> Attribution:
@@ -121,7 +116,7 @@ async def ablate(
             no step.
         LearnerError: A step's rollouts are no longer in the journal.
     """
-    _check_tools(config)
+    build.tool_environment(config, "--ablate")
     steps = await history.steps(after=0)
     if not steps:
         raise RunError(f"{run_dir}: --ablate needs a run that took steps, found none")

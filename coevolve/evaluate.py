@@ -12,8 +12,8 @@ paired bootstrap intervals over designs (`hdl.evaluation.measures`), seen and he
 designs apart. The same seed gives the same numbers, but for rounding in an engine that batches, and
 for endpoints, which draw by themselves.
 
-Greedy attempts would all be alike: where ``hdl.evaluation_temperature`` is 0, and ``--temperature``
-is not given, ``rollout.temperature`` is used.
+Greedy attempts would all be alike: if ``environment.evaluation_temperature`` is 0 and
+``--temperature`` is not given, ``rollout.temperature`` is used.
 """
 
 import argparse
@@ -43,7 +43,9 @@ from coevolve.environments.hdl.evaluation.bugs import BugJudge
 from coevolve.environments.hdl.evaluation.comparing import Comparison
 from coevolve.environments.hdl.evaluation.table import Report, Settings, cost_of, summed_up, tables
 from coevolve.environments.hdl.policy.frontier import beginning
+from coevolve.environments.hdl.settings import hdl_settings, with_hdl
 from coevolve.environments.hdl.simulate.verilator import open_simulator
+from coevolve.environments.settings import section
 from coevolve.run import directory as run_directory
 from protocols.config import EvaluatorConfig, RunConfig
 from protocols.designs import Design
@@ -136,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
 def _asked(options: argparse.Namespace) -> Asked:
     _check_numbers(options)
     config = _config(options)
-    hdl = config.hdl
+    hdl = hdl_settings(config)
     designs = tuple(
         each for each in hardware.designs(config) if options.split in ("all", each.file.split)
     )
@@ -187,10 +189,10 @@ def _config(options: argparse.Namespace) -> RunConfig:
             requirements.check(config)
     else:
         few = EvaluatorConfig(concurrent=ENDPOINT_CONCURRENT)
-        config = RunConfig(name="endpoint", domain="hdl", evaluator=few)
+        config = RunConfig(name="endpoint", environment=section("hdl"), evaluator=few)
     changes = {"designs": str(options.designs)} if options.designs else {}
     changes |= {"form": options.form} if options.form else {}
-    return msgspec.structs.replace(config, hdl=msgspec.structs.replace(config.hdl, **changes))
+    return with_hdl(config, msgspec.structs.replace(hdl_settings(config), **changes))
 
 
 def _temperature(options: argparse.Namespace, config: RunConfig) -> float:
@@ -198,7 +200,7 @@ def _temperature(options: argparse.Namespace, config: RunConfig) -> float:
         return options.temperature
     if options.endpoint:
         return ENDPOINT_TEMPERATURE
-    return config.hdl.evaluation_temperature or config.rollout.temperature
+    return hdl_settings(config).evaluation_temperature or config.rollout.temperature
 
 
 def _subject(options: argparse.Namespace, temperature: float) -> Subject:
@@ -225,7 +227,7 @@ def _subject(options: argparse.Namespace, temperature: float) -> Subject:
 
 async def _evaluated(asked: Asked) -> Report:
     verilator = open_simulator()
-    judge = BugJudge(verilator, asked.config.hdl.limits)
+    judge = BugJudge(verilator, hdl_settings(asked.config).limits)
     async with (
         opened_simulator(asked.config) as simulator,
         opened(asked.subject, asked.config, simulator, asked.temperature) as subject,
@@ -235,12 +237,12 @@ async def _evaluated(asked: Asked) -> Report:
             simulator=simulator,
             judge=judge if asked.with_bugs else None,
             budget=asked.budget,
-            limits=asked.config.hdl.limits,
+            limits=hdl_settings(asked.config).limits,
             concurrent=asked.config.evaluator.concurrent,
             with_baselines=asked.with_baselines,
             tell=_tell,
         ).run([(design, beginning(design, asked.config)) for design in asked.designs])
-    budget, hdl = asked.budget, asked.config.hdl
+    budget, hdl = asked.budget, hdl_settings(asked.config)
     return Report(
         settings=Settings(
             writer=subject.name,

@@ -25,26 +25,23 @@ from rich.console import Console
 
 from actors.curriculum import CurriculumActor
 from actors.evaluator import EvaluatorActor
-from actors.hardware import HardwareActor, RemoteTestbenchSimulator
 from actors.learner import LearnerActor
 from actors.part import RemotePart
 from actors.rollout import RolloutActor
 from actors.signals import SignalsActor
-from actors.simulator import RemoteSimulatorWorker, SimulatorActor
+from actors.simulator import RemoteSimulator, SimulatorActor
 from actors.store import STORE_NAME, RemoteStore, StoreActor
 from actors.synthesizer import SynthesizerActor
 from actors.validator import ValidatorActor
 from coevolve import requirements
 from coevolve.build import parts as build
-from coevolve.build.parts import Simulators
-from coevolve.config import load_config, synthesizes
+from coevolve.config import load_config
 from coevolve.engine.vllm.environment import environment
-from coevolve.environments.hdl.assembly import HardwareSimulators
+from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import run_reader
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
-from coevolve.models.model_folder import TINY_HDL
 from coevolve.models.tiny_random.resolve import MODEL, running
 from coevolve.parts import logs
 from coevolve.report.writing import report
@@ -130,7 +127,8 @@ def _check_cluster(address: str) -> None:
 
 def _foreseen(config: RunConfig) -> str:
     """Return the resolved config as YAML, with what the run will take in comments behind it."""
-    told = "".join(f"# {line}\n" for line in estimate_lines(estimate(config), config))
+    foreseen = estimate(config, imitates_others=environment_of(config).imitates_others)
+    told = "".join(f"# {line}\n" for line in estimate_lines(foreseen, config))
     return msgspec.yaml.encode(config).decode() + told
 
 
@@ -139,11 +137,9 @@ def _make_model(config: RunConfig, directory: RunDirectory) -> None:
     if config.policy.shrink:
         from coevolve.models.tiny_random.model import write_model
 
-        write_model(config, directory.path / MODEL)
-    elif config.policy.model == TINY_HDL:
-        from coevolve.environments.hdl.policy.tiny.model import write_model
-
-        write_model(config.seed, directory.path / MODEL)
+        write_model(config, directory.path / MODEL, environment_of(config).texts())
+    else:
+        environment_of(config).make_model(directory.path / MODEL)
 
 
 async def _interruptible(config: RunConfig, directory: RunDirectory, console: Console) -> None:
@@ -317,25 +313,17 @@ def _engine_options(config: RunConfig) -> dict[str, Any]:
             }
 
 
-def _simulators(config: RunConfig, run_dir: str) -> tuple[Simulators, list[RemotePart]]:
-    """Start the pool of simulators of the run's domain."""
+def _simulators(config: RunConfig, run_dir: str) -> tuple[list[RemoteSimulator], list[RemotePart]]:
+    """Start the pool of simulators of the run's environment."""
+    patience_s = environment_of(config).patience_s
     names = [f"simulator-{n}" for n in range(config.simulator.workers)]
-    if config.domain == "hdl":
-        hardware = [
-            HardwareActor.options(name=name).remote(name, config, run_dir) for name in names
-        ]
-        parts = [RemotePart(name, actor) for name, actor in zip(names, hardware, strict=True)]
-        workers = [RemoteTestbenchSimulator(actor) for actor in hardware]
-        return HardwareSimulators(workers), parts
-    actors = [
-        SimulatorActor.options(name=name).remote(name, config.simulator, run_dir) for name in names
-    ]
+    actors = [SimulatorActor.options(name=name).remote(name, config, run_dir) for name in names]
     parts = [RemotePart(name, actor) for name, actor in zip(names, actors, strict=True)]
-    return [RemoteSimulatorWorker(actor) for actor in actors], parts
+    return [RemoteSimulator(actor, patience_s) for actor in actors], parts
 
 
 def _evolving(
-    config: RunConfig, run_dir: str, store: RemoteStore, workers: Simulators
+    config: RunConfig, run_dir: str, store: RemoteStore, workers: Sequence[RemoteSimulator]
 ) -> tuple[list[RemotePart], list[RemotePart]]:
     """Start what watches the policy, and what makes and judges tasks.
 
@@ -345,7 +333,7 @@ def _evolving(
         "signals",
         SignalsActor.options(name="signals").remote("signals", config, run_dir, store, workers),
     )
-    if not synthesizes(config):
+    if not config.synthesizes:
         return [signals], []
     kinds = {"synthesizer": SynthesizerActor, "validator": ValidatorActor}
     synthesizer, validator = (

@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from coevolve.ablate import WITHOUT, ablate, run_without
-from coevolve.build import parts as build
+from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
 from coevolve.learning.batch import Source
 from coevolve.learning.history import History
@@ -100,13 +100,7 @@ def _opened(run_dir: Path) -> tuple[RunConfig, History]:
     directory.identity()
     config = directory.config()
     reader = run_reader(run_dir)
-    history = History(
-        reader,
-        build.reference_renderer(config),
-        config.hdl.stages,
-        grammar_of=build.grammar_of(config, reader),
-    )
-    return config, history
+    return config, History(reader, environment_of(config).supervision(reader))
 
 
 async def _attribute(

@@ -18,7 +18,7 @@ from typing import Self, cast
 import msgspec
 
 from coevolve.build import parts as build
-from coevolve.build import synthesis as evolution
+from coevolve.environments.tools import evolution
 from coevolve.journal.codec import CANDIDATES_BY_SIGNAL, SIGNALS_BY_ID, decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
@@ -190,26 +190,25 @@ async def _report(run_dir: Path, *, as_json: bool) -> bool:
     directory = RunDirectory(run_dir)
     directory.identity()
     config, reader = directory.config(), run_reader(run_dir)
-    if config.domain == "hdl":
-        raise RunError(f"{run_dir}: its tasks were enumerated, without a model to go without")
-    worker = build.simulator_worker(config)
+    environment = build.tool_environment(config, "synthesizing again")
+    simulator = environment.simulator()
 
-    async def refuse(messages: Sequence[Message]) -> None:
+    async def refuse(messages: Sequence[Message]) -> tuple[int, ...]:
         raise JournalError(f"{run_dir}: is only read; {len(messages)} records were to be added")
 
     def open_model(model: SynthesizerModel) -> Synthesizer:
-        return evolution.synthesizer_model(config, run_dir, reader, refuse, (worker,), model)
+        return evolution.synthesizer_model(config, run_dir, reader, refuse, (simulator,), model)
 
     signals: list[Resynthesized] = []
     try:
         async for signal in resynthesize(
-            config, reader=reader, source=build.task_source(config), open_model=open_model
+            config, reader=reader, source=environment.source(), open_model=open_model
         ):
             signals.append(signal)
             if not as_json:
                 sys.stdout.write(f"{line(signal)}\n")
     finally:
-        await worker.close()
+        await simulator.close()
     equal = sum(not signal.difference for signal in signals)
     if as_json:
         report = {"signals": len(signals), "equal": equal, "answered": msgspec.to_builtins(signals)}

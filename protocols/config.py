@@ -1,6 +1,6 @@
 """The shape of a run file. One struct per part; every default is a tested setting."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -10,12 +10,10 @@ from protocols.evolution_config import (
     SynthesizerConfig,
     ValidatorConfig,
 )
-from protocols.hardware_config import HdlConfig
 from protocols.journal import Durability
 from protocols.learner_config import LearnerConfig
 from protocols.learning import WeightsFormat
 from protocols.numbers import Count, NonNegative, Positive
-from protocols.tasks import BfclCategory
 
 
 class ChatConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,35 +61,6 @@ class PolicyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     but the output head and the experts."""
 
     chat: ChatConfig = ChatConfig()
-
-
-class TasksConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where training tasks come from."""
-
-    source: Literal["grammar", "bfcl"] = "grammar"
-    """``grammar``: drawn afresh on BFCL's file system. ``bfcl``: the benchmark's own multi-turn
-    tasks, for policies with a chat template."""
-
-    seeds: Count = 150
-    """Tasks that the run starts with, at most as many as there are; every arm but ``uniform``
-    trains on them. (CoEvolve's N = 100.)"""
-
-    held_out: Count = 240
-    """Tasks of the held-out set, at most as many as there are, the same in every run."""
-
-    categories: Annotated[tuple[BfclCategory, ...], msgspec.Meta(min_length=1)] = ("base",)
-    """Which of the benchmark's categories, with ``source: bfcl``."""
-
-    split_seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
-    """Which of the benchmark's worlds are held out; runs that are compared need the same."""
-
-    held_out_share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.3
-    """Share of the benchmark's worlds that are held out: about so many of its tasks. 0.5 gives
-    about 100 of 200 on each side, as in AgentEvolver, on which CoEvolve builds."""
-
-    in_flight_groups: NonNegative = 0
-    """Groups requested and not yet consumed by the learner. 0 means as many as the staleness bound
-    allows: ``learner.groups_per_step * (1 + learner.max_staleness)``."""
 
 
 TransformersDtype = Literal["float32", "bfloat16"]
@@ -179,6 +148,10 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """One message of the policy, with all its calls, tokens."""
 
     max_calls_per_turn: Count = 4
+    in_flight_groups: NonNegative = 0
+    """Groups requested and not yet consumed by the learner. 0 means as many as the staleness bound
+    allows: ``learner.groups_per_step * (1 + learner.max_staleness)``."""
+
     tries: Count = 3
     """Attempts at one rollout before a machine's failure makes it void."""
 
@@ -249,14 +222,20 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Of a running cluster; empty starts a local one that ends with the run."""
 
 
+DEFAULT_ENVIRONMENT = "filesystem"
+
+
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole run: the root of every file in ``configs/``."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
     seed: NonNegative = 0
-    domain: Literal["bfcl", "hdl"] = "bfcl"
-    """``bfcl``: tools, on the Berkeley Function-Calling Leaderboard's simulators. ``hdl``:
-    testbenches, on Verilator."""
+    environment: dict[str, Any] = msgspec.field(
+        default_factory=lambda: {"use": DEFAULT_ENVIRONMENT}
+    )
+    """What the policy acts in. ``use`` names it: a built-in one, one that an installed package
+    offers, or ``package.module:Class`` of your own. The other settings are the environment's
+    (`coevolve.environments.interface`)."""
 
     arm: Literal["full", "random", "placebo", "uniform", "static"] = "full"
     """Where training tasks come from.
@@ -275,8 +254,6 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """With ``evolve_every``: how long training waits for synthesis before it goes on without."""
 
     policy: PolicyConfig = PolicyConfig()
-    tasks: TasksConfig = TasksConfig()
-    hdl: HdlConfig = HdlConfig()
     rollout: RolloutConfig = RolloutConfig()
     simulator: SimulatorConfig = SimulatorConfig()
     signals: SignalsConfig = SignalsConfig()
@@ -289,3 +266,22 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     store: StoreConfig = StoreConfig()
     watchdog: WatchdogConfig = WatchdogConfig()
     cluster: ClusterConfig = ClusterConfig()
+
+    @property
+    def uses(self) -> str:
+        """Return the name of the environment."""
+        return self.environment.get("use", DEFAULT_ENVIRONMENT)
+
+    @property
+    def synthesizes(self) -> bool:
+        """Return whether the run's arm makes tasks of its own."""
+        return self.arm in ("full", "random", "placebo")
+
+    @property
+    def most_groups_in_flight(self) -> int:
+        """Return how many groups may be requested and unconsumed without any becoming too old.
+
+        A group requested at version v is consumed after at most that many others, so at the latest
+        by step v + 1 + max_staleness, which trains version v + max_staleness.
+        """
+        return self.learner.groups_per_step * (1 + self.learner.max_staleness)

@@ -1,4 +1,4 @@
-"""The settings of runs on hardware designs (domain ``hdl``)."""
+"""The settings of runs on hardware designs (environment ``hdl``)."""
 
 from typing import Annotated, Literal
 
@@ -68,7 +68,7 @@ TeacherModel = EndpointModel | LocalTeacher
 
 
 class TeacherConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The model that writes where ``hdl.stages`` has the writer ``teacher``."""
+    """The model that writes where ``environment.stages`` has the writer ``teacher``."""
 
     model: TeacherModel | None = None
     rules: bool = True
@@ -84,7 +84,7 @@ class TeacherConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Testbenches for hardware designs, graded by coverage (domain ``hdl``)."""
+    """Testbenches for hardware designs, graded by coverage (environment ``hdl``)."""
 
     designs: str = ""
     """Folder with one folder a design; empty for the project's own ``designs/``."""
@@ -124,6 +124,10 @@ class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     feedback_characters: Count = 3000
     """Of what a prompt tells of uncovered points."""
+
+    rarity_bonus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    """Added to a reward before groups are compared: so much times the mean, over the points that a
+    testbench covers, of 1 / (rollouts of its group that cover the point)."""
 
     limits: SimulationLimits = SimulationLimits()
     concurrent: Count = 2

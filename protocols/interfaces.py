@@ -11,9 +11,10 @@ from protocols.generation import Generation, GenerationRequest, Grammar
 from protocols.hardware import Evaluate, Evaluated, Point, Submission, Unit
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
 from protocols.learning import PolicyVersion, Served
+from protocols.rollouts import Rollout
 from protocols.simulation import Command, Observed, Reply, Tried, Verdict
 from protocols.synthesis import Brief, Start, Synthesis
-from protocols.tasks import CoverageTask, Task, TaskBody
+from protocols.tasks import AnyTask, CoverageTask, Task, TaskBody
 
 
 class Store(Protocol):
@@ -220,11 +221,56 @@ class StepRenderer(Protocol):
         ...
 
 
-class GrammarOf(Protocol):
-    """Tells what a step on a design was kept within while the policy wrote."""
+class Supervision(Protocol):
+    """What an environment tells the learner beyond the rewards of rollouts."""
 
-    async def __call__(self, task: CoverageTask, /) -> Grammar | None:
-        """Return the grammar; None where the policy wrote freely."""
+    def shape(self, rollouts: Sequence[Rollout]) -> tuple[float, ...]:
+        """Return the rewards of a whole group that are compared; the journal's stay as they are."""
+        ...
+
+    def demonstration(self, task: AnyTask) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Return (token ids, mask) of the task's reference as the policy would have produced it.
+
+        Both have the same length; the mask is 1 on what the policy is to write. None if the
+        environment's tasks have no references.
+        """
+        ...
+
+    async def select(
+        self, task: AnyTask, group: int, rollouts: Sequence[Rollout]
+    ) -> tuple[int, ...] | None:
+        """Return which rollouts of the group with number ``group`` are worth imitating, by index.
+
+        None if the environment does not choose: then the rewards do.
+        """
+        ...
+
+    async def grammar(self, task: AnyTask) -> Grammar | None:
+        """Return what the policy's words were kept within; None if it wrote freely."""
+        ...
+
+
+class SimulatorService(Protocol):
+    """One member of the simulator pool, in this process or behind a wire.
+
+    Requests and answers are bytes, which only the environment reads.
+    """
+
+    async def answer(self, request: bytes) -> bytes:
+        """Answer one request. Raises SimulatorError if the machine failed, and ConfigError."""
+        ...
+
+    @property
+    def last_error(self) -> str:
+        """What was wrong last; empty if nothing was."""
+        ...
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of simulators so far."""
+        ...
+
+    async def close(self) -> None:
+        """End the simulators' processes."""
         ...
 
 
@@ -311,6 +357,14 @@ class Part(Protocol):
 
     def status(self) -> PartStatus:
         """Say what the part is doing."""
+        ...
+
+
+class ComputingPart(Part, Protocol):
+    """A part with a model in its process."""
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds spent in the model so far; 0 if it runs elsewhere."""
         ...
 
 

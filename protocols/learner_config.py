@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from protocols.numbers import Count, NonNegative, Positive, Share
-from protocols.objectives import Credit, Grpo, ImportanceLevel, Objective
+from protocols.objectives import Credit, Dpo, Grpo, ImportanceLevel, NoObjective, Objective, Sft
 
 
 class ImitationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,10 +104,6 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     kl_coefficient: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     """Weight of the divergence from the model that the run starts from; 0 needs no reference."""
 
-    rarity_bonus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """On hardware designs, added to a reward before groups are compared: so much times the mean,
-    over the points that a testbench covers, of 1 / (rollouts of its group that cover the point)."""
-
     loss_normalizer_tokens: Count = 12
     """Expected sampled tokens per rollout: the constant that token losses are divided by where the
     objective's ``aggregation`` is ``constant``."""
@@ -147,3 +143,14 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def guard_chance(self) -> float:
         """Highest p value of a loss in one comparison: the comparisons of a run share it."""
         return self.guard.chance / max(1, self.steps // self.guard.every)
+
+    @property
+    def needs_reference(self) -> bool:
+        """Return whether the learner asks the model that the run starts from for its logprobs."""
+        match self.objective:
+            case Dpo():
+                return True
+            case Sft() | NoObjective():
+                return False
+            case _:
+                return self.kl_coefficient > 0 or self.divergence_every > 0

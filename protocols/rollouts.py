@@ -117,8 +117,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     turns_total: int
 
     reward: Annotated[float, msgspec.Meta(ge=0.0, le=2.0)]
-    """With tools 1 for success, else 0. For a testbench 0 where it failed, else 1 + the overall
-    average of its coverage; with a goal 1 + the mean of that and its share of the goal's points."""
+    """With tools 1 for success, else 0 or what the tools themselves gave. For a testbench 0 if it
+    failed, else 1 + the overall average of its coverage; with a goal 1 + the mean of that and its
+    share of the goal's points."""
 
     version_min: int
     """Oldest policy version that sampled a token, or whose keys and values one was sampled over:

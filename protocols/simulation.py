@@ -5,6 +5,8 @@ a repeated command is recognised. Commands travel in batches: a worker answers e
 batch, in order.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from protocols.tasks import TaskBody
@@ -80,6 +82,9 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
 
     reason: str
     """The checker's own word for it, for example ``instance_state_mismatch``."""
+
+    reward: Annotated[float, msgspec.Meta(ge=0.0, lt=1.0)] = 0.0
+    """What the attempt is worth all the same, where the tools themselves say so."""
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True, tag="broken"):

@@ -58,6 +58,9 @@ class ToolTask(msgspec.Struct, frozen=True, kw_only=True, tag="tools"):
     long_context: bool = False
     """Whether the simulators extend their state with long filler, as BFCL's category does."""
 
+    extra: str = ""
+    """Further fields that a task file has of the task: a JSON object; empty for none."""
+
     checks_directory: bool = False
     """Whether a turn also has to end in the reference's working directory.
 

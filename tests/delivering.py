@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.delivery.engine import Append, ProvenEngine
+from coevolve.delivery.engine import Announce, ProvenEngine
 from coevolve.engine.generator import TransformersGenerator
+from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.learning.learner import Learner
 from protocols.config import DeliveryConfig, LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.generation import Generation, GenerationRequest
@@ -44,7 +45,13 @@ def settings(model: Path, train: WeightsFormat = "lora", **delivery: float) -> R
 
 def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal) -> Learner:
     """The learner of a run on ``journal``."""
-    return Learner(config, run_dir, store=journal, reader=journal, renderer=ReferenceRenderer())
+    return Learner(
+        config,
+        run_dir,
+        store=journal,
+        reader=journal,
+        supervision=ReferenceSupervision(ReferenceRenderer()),
+    )
 
 
 @dataclass
@@ -97,7 +104,7 @@ class Published:
         generator: Generator,
         *,
         reader: Reader | None = None,
-        append: Append | None = None,
+        append: Announce | None = None,
     ) -> ProvenEngine:
         """``generator`` as the engine of rollout-0, on the run's journal unless told otherwise."""
         return proven(
@@ -112,7 +119,7 @@ def proven(
     config: RunConfig,
     *,
     reader: Reader | None = None,
-    append: Append | None = None,
+    append: Announce | None = None,
 ) -> ProvenEngine:
     """``generator`` as the engine of rollout-0, on ``journal`` unless told otherwise."""
 

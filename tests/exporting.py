@@ -74,7 +74,7 @@ def settings(config: RunConfig, **changes: object) -> RunConfig:
     """A small run named ``trial``, with ``changes`` to its sections."""
     tree = cast("dict[str, Any]", msgspec.to_builtins(config))
     tree |= {"name": "trial", "arm": "static"}
-    tree["tasks"] |= {"held_out": 4, "seeds": 6}
+    tree["environment"] |= {"held_out": 4, "seeds": 6}
     for section, values in changes.items():
         tree[section] |= values
     return msgspec.convert(tree, RunConfig)

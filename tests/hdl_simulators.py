@@ -48,6 +48,12 @@ class ScriptedSimulator:
     async def points(self, unit: Unit) -> tuple[Point, ...]:
         return POINTS
 
+    def cpu_s(self) -> float:
+        return 0.0
+
+    async def close(self) -> None:
+        return
+
 
 class EndlessSimulator(ScriptedSimulator):
     """Never answers; says in a file that it was asked."""

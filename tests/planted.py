@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from coevolve.environments.tools.bfcl.trial import TrialRun
 from coevolve.environments.tools.filesystem.grammar import paraphrases, uniform_task
+from coevolve.environments.tools.trial import TrialRun
 from protocols.evolution import Candidate, Gate
 from protocols.tasks import Task, ToolTask, ToolTurn
 

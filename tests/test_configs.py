@@ -7,6 +7,7 @@ import pytest
 from coevolve import requirements
 from coevolve.config import load_config
 from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.journal.codec import decode_as
 from coevolve.models.architecture import KNOWN
 from coevolve.models.weight_files import version_digest
@@ -41,11 +42,10 @@ TRIED = (
     "rollout.engine.self_test=false",
     "evaluator.concurrent=4",
     "simulator.workers=1",
-    "tasks.seeds=4",
-    "tasks.held_out=1",
 )
 """Small counts and lengths; engine, renderer, tasks, objective and precision stay as they are."""
 
+FEW = ("environment.seeds=4", "environment.held_out=1")
 LIGHT = ("arm=static", "evolve_every=0")
 FULL = ("evolve_every=1", "evolve_wait_s=20")
 
@@ -67,8 +67,8 @@ def test_a_run_file_for_bfcl_follows_the_paper(name: str):
     learner, signals = config.learner, config.signals
     assert (config.rollout.group_size, learner.groups_per_step, learner.steps) == (8, 32, 120)
     assert (config.evolve_every, signals.rules, signals.window) == (10, "paper", 10)
-    assert (signals.rare_share, config.tasks.seeds) == (0.05, 100)
-    assert (config.tasks.source, config.tasks.categories) == ("bfcl", ("base",))
+    assert (signals.rare_share, config.environment["seeds"]) == (0.05, 100)
+    assert (config.uses, config.environment["categories"]) == ("bfcl", ["base"])
     assert learner.learning_rate == (1e-6 if config.policy.train == "full" else 1e-5)
     assert isinstance(config.rollout.engine, VllmEngine)
     assert isinstance(config.synthesizer.model, EndpointModel)
@@ -76,7 +76,7 @@ def test_a_run_file_for_bfcl_follows_the_paper(name: str):
 
 def test_the_run_file_on_designs_follows_the_papers_continuation():
     config = read("hdl_qwen3_4b")
-    learner, hdl = config.learner, config.hdl
+    learner, hdl = config.learner, hdl_settings(config)
     assert (config.rollout.group_size, learner.groups_per_step, learner.steps) == (4, 4, 300)
     assert (hdl.rounds, hdl.next_state, hdl.memory) == (2, "worst", "best")
     assert (hdl.evaluation_rounds, hdl.stages[-1].rejection.least_gain) == (4, 0.01)
@@ -102,7 +102,7 @@ def test_a_run_file_runs_with_all_its_parts_on_a_shrunk_model(tmp_path: Path):
         endpoint = f"{{kind: endpoint, base_url: '{server.base_url}', model: scripted}}"
         model = f"synthesizer.model={endpoint}"
         run_file = "configs/bfcl_qwen3_4b.yaml"
-        with launched(tmp_path, "tried", *TRIED, *FULL, model, run_file=run_file) as run:
+        with launched(tmp_path, "tried", *TRIED, *FEW, *FULL, model, run_file=run_file) as run:
             assert run.wait(500) == 0, run.said()
         # Random weights call no tool, so nothing is signalled and no task is asked for; the
         # synthesizer makes sure that its model answers all the same.
@@ -123,7 +123,7 @@ def test_a_run_file_runs_with_all_its_parts_on_a_shrunk_model(tmp_path: Path):
     ],
 )
 def test_a_run_file_trains_a_shrunk_model(tmp_path: Path, name: str, overrides: tuple[str, ...]):
-    settings = (*TRIED, *LIGHT, *overrides)
+    settings = (*TRIED, *FEW, *LIGHT, *overrides)
     with launched(tmp_path, "tried", *settings, run_file=f"configs/{name}.yaml") as run:
         assert run.wait(500) == 0, run.said()
     check_run(run)
@@ -134,7 +134,7 @@ def test_a_run_file_trains_a_shrunk_model(tmp_path: Path, name: str, overrides: 
 @pytest.mark.hdl
 @pytest.mark.timeout(600)
 def test_a_run_file_on_designs_takes_steps_with_a_shrunk_model(tmp_path: Path):
-    settings = (*TRIED, "learner.imitation.weight=0", "hdl.evaluation_rounds=1")
+    settings = (*TRIED, "learner.imitation.weight=0", "environment.evaluation_rounds=1")
     run_file = "configs/hdl_qwen3_4b.yaml"
     with launched(tmp_path, "tried", *settings, run_file=run_file) as run:
         assert run.wait(500) == 0, run.said()

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from coevolve.build import parts as build
-from coevolve.build import synthesis as evolution
-from coevolve.config import synthesizes
+from coevolve.environments.registry import environment_of
 from coevolve.journal.codec import decode, decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.parts.context import PartContext
 from protocols.config import RunConfig
 from protocols.control import RunStarted
 from protocols.evolution import Candidate, CandidateVerdict, Signal, SignalSettled, Visit
@@ -31,7 +31,7 @@ def small(config: RunConfig, arm: str, steps: int = 2, evolve_every: int = 0) ->
     tree["learner"] |= {"steps": steps, "groups_per_step": 2}
     tree["rollout"] |= {"group_size": 2}
     tree["evaluator"] |= {"every": 1}
-    tree["tasks"] |= {"held_out": 4, "seeds": 6}
+    tree["environment"] |= {"held_out": 4, "seeds": 6}
     return msgspec.convert(tree, RunConfig)
 
 
@@ -44,18 +44,18 @@ async def run_here(config: RunConfig, folder: Path) -> LocalStore:
             receipt=Receipt(producer="test", counter=1),
         )
     )
-    site = build.Site(config=config, run_dir=folder, store=store, reader=store)
-    workers = [build.simulator_worker(config)]
-    engines = [build.generator(site, 8), build.generator(site, 8)]
+    context = PartContext(config=config, run_dir=folder, store=store, reader=store)
+    workers = [environment_of(config).simulator()]
+    engines = [build.generator(context, 8), build.generator(context, 8)]
     parts: list[Part] = [
-        build.curriculum(site),
-        build.signals(site, workers),
-        build.rollout_worker(site, "rollout-0", engines[0], workers),
-        build.learner(site),
-        build.evaluator(site, engines[1], workers),
+        build.curriculum(context),
+        build.signals(context, workers),
+        build.rollout_worker(context, "rollout-0", engines[0], workers),
+        build.learner(context),
+        build.evaluator(context, engines[1], workers),
     ]
-    if synthesizes(config):
-        parts += [evolution.synthesizer(site, workers), evolution.validator(site, workers)]
+    if config.synthesizes:
+        parts += [build.synthesizer(context, workers), build.validator(context, workers)]
     running = [asyncio.create_task(part.run()) for part in parts]
     seen = 0
     while True:
@@ -117,7 +117,9 @@ async def test_a_run_writes_no_held_out_task_into_the_journal(
 ):
     config = small(quickstart, "full", steps=8)
     store = await run_here(config, tmp_path)
-    held_out = [task.body.world.encode() for task in build.task_source(config).held_out()]
+    held_out = [
+        task.body.world.encode() for task in build.tool_environment(config, "x").scored_tasks()
+    ]
     last = (await store.statistics()).last_sequence
     bodies = [record.body for record in await store.read(range(1, last + 1))]
     assert not any(world in body for world in held_out for body in bodies)

@@ -99,7 +99,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path: 
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['bfcl_eval'] = None\n")
     command = ("launch", RUN_FILE, "--runs", str(tmp_path / "runs"))
     said = message(called(*command, PYTHONPATH=str(tmp_path)))
-    assert "needs the package bfcl-eval, which is not installed" in said
+    assert "need the package bfcl-eval, which is not installed" in said
     assert not (tmp_path / "runs").exists()
 
 

@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 SETTINGS = (
     "arm=static",
-    "tasks.held_out=12",
-    "tasks.in_flight_groups=8",
+    "environment.held_out=12",
+    "rollout.in_flight_groups=8",
     "learner.groups_per_step=4",
     "learner.steps=60",
     "learner.imitation.replay_per_step=4",

@@ -17,7 +17,7 @@ ENGINE = "rollout.engine={kind: vllm, kv_cache_mb: 32}"
 
 
 def test_a_run_on_vllm_goes_on_when_its_engine_is_killed(tmp_path: Path):
-    small = (*SMALL, "arm=static", ENGINE, "tasks.held_out=8", f"learner.steps={STEPS}")
+    small = (*SMALL, "arm=static", ENGINE, "environment.held_out=8", f"learner.steps={STEPS}")
     with launched(tmp_path, "vllm", *small) as run:
         run.until("the first step", lambda: run.step() >= 1, 300)
         run.process_of("RolloutShell").kill()

@@ -23,7 +23,7 @@ from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.export.__main__ import main
 from coevolve.journal.codec import decode
 from coevolve.llm.client import Chat, Message, cost_usd
-from coevolve.llm.recorded_calls import JournalCallLog, Ledger
+from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
 from coevolve.run.evolution import whole_fold
 from coevolve.synthesis import prompts
 from coevolve.synthesis.endpoint import EndpointSynthesizer
@@ -54,8 +54,8 @@ PATIENCE_S = 300.0
 """The server and the whole run share the machine with other tests."""
 
 SMALL = (
-    *("learner.groups_per_step=4", "rollout.group_size=4", "tasks.held_out=24"),
-    *("tasks.in_flight_groups=8", "learner.imitation.replay_per_step=4"),
+    *("learner.groups_per_step=4", "rollout.group_size=4", "environment.held_out=24"),
+    *("rollout.in_flight_groups=8", "learner.imitation.replay_per_step=4"),
     *("synthesizer.rounds=1", "learner.steps=400"),
 )
 
@@ -208,7 +208,7 @@ def call_log(
     async def append(messages: Sequence[journal.Message]) -> tuple[int, ...]:
         return book.add(*messages)
 
-    ledger = Ledger(config, book)
+    ledger = Ledger(Budget.of_synthesizer(config), book)
     return JournalCallLog(signal, "boundary", GARBLER, ledger=ledger, reader=book, append=append)
 
 

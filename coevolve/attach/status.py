@@ -10,7 +10,6 @@ from rich.table import Table
 from coevolve.attach.output import console, print_json, share, table
 from coevolve.attach.subject import Subject
 from coevolve.build import parts as build
-from coevolve.config import synthesizes
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
@@ -93,7 +92,7 @@ def _tree(
 
 def _current(subject: Subject, evolution: Evolution) -> Mapping[str, Any] | None:
     """Return the model that synthesizes now and the name of its candidates; None without any."""
-    if not synthesizes(subject.config):
+    if not subject.config.synthesizes:
         return None
     return {"name": evolution.synthesizer, "model": _model(subject, evolution)}
 
@@ -103,7 +102,7 @@ def _model(subject: Subject, evolution: Evolution) -> SynthesizerModel:
 
 
 def _synthesizer_line(subject: Subject, evolution: Evolution) -> str:
-    if not synthesizes(subject.config):
+    if not subject.config.synthesizes:
         return f"arm {subject.config.arm}: nothing is synthesized"
     model = _model(subject, evolution)
     if isinstance(model, EndpointModel):

@@ -10,7 +10,7 @@ import msgspec
 
 from coevolve.attach.output import print_json, say
 from coevolve.attach.subject import Subject
-from coevolve.config import synthesizes
+from coevolve.environments.registry import environment_of
 from coevolve.journal.codec import SWAPS_BY_REQUEST, decode
 from coevolve.journal.mailbox import IDLE_WAIT_S
 from protocols.errors import RunError
@@ -50,12 +50,12 @@ async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json
 
     Raises RunError where the run has no synthesizer, the model does not answer, or nobody does.
     """
-    if not synthesizes(subject.config):
+    if not subject.config.synthesizes:
         raise RunError(
             f"{subject.name}: arm {subject.config.arm} has no synthesizer to swap; arms full, "
             "random and placebo have one"
         )
-    if subject.config.domain == "hdl":
+    if not environment_of(subject.config).swappable:
         raise RunError(
             f"{subject.name}: its tasks are enumerated, without a model that could be swapped"
         )

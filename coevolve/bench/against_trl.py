@@ -27,7 +27,9 @@ from rich.table import Table
 
 from coevolve.bench.synchronous import GRADIENT_ALONE, Players, Point, in_folder, learn, schedule
 from coevolve.config import load_config
+from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks
+from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.models.model_folder import model_folder
 from coevolve.run.grid import seeds_of
 from protocols.config import RunConfig
@@ -87,7 +89,7 @@ def _train_trl(
 
     a_step = config.learner.groups_per_step * config.rollout.group_size
     loop = TrlLoop(config, folder, steps=rollouts // a_step, rate=rate)
-    held_out = held_out_tasks(config.tasks.held_out)
+    held_out = held_out_tasks(settings_of(config, FilesystemConfig).held_out)
 
     def scored(step: int, spent: float) -> Point:
         success = asyncio.run(_success(loop.model, config, folder, held_out))

@@ -194,9 +194,9 @@ async def _delivered(folder: Path, config: RunConfig, place: Path, options: Any)
     store = LocalStore(Journal.open(place / "journal"))
     receipts = count(1)
 
-    async def append(messages: Sequence[Message]) -> None:
+    async def append(messages: Sequence[Message]) -> tuple[int, ...]:
         receipt = Receipt(producer="bench", counter=next(receipts))
-        await store.append(Append(records=tuple(map(encode, messages)), receipt=receipt))
+        return await store.append(Append(records=tuple(map(encode, messages)), receipt=receipt))
 
     def proven(one: Any) -> ProvenEngine:
         return ProvenEngine("bench", one, reader=store, append=append, run_dir=place, config=config)

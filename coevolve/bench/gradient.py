@@ -50,7 +50,7 @@ ARMS: Mapping[str, tuple[str, ...]] = {
     "groups of 16": (
         "rollout.group_size=16",
         "learner.groups_per_step=4",
-        "tasks.in_flight_groups=8",
+        "rollout.in_flight_groups=8",
     ),
     "Dr. GRPO": ("learner.objective.kind=dr_grpo",),
 }
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> None:
         sys.stderr.write(f"bench: {error}\n")
         sys.exit(2)
     work = [(arm, seed) for seed in seeds for arm in arms]
-    further = (f"tasks.held_out={options.held_out}", *options.overrides)
+    further = (f"environment.held_out={options.held_out}", *options.overrides)
     train = partial(_train, options.rollouts, options.every, further)
     with ProcessPoolExecutor(max_workers=options.jobs) as pool:
         found = dict(zip(work, pool.map(train, work), strict=True))

@@ -35,6 +35,7 @@ from rich.console import Console
 from coevolve.bench.ablation_outcome import Outcome, alike, outcome_of, table
 from coevolve.config import load_config
 from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.run.grid import Plan, run_grid, seeds_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
@@ -116,9 +117,9 @@ def _plan(arm: str, seed: int, options: argparse.Namespace) -> Plan:
 
 def changes_of(arm: str, base: RunConfig) -> dict[str, str]:
     """Return the settings of an arm, ``base`` being what all of them share."""
-    changes = {"hdl.stages": msgspec.json.encode(_stages(arm, base)).decode()}
+    changes = {"environment.stages": msgspec.json.encode(_stages(arm, base)).decode()}
     if arm in ("worst", "uniform"):
-        changes["hdl.next_state"] = arm
+        changes["environment.next_state"] = arm
     if arm in FINE_TUNED:
         changes |= {
             "learner.objective": "{kind: sft}",
@@ -130,7 +131,7 @@ def changes_of(arm: str, base: RunConfig) -> dict[str, str]:
 def _stages(arm: str, base: RunConfig) -> tuple[StageConfig, ...]:
     groups = base.learner.groups_per_step * base.learner.steps
     warm_up = groups // WARM_UP_SHARE
-    rejection = _rejection(arm, base.hdl.stages[-1].rejection)
+    rejection = _rejection(arm, hdl_settings(base).stages[-1].rejection)
     grammar = StageConfig(writers=("grammar",), rejection=rejection)
     policy = StageConfig(writers=("policy",), rejection=rejection)
     match arm:

@@ -10,7 +10,7 @@ import ray
 
 from actors.part import RemotePart
 from actors.rollout import RolloutActor
-from actors.simulator import RemoteSimulatorWorker, SimulatorActor
+from actors.simulator import RemoteSimulator, SimulatorActor
 from actors.store import STORE_NAME, RemoteStore, StoreActor
 from coevolve.build import parts as build
 from coevolve.curriculum.group_requests import group_requests
@@ -45,15 +45,16 @@ class System:
         store_actor = StoreActor.remote(directory.store, config.store)
         store = RemoteStore(store_actor)
         names = [f"simulator-{number}" for number in range(config.simulator.workers)]
-        simulators = [SimulatorActor.remote(name, config.simulator, run_dir) for name in names]
-        workers = [RemoteSimulatorWorker(actor) for actor in simulators]
+        simulators = [SimulatorActor.remote(name, config, run_dir) for name in names]
+        tools = build.tool_environment(config, "this bench")
+        workers = [RemoteSimulator(actor, tools.patience_s) for actor in simulators]
         sampling = RolloutActor.options(
             runtime_env={"env_vars": environment(engine_settings(config))}
         ).remote(ENGINE, config, run_dir, store, workers)
         self._sampling = RemotePart(ENGINE, sampling)
         self._simulators = list(map(RemotePart, names, simulators))
         self._store_part = RemotePart(STORE_NAME, store_actor)
-        self._source = build.task_source(config)
+        self._source = tools.source()
         self._groups = 0
         self._mailbox = Mailbox(
             store,

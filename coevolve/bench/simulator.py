@@ -11,6 +11,7 @@ cluster is not in it.
 
 import asyncio
 import logging
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -22,14 +23,17 @@ import psutil
 import ray
 from rich.table import Table
 
-from actors.simulator import RemoteSimulatorWorker, SimulatorActor
+from actors.simulator import RemoteSimulator, SimulatorActor
 from coevolve.bench import output
-from coevolve.environments.tools.bfcl import stock
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
-from coevolve.environments.tools.bfcl.session import Session
-from coevolve.environments.tools.bfcl.worker import BfclWorker
+from coevolve.environments.tools.bfcl.environment import Bfcl
+from coevolve.environments.tools.bfcl.stock import CLASSES
+from coevolve.environments.tools.session import Session
 from coevolve.environments.tools.session_pool import SimulatorPool
-from protocols.config import SimulatorConfig
+from coevolve.environments.tools.toolsets import tool_set
+from coevolve.environments.tools.wire import ToolClient
+from coevolve.environments.tools.worker import ToolWorker
+from protocols.config import RunConfig, SimulatorConfig
 from protocols.interfaces import SimulatorWorker
 from protocols.tasks import ToolTask
 
@@ -90,14 +94,17 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--concurrent", type=int, default=64, help="sessions at a time")
     options = parser.parse_args(arguments)
     bodies = [task.body for task in load_tasks(["base"])] * options.rounds
-    rows = [in_process(bodies), *asyncio.run(remote(bodies, options.concurrent))]
+    with tempfile.TemporaryDirectory() as folder:
+        behind = asyncio.run(remote(bodies, options.concurrent, folder))
+        rows = [in_process(bodies), *behind]
     output.show(rows, _table, as_json=options.json)
 
 
 def in_process(bodies: Sequence[ToolTask]) -> Figures:
     """Play ``bodies`` one after the other in this process."""
     started = time.perf_counter()
-    stock.load()
+    for name in CLASSES:
+        tool_set(name).load()
     Session(bodies[0])
     start_s = time.perf_counter() - started
     watch = Stopwatch()
@@ -117,9 +124,12 @@ def in_process(bodies: Sequence[ToolTask]) -> Figures:
     return watch.figures("in process", cpu_s=cpu_s, alone_us=alone_us, start_s=start_s)
 
 
-async def remote(bodies: Sequence[ToolTask], concurrent: int) -> list[Figures]:
-    """Play ``bodies`` through a child process, and through an actor with a child process."""
-    child = BfclWorker(SimulatorConfig())
+async def remote(bodies: Sequence[ToolTask], concurrent: int, folder: str) -> list[Figures]:
+    """Play ``bodies`` through a child process, and through an actor with a child process.
+
+    The actor's log goes to ``folder``.
+    """
+    child = ToolWorker(SimulatorConfig(), CLASSES)
 
     async def child_cpu_s() -> float:
         return child.cpu_s()
@@ -134,13 +144,14 @@ async def remote(bodies: Sequence[ToolTask], concurrent: int) -> list[Figures]:
         logging_level=logging.ERROR,
     )
     try:
-        actor: Any = SimulatorActor.remote("simulator", SimulatorConfig())
+        config = RunConfig(name="bench", environment={"use": "bfcl"})
+        actor: Any = SimulatorActor.remote("simulator", config, folder)
 
         async def actor_cpu_s() -> float:
             process = psutil.Process((await actor.status.remote()).pid).cpu_times()
             return process.user + process.system + await actor.cpu_s.remote()
 
-        worker = RemoteSimulatorWorker(actor)
+        worker = ToolClient(RemoteSimulator(actor, Bfcl.patience_s))
         rows.append(await _through("Ray actor", worker, actor_cpu_s, bodies, concurrent))
     finally:
         ray.shutdown()

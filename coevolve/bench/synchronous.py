@@ -15,8 +15,10 @@ from statistics import fmean
 
 from coevolve.curriculum.group_requests import group_requests
 from coevolve.engine.generator import TransformersGenerator
+from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, uniform_task
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.learning.batch import Batch, BatchGroup, trained_group
 from coevolve.learning.groups import Group, use_of
@@ -122,7 +124,7 @@ async def learn(config: RunConfig, run_dir: Path, *, rollouts: int, every: int) 
     """Train on the arm ``uniform`` until ``rollouts`` are used up; score about every ``every``."""
     players = Players(config, run_dir)
     trainer = Trainer(config, model_folder(config.policy.model))
-    held_out = held_out_tasks(config.tasks.held_out)
+    held_out = held_out_tasks(settings_of(config, FilesystemConfig).held_out)
     points = [Point(step=0, rollouts=0, cpu_s=0.0, success=await players.success(held_out))]
     started = time.process_time()
     number = 0

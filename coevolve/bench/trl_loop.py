@@ -22,9 +22,9 @@ from transformers import AutoTokenizer, GenerationConfig, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from coevolve.environments.tools.bfcl.session import Session
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.session import Session
 from coevolve.models.load import read_model
 from coevolve.models.model_folder import model_folder
 from protocols.config import RolloutConfig, RunConfig

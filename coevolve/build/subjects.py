@@ -20,13 +20,15 @@ from coevolve.environments.hdl.evaluation.attempts import Writer
 from coevolve.environments.hdl.evaluation.bounded import BoundedSimulator
 from coevolve.environments.hdl.evaluation.writers import ChatWriter, PlayingWriter
 from coevolve.environments.hdl.policy.teacher import EndpointTeacher
+from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.environments.registry import environment_of
 from coevolve.export.source import open_source
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import STORE_FOLDER, run_reader
 from coevolve.llm.usage import ModelUsage
-from coevolve.models.model_folder import TINY_HDL
 from coevolve.models.tiny_random.resolve import MODEL, running
+from coevolve.parts.context import PartContext
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.errors import RunError
@@ -77,7 +79,7 @@ async def opened_simulator(config: RunConfig) -> AsyncGenerator[TestbenchSimulat
     """Yield a simulator that runs as many evaluations at a time as those of a run do together."""
     simulator = hardware.simulator(config)
     try:
-        most = config.simulator.workers * config.hdl.concurrent
+        most = config.simulator.workers * hdl_settings(config).concurrent
         yield BoundedSimulator(simulator, most=most, tries=config.rollout.tries)
     finally:
         await simulator.close()
@@ -98,7 +100,7 @@ async def opened(
             model=teacher,
             simulator=simulator,
             designs=designs,
-            hdl=config.hdl,
+            hdl=hdl_settings(config),
             rules=subject.rules,
         )
         try:
@@ -133,15 +135,15 @@ async def _policy(
     else:
         config = made_model(config, spare)
         name = f"{config.name} before training"
-    site = build.Site(config=config, run_dir=run_dir, store=store, reader=reader)
-    engine = build.generator(site, config.evaluator.concurrent)
+    context = PartContext(config=config, run_dir=run_dir, store=store, reader=reader)
+    engine = build.generator(context, config.evaluator.concurrent)
     try:
         if held is not None:
             path = str(held.folder.relative_to(run_dir))
             version = msgspec.structs.replace(held.version, path=path)
-            await build.proven_engine(site, "evaluate", engine).serve(version)
+            await build.proven_engine(context, "evaluate", engine).serve(version)
         player = hardware.workbench(
-            config, engine, [simulator], site.reader, temperature=temperature
+            config, engine, [simulator], context.reader, temperature=temperature
         )
         yield Opened(name=name, writer=PlayingWriter(player))
     finally:
@@ -153,11 +155,9 @@ def made_model(config: RunConfig, folder: Path) -> RunConfig:
     if config.policy.shrink:
         from coevolve.models.tiny_random.model import write_model
 
-        write_model(config, folder / MODEL)
-    elif config.policy.model == TINY_HDL:
-        from coevolve.environments.hdl.policy.tiny.model import write_model
-
-        write_model(config.seed, folder / MODEL)
+        write_model(config, folder / MODEL, environment_of(config).texts())
+    else:
+        environment_of(config).make_model(folder / MODEL)
     return running(config, folder)
 
 
@@ -175,9 +175,9 @@ async def found_version(subject: OfRun) -> "HeldVersion":
 
 def check_domain(config: RunConfig, where: Path) -> None:
     """Refuse runs that write no testbenches. Raises RunError."""
-    if config.domain != "hdl":
+    if config.uses != "hdl":
         raise RunError(
-            f"{where}: evaluation needs a run on hardware designs (domain: hdl), found domain "
-            f"{config.domain}; the held-out success of its versions is in its report "
+            f"{where}: evaluation needs a run on hardware designs (environment hdl), found "
+            f"{config.uses}; the held-out success of its versions is in its report "
             "(python -m coevolve.report RUN) and in its journal"
         )

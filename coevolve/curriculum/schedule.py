@@ -12,7 +12,6 @@ group has its visit, each signal was worked on, each candidate has a verdict. A 
 the cycle of the version that it demands, so the journal tells which cycle is open.
 """
 
-from coevolve.config import most_groups_in_flight
 from coevolve.journal.codec import topics_of
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted
@@ -64,7 +63,7 @@ class Schedule:
         self._unvisited: set[int] = set()
         self._unsettled: set[str] = set()
         self._unjudged: set[str] = set()
-        self.room = config.tasks.in_flight_groups or most_groups_in_flight(config)
+        self.room = config.rollout.in_flight_groups or config.most_groups_in_flight
         """Groups that may be in flight."""
 
         self.issued = 0

@@ -10,7 +10,6 @@ from typing import Protocol
 
 import numpy as np
 
-from coevolve.config import synthesizes
 from coevolve.curriculum.task_pool import TOPICS, Pool
 from protocols.config import RunConfig
 from protocols.interfaces import TaskSource
@@ -109,4 +108,4 @@ class PoolSupply:
 
 def of_source(config: RunConfig, source: TaskSource) -> Supply:
     """Return the supply of a run's arm; nothing is folded into it yet."""
-    return PoolSupply(config, source) if synthesizes(config) else SourceSupply(source)
+    return PoolSupply(config, source) if config.synthesizes else SourceSupply(source)

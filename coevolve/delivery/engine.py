@@ -56,10 +56,12 @@ from protocols.learning import (
 if TYPE_CHECKING:
     from coevolve.delivery.tensors import Compared, TensorComparison
 
+Announce = Callable[[Sequence[Message]], Awaitable[object]]
+"""Adds messages to the journal; returns when they are durable."""
+
 CHANGED = 0.5
 """Share of the rows, from which on a change of weights has to show in the probe's last bits."""
 
-Append = Callable[[Sequence[Message]], Awaitable[object]]
 Reason = WeightsDiffer | TensorsDiffer | OldVersionServed | NothingDelivered
 
 
@@ -72,7 +74,7 @@ class ProvenEngine:
         generator: Generator,
         *,
         reader: Reader,
-        append: Append,
+        append: Announce,
         run_dir: Path,
         config: RunConfig,
     ) -> None:

@@ -113,7 +113,7 @@ def _run(source: Source) -> Iterable[str]:
         ["run", f"{config.name}, id {source.directory.identity().run_id}"],
         ["arm", config.arm],
         ["seed", str(config.seed)],
-        ["domain", config.domain],
+        ["environment", config.uses],
         ["steps", f"{source.material.timeline.step} of {config.learner.steps}"],
         ["seed tasks", str(origins.count(False))],
         ["synthesized tasks", str(origins.count(True))],

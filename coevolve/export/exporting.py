@@ -6,8 +6,8 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from coevolve.environments.registry import environment_of
 from coevolve.export.card import data_card, model_card
 from coevolve.export.source import open_source
 from coevolve.export.target import check_target, write_target
@@ -28,9 +28,6 @@ class Data:
     file: str
     module: str
     """Whose ``write`` makes it, and whose docstring explains its columns."""
-
-    domain: Literal["bfcl", "hdl"] = "bfcl"
-    """Of the runs that have it."""
 
     options: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """Keywords of ``write``, each with its choices, the default first."""
@@ -61,7 +58,6 @@ DATA = {
         "steps on hardware designs for supervised fine-tuning, as JSON lines",
         "train.jsonl",
         "coevolve.export.transitions",
-        domain="hdl",
         options={
             "form": ("chat", "llamafactory"),
             "keep": ("stage", "paper", "released", "warm_up", "unfiltered"),
@@ -110,7 +106,7 @@ def export_data(
     """
     data = DATA[kind]
     check_target(target)
-    _check_domain(directory, kind)
+    _check_has(directory, kind)
     if data.file.endswith(".parquet") and importlib.util.find_spec("pyarrow") is None:
         raise DependencyError(
             f"exporting {kind} writes parquet, which needs the package pyarrow, which is not "
@@ -132,12 +128,12 @@ def export_data(
     return contents[0]
 
 
-def _check_domain(directory: RunDirectory, kind: str) -> None:
+def _check_has(directory: RunDirectory, kind: str) -> None:
     """Refuse what the run has not got. Raises RunError."""
-    found = directory.config().domain
-    if DATA[kind].domain != found:
-        there = ", ".join(name for name, data in DATA.items() if data.domain == found)
+    config = directory.config()
+    exports = environment_of(config).exports
+    if kind not in exports:
         raise RunError(
-            f"exporting {kind} needs a run of domain {DATA[kind].domain}, found {found}; what such "
-            f"a run has is: {there}"
+            f"{directory.path}: a run of environment {config.uses} has no table {kind}; it has: "
+            f"{', '.join(exports)}"
         )

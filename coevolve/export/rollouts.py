@@ -64,7 +64,9 @@ COLUMNS: dict[str, Any] = {
 
 async def write(source: Source, path: Path) -> str:
     """Write the table to ``path`` and return what is in it."""
-    transcriber = Transcriber(source.config, build.renderer(source.config))
+    transcriber = Transcriber(
+        source.config, build.tool_environment(source.config, "exporting conversations").renderer()
+    )
     tasks = source.tasks
     with writing(path, COLUMNS) as table:
         async for record in whole_topic(source.reader, "rollout"):

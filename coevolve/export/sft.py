@@ -51,7 +51,9 @@ async def _solutions(source: Source) -> AsyncIterator[Solution]:
     for task in tasks.values():
         if all(len(turn.results) == len(turn.reference) for turn in task.body.turns):
             yield _solution(task, reference(task.body), "reference")
-    transcriber = Transcriber(source.config, build.renderer(source.config))
+    transcriber = Transcriber(
+        source.config, build.tool_environment(source.config, "exporting conversations").renderer()
+    )
     async for record in whole_topic(source.reader, "rollout"):
         rollout = decode_as(record, Rollout)
         if not rollout.succeeded or rollout.task_id not in tasks:

@@ -2,7 +2,7 @@
 
 import json
 
-from coevolve.environments.tools.bfcl.calls import parse_call
+from coevolve.environments.tools.calls import parse_call
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from protocols.tasks import TaskBody
 

@@ -32,6 +32,7 @@ from coevolve.environments.hdl.curation.rejection import (
 )
 from coevolve.environments.hdl.policy.stages import is_learned_from
 from coevolve.environments.hdl.policy.transitions import of_run
+from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.export.source import Source
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder
@@ -54,7 +55,7 @@ async def write(source: Source, path: Path, *, form: export.RowForm, keep: Keep)
 
     Raises RunError where the policy is not one to chat with, or its model folder is another.
     """
-    config = source.config
+    config, settings = source.config, hdl_settings(source.config)
     folder = model_folder(config.policy.model)
     if not has_chat_template(folder):
         raise RunError(
@@ -63,18 +64,18 @@ async def write(source: Source, path: Path, *, form: export.RowForm, keep: Keep)
         )
     from coevolve.environments.hdl.policy.chat import ChatStepRenderer  # it loads transformers
 
-    renderer = ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
+    renderer = ChatStepRenderer.load(folder, config.policy.chat, settings)
     stages: dict[int, list[Transition]] = {}
     try:
         async for step in of_run(source.reader, config, renderer):
-            if is_learned_from(config.hdl.stages[step.stage], step.author.writer):
+            if is_learned_from(settings.stages[step.stage], step.author.writer):
                 stages.setdefault(step.stage, []).append(step)
     except ValueError as error:
         raise RunError(str(error)) from error
     chosen: list[Transition] = []
     counts = Counter[Reason]()
     for stage, steps in sorted(stages.items()):
-        judged = reject(steps, RULES.get(keep) or rule_of(config.hdl.stages[stage].rejection))
+        judged = reject(steps, RULES.get(keep) or rule_of(settings.stages[stage].rejection))
         chosen.extend(kept(judged))
         counts.update(reasons(judged))
     count = export.write(path, export.rows(chosen, form, config.name))

@@ -46,7 +46,7 @@ async def write(source: Source, path: Path) -> str:
             truth = [turn.reference for turn in task.body.turns]
             table.add(
                 {
-                    "data_source": f"coevolve/{source.config.domain}",
+                    "data_source": f"coevolve/{source.config.uses}",
                     "prompt": [msgspec.to_builtins(instruction(task.body))],
                     "ability": "tool_use",
                     "reward_model": {"style": "rule", "ground_truth": json.dumps(truth)},

@@ -9,7 +9,7 @@ one caller's lost lease, its members are repeated one by one, so only that calle
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from coevolve.journal.codec import decode, encode
@@ -28,6 +28,10 @@ GATHER_S = 0.5
 
 RENEWALS_PER_LEASE = 3
 """A waiting take comes back so often that its lease cannot run out."""
+
+
+Appender = Callable[[Sequence[Message]], Awaitable[tuple[int, ...]]]
+"""Adds messages to the journal; returns their sequences when they are durable."""
 
 
 class Delivery(NamedTuple):

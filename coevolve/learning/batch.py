@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from coevolve.learning.groups import Group, use_of
+from coevolve.learning.groups import Group, Shape, own_rewards, use_of
 from coevolve.learning.objectives import credit, dpo, policy_gradient, sft
-from coevolve.learning.rewards import shaped
 from protocols import columns
 from protocols.generation import Grammar
 from protocols.learner_config import LearnerConfig
@@ -32,6 +31,9 @@ class BatchGroup:
     rollouts: tuple[Rollout, ...]
     reference: Reference | None
     """Where ``record.use`` is ``imitation``."""
+
+    rewards: tuple[float, ...] = ()
+    """What is compared, by rollout; empty if the rollouts' own rewards are."""
 
     worthy: tuple[int, ...] | None = None
     """Positions of the rollouts that fine-tuning learns from; None where reward alone decides."""
@@ -160,7 +162,7 @@ def row_length(row: Row) -> int:
     return max(len(each.token_ids) for each in conversations(row))
 
 
-def trained_group(group: Group, config: LearnerConfig) -> TrainedGroup:
+def trained_group(group: Group, config: LearnerConfig, shape: Shape = own_rewards) -> TrainedGroup:
     """Return the record of ``group`` that says what the step makes of it."""
     return TrainedGroup(
         group_id=group.group_id,
@@ -168,7 +170,7 @@ def trained_group(group: Group, config: LearnerConfig) -> TrainedGroup:
         task_id=group.task_id,
         sequences=tuple(sequence for sequence, _ in group.rollouts),
         successes=group.successes,
-        use=use_of(group, config),
+        use=use_of(group, config, shape),
     )
 
 
@@ -226,7 +228,7 @@ def sampled_rows(
     if config.credit == "turn":
         advantages = credit.by_turn(group.rollouts, compare)
     else:
-        compared = compare(shaped(group.rollouts, config.rarity_bonus))
+        compared = compare(group.rewards or own_rewards(group.rollouts))
         advantages = [
             [advantage] * len(credit.written_positions(rollout.tokens.mask))
             for rollout, advantage in zip(group.rollouts, compared, strict=True)

@@ -15,12 +15,11 @@ Promises:
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from coevolve.learning.objectives import credit
-from coevolve.learning.rewards import shaped
 from protocols.learner_config import LearnerConfig
 from protocols.learning import DiscardReason as Reason
 from protocols.learning import GroupDiscarded
@@ -61,8 +60,17 @@ class Group:
         return min(rollout.version_min for _, rollout in self.rollouts)
 
 
+Shape = Callable[[Sequence[Rollout]], Sequence[float]]
+"""Returns the rewards of a whole group that are compared."""
+
+
+def own_rewards(rollouts: Sequence[Rollout]) -> tuple[float, ...]:
+    """Return the rewards as they are: a `Shape`."""
+    return tuple(rollout.reward for rollout in rollouts)
+
+
 def use_of(
-    group: Group, config: LearnerConfig
+    group: Group, config: LearnerConfig, shape: Shape = own_rewards
 ) -> Literal["policy_gradient", "imitation", "nothing"]:
     """Return what a step makes of the group.
 
@@ -77,7 +85,7 @@ def use_of(
     if config.credit == "turn":
         informative = credit.is_informative(rollouts)
     else:
-        informative = len(set(shaped(rollouts, config.rarity_bonus))) > 1
+        informative = len(set(shape(rollouts))) > 1
     return "policy_gradient" if informative else "nothing"
 
 
@@ -120,6 +128,7 @@ class Groups:
         consumed: int,
         replaced: int = 0,
         abandoned: Collection[int] = (),
+        shape: Shape = own_rewards,
     ) -> None:
         """Start empty.
 
@@ -129,12 +138,14 @@ class Groups:
             consumed: Groups trained on or discarded since the start of the run.
             replaced: Groups discarded for ``step`` because they teach nothing.
             abandoned: Policy versions that the guard has left.
+            shape: Gives the rewards that are compared.
         """
         self._config = config
         self._step = step
         self._consumed = consumed
         self._replaced = replaced
         self._abandoned = set(abandoned)
+        self._shape = shape
         self._gathering: dict[str, _Gathering] = {}
         self._complete: deque[Group] = deque()
         self._batch: list[Group] = []
@@ -237,7 +248,7 @@ class Groups:
         if group.oldest_version < self._step - 1 - self._config.max_staleness:
             return "stale"
         most = self._config.refill_batches * self._config.groups_per_step
-        if self._replaced < most and use_of(group, self._config) == "nothing":
+        if self._replaced < most and use_of(group, self._config, self._shape) == "nothing":
             return "zero_variance"
         return None
 

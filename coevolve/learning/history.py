@@ -6,15 +6,12 @@ Promise: the batch of a recorded step, read back, is the batch that the step was
 from collections.abc import Sequence
 from typing import TypeVar
 
-from coevolve.environments.hdl.curation.rejection import most_gained, rule_of
-from coevolve.environments.hdl.policy.stages import is_learned_from, stage_of
 from coevolve.journal.codec import VERSIONS_BY_NUMBER, decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.task_cache import TaskShelf
 from coevolve.learning.batch import Batch, BatchGroup, Rates, Reference
 from protocols.errors import JournalError, LearnerError
-from protocols.hardware_config import StageConfig
-from protocols.interfaces import GrammarOf, Reader, Renderer
+from protocols.interfaces import Reader, Supervision
 from protocols.journal import Message
 from protocols.learning import (
     Checkpoint,
@@ -32,29 +29,11 @@ MessageT = TypeVar("MessageT", bound=Message)
 class History:
     """The learner's own records, and those of other parts that its steps rest on."""
 
-    def __init__(
-        self,
-        reader: Reader,
-        renderer: Renderer | None,
-        stages: Sequence[StageConfig],
-        *,
-        grammar_of: GrammarOf | None = None,
-    ) -> None:
-        """Read one run's records.
-
-        Args:
-            reader: Of the run's journal.
-            renderer: Writes references; None where tasks have none.
-            stages: Of training on designs.
-            grammar_of: Tells what kept the policy's steps on a design inside; None where nothing
-                did.
-        """
-        self._stages = stages
-        self._grammar_of = grammar_of
-        self._states = TaskShelf(reader, CoverageTask)
+    def __init__(self, reader: Reader, supervision: Supervision) -> None:
+        """Read one run's records, and what its environment tells of them."""
         self._reader = reader
-        self._renderer = renderer
-        self._tasks = TaskShelf(reader, Task)
+        self.supervision = supervision
+        self._tasks = TaskShelf(reader, Task, CoverageTask)
 
     async def first_version(self) -> PolicyVersion | None:
         """Return version 0, or None where the run has not begun."""
@@ -124,33 +103,21 @@ class History:
 
     async def group(self, record: TrainedGroup, rollouts: Sequence[Rollout]) -> BatchGroup:
         """Return a group of a batch, with its task's reference where the step imitates it."""
-        reference = None
-        if record.use == "imitation" and self._renderer is not None:
-            token_ids, mask = self._renderer.demonstration(await self._tasks.get(record.task_id))
+        task = await self._tasks.get(record.task_id)
+        reference = grammar = None
+        if record.use == "imitation" and (shown := self.supervision.demonstration(task)):
+            token_ids, mask = shown
             reference = Reference(token_ids=tuple(token_ids), mask=tuple(mask))
-        grammar = None
-        if record.use == "policy_gradient" and self._grammar_of is not None:
-            grammar = await self._grammar_of(await self._states.get(record.task_id))
+        if record.use == "policy_gradient":
+            grammar = await self.supervision.grammar(task)
         return BatchGroup(
             record=record,
             rollouts=tuple(rollouts),
+            rewards=self.supervision.shape(rollouts),
             reference=reference,
-            worthy=await self._worthy(record, rollouts),
+            worthy=await self.supervision.select(task, record.group, rollouts),
             grammar=grammar,
         )
-
-    async def _worthy(
-        self, record: TrainedGroup, rollouts: Sequence[Rollout]
-    ) -> tuple[int, ...] | None:
-        """Return what coverage-guided rejection leaves of steps on a design."""
-        made = {index: each.graded for index, each in enumerate(rollouts) if each.graded}
-        if not made:
-            return None
-        stage = self._stages[stage_of(self._stages, record.group)]
-        if not is_learned_from(stage, rollouts[0].author):
-            return ()
-        task = await self._states.get(record.task_id)
-        return most_gained(task.state, made, rule_of(stage.rejection), task.goal)
 
     async def _all(self, topic: str, kind: type[MessageT]) -> list[MessageT]:
         return [decode_as(stored, kind) async for stored in whole_topic(self._reader, topic)]

@@ -44,7 +44,7 @@ from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, LearnerError
-from protocols.interfaces import GrammarOf, Reader, Renderer, Store
+from protocols.interfaces import Reader, Store, Supervision
 from protocols.journal import Message
 from protocols.learning import PolicyRegressed, Returned, StepReport
 from protocols.rollouts import Rollout, VoidRollout
@@ -64,15 +64,14 @@ class Learner:
         *,
         store: Store,
         reader: Reader,
-        renderer: Renderer | None,
-        grammar_of: GrammarOf | None = None,
+        supervision: Supervision,
     ) -> None:
-        """Train for one run; ``renderer`` and ``grammar_of`` as `History` has them."""
+        """Train for one run; ``supervision`` is its environment's."""
         self._config = config
         self._run_dir = run_dir
         self._store = store
         self._reader = reader
-        self._history = History(reader, renderer, config.hdl.stages, grammar_of=grammar_of)
+        self._history = History(reader, supervision)
         self._standing = Standing("learner")
         self._stopping = asyncio.Event()
         self._idle = asyncio.Event()
@@ -142,6 +141,7 @@ class Learner:
                 consumed=await self._history.groups_consumed(),
                 replaced=await self._history.replaced_since_last_step(),
                 abandoned=guard.abandoned,
+                shape=self._history.supervision.shape,
             ),
             guard=guard,
             guarded_through=guarded_through,
@@ -327,7 +327,7 @@ class _Session:
             groups=tuple(
                 [
                     await self._history.group(
-                        trained_group(group, self._config.learner),
+                        trained_group(group, self._config.learner, self._history.supervision.shape),
                         [rollout for _, rollout in group.rollouts],
                     )
                     for group in groups

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coevolve.delivery.alarms import sentence
-from coevolve.delivery.engine import Append
+from coevolve.delivery.engine import Announce
 from coevolve.delivery.sampler import (
     ON_POLICY_DIFFERENCE,
     ON_POLICY_TOKENS,
@@ -33,7 +33,7 @@ def rollout_engines(config: RunConfig) -> tuple[str, ...]:
 class DeliveryWatch:
     """What engines have said of the versions; it looks only when it is asked, into the map."""
 
-    def __init__(self, config: RunConfig, *, reader: Reader, append: Append) -> None:
+    def __init__(self, config: RunConfig, *, reader: Reader, append: Announce) -> None:
         engines = rollout_engines(config)
         self._timeout_s = config.delivery.timeout_s
         self._sampler = SamplerWatch(tolerance_of(config))

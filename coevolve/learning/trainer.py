@@ -21,7 +21,6 @@ import msgspec
 import numpy as np
 import torch
 
-from coevolve.config import needs_reference
 from coevolve.delivery.probe import probe_tokens
 from coevolve.learning import attribution
 from coevolve.learning.attribution import Gauge, NoiseScale, Part
@@ -117,7 +116,7 @@ class Trainer:
             weights=checkpoint or weights,
             seed=config.seed,
             threads=learner.threads,
-            with_reference=needs_reference(learner),
+            with_reference=learner.needs_reference,
             ranks=ranks,
         )
         self._constraints = Constraints(self._policy.vocabulary)

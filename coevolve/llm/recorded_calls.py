@@ -11,18 +11,18 @@ soon as they are recorded.
 import asyncio
 import heapq
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Self
 
 from coevolve.journal.codec import CALLS_BY_SIGNAL, decode_as
+from coevolve.journal.mailbox import Appender
 from coevolve.journal.paging import PAGE
 from protocols.errors import EndpointError, OverBudgetError
 from protocols.evolution import CallKind, ModelCall, SignalKind
 from protocols.evolution_config import SynthesizerConfig
-from protocols.hardware_config import TeacherConfig
 from protocols.interfaces import Reader
-from protocols.journal import Message
 
 MOST_CALLS = 1_000_000
 """Of one signal: a bound that no signal comes near."""
@@ -33,8 +33,31 @@ ROUNDING = 1e-9
 IN_FLIGHT_S = 600.0
 """How long a call waits for others in flight to take less than they may."""
 
-Append = Callable[[Sequence[Message]], Awaitable[tuple[int, ...]]]
-"""Adds messages to the journal; returns their sequences when they are durable."""
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What the calls of one purpose may take in the whole run; 0 is no limit."""
+
+    section: str
+    """Of the run file, for messages."""
+
+    max_tokens: int = 0
+    """Prompt and answer tokens."""
+
+    max_cost_usd: float = 0.0
+    max_tokens_by_kind: Mapping[SignalKind, int] = field(default_factory=dict[SignalKind, int])
+    teaches: bool = False
+    """Whether it is a teacher's; its calls are counted apart."""
+
+    @classmethod
+    def of_synthesizer(cls, config: SynthesizerConfig) -> Self:
+        """Return the budget of synthesis and judging."""
+        return cls(
+            section="synthesizer",
+            max_tokens=config.max_tokens,
+            max_cost_usd=config.max_cost_usd,
+            max_tokens_by_kind=config.max_tokens_by_kind,
+        )
 
 
 class Ledger:
@@ -43,21 +66,17 @@ class Ledger:
     Synthesizers' calls, and the judge's, have one; a teacher's have another.
     """
 
-    def __init__(self, config: SynthesizerConfig | TeacherConfig, reader: Reader) -> None:
+    def __init__(self, budget: Budget, reader: Reader) -> None:
         self._reader = reader
-        self._teaches = isinstance(config, TeacherConfig)
-        section = "hdl.teacher" if isinstance(config, TeacherConfig) else "synthesizer"
-        by_kind: Mapping[SignalKind, int] = (
-            {} if isinstance(config, TeacherConfig) else config.max_tokens_by_kind
-        )
-        self._limited = bool(config.max_tokens or config.max_cost_usd or by_kind)
+        self._teaches = budget.teaches
+        self._limited = bool(budget.max_tokens or budget.max_cost_usd or budget.max_tokens_by_kind)
         self._folded = 0
         self._ahead: set[int] = set()
-        self._tokens = _Account(f"{section}.max_tokens", config.max_tokens)
-        self._cost = _Account(f"{section}.max_cost_usd", config.max_cost_usd)
+        self._tokens = _Account(f"{budget.section}.max_tokens", budget.max_tokens)
+        self._cost = _Account(f"{budget.section}.max_cost_usd", budget.max_cost_usd)
         self._tokens_by_kind = {
-            kind: _Account(f"{section}.max_tokens_by_kind.{kind}", limit)
-            for kind, limit in by_kind.items()
+            kind: _Account(f"{budget.section}.max_tokens_by_kind.{kind}", limit)
+            for kind, limit in budget.max_tokens_by_kind.items()
         }
         self._released = asyncio.Condition()
 
@@ -163,7 +182,7 @@ class JournalCallLog:
         *,
         ledger: Ledger,
         reader: Reader,
-        append: Append,
+        append: Appender,
     ) -> None:
         """See the calls of ``synthesizer`` in any version: another model's are not its own."""
         self._signal_id = signal_id

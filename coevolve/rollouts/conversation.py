@@ -43,6 +43,9 @@ class Played:
     graded: Graded | None = None
     """The testbench, where coverage is the task."""
 
+    partial_reward: float = 0.0
+    """What a conversation that failed is worth, 0 or more and below 1."""
+
     goal_share: float | None = None
     """Share of the points that are the task's goal; None where it has none."""
 
@@ -56,12 +59,12 @@ class Played:
 
     @property
     def reward(self) -> float:
-        """1 for success, else 0; where coverage is the task, what the simulator gave.
+        """1 for success, else what the tools gave, mostly 0; for a testbench what Verilator gave.
 
         With a goal half of what is above 1 is for its points, and half for coverage as a whole.
         """
         if self.graded is None:
-            return float(self.succeeded)
+            return 1.0 if self.succeeded else self.partial_reward
         reward = reward_of(self.graded.outcome)
         if reward == 0 or self.goal_share is None:
             return reward
@@ -103,6 +106,7 @@ class Arena:
             tokens=conversation.transcript.tokens(),
             actions=tuple(conversation.actions),
             turns_passed=conversation.turns_passed,
+            partial_reward=conversation.partial_reward,
             turns_total=len(task.turns),
             ended=ended,
             turn_starts=tuple(conversation.turn_starts),
@@ -205,6 +209,7 @@ class _Conversation:
         self.actions: list[Action] = []
         self.turn_starts = [0]
         self.turns_passed = 0
+        self.partial_reward = 0.0
 
     async def hold(self) -> Ending:
         """Carry the conversation to its end and say how it ended."""
@@ -219,7 +224,9 @@ class _Conversation:
                 ending = await self._take_turn(turn)
                 if ending != "finished":
                     return ending
-                if isinstance(await arena.simulator.grade(self._session), Failed):
+                verdict = await arena.simulator.grade(self._session)
+                if isinstance(verdict, Failed):
+                    self.partial_reward = verdict.reward
                     return "wrong"
                 self.turns_passed += 1
             return "finished"

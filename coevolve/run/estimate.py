@@ -17,8 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coevolve.config import needs_reference
-from coevolve.environments.hdl.policy.stages import teaches_itself
 from coevolve.models.architecture import Architecture, architecture
 from coevolve.models.model_folder import local_folder, model_config
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
@@ -83,8 +81,10 @@ class Estimate:
     disk: Disk
 
 
-def estimate(config: RunConfig) -> Estimate:
+def estimate(config: RunConfig, *, imitates_others: bool = False) -> Estimate:
     """Return what a run of ``config`` takes.
+
+    With ``imitates_others`` the run imitates what somebody else than the policy writes.
 
     Raises:
         ConfigError: The model is neither on disk nor one that is known.
@@ -96,13 +96,13 @@ def estimate(config: RunConfig) -> Estimate:
     return Estimate(
         parameters=count,
         trained=learning,
-        learner=learner_memory(config, sizes, count, learning),
+        learner=learner_memory(config, sizes, count, learning, moments(config, imitates_others)),
         engine=engine_memory(config, count, cache),
         cache_bytes_a_token=cache,
         cached_tokens=cached_tokens(config, cache),
         rollout_tokens=rollout_tokens(config),
         trained_tokens=trained_tokens(config),
-        disk=disk(config, learning),
+        disk=disk(config, learning, moments(config, imitates_others)),
     )
 
 
@@ -127,7 +127,11 @@ def trained(policy: PolicyConfig, sizes: Architecture | None, count: int | None)
 
 
 def learner_memory(
-    config: RunConfig, sizes: Architecture | None, count: int | None, learning: int | None
+    config: RunConfig,
+    sizes: Architecture | None,
+    count: int | None,
+    learning: int | None,
+    moment_bytes: int,
 ) -> Mapping[str, Bytes]:
     """Return the bytes of the learner's device, by purpose.
 
@@ -139,13 +143,13 @@ def learner_memory(
     policy, learner = config.policy, config.learner
     width = FP32 if policy.precision == "fp32" else BF16
     full = policy.train == "full"
-    referred = needs_reference(learner)
+    referred = learner.needs_reference
     copied = full and policy.precision == "bf16" and not policy.gradient_checkpointing
     base = 0 if full else _times(count, width)
     return {
         "weights": _sum(base, _times(learning, FP32)),
         "gradients": _times(learning, FP32),
-        "optimizer": _times(learning, moments(config)),
+        "optimizer": _times(learning, moment_bytes),
         "reference": _times(count, width) if full and referred else 0,
         "copies": _times(count, BF16) if copied else 0,
         "activations": activations(config, sizes),
@@ -226,18 +230,16 @@ def trained_tokens(config: RunConfig) -> int:
     return config.learner.ppo_epochs * (rollout_tokens(config) + replayed)
 
 
-def moments(config: RunConfig) -> int:
+def moments(config: RunConfig, imitates_others: bool) -> int:
     """Return the bytes of the optimizers' moments for each trained weight."""
     learner = config.learner
     imitates = learner.imitation.weight > 0 or (
-        config.domain == "hdl"
-        and not isinstance(learner.objective, Sft | Dpo)
-        and not teaches_itself(config.hdl.stages)
+        imitates_others and not isinstance(learner.objective, Sft | Dpo)
     )
     return MOMENTS * (imitates + (not isinstance(learner.objective, NoObjective)))
 
 
-def disk(config: RunConfig, learning: int | None) -> Disk:
+def disk(config: RunConfig, learning: int | None, moment_bytes: int) -> Disk:
     """Return what the run's folder grows by.
 
     A version is 4 T, a checkpoint 12 T, or 20 T where references are imitated. At the end of a run
@@ -245,7 +247,7 @@ def disk(config: RunConfig, learning: int | None) -> Disk:
     N / C checkpoints, and the journal, which keeps no more rollouts than its limit; in a day the
     same of 1,440 steps, without recent versions, which go as others come.
     """
-    version, checkpoint = _times(learning, FP32), _times(learning, FP32 + moments(config))
+    version, checkpoint = _times(learning, FP32), _times(learning, FP32 + moment_bytes)
     journal = TOKEN_COLUMNS * rollout_tokens(config)
     steps = config.learner.steps
     scored = len({*range(0, steps + 1, config.evaluator.every), steps})

@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
-from coevolve.environments.tools.bfcl.calls import Call, NotACallError, RefusedCallError, parse_call
+from coevolve.environments.tools.calls import Call, NotACallError, RefusedCallError, parse_call
 from protocols.evolution import PatternCount, PatternKind
 from protocols.rollouts import Action
 

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from coevolve.environments.tools.bfcl.catalogue import ToolDocument, tool_documents
+from coevolve.environments.tools.toolsets import ToolDocument, tool_documents
 from coevolve.llm.client import Message
 from coevolve.synthesis.answers import MAX_TASKS, MAX_TURNS, Move
 from protocols.evolution import Candidate, OnPattern, Reflection, SignalKind

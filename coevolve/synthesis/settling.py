@@ -5,7 +5,8 @@ from typing import Literal
 
 import structlog
 
-from coevolve.llm.recorded_calls import Append, JournalCallLog, Ledger
+from coevolve.journal.mailbox import Appender
+from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
 from coevolve.parts.status import Standing
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.backlog import Waiting
@@ -38,7 +39,7 @@ class Workbench:
         config: RunConfig,
         *,
         reader: Reader,
-        append: Append,
+        append: Appender,
         briefs: ArmBriefs,
         standing: Standing,
     ) -> None:
@@ -47,7 +48,7 @@ class Workbench:
         self._append = append
         self._briefs = briefs
         self._standing = standing
-        self._ledger = Ledger(config.synthesizer, reader)
+        self._ledger = Ledger(Budget.of_synthesizer(config.synthesizer), reader)
 
     async def settle(self, waiting: Waiting, served: ServedModel) -> tuple[Message, ...]:
         """Return what came of a signal, its `SignalSettled` last."""

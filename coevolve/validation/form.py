@@ -1,8 +1,8 @@
 """What can be said against a candidate before anything is carried out."""
 
-from coevolve.environments.tools.bfcl.calls import NotACallError, RefusedCallError
-from coevolve.environments.tools.bfcl.session import World
-from coevolve.environments.tools.bfcl.stock import DOCUMENTS
+from coevolve.environments.tools.calls import NotACallError, RefusedCallError
+from coevolve.environments.tools.session import World
+from coevolve.environments.tools.toolsets import is_tool_set
 from coevolve.validation.reading import ReadCall, read_call, tools_of
 from coevolve.validation.wording import left_open
 from protocols.errors import SimulatorError
@@ -29,7 +29,7 @@ def read_reference(body: ToolTask, calls_per_turn: int) -> tuple[tuple[ReadCall,
     """
     if not 1 <= len(body.turns) <= MAX_TURNS:
         raise MalformedError(f"{len(body.turns)} turns; 1 to {MAX_TURNS} can be had")
-    unknown = [name for name in body.classes if name not in DOCUMENTS]
+    unknown = [name for name in body.classes if not is_tool_set(name)]
     if unknown or len(set(body.classes)) != len(body.classes) or not body.classes:
         raise MalformedError(f"the simulator classes are {', '.join(body.classes) or 'none'}")
     for number, turn in enumerate(body.turns):

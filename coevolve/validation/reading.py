@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, cast
 
-from coevolve.environments.tools.bfcl.calls import parse_call
-from coevolve.environments.tools.bfcl.catalogue import ToolDocument, tool_documents
+from coevolve.environments.tools.calls import parse_call
+from coevolve.environments.tools.toolsets import ToolDocument, tool_documents
 
 
 class Argument(NamedTuple):

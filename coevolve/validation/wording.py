@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from coevolve.environments.tools.bfcl.catalogue import ToolDocument
+from coevolve.environments.tools.toolsets import ToolDocument
 from coevolve.validation.reading import ReadCall, leaves
 from protocols.tasks import ToolTurn
 

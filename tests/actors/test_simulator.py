@@ -14,16 +14,18 @@ import psutil
 import pytest
 import ray
 
-from actors.simulator import RemoteSimulatorWorker, SimulatorActor
+from actors.simulator import RemoteSimulator, SimulatorActor
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.session_pool import SimulatorPool
-from protocols.config import SimulatorConfig
+from coevolve.environments.tools.wire import ToolClient
+from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError
 from protocols.interfaces import SimulatorWorker
 from protocols.simulation import Act, Broken, Observed, Passed, Ready, Release, Reset
 from protocols.tasks import Task
 
+CONFIG = RunConfig(name="test", environment={"use": "bfcl"})
 ROOT = Path(__file__).parents[2]
 
 
@@ -44,9 +46,9 @@ def cluster() -> Iterator[None]:
 
 
 @pytest.fixture
-def actors(cluster: None) -> Iterator[list[Any]]:
+def actors(cluster: None, tmp_path: Path) -> Iterator[list[Any]]:
     names = ["simulator-0", "simulator-1"]
-    actors: list[Any] = [SimulatorActor.remote(name, SimulatorConfig()) for name in names]
+    actors: list[Any] = [SimulatorActor.remote(name, CONFIG, str(tmp_path)) for name in names]
     yield actors
     for actor in actors:
         ray.kill(actor)
@@ -59,7 +61,7 @@ def task() -> Task:
 
 @pytest.mark.ray
 async def test_conversations_pass_through_the_actors(actors: list[Any], task: Task) -> None:
-    workers: list[SimulatorWorker] = [RemoteSimulatorWorker(actor) for actor in actors]
+    workers: list[SimulatorWorker] = [ToolClient(RemoteSimulator(actor, 90.0)) for actor in actors]
     pool = SimulatorPool(workers)
 
     async def converse(session: str) -> None:
@@ -76,14 +78,14 @@ async def test_conversations_pass_through_the_actors(actors: list[Any], task: Ta
         assert status.part == f"simulator-{number}"
         assert status.mailbox == 0
         assert status.done > 10
-        assert status.waits_for == "commands"
+        assert status.waits_for == "requests"
         assert await actor.cpu_s.remote() > 0.0
-        assert await actor.restarts.remote() == 0
+        assert not status.last_error
 
 
 @pytest.mark.ray
 async def test_trials_pass_through_the_actors(actors: list[Any], task: Task) -> None:
-    pool = SimulatorPool([RemoteSimulatorWorker(actor) for actor in actors])
+    pool = SimulatorPool([ToolClient(RemoteSimulator(actor, 90.0)) for actor in actors])
     reference = [turn.reference for turn in task.body.turns]
     tried = await asyncio.gather(*(pool.trial(f"t{n}", task.body, reference) for n in range(6)))
     assert all(each == tried[0] for each in tried)
@@ -94,7 +96,7 @@ async def test_trials_pass_through_the_actors(actors: list[Any], task: Task) -> 
 async def test_a_killed_actor_is_void_sessions_and_comes_back(
     actors: list[Any], task: Task
 ) -> None:
-    pool = SimulatorPool([RemoteSimulatorWorker(actor) for actor in actors])
+    pool = SimulatorPool([ToolClient(RemoteSimulator(actor, 90.0)) for actor in actors])
     for name in ("x", "y"):
         await pool.reset(name, task.body)
         await pool.act(name, "ls()")
@@ -119,7 +121,7 @@ async def test_a_killed_actor_is_void_sessions_and_comes_back(
 
 @pytest.mark.ray
 async def test_a_killed_child_is_replaced_by_its_actor(actors: list[Any], task: Task) -> None:
-    worker = RemoteSimulatorWorker(actors[0])
+    worker = ToolClient(RemoteSimulator(actors[0], 90.0))
     reset = Reset(session="x", task=task.body)
     assert list(await worker.execute([reset])) == [Ready()]
     status: PartStatus = await actors[0].status.remote()
@@ -131,13 +133,16 @@ async def test_a_killed_child_is_replaced_by_its_actor(actors: list[Any], task: 
     ready, observed = await worker.execute([reset, Act(session="x", text="pwd()")])
     assert ready == Ready()
     assert isinstance(observed, Observed)
-    assert await actors[0].restarts.remote() == 1
+    status = await actors[0].status.remote()
+    assert status.last_error
 
 
 @pytest.mark.ray
-async def test_an_actor_that_is_gone_or_silent_is_broken(cluster: None, task: Task) -> None:
-    actor: Any = SimulatorActor.remote("simulator-9", SimulatorConfig())
-    impatient = RemoteSimulatorWorker(actor, patience_s=2.0)
+async def test_an_actor_that_is_gone_or_silent_is_broken(
+    cluster: None, task: Task, tmp_path: Path
+) -> None:
+    actor: Any = SimulatorActor.remote("simulator-9", CONFIG, str(tmp_path))
+    impatient = ToolClient(RemoteSimulator(actor, 2.0))
     assert list(await impatient.execute([Release(session="x")])) == [Ready()]
     status: PartStatus = await actor.status.remote()
     os.kill(status.pid, signal.SIGSTOP)

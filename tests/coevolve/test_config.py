@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config, most_groups_in_flight
+from coevolve.config import load_config
+from coevolve.environments.hdl.settings import hdl_settings
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.hardware_config import LocalTeacher
@@ -122,16 +123,16 @@ def test_a_missing_file_suggests_its_neighbour():
 
 
 def test_settings_that_would_wait_for_ever_together_are_refused():
-    text = refusal(CONFIGS / "quickstart.yaml", "tasks.in_flight_groups=4")
+    text = refusal(CONFIGS / "quickstart.yaml", "rollout.in_flight_groups=4")
     assert "can never fill a step of learner.groups_per_step = 8" in text
     assert "use at least 8" in text
 
 
 def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
-    most = most_groups_in_flight(quickstart)
-    text = refusal(CONFIGS / "quickstart.yaml", f"tasks.in_flight_groups={most + 1}")
+    most = quickstart.most_groups_in_flight
+    text = refusal(CONFIGS / "quickstart.yaml", f"rollout.in_flight_groups={most + 1}")
     assert f"use at most {most}" in text
-    assert load_config(CONFIGS / "quickstart.yaml", [f"tasks.in_flight_groups={most}"])
+    assert load_config(CONFIGS / "quickstart.yaml", [f"rollout.in_flight_groups={most}"])
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,6 @@ def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
         ),
         ("rollout.max_call_tokens=500", "a call is a part of its conversation"),
         ("signals.boundary_low=0.9", "leaves no room below signals.boundary_high = 0.9"),
-        ("signals.kinds=[worst_state]", "$.signals.kinds: Invalid enum value 'worst_state'"),
         ("signals.kinds=[]", "needs at least one kind of signal, found none"),
         ("validator.judge=true", "needs a synthesizer.model of kind endpoint"),
         ("synthesizer.model={model: m}", "$.synthesizer.model.kind: needs one of policy, endpoint"),
@@ -172,8 +172,8 @@ def test_an_impossible_override_is_refused_with_a_remedy(override: str, words: s
 
 
 def test_fresh_tasks_for_every_group_need_the_grammar():
-    text = refusal(CONFIGS / "quickstart.yaml", "arm=uniform", "tasks.source=bfcl")
-    assert "$.arm: uniform draws fresh tasks of the grammar, found tasks.source bfcl" in text
+    text = refusal(CONFIGS / "quickstart.yaml", "arm=uniform", "environment.use=bfcl")
+    assert "$.arm: uniform draws a fresh task for every group, found environment.use bfcl" in text
 
 
 @pytest.mark.parametrize("kind", ["sft", "dpo", "none"])
@@ -195,8 +195,8 @@ def test_turns_are_credited_by_a_policy_gradient_only(kind: str):
     assert load_config(path, ["learner.credit=turn"]).learner.credit == "turn"
     text = refusal(path, "learner.credit=turn", f"learner.objective={{kind: {kind}}}")
     assert (
-        "$.learner.credit: turn needs domain bfcl and a policy gradient, found domain bfcl and "
-        f"objective {kind}; choose rollout" in text
+        f"$.learner.credit: turn needs a policy gradient, found objective {kind}; choose rollout"
+        in text
     )
 
 
@@ -230,10 +230,15 @@ def test_settings_that_could_do_nothing_are_refused(overrides: list[str], words:
 def test_with_a_policy_gradient_what_the_policy_writes_is_learned_from():
     path = CONFIGS / "hdl_tiny.yaml"
     gradient = "learner.objective={kind: grpo}"
-    stages = "hdl.stages=[{writers: [grammar, policy], groups: 4}, {writers: [policy]}]"
-    assert load_config(path, [gradient, stages]).hdl.stages[0].writers == ("grammar", "policy")
-    lends = "hdl.stages=[{writers: [policy, grammar], groups: 4}, {writers: [policy]}]"
-    assert "$.hdl.stages: with a policy gradient, what the policy" in refusal(path, gradient, lends)
+    stages = "environment.stages=[{writers: [grammar, policy], groups: 4}, {writers: [policy]}]"
+    assert hdl_settings(load_config(path, [gradient, stages])).stages[0].writers == (
+        "grammar",
+        "policy",
+    )
+    lends = "environment.stages=[{writers: [policy, grammar], groups: 4}, {writers: [policy]}]"
+    assert "$.environment.stages: with a policy gradient, what the policy" in refusal(
+        path, gradient, lends
+    )
 
 
 def test_a_guard_that_does_nothing_is_one_of_the_choices():
@@ -246,9 +251,12 @@ def test_a_guard_that_does_nothing_is_one_of_the_choices():
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("arm=placebo", "$.arm: domain hdl needs full, random or static, found placebo"),
-        ("arm=uniform", "$.arm: domain hdl needs full, random or static, found uniform"),
-        ("signals.kinds=[uncertainty]", "$.signals.kinds: domain hdl has forgetting, boundary and"),
+        ("arm=placebo", "$.arm: environment hdl needs full, random or static, found placebo"),
+        ("arm=uniform", "$.arm: environment hdl needs full, random or static, found uniform"),
+        (
+            "signals.kinds=[uncertainty]",
+            "$.signals.kinds: environment hdl has forgetting",
+        ),
         (
             "learner.imitation.weight=1",
             "$.learner.imitation.weight: 1.0, with learner.imitation.replay_per_step 0, needs "
@@ -258,13 +266,22 @@ def test_a_guard_that_does_nothing_is_one_of_the_choices():
             "learner.objective={kind: dpo}",
             "$.learner.objective: policy.model tiny_hdl samples within a grammar, which dpo",
         ),
-        ("policy.model=tiny", "$.hdl.stages: the writer grammar needs policy.model = tiny_hdl"),
+        (
+            "policy.model=tiny",
+            "$.environment.stages: the writer grammar needs policy.model = tiny_hdl",
+        ),
         (
             "learner.credit=turn",
-            "$.learner.credit: turn needs domain bfcl and a policy gradient, found domain hdl",
+            "$.learner.credit: turn needs tasks of several turns",
         ),
-        ("hdl.stages=[{}, {}]", "$.hdl.stages: every stage but the last needs groups of 1 or more"),
-        ("hdl.stages=[{groups: 3}]", "$.hdl.stages: the last stage lasts to the run's end"),
+        (
+            "environment.stages=[{}, {}]",
+            "$.environment.stages: every stage but the last needs groups of 1 or more",
+        ),
+        (
+            "environment.stages=[{groups: 3}]",
+            "$.environment.stages: the last stage lasts to the run's end",
+        ),
     ],
 )
 def test_what_does_not_fit_a_run_on_designs_is_refused(override: str, words: str):
@@ -275,34 +292,33 @@ def test_what_does_not_fit_a_run_on_designs_is_refused(override: str, words: str
     ("override", "words"),
     [
         (
-            "hdl.teacher={}",
-            "$.hdl.teacher.model: the writer teacher of hdl.stages needs a model, found none",
+            "environment.teacher={}",
+            "$.environment.teacher.model: the writer teacher of environment.stages needs a model",
         ),
         (
-            "hdl.teacher.model={kind: policy}",
-            "$.hdl.teacher.model.kind: needs one of endpoint, local, found 'policy'",
+            "environment.teacher.model={kind: policy}",
+            "$.environment.teacher.model.kind: needs one of endpoint, local, found 'policy'",
         ),
         ("policy.model=tiny_hdl", "the writer teacher needs a policy with a chat template"),
         ("policy.chat.thinking=true", "$.policy.chat.thinking: a teacher's answers come without"),
         (
             "learner.objective={kind: dpo}",
-            "$.learner.objective: dpo needs hdl.stages of the writer policy alone, found teacher",
+            "$.learner.objective: dpo needs environment.stages of the writer policy alone",
         ),
         (
-            "learner.rarity_bonus=0.1",
-            "$.learner.rarity_bonus: 0.1 needs domain hdl and a policy gradient, found domain hdl "
-            "and objective sft",
+            "environment.rarity_bonus=0.1",
+            "$.environment.rarity_bonus: 0.1 needs a policy gradient, found objective sft",
         ),
     ],
 )
 def test_what_does_not_fit_a_teacher_is_refused(override: str, words: str):
     taught = (
-        "hdl.stages=[{writers: [teacher]}]",
-        "hdl.teacher.model={kind: local, model: teacher}",
+        "environment.stages=[{writers: [teacher]}]",
+        "environment.teacher.model={kind: local, model: teacher}",
         "learner.objective={kind: sft}",
     )
     path = CONFIGS / "hdl_qwen3_4b.yaml"
-    assert load_config(path, taught).hdl.teacher.model == LocalTeacher(model="teacher")
+    assert hdl_settings(load_config(path, taught)).teacher.model == LocalTeacher(model="teacher")
     assert words in refusal(path, *taught, override)
 
 

@@ -86,8 +86,8 @@ def test_a_version_of_a_run_is_evaluated_and_nothing_of_the_run_is_changed(
 ):
     hdl = {"form": "stimulus", "evaluation_rounds": 1, "designs": str(designs)}
     sizes = {"max_tokens": 128, "max_call_tokens": 16}
-    config = settings(quickstart, hdl=hdl, rollout=sizes, policy={"model": "tiny_hdl"})
-    config = msgspec.structs.replace(config, domain="hdl")
+    config = settings(quickstart, rollout=sizes, policy={"model": "tiny_hdl"})
+    config = msgspec.structs.replace(config, environment={"use": "hdl"} | hdl)
     folder = tmp_path / "trial"
     directory = run_directory.create(folder, config)
     write_model(0, folder / MODEL)
@@ -141,7 +141,7 @@ def test_what_cannot_be_evaluated_is_refused_in_words(
     run_directory.create(tmp_path / "tools", quickstart)
     assert main(["tools", "--runs", str(tmp_path)]) == 1
     said = capsys.readouterr().err
-    assert "found domain bfcl" in said
+    assert "found filesystem" in said
     assert "python -m coevolve.report" in said
     assert main(["--config", str(RUN_FILE), "--attempts", "0"]) == 1
     assert "--attempts: needs 1 to 1000000, found 0" in capsys.readouterr().err

@@ -3,6 +3,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.learner import Learner
@@ -36,7 +37,13 @@ async def run_dir(tmp_path: Path) -> Path:
     groups = MemoryJournal()
     add_groups(groups, range(6))
     await store.append(groups.as_append())
-    await Learner(CONFIG, path, store=store, reader=store, renderer=ReferenceRenderer()).run()
+    await Learner(
+        CONFIG,
+        path,
+        store=store,
+        reader=store,
+        supervision=ReferenceSupervision(ReferenceRenderer()),
+    ).run()
     journal.close()
     return path
 

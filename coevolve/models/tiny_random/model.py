@@ -8,6 +8,7 @@ entries, the least that vLLM serves there. The same seed always makes the same f
 # torch and transformers are partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -56,8 +57,10 @@ SPREAD = 0.05
 """Standard deviation of the weights: answers differ, and none is sure."""
 
 
-def write_model(config: RunConfig, folder: Path) -> None:
+def write_model(config: RunConfig, folder: Path, texts: Iterable[str]) -> None:
     """Write the shrunk model of ``config`` into ``folder``; one that is there stays.
+
+    Its tokenizer is made of ``texts``.
 
     Raises:
         ConfigError: The model's architecture is not one that transformers makes.
@@ -67,7 +70,7 @@ def write_model(config: RunConfig, folder: Path) -> None:
         return
     own = model_config(config.policy)
     transformers.utils.logging.disable_progress_bar()
-    tokenizer = make_tokenizer(format_of(local_folder(config.policy.model)))
+    tokenizer = make_tokenizer(format_of(local_folder(config.policy.model)), texts)
     small = shrunk_config(
         own,
         vocabulary=len(tokenizer),

@@ -1,6 +1,6 @@
 """A tokenizer of two thousand entries with a chat template, made in a second.
 
-Byte pairs are merged over the tools and the training tasks of BFCL, so that a conversation takes
+Byte pairs are merged over what the environment's training tasks say, so that a conversation takes
 about as many tokens as with a large tokenizer. Names of special tokens and the chat template are
 the model's own where it is on disk; otherwise they are ChatML with calls in tags, the structure of
 Qwen2.5 and Qwen3, in `chat_template.jinja`.
@@ -9,21 +9,17 @@ Qwen2.5 and Qwen3, in `chat_template.jinja`.
 # transformers is partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 from tokenizers import AddedToken, Regex, Tokenizer
 from tokenizers.decoders import ByteLevel as ByteLevelDecoder
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
 from tokenizers.trainers import BpeTrainer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-from coevolve.environments.tools.bfcl.catalogue import load_tasks, tool_documents
-from coevolve.environments.tools.bfcl.stock import DOCUMENTS
 
 VOCABULARY = 2048
 TEMPLATE = Path(__file__).parent / "chat_template.jinja"
@@ -71,8 +67,11 @@ def format_of(folder: Path | None) -> ChatFormat:
     )
 
 
-def make_tokenizer(chat: ChatFormat) -> PreTrainedTokenizerFast:
-    """Return a tokenizer of ``VOCABULARY`` entries and the format's own; always the same."""
+def make_tokenizer(chat: ChatFormat, texts: Iterable[str]) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of ``texts``, the same for the same texts.
+
+    It has up to ``VOCABULARY`` entries, and the format's own.
+    """
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = Sequence(
         [Split(Regex(_PIECES), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)]
@@ -84,7 +83,7 @@ def make_tokenizer(chat: ChatFormat) -> PreTrainedTokenizerFast:
         initial_alphabet=ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_texts(), trainer)
+    tokenizer.train_from_iterator(texts, trainer)
     tokenizer.add_tokens([AddedToken(word, normalized=False) for word in chat.words])
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
@@ -94,15 +93,3 @@ def make_tokenizer(chat: ChatFormat) -> PreTrainedTokenizerFast:
     )
     wrapped.chat_template = chat.template
     return wrapped
-
-
-def _texts() -> Iterator[str]:
-    """Yield what conversations are made of, of the training split alone."""
-    for name in DOCUMENTS:
-        for document in tool_documents(name):
-            yield msgspec.json.encode(document).decode()
-    for task in load_tasks(("base",)):
-        if task.split == "train":
-            for turn in task.body.turns:
-                yield turn.instruction
-                yield from turn.reference

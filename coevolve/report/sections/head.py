@@ -4,7 +4,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
-from coevolve.config import synthesizes
 from coevolve.report.bar_chart import row_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup, joined, tag
@@ -130,7 +129,7 @@ def _state(material: Material) -> str:
 
 
 def _synthesizer(config: RunConfig) -> str:
-    if not synthesizes(config):
+    if not config.synthesizes:
         return "none in this arm"
     match config.synthesizer.model:
         case PolicyModel(weights=weights):

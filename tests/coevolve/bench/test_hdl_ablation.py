@@ -10,6 +10,7 @@ from coevolve.bench.ablation_outcome import Outcome, alike, outcome_of, table
 from coevolve.bench.hdl_ablation import ARMS, FULL, Plan, main, plans_of
 from coevolve.config import load_config
 from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -25,7 +26,7 @@ from tests.hdl_transitions import covered
 RUN_FILE = Path(__file__).parents[3] / "configs" / "hdl_tiny.yaml"
 STEPS = 3
 CONFIG = load_config(RUN_FILE)
-RULE = CONFIG.hdl.stages[-1].rejection
+RULE = hdl_settings(CONFIG).stages[-1].rejection
 DESIGNS = hardware.designs(CONFIG)
 
 
@@ -42,7 +43,7 @@ def test_arms_differ_in_one_thing_and_never_in_size():
     plans = planned(Path("runs"))
     assert len({plan.name for plan in plans}) == len(plans) == 2 * len(ARMS)
     assert len({(p.config.rollout.group_size, p.config.learner.steps) for p in plans}) == 1
-    stages = {plan.arm: plan.config.hdl.stages for plan in plans}
+    stages = {plan.arm: hdl_settings(plan.config).stages for plan in plans}
     assert [s.groups for s in stages[FULL]] == [2, 0]
     assert [s.groups for s in stages["policy first"]] == [4, 0]
     assert [s.writers for s in stages["policy first"]] == [("policy",), ("grammar",)]
@@ -57,7 +58,7 @@ def test_arms_differ_in_one_thing_and_never_in_size():
     assert kept["unfiltered"] == {(-1.0, RULE.keep)}
     assert kept["one kept"] == {(RULE.least_gain, 1)}
     assert all(kept[arm] == kept[FULL] for arm in ARMS if arm not in ("unfiltered", "one kept"))
-    states = {plan.arm: plan.config.hdl.next_state for plan in plans}
+    states = {plan.arm: hdl_settings(plan.config).next_state for plan in plans}
     assert {arm for arm in ARMS if states[arm] != "best"} == {"worst", "uniform"}
     assert all(stages[arm] == stages[FULL] for arm in ("worst", "uniform"))
 

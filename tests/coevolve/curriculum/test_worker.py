@@ -7,9 +7,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from coevolve.config import most_groups_in_flight
 from coevolve.curriculum.task_sampler import of_source
 from coevolve.curriculum.worker import Curriculum
+from coevolve.environments.settings import settings_of
+from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
 from coevolve.journal.codec import decode, decode_as, encode
 from coevolve.journal.journal import Journal
@@ -156,7 +157,7 @@ def of(config: RunConfig, arm: str = "uniform", **settings: object) -> RunConfig
     """Four steps of two groups, four groups in flight; ``settings`` of the root or the pool."""
     tree = msgspec.to_builtins(config) | {"arm": arm, "evolve_every": 0}
     tree["learner"] |= {"steps": 4, "groups_per_step": 2, "max_staleness": 1}
-    tree["tasks"]["in_flight_groups"] = 0
+    tree["rollout"]["in_flight_groups"] = 0
     tree["pool"] |= {"retired_share": 0.0}
     for name, value in settings.items():
         section = (
@@ -168,7 +169,7 @@ def of(config: RunConfig, arm: str = "uniform", **settings: object) -> RunConfig
 
 async def test_no_more_is_asked_for_than_staleness_allows(tmp_path: Path, quickstart: RunConfig):
     config = of(quickstart)
-    assert most_groups_in_flight(config) == 4
+    assert config.most_groups_in_flight == 4
     desk = Desk(tmp_path, config)
     await desk.say(STARTED)
     assert set(await desk.groups(4)) == {0, 1, 2, 3}
@@ -213,7 +214,7 @@ async def test_the_arms_without_synthesis_take_what_the_source_draws(
     tmp_path: Path, quickstart: RunConfig, arm: str, kind: type[UniformSource] | type[StaticSource]
 ):
     config = of(quickstart, arm)
-    source = kind(config)
+    source = kind(config.seed, settings_of(config, FilesystemConfig))
     desk = Desk(tmp_path, config, source)
     await desk.say(STARTED, verdict("c", "s", admitted("made")))
     assert await desk.tasks(4) == [source.draw(number)[0].task_id for number in range(4)]
@@ -458,7 +459,7 @@ def _check_history(folder: Path, config: RunConfig) -> None:
         match message:
             case RolloutRequest(group=group, index=index, task_id=task_id):
                 assert (group, index) == divmod(expected, size)
-                assert group < consumed + most_groups_in_flight(config)
+                assert group < consumed + config.most_groups_in_flight
                 assert task_id in admitted_so_far
                 made += index == 0 and task_id.startswith("made")
                 assert made <= config.pool.synthetic_share * (group + 1)

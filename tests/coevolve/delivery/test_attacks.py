@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from coevolve.engine.generator import TransformersGenerator
+from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.models.tiny_random.model import write_model
 from protocols.config import (
     PolicyConfig,
@@ -28,6 +29,8 @@ from tests.coevolve.delivery.experts import EXPERTS, Change, prove_and_alarm
 from tests.coevolve.delivery.scenes import Scene, Weights, attack_and_alarm
 from tests.coevolve.delivery.weight_attacks import FILES, WEIGHTS, FileAttack, WeightAttack
 from tests.serving import MAX_LENGTH, adapted, ask, moved, new_model
+
+TEXTS = tuple(Bfcl(RunConfig(name="texts", environment={"use": "bfcl"})).texts())
 
 BESIDE = ("old_file_beside", "index_to_old_shard")
 """They lay a file beside the others, which nothing reads."""
@@ -173,7 +176,9 @@ async def test_weights_that_hold_no_numbers_answer_nothing(tmp_path: Path) -> No
 
 async def test_single_experts_are_compared(tmp_path: Path) -> None:
     folder = tmp_path / "model"
-    write_model(RunConfig(name="experts", policy=PolicyConfig(model=EXPERTS, shrink=True)), folder)
+    write_model(
+        RunConfig(name="experts", policy=PolicyConfig(model=EXPERTS, shrink=True)), folder, TEXTS
+    )
     generator = TransformersGenerator(
         folder, tmp_path, max_concurrent=2, max_length=MAX_LENGTH, dtype="bfloat16"
     )

@@ -32,7 +32,7 @@ SHORT = next(task for n in range(99) if len((task := uniform_task(1, n)).body.tu
 def story(config: RunConfig) -> list[Message]:
     """Two grammar tasks with rollouts of every ending, a held-out one, and an evolution."""
     first = len(TASK.body.turns[0].reference)
-    held_out = msgspec.structs.replace(build.task_source(config).held_out()[0])
+    held_out = msgspec.structs.replace(build.tool_environment(config, "x").source().held_out()[0])
     return [
         *(TASK, SHORT, held_out),
         tiny_rollout(TASK, 0),
@@ -144,7 +144,7 @@ def test_verl_gets_prompts_with_what_a_reward_needs(
     rows = loaded(out, tmp_path / "cache")
     row = next(row for row in rows if row["extra_info"]["task_id"] == TASK.task_id)
     assert set(row) == {"data_source", "prompt", "ability", "reward_model", "extra_info"}
-    assert row["data_source"] == "coevolve/bfcl"
+    assert row["data_source"] == "coevolve/filesystem"
     assert row["prompt"] == [{"role": "user", "content": TASK.body.turns[0].instruction}]
     assert row["reward_model"]["style"] == "rule"
     assert json.loads(row["reward_model"]["ground_truth"]) == [
@@ -176,7 +176,9 @@ def test_solutions_for_supervised_training_are_whole_and_each_there_once(
 
 
 def test_no_held_out_task_is_exported(run: RunDirectory, export: Export, tmp_path: Path):
-    worlds = {task.body.world for task in build.task_source(run.config()).held_out()}
+    worlds = {
+        task.body.world for task in build.tool_environment(run.config(), "x").source().held_out()
+    }
     for kind in ("pool", "verl"):
         export(run.path, kind, "--to", tmp_path / kind)
         table = pq.read_table(tmp_path / kind / "train.parquet").to_pylist()

@@ -8,6 +8,7 @@ import pytest
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
+from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.journal.codec import decode_as
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -24,7 +25,6 @@ from protocols.config import (
     RunConfig,
 )
 from protocols.errors import CheckpointError, JournalError, LearnerError
-from protocols.hardware_config import StageConfig
 from protocols.journal import Message
 from protocols.learning import (
     Checkpoint,
@@ -33,6 +33,7 @@ from protocols.learning import (
     StepReport,
     WeightsFormat,
 )
+from tests.fakes import tool_task
 from tests.learning import (
     MemoryJournal,
     ReferenceRenderer,
@@ -73,7 +74,13 @@ def settings(model: Path, train: WeightsFormat = "full", **learner: object) -> R
 
 
 def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal) -> Learner:
-    return Learner(config, run_dir, store=journal, reader=journal, renderer=ReferenceRenderer())
+    return Learner(
+        config,
+        run_dir,
+        store=journal,
+        reader=journal,
+        supervision=ReferenceSupervision(ReferenceRenderer()),
+    )
 
 
 def reports(journal: MemoryJournal) -> list[StepReport]:
@@ -331,7 +338,7 @@ async def test_a_loss_that_is_not_finite_ends_the_step_and_publishes_nothing(
     add_groups(journal, range(3))
     bad = rollout(3, 0, size=4)
     tokens = msgspec.structs.replace(bad.tokens, logprobs=b"\x00\x00\xc0\x7f" * bad.tokens.count)
-    journal.add(msgspec.structs.replace(bad, tokens=tokens))
+    journal.add(tool_task("ls", task_id="t3"), msgspec.structs.replace(bad, tokens=tokens))
     journal.add(*(rollout(3, index, size=4, passed=False) for index in range(1, 4)))
     words = r"step 1 on groups g0, g1, g2, g3: loss nan .* nothing was published"
     with pytest.raises(LearnerError, match=words):
@@ -367,8 +374,7 @@ async def test_a_batch_without_anything_to_learn_is_a_step_with_the_same_weights
     model: Path, tmp_path: Path
 ):
     journal = MemoryJournal()
-    for number in range(4):
-        journal.add(*(rollout(number, index, size=4) for index in range(4)))
+    equal(journal, range(4))
     await learner(settings(model, steps=1), tmp_path, journal).run()
     assert digests(journal) == [versions(journal)[0].digest]
 
@@ -376,6 +382,7 @@ async def test_a_batch_without_anything_to_learn_is_a_step_with_the_same_weights
 def equal(journal: MemoryJournal, numbers: range) -> None:
     """Append groups that everybody passed."""
     for number in numbers:
+        journal.add(tool_task("ls", task_id=f"t{number}"))
         journal.add(*(rollout(number, index, size=4) for index in range(4)))
 
 
@@ -450,7 +457,7 @@ async def test_metrics_are_named_as_in_other_frameworks(model: Path, tmp_path: P
 async def test_a_replay_from_version_0_reaches_every_recorded_digest(model: Path, tmp_path: Path):
     config = settings(model)
     journal = await trained(config, tmp_path)
-    history = History(journal, ReferenceRenderer(), (StageConfig(),))
+    history = History(journal, ReferenceSupervision(ReferenceRenderer()))
     steps = [step async for step in replay(config, tmp_path, history)]
     assert [(step.step, step.equal) for step in steps] == [(n, True) for n in range(1, 7)]
 
@@ -458,7 +465,7 @@ async def test_a_replay_from_version_0_reaches_every_recorded_digest(model: Path
 async def test_a_replay_from_a_checkpoint_takes_the_steps_beyond_it(model: Path, tmp_path: Path):
     config = settings(model)
     journal = await trained(config, tmp_path)
-    history = History(journal, ReferenceRenderer(), (StageConfig(),))
+    history = History(journal, ReferenceSupervision(ReferenceRenderer()))
     steps = [step async for step in replay(config, tmp_path, history, from_checkpoint=3)]
     assert [(step.step, step.equal) for step in steps] == [(n, True) for n in range(4, 7)]
     with pytest.raises(CheckpointError, match=r"no checkpoint of step 5; it has: 3, 6"):
@@ -467,7 +474,7 @@ async def test_a_replay_from_a_checkpoint_takes_the_steps_beyond_it(model: Path,
 
 async def test_a_replay_with_other_settings_says_that_it_differs(model: Path, tmp_path: Path):
     journal = await trained(settings(model, steps=2), tmp_path, groups=8)
-    history = History(journal, ReferenceRenderer(), (StageConfig(),))
+    history = History(journal, ReferenceSupervision(ReferenceRenderer()))
     other = settings(model, steps=2, imitation={"weight": 7.0})
     steps = [step async for step in replay(other, tmp_path, history)]
     assert [step.equal for step in steps] == [False, False]
@@ -487,7 +494,7 @@ async def test_a_run_that_is_resumed_for_more_steps_takes_the_recorded_ones_at_t
     assert rates == pytest.approx([2e-3, 1e-3, 1e-3, 5e-4])
     imitated = [report.metrics["actor/imitation_lr"] for report in reports(journal)]
     assert imitated == pytest.approx([1e-3, 5e-4, 5e-4, 2.5e-4])
-    history = History(journal, ReferenceRenderer(), (StageConfig(),))
+    history = History(journal, ReferenceSupervision(ReferenceRenderer()))
     steps = [step async for step in replay(longer, tmp_path, history)]
     assert [(step.step, step.equal) for step in steps] == [(n, True) for n in range(1, 5)]
 
@@ -534,7 +541,7 @@ async def test_it_runs_on_the_real_journal_and_goes_on_after_it_was_reopened(
             tmp_path,
             store=store,
             reader=store,
-            renderer=ReferenceRenderer(),
+            supervision=ReferenceSupervision(ReferenceRenderer()),
         )
         await part.run()
         found = [decode_as(each, StepReport) for each in await store.scan("step_report")]

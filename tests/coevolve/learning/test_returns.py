@@ -14,12 +14,12 @@ import msgspec
 import pytest
 import torch
 
+from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.learning.history import History
 from coevolve.models.weight_files import version_digest
 from coevolve.replay import replay
 from protocols.config import EvaluatorConfig, RunConfig
 from protocols.errors import CheckpointError, DeliveryError, JournalError
-from protocols.hardware_config import StageConfig
 from protocols.journal import Message
 from protocols.learning import (
     CanaryScores,
@@ -307,7 +307,7 @@ async def test_a_return_is_taken_again_by_a_replay(
     journal = await taken(config, tmp_path)
     checkpoints = [each for each in journal.all(Checkpoint) if isinstance(each, Checkpoint)]
     assert [each.step for each in checkpoints] == [3, 6, 7]
-    history = History(journal, ReferenceRenderer(), (StageConfig(),))
+    history = History(journal, ReferenceSupervision(ReferenceRenderer()))
     steps = [
         step async for step in replay(config, tmp_path, history, from_checkpoint=from_checkpoint)
     ]

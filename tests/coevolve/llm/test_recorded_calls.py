@@ -7,11 +7,16 @@ import pytest
 
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.llm.recorded_calls import JournalCallLog, Ledger, RecordedCalls, recorded_calls
+from coevolve.llm.recorded_calls import (
+    Budget,
+    JournalCallLog,
+    Ledger,
+    RecordedCalls,
+    recorded_calls,
+)
 from protocols.errors import EndpointError, OverBudgetError
 from protocols.evolution import CallKind, ModelCall, SignalKind
 from protocols.evolution_config import SynthesizerConfig
-from protocols.hardware_config import TeacherConfig
 from tests.scripted import add
 
 
@@ -53,7 +58,7 @@ def log(store: LocalStore, ledger: Ledger, kind: CallKind = "rare") -> JournalCa
 
 
 def ledger(store: LocalStore, **limits: object) -> Ledger:
-    return Ledger(msgspec.convert(limits, SynthesizerConfig), store)
+    return Ledger(Budget.of_synthesizer(msgspec.convert(limits, SynthesizerConfig)), store)
 
 
 async def test_a_recorded_call_is_found_by_its_signal_its_model_and_its_number(store: LocalStore):
@@ -102,9 +107,11 @@ async def test_the_budget_of_a_kind_leaves_the_others_alone(store: LocalStore):
 async def test_a_teacher_and_synthesizers_have_budgets_of_their_own(store: LocalStore):
     taught = msgspec.structs.replace(call(0), purpose="teach", kind="teaching")
     await add(store, taught, call(0), call(1))
-    teachers = Ledger(TeacherConfig(max_tokens=250), store)
+    teachers = Ledger(Budget(section="environment.teacher", max_tokens=250, teaches=True), store)
     await log(store, teachers, "teaching").allow(90, 10, 0.0)
-    with pytest.raises(OverBudgetError, match=r"hdl\.teacher\.max_tokens: .* 100 are spent"):
+    with pytest.raises(
+        OverBudgetError, match=r"environment\.teacher\.max_tokens: .* 100 are spent"
+    ):
         await log(store, teachers, "teaching").allow(190, 10, 0.0)
     with pytest.raises(OverBudgetError, match=r"synthesizer\.max_tokens: .* 200 are spent"):
         await log(store, ledger(store, max_tokens=250)).allow(90, 10, 0.0)

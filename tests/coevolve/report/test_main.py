@@ -9,7 +9,7 @@ from coevolve.journal.journal import Journal
 from coevolve.report.__main__ import main
 from coevolve.run import directory as run_directory
 from coevolve.run.directory import RunDirectory
-from protocols.config import RunConfig, TasksConfig
+from protocols.config import RunConfig
 from tests import evolving
 
 ROOT = Path(__file__).parents[3]
@@ -18,7 +18,9 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def run(tmp_path: Path, quickstart: RunConfig) -> RunDirectory:
     """A run's folder whose journal is being written by nobody."""
-    config = msgspec.structs.replace(quickstart, arm="uniform", tasks=TasksConfig(held_out=2))
+    config = msgspec.structs.replace(
+        quickstart, arm="uniform", environment={"use": "filesystem", "held_out": 2}
+    )
     directory = run_directory.create(tmp_path / "trial", config)
     journal = Journal.open(directory.store)
     evolving.write(journal, evolving.story())

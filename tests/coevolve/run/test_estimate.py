@@ -21,7 +21,6 @@ from protocols.config import (
     VllmEngine,
 )
 from protocols.errors import ConfigError
-from protocols.hardware_config import HdlConfig, StageConfig
 from protocols.learner_config import ImitationConfig
 from protocols.objectives import NoObjective, Sft
 
@@ -86,9 +85,6 @@ def learning(config: RunConfig, **changes: Any) -> RunConfig:
     return replace(config, learner=replace(config.learner, **changes))
 
 
-TAUGHT = HdlConfig(stages=(StageConfig(writers=("teacher",), groups=4), StageConfig()))
-
-
 def test_what_is_imitated_has_moments_of_its_own_in_memory_and_on_disk(tmp_path: Path):
     config = plain(small(tmp_path))
     imitates = learning(config, imitation=ImitationConfig(weight=1.0, replay_per_step=0))
@@ -97,9 +93,9 @@ def test_what_is_imitated_has_moments_of_its_own_in_memory_and_on_disk(tmp_path:
     assert estimate(config).disk.checkpoint == 12 * PARAMETERS
     assert estimate(imitates).disk.checkpoint == 20 * PARAMETERS
     assert estimate(learning(imitates, objective=NoObjective())).disk.checkpoint == 12 * PARAMETERS
-    taught = replace(config, domain="hdl", hdl=TAUGHT)
-    assert estimate(taught).disk.checkpoint == 20 * PARAMETERS
-    assert estimate(learning(taught, objective=Sft())).disk.checkpoint == 12 * PARAMETERS
+    assert estimate(config, imitates_others=True).disk.checkpoint == 20 * PARAMETERS
+    tuned = learning(config, objective=Sft())
+    assert estimate(tuned, imitates_others=True).disk.checkpoint == 12 * PARAMETERS
 
 
 def test_the_divergence_that_is_measured_needs_the_first_weights_unless_an_adapter_learns(

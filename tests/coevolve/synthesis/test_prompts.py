@@ -4,9 +4,9 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from coevolve.environments.tools.bfcl.catalogue import tool_documents
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS
 from coevolve.environments.tools.filesystem.grammar import uniform_task
+from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.llm.client import Message
 from coevolve.synthesis import prompts
 from coevolve.synthesis.answers import Move

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import msgspec
 
-from coevolve.config import NOT_YAML, check_section, parse_yaml
 from coevolve.environments.hdl.coverage.points import is_point_text
 from coevolve.environments.hdl.designs.rtl import elaborate, ports, ports_of
+from coevolve.yaml_structs import NOT_YAML, check_section, parse_yaml
 from protocols.designs import QUALITIES, Design, DesignFile, Mutant, Quality
 from protocols.errors import ConfigError
 from protocols.hardware import Port, Reset, SourceFile, Unit

@@ -13,12 +13,12 @@ from typing import Literal
 import msgspec
 
 from coevolve.environments.hdl.designs.rtl import ports
+from coevolve.environments.hdl.gate.elaboration import find_top
 from coevolve.environments.hdl.gate.source import violations
-from coevolve.environments.hdl.gate.testbench_top import find_top
 from coevolve.environments.hdl.simulate.runtime import SOURCES
 from coevolve.environments.hdl.simulate.simulation import Stopped, Tools, simulation
 from protocols.errors import SimulatorError
-from protocols.hardware import NotCovered, Outcome, Rejected, SimulationLimits, Unit
+from protocols.hardware import Outcome, Rejected, SimulationLimits, Unit
 
 NO_COVERAGE = 'coverage_off -file "*"\n'
 
@@ -55,8 +55,8 @@ class OutputTracer:
         found = violations(testbench, unit)
         if found:
             return Rejected(violations=found)
-        top = find_top(testbench, unit, "")
-        if isinstance(top, NotCovered):
+        top = find_top(testbench, unit)
+        if not isinstance(top, str):
             return top
         with simulation(self._tools, unit, limits) as under_way:
             try:

@@ -4,6 +4,9 @@ All files are one compilation unit, as for Verilator: a macro of one file holds 
 Files that end in ``.svh`` or ``.vh`` are not compiled by themselves; others include them. Nothing
 but the unit's own files is to be read: an ``include`` of another is refused before pyslang sees it,
 and one that macros paste together before anything is said of what it read.
+
+A design may be foreign text: `elaborate` has it read in a process with limits first, whose end a
+text that is too deep or takes too much is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,6 +31,7 @@ from pyslang.syntax import (
     SyntaxTree,
 )
 
+from coevolve.environments.hdl.gate.elaboration import check_design
 from coevolve.environments.hdl.gate.tokens import Positions, read
 from protocols.errors import ConfigError
 from protocols.hardware import Port, SourceFile, Unit
@@ -100,9 +104,16 @@ def compilation_of(tree: SyntaxTree, options: CompilationOptions) -> Compilation
 def elaborate(unit: Unit) -> Rtl:
     """Return the elaborated design.
 
-    Raises ConfigError where it does not compile by itself, or reads a file: it would be measured
-    with whatever it does without that file.
+    Raises ConfigError where it cannot be read within limits, does not compile by itself, or reads a
+    file: it would be measured with whatever it does without that file. Raises SimulatorError where
+    the machine failed.
     """
+    check_design(unit)
+    return elaborate_here(unit)
+
+
+def elaborate_here(unit: Unit) -> Rtl:
+    """Return the elaborated design, as `elaborate`, without limits on what that takes."""
     if faults := list(_faults(unit)):
         raise _refused(unit, faults)
     sources = SourceManager()

@@ -10,9 +10,10 @@ from coevolve.environments.hdl.evolution.synthesizer import synthesizer_part
 from coevolve.environments.hdl.evolution.validator import validator_part
 from coevolve.environments.hdl.simulate.pool import EvaluationPool
 from coevolve.journal.task_cache import TaskShelf
+from coevolve.parts.context import PartContext
 from coevolve.parts.record_handler import AnsweringPart
 from protocols.config import RunConfig
-from protocols.interfaces import Reader, Store, TestbenchSimulator
+from protocols.interfaces import Reader, TestbenchSimulator
 from protocols.tasks import CoverageTask
 
 
@@ -28,27 +29,25 @@ def observer(
     )
 
 
-def synthesizer(
-    config: RunConfig, store: Store, reader: Reader, workers: Sequence[TestbenchSimulator]
-) -> AnsweringPart:
+def synthesizer(context: PartContext, workers: Sequence[TestbenchSimulator]) -> AnsweringPart:
     """Return the part that makes candidates out of signals."""
+    config, reader = context.config, context.reader
     enumeration = Enumeration(
         config,
         reader=reader,
         catalogue=hardware.catalogue(config, reader),
         simulator=EvaluationPool(workers),
     )
-    return synthesizer_part(config, store, reader, enumeration)
+    return synthesizer_part(config, context.store, reader, enumeration)
 
 
-def validator(
-    config: RunConfig, store: Store, reader: Reader, workers: Sequence[TestbenchSimulator]
-) -> AnsweringPart:
+def validator(context: PartContext, workers: Sequence[TestbenchSimulator]) -> AnsweringPart:
     """Return the part that judges candidates."""
+    config, reader = context.config, context.reader
     gates = DesignGates(
         config,
         reader=reader,
         catalogue=hardware.catalogue(config, reader),
         simulator=EvaluationPool(workers),
     )
-    return validator_part(config, store, reader, gates)
+    return validator_part(config, context.store, reader, gates)

@@ -21,6 +21,7 @@ from coevolve.environments.hdl.coverage.regions import Region, design_of, named,
 from coevolve.environments.hdl.curation.states import average, exact, reached
 from coevolve.environments.hdl.designs.catalogue import Catalogue
 from coevolve.environments.hdl.designs.variants import other_constants
+from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.journal.retained import retained_rollouts
 from coevolve.journal.task_cache import TaskShelf
 from coevolve.synthesis.briefs import seed_of
@@ -124,7 +125,7 @@ class Enumeration:
         return RegionGoal(design=design.design_id, points=region.points, start=0)
 
     def _has_room(self, design: Design, variants: Mapping[str, int]) -> bool:
-        return variants.get(design.design_id, 0) < self._config.hdl.variants
+        return variants.get(design.design_id, 0) < hdl_settings(self._config).variants
 
     def _variant(self, design: Design, generator: random.Random) -> list[DesignVariant]:
         constants = other_constants(design, generator)

@@ -32,6 +32,7 @@ from coevolve.environments.hdl.designs.catalogue import Catalogue
 from coevolve.environments.hdl.designs.variants import varied
 from coevolve.environments.hdl.policy.frontier import beginning
 from coevolve.environments.hdl.policy.steps import succeeds
+from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.retained import retained_rollouts
@@ -223,7 +224,7 @@ class _Trial:
     """Executions for one candidate, counted."""
 
     def __init__(self, config: RunConfig, simulator: TestbenchSimulator) -> None:
-        self._limits = config.hdl.limits
+        self._limits = hdl_settings(config).limits
         self._simulator = simulator
         self.calls = 0
 

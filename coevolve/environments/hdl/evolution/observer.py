@@ -23,6 +23,7 @@ from coevolve.environments.hdl.curation.signals import counts
 from coevolve.environments.hdl.curation.states import average
 from coevolve.environments.hdl.designs.catalogue import Catalogue
 from coevolve.environments.hdl.evolution.rules import forgotten, rare
+from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.journal.task_cache import TaskShelf
 from coevolve.signals.detector import Detector
 from coevolve.signals.rules import MOST_PER_VISIT, Finding, signal_of
@@ -165,7 +166,7 @@ class DesignObserver:
         simulator: TestbenchSimulator,
     ) -> None:
         """Remember nothing; ``simulator`` knows the points of designs."""
-        self._last_round = config.hdl.rounds - 1
+        self._last_round = hdl_settings(config).rounds - 1
         self._first_groups = _detector(config, "forgetting")
         self._last_groups = _detector(config, "boundary")
         self._of_regions = RegionDetector(config)

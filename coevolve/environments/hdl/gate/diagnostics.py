@@ -9,11 +9,8 @@ out, for they may hold what these files say.
 import re
 from collections.abc import Iterator
 
-from pyslang import SourceManager
-
-from coevolve.environments.hdl.designs.rtl import parse
-from coevolve.environments.hdl.gate.elaboration import TESTBENCH, complaints, placed
-from protocols.hardware import SourceFile, Unit
+from coevolve.environments.hdl.gate.elaboration import TESTBENCH, complaints
+from protocols.hardware import Unit
 
 MOST_MESSAGES = 8
 
@@ -42,13 +39,6 @@ def explain(output: str, testbench: str, unit: Unit) -> str:
 
 def _line(message: str) -> str:
     return ":".join(message.split(":")[:2])
-
-
-def syntax_errors(testbench: str) -> tuple[str, ...]:
-    """Return what keeps the text from being SystemVerilog at all."""
-    sources = SourceManager()
-    tree = parse([SourceFile(name=TESTBENCH, text=testbench)], sources)
-    return tuple(placed(tree.diagnostics, sources))
 
 
 def _verilator(output: str, unit: Unit) -> Iterator[str]:

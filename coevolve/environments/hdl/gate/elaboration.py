@@ -1,157 +1,109 @@
-"""What pyslang says of a testbench's meaning, asked in a process of its own.
+"""What pyslang says of foreign text, asked in a process of its own.
 
-pyslang elaborates foreign text without a bound that holds: a small text can keep it busy for many
-seconds, and while it works no other thread of its process does. So `complaints` and `excess` start
-a child for each text, with limits on CPU time and memory. A child that meets them has no complaint;
-what it was to look for excess in is too much itself.
+pyslang reads foreign text without a bound that holds: it recurses on the stack as deep as the text
+is nested, and a small text can keep it busy for many seconds, in which no other thread of its
+process works. So no process that has anything else to do parses a testbench, and a design only
+after `check_design` has shown that one with a smaller stack came through.
 
-`python -m coevolve.environments.hdl.gate.elaboration` is that child: it reads a `Question` in
-MessagePack from its standard input and writes what it found, a JSON array.
+The answers are those of `hdl.gate.answers`.
 """
 
 import contextlib
-import resource
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
-from pyslang import DiagnosticEngine, Diagnostics, SourceManager
-from pyslang.ast import CompilationFlags
 
-from coevolve.environments.hdl.designs.rtl import compilation_of, located, options_for, parse
-from coevolve.environments.hdl.gate.extents import excesses
-from protocols.hardware import Rejected, SourceFile, TimedOut, Unit, Violation
+from coevolve.environments.sandbox.fork_server import NO_MEMORY, TOO_DEEP, ForkServer, Limits
+from protocols.errors import ConfigError, SimulatorError
+from protocols.hardware import CompileFailed, NotCovered, Rejected, TimedOut, Unit, Violation
 
 TESTBENCH = "tb.sv"
 
-MOST_STEPS = 10_000
-"""Of evaluating constants."""
+LIMITS = Limits(cpu_s=2, memory_mb=1024, stack_kb=8192, wall_s=30)
+"""Of reading a testbench."""
 
-MOST_GENERATED = 256
-MOST_DEPTH = 16
-
-CPU_S = 2
-MEMORY_MB = 1024
-WALL_S = 30.0
-"""For a machine that gives the child a fraction of a processor."""
-
-ROOT = Path(__file__).parents[4]
-"""Where the child finds this module."""
-
-
-SPENT = 3
-"""Exit status of a child that ran out of memory."""
+DESIGN_LIMITS = Limits(cpu_s=10, memory_mb=1024, stack_kb=1024, wall_s=60)
+"""Of reading a design: half of the smallest stack that threads have on Linux with glibc, and an
+eighth of the usual one, for what has come through is read again on such a thread."""
 
 TOO_MUCH = (
-    f"reading the testbench took more than {CPU_S} s of CPU time or {MEMORY_MB} MB of memory; "
-    "write it more simply"
+    f"reading the testbench took more than {LIMITS.cpu_s} s of CPU time or {LIMITS.memory_mb} MB "
+    "of memory; write it more simply"
 )
-MOST_VIOLATIONS = 8
+NESTED = "the text is nested too deeply to be parsed; write it more simply"
+UNREADABLE = "the text cannot be parsed; write it more simply"
+
+_SPENT = (NO_MEMORY, -signal.SIGXCPU, -signal.SIGABRT)
+_OVERFLOWN = (TOO_DEEP, -signal.SIGSEGV, -signal.SIGBUS)
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGALRM)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What the child is asked."""
+    """What is asked."""
 
-    about: Literal["complaints", "excess"]
-    testbench: str
+    about: Literal["complaints", "top", "design"]
     unit: Unit
-    top: str = ""
-    """The module that is simulated, where excess is looked for."""
+    testbench: str = ""
+    told_top: str = ""
+    """The module to simulate, where that is told."""
+
+
+Refusal = Rejected | CompileFailed | NotCovered | TimedOut
+"""Why nothing of a testbench is simulated."""
+
+_SERVER = ForkServer("coevolve.environments.hdl.gate.answers")
 
 
 def complaints(testbench: str, unit: Unit) -> tuple[str, ...]:
     """Return the errors in the testbench, each ``tb.sv:line:column: error: text``.
 
-    Nothing where pyslang took more than its limits, or does not start. Blocks.
+    Nothing where pyslang took more than its limits, or breaks down. Blocks.
     """
     question = Question(about="complaints", testbench=testbench, unit=unit)
-    with contextlib.suppress(subprocess.SubprocessError, OSError, msgspec.DecodeError):
-        return tuple(msgspec.json.decode(_asked(question), type=list[str]))
+    with contextlib.suppress(SimulatorError):
+        status, answer = _asked(question, LIMITS)
+        return msgspec.json.decode(answer, type=tuple[str, ...]) if status == 0 else ()
     return ()
 
 
-def excess(testbench: str, unit: Unit, top: str) -> Rejected | TimedOut | None:
-    """Return why nobody should compile the testbench, whose module ``top`` is simulated.
+def find_top(testbench: str, unit: Unit, told: str = "") -> str | Refusal:
+    """Return the module to simulate, or why nobody should compile the testbench. Blocks.
 
-    None where there is no reason, or pyslang does not start or breaks down. Blocks.
+    Raises SimulatorError where the machine failed.
     """
-    question = Question(about="excess", testbench=testbench, unit=unit, top=top)
-    try:
-        found = msgspec.json.decode(_asked(question), type=list[Violation])
-    except subprocess.CalledProcessError as error:
-        spent = error.returncode in (SPENT, -signal.SIGXCPU, -signal.SIGABRT)
-        return TimedOut(stage="compile", message=TOO_MUCH) if spent else None
-    except (subprocess.SubprocessError, OSError, msgspec.DecodeError):
-        return None
-    return Rejected(violations=tuple(found[:MOST_VIOLATIONS])) if found else None
+    question = Question(about="top", testbench=testbench, unit=unit, told_top=told)
+    status, answer = _asked(question, LIMITS)
+    if status in _SPENT:
+        return TimedOut(stage="compile", message=TOO_MUCH)
+    if status:
+        message = NESTED if status in _OVERFLOWN else UNREADABLE
+        return Rejected(violations=(Violation(line=1, column=1, message=message),))
+    return msgspec.json.decode(answer, type=str | Refusal)
 
 
-def _asked(question: Question) -> bytes:
-    return subprocess.run(
-        [sys.executable, "-m", "coevolve.environments.hdl.gate.elaboration"],
-        input=msgspec.msgpack.encode(question),
-        capture_output=True,
-        cwd=ROOT,
-        timeout=WALL_S,
-        check=True,
-    ).stdout
+@lru_cache(maxsize=1024)
+def check_design(unit: Unit) -> None:
+    """Show that the design can be read in this process. Blocks, but for a design that was shown.
+
+    Whether it compiles is not said. Raises ConfigError where it cannot be read, and SimulatorError
+    where the machine failed.
+    """
+    status, answer = _asked(Question(about="design", unit=unit), DESIGN_LIMITS)
+    if status in _SPENT:
+        raise ConfigError(
+            f"design {unit.name}: reading it needs to take at most {DESIGN_LIMITS.cpu_s} s of CPU "
+            f"time and {DESIGN_LIMITS.memory_mb} MB of memory, took more; write it more simply"
+        )
+    if status:
+        reason = NESTED if status in _OVERFLOWN else UNREADABLE
+        words = f" ({answer.decode()})" if answer else ""
+        raise ConfigError(f"design {unit.name}: {reason}{words}")
 
 
-def placed(found: Diagnostics, sources: SourceManager) -> Iterator[str]:
-    """Yield those errors that stand in the testbench."""
-    engine = DiagnosticEngine(sources)
-    for each in found:
-        name, place = located(sources, each.location)
-        if each.isError() and name == TESTBENCH:
-            yield f"{place}: error: {engine.formatMessage(each)}"
-
-
-def _complaints(question: Question) -> list[str]:
-    sources = SourceManager()
-    options = options_for()
-    options.flags |= CompilationFlags.LintMode
-    options.maxConstexprSteps = MOST_STEPS
-    options.maxGenerateSteps = MOST_GENERATED
-    options.maxInstanceDepth = MOST_DEPTH
-    options.maxInstanceArray = MOST_GENERATED
-    compilation = compilation_of(parse(_files(question), sources), options)
-    return list(placed(compilation.getAllDiagnostics(), sources))
-
-
-def _excess(question: Question) -> list[Violation]:
-    sources = SourceManager()
-    found: set[tuple[int, int, str]] = set()
-    for where, message in excesses(parse(_files(question), sources), sources, question.top):
-        name, line, column = where.rsplit(":", 2)
-        if name == TESTBENCH:
-            found.add((int(line), int(column), message))
-    return [
-        Violation(line=line, column=column, message=message)
-        for line, column, message in sorted(found)
-    ]
-
-
-def _files(question: Question) -> tuple[SourceFile, ...]:
-    return (*question.unit.files, SourceFile(name=TESTBENCH, text=question.testbench))
-
-
-def _main() -> None:
-    """Answer one question."""
-    memory = MEMORY_MB << 20
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    question = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Question)
-    try:
-        found = _excess(question) if question.about == "excess" else _complaints(question)
-    except MemoryError:
-        sys.exit(SPENT)
-    sys.stdout.buffer.write(msgspec.json.encode(found))
-
-
-if __name__ == "__main__":
-    _main()
+def _asked(question: Question, limits: Limits) -> tuple[int, bytes]:
+    answered = _SERVER.ask(msgspec.msgpack.encode(question), limits)
+    if answered.status in _FROM_OUTSIDE:
+        raise SimulatorError(f"the process that read a text was ended by {answered.status}")
+    return answered.status, answered.answer

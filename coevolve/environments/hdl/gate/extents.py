@@ -3,8 +3,9 @@
 Sizes are judged where they are known, after elaboration: pyslang counts the bits of types and
 values, the steps of constant functions, instances and generate blocks, and says where its bounds
 are met; what it has no bound for is added here (the bits of a variable, the width of a printed
-field, classes that extend one another, on which Verilator does not end). Not covered: what is
-large only while it runs, and bins of coverage groups; these the sandbox's limits end.
+field, that and more of a printed time, classes that extend one another, on which Verilator does not
+end). Not covered: what is large only while it runs, and bins of coverage groups; these the
+sandbox's limits end.
 
 Refused with them is the one value that differs from run to run: a virtual interface given to a
 system task, which prints its address.
@@ -14,11 +15,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from pyslang import DiagCode, DiagnosticEngine, Diags, SourceLocation, SourceManager
+from pyslang import DiagCode, DiagnosticEngine, Diags, SourceLocation, SourceManager, SVInt
 from pyslang.ast import (
     CallExpression,
     Compilation,
     CompilationOptions,
+    EvalContext,
     Expression,
     FieldSymbol,
     InstanceSymbol,
@@ -76,6 +78,14 @@ BOUNDS: frozenset[DiagCode] = frozenset(
 """What pyslang says where a bound is met."""
 
 ADDRESS = "a virtual interface has no value to print"
+NO_TEXT = "a string needs to be UTF-8, write other bytes as a number"
+
+TIME_FORMAT = {
+    0: ("unit", range(-15, 3)),
+    1: ("precision", range(MOST_FIELD + 1)),
+    3: ("width", range(MOST_FIELD + 1)),
+}
+"""Arguments of ``$timeformat``; beyond these Verilator's own code breaks down."""
 
 _FIELD = re.compile(r"%[-+ #]*(\d*)(?:\.(\d+))?")
 
@@ -119,6 +129,8 @@ def _elaborated(compilation: Compilation, sources: SourceManager) -> list[Excess
     ]
 
     instances = 0
+    root = compilation.getRoot()
+    context = EvalContext(root)
 
     def visit(node: object) -> VisitAction:
         nonlocal instances
@@ -129,6 +141,7 @@ def _elaborated(compilation: Compilation, sources: SourceManager) -> list[Excess
                 return VisitAction.Interrupt
         elif isinstance(node, CallExpression):
             found.extend(_addresses(node))
+            found.extend(_time_format(node, context))
         elif isinstance(node, VariableSymbol | NetSymbol | FieldSymbol):
             bits = node.type.selectableWidth
             if bits > MOST_BITS:
@@ -136,8 +149,19 @@ def _elaborated(compilation: Compilation, sources: SourceManager) -> list[Excess
                 found.append((node.location, told))
         return VisitAction.Advance
 
-    compilation.getRoot().visit(visit)
+    root.visit(visit)
     return found
+
+
+def _time_format(call: CallExpression, context: EvalContext) -> Iterator[Excess]:
+    if call.subroutineName != "$timeformat":
+        return
+    for index, each in enumerate(cast("Sequence[Expression]", call.arguments)):
+        name, allowed = TIME_FORMAT.get(index, ("", ()))
+        value = each.eval(context).value
+        if allowed and isinstance(value, SVInt) and int(value) not in allowed:
+            told = f"the {name} of $timeformat is {allowed[0]} to {allowed[-1]}, found {value}"
+            yield each.sourceRange.start, told
 
 
 def _addresses(call: CallExpression) -> Iterator[Excess]:
@@ -155,15 +179,22 @@ def _fields(root: SyntaxNode) -> list[Excess]:
 
     def visit(node: object) -> VisitAction:
         if isinstance(node, Token) and node.kind == TokenKind.StringLiteral:
-            widest = max((_asked(each) for each in _FIELD.finditer(node.valueText)), default=0)
-            if widest > MOST_FIELD:
-                found.append(
-                    (node.location, f"a field is {widest} wide; it has at most {MOST_FIELD}")
-                )
+            found.extend((node.location, reason) for reason in _in_string(node))
         return VisitAction.Advance
 
     root.visit(visit)
     return found
+
+
+def _in_string(token: Token) -> Iterator[str]:
+    try:
+        value = token.valueText
+    except UnicodeDecodeError:
+        yield NO_TEXT
+        return
+    widest = max((_asked(each) for each in _FIELD.finditer(value)), default=0)
+    if widest > MOST_FIELD:
+        yield f"a field is {widest} wide; it has at most {MOST_FIELD}"
 
 
 def _asked(conversion: re.Match[str]) -> int:

@@ -5,6 +5,9 @@ right after a name, a name right after a macro's arguments, an argument named li
 whatever a simulator's own preprocessor comes to, it comes to no other names than these. As every
 branch of an ``ifdef`` is kept, a macro has one body wherever it matters: a second one is refused
 unless both are plain values.
+
+What bounds the expansion is a count of everything that it looks at, for a macro that comes to no
+token at all takes time as well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -122,15 +125,16 @@ def _macro(line: Sequence[Word]) -> Macro:
         formals = tuple(each[0].name for each in given)
         defaults = tuple(tuple(each[2:]) for each in given)
     body = tuple(line[start:])
+    names = frozenset(("", *(formals or ())))
     for each in body:
-        _check_body(each, formals or ())
+        _check_body(each, names)
     return Macro(formals=formals, defaults=defaults, body=body)
 
 
-def _check_body(word: Word, formals: Sequence[str]) -> None:
-    if word.kind == "task" and word.name.removeprefix("$") in ("", *formals):
+def _check_body(word: Word, names: frozenset[str]) -> None:
+    if word.kind == "task" and word.name.removeprefix("$") in names:
         raise RefusedError(word, f"{word.name} in a macro may not be made of an argument")
-    if word.kind == "directive" and (word.name in DIRECTIVES or word.name in formals):
+    if word.kind == "directive" and (word.name in DIRECTIVES or word.name in names):
         raise RefusedError(word, f"`{word.name} may not stand in a macro")
 
 
@@ -155,7 +159,7 @@ def _arguments(words: Sequence[Word], at: int, macro: Word) -> tuple[list[list[W
 
 @dataclass(kw_only=True)
 class Expansion:
-    """The macros of a text, and the tokens that their expansion may still make.
+    """The macros of a text, and the tokens that their expansion may still look at or make.
 
     A use of any other macro, such as one that every simulator has, expands to nothing.
     """
@@ -181,12 +185,15 @@ class Expansion:
                 added = bound[word.name]
             else:
                 added = (word,)
-            self.left -= len(added)
-            if self.left < 0:
-                raise RefusedError(word, f"macros expand to more than {MOST_TOKENS} tokens")
+            self._spend(max(1, len(added)), word)
             made += added
         self._depth -= 1
         return made
+
+    def _spend(self, tokens: int, word: Word) -> None:
+        self.left -= tokens
+        if self.left < 0:
+            raise RefusedError(word, f"macros expand to more than {MOST_TOKENS} tokens")
 
     def _use(
         self, words: Sequence[Word], at: int, bound: Mapping[str, Sequence[Word]] | None
@@ -219,6 +226,7 @@ class Expansion:
         if end < len(words) and words[end].touches and words[end].goes_on():
             raise RefusedError(words[end], f"put a blank after the brackets of `{word.name}")
         formals = macro.formals or ()
+        self._spend(len(formals) + end - at, word)
         filled = [each or default for each, default in _paired(given, macro.defaults)]
         return {name: self.of(each, bound) for name, each in zip(formals, filled, strict=True)}, end
 

@@ -14,15 +14,22 @@ Deviations, each because policies miscount more often than they misremember:
   else the hunk fails. (LLM4Cov takes the first.)
 - Headers of a unified diff (``---``, ``+++``) before the first hunk are skipped.
 - Nothing is applied where one hunk fails, and the error tells every one that does.
+- A patch has a limited number of hunks, for each is looked for in the whole text.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from coevolve.environments.hdl.gate.line_search import occurrences
+
 NO_CHANGES = "NO_CHANGES"
 
-_NUMBERED = re.compile(r"@@ -(\d+)(?:,(\d+))?(?: \+\d+(?:,\d+)?)? @@")
+MOST_LOOKED_AT = 1_000_000
+"""Hunks times lines, those of the patch included."""
+
+_NUMBERED = re.compile(r"@@ -(\d{1,9})(?:,(\d+))?(?: \+\d+(?:,\d+)?)? @@")
+"""Longer numbers are no line's."""
 
 
 class PatchError(ValueError):
@@ -52,14 +59,17 @@ class _Hunk:
 def apply(base: str, patch: str) -> str:
     """Return the text with every hunk applied.
 
-    Raises PatchError where any does not apply, naming each one that does not.
+    Raises PatchError where any does not apply, naming each one that does not, or where there are
+    too many.
     """
     if patch.strip() == NO_CHANGES:
         return base
     lines = base.split("\n")
+    hunks = _hunks(patch)
+    _refuse_too_many(len(hunks), base.count("\n") + patch.count("\n") + 2)
     failed: dict[int, str] = {}
     shift = behind = 0
-    for number, hunk in enumerate(_hunks(patch), start=1):
+    for number, hunk in enumerate(hunks, start=1):
         try:
             places = _place(lines, hunk, shift=shift, behind=behind)
         except PatchError as error:
@@ -72,6 +82,15 @@ def apply(base: str, patch: str) -> str:
         words = "; ".join(f"hunk {number}: {reason}" for number, reason in failed.items())
         raise PatchError(f"every hunk must apply, and nothing was changed: {words}", tuple(failed))
     return "\n".join(lines)
+
+
+def _refuse_too_many(hunks: int, lines: int) -> None:
+    most = max(1, MOST_LOOKED_AT // lines)
+    if hunks > most:
+        raise PatchError(
+            f"a patch of a text of this length has at most {most} hunks, found {hunks}; put "
+            "neighbouring changes into one hunk, or change less"
+        )
 
 
 def _hunks(patch: str) -> list[_Hunk]:
@@ -126,7 +145,7 @@ def _place(lines: Sequence[str], hunk: _Hunk, *, shift: int, behind: int) -> lis
         return _unanchored(lines, hunk, shift)
     for look in _LOOKS:
         seen = [look(line) for line in lines]
-        found = _occurrences(seen, [look(line) for line in old])
+        found = occurrences(seen, [look(line) for line in old])
         if found:
             start = _only(found, hunk, shift=shift, behind=behind)
             return list(range(start, start + len(old)))
@@ -152,22 +171,13 @@ def _without_blank_lines(
 ) -> list[int]:
     worded = [index for index, line in enumerate(lines) if line.strip()]
     wanted = [line.strip() for line in hunk.old if line.strip()]
-    found = _occurrences([lines[index].strip() for index in worded], wanted)
+    found = occurrences([lines[index].strip() for index in worded], wanted)
     if not found:
         raise PatchError(f"its old lines stand nowhere in the testbench, found {_first(hunk)!r}")
     starts = [worded[index] for index in found]
     at = found[starts.index(_only(starts, hunk, shift=shift, behind=behind))]
     rest = iter(worded[at : at + len(wanted)])
     return [next(rest) if line.strip() else -1 for line in hunk.old]
-
-
-def _occurrences(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    last = len(lines) - len(wanted)
-    return [
-        index
-        for index in range(last + 1)
-        if lines[index] == wanted[0] and list(lines[index : index + len(wanted)]) == list(wanted)
-    ]
 
 
 def _only(found: Sequence[int], hunk: _Hunk, *, shift: int, behind: int) -> int:

@@ -1,13 +1,11 @@
 """Finds the module of a testbench that is to be simulated.
 
 The module is the one that no other instantiates; where several are not, the one under which the
-module under verification has an instance. Only the text's syntax is read, so that nothing of it is
-elaborated before it is in the sandbox.
+module under verification has an instance. Only the text's syntax is read.
 """
 
 from collections.abc import Mapping, Sequence
 
-from pyslang import SourceManager
 from pyslang.ast import VisitAction
 from pyslang.syntax import (
     HierarchyInstantiationSyntax,
@@ -16,15 +14,14 @@ from pyslang.syntax import (
     SyntaxNode,
 )
 
-from coevolve.environments.hdl.designs.rtl import parse
-from protocols.hardware import NotCovered, SourceFile, Unit
+from protocols.hardware import NotCovered, Unit
 
 _SIMULATED = (SyntaxKind.ModuleDeclaration, SyntaxKind.ProgramDeclaration)
 
 
-def find_top(testbench: str, unit: Unit, told: str = "") -> str | NotCovered:
+def top_module(root: SyntaxNode, unit: Unit, told: str) -> str | NotCovered:
     """Return the module to simulate: ``told``, or the only one that can be meant."""
-    modules = _modules(testbench)
+    modules = _modules(root)
     if told:
         if told in modules:
             return told
@@ -57,9 +54,8 @@ def _instantiates(modules: Mapping[str, Sequence[str]], top: str, target: str) -
     return target in reached - {top}
 
 
-def _modules(testbench: str) -> dict[str, list[str]]:
+def _modules(root: SyntaxNode) -> dict[str, list[str]]:
     """Return the testbench's modules, each with those that it instantiates."""
-    tree = parse([SourceFile(name="tb.sv", text=testbench)], SourceManager())
     modules: dict[str, list[str]] = {}
     inside: list[str] = []
 
@@ -73,6 +69,5 @@ def _modules(testbench: str) -> dict[str, list[str]]:
             inside.append(node.type.valueText)
         return VisitAction.Advance
 
-    root: SyntaxNode = tree.root
     root.visit(visit)
     return modules

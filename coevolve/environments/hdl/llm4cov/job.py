@@ -62,7 +62,7 @@ def from_manifest(folder: Path, job_id: str) -> Job:
     """
     try:
         manifest = msgspec.json.decode(_bytes(folder, "manifest.json"), type=Manifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ConfigError(f"manifest.json: {error}") from error
     if manifest.job_id != job_id:
         raise ConfigError(f"manifest.json: job_id must be {job_id!r}, found {manifest.job_id!r}")

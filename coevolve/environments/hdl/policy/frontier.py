@@ -30,6 +30,7 @@ from coevolve.curriculum.task_sampler import Draw
 from coevolve.environments.hdl.curation.states import average, reached, state_key
 from coevolve.environments.hdl.policy.prompts import instance_name
 from coevolve.environments.hdl.policy.stages import stage_of, writer_of
+from coevolve.environments.hdl.settings import hdl_settings
 from protocols.config import RunConfig
 from protocols.designs import Design
 from protocols.journal import Message
@@ -58,13 +59,13 @@ _DRAW_STREAM = 227
 
 def beginning(design: Design, config: RunConfig) -> CoverageTask:
     """Return the task of writing a design's first testbench."""
-    varies = config.hdl.vary_instance
+    varies = hdl_settings(config).vary_instance
     instance = instance_name(design.design_id, design.file.top) if varies else INSTANCE
     return CoverageTask(
         task_id=design.design_id,
         split=design.file.split,
         design=design.design_id,
-        form=config.hdl.form,
+        form=hdl_settings(config).form,
         instance=instance,
         state=Blank(),
         round=0,
@@ -152,7 +153,7 @@ class Frontier:
     def task(self, number: int) -> Draw:
         """Return the state that has waited longest, else a task to begin."""
         task = self._waiting[0] if self._waiting else self._beginning(number)
-        stages = self._config.hdl.stages
+        stages = hdl_settings(self._config).stages
         return Draw(
             task_id=task.task_id,
             news=() if task.task_id in self._told else (task,),
@@ -207,12 +208,12 @@ class Frontier:
 
     def _complete(self, group_id: str, group: _Group) -> None:
         task = group.task
-        if task.round + 1 >= self._config.hdl.rounds or not group.states:
+        if task.round + 1 >= hdl_settings(self._config).rounds or not group.states:
             return
         number = int(group_id.removeprefix("g"))
         generator = np.random.default_rng((self._config.seed, _CHOICE_STREAM, number))
         states = nearest(group.states, task.goal)
-        index = chosen(states, self._config.hdl.next_state, generator)
+        index = chosen(states, hdl_settings(self._config).next_state, generator)
         if task.goal and len(reached(task.goal, states[index])) == len(task.goal):
             return
         self._waiting.append(continued(task, states[index], f"{group_id}/{index}"))

@@ -127,7 +127,7 @@ class Workbench:
             raise SimulatorError(
                 f"task {task.task_id}: a prompt needs to be shorter than rollout.max_tokens = "
                 f"{self.limits.max_tokens}, found {len(prompt_ids)} tokens; raise it, or "
-                "lower hdl.feedback_characters"
+                "lower environment.feedback_characters"
             )
         return Step(
             task=task,

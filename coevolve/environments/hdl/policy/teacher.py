@@ -149,9 +149,9 @@ class InProcessTeacher:
         room = self._settings.max_tokens - len(prompt_ids)
         if room < 1:
             raise EndpointError(
-                f"the teacher {self.name} needs a prompt shorter than hdl.teacher.model.max_tokens "
-                f"= {self._settings.max_tokens}, found {len(prompt_ids)} tokens; raise it, or "
-                "lower hdl.feedback_characters"
+                f"the teacher {self.name} needs a prompt shorter than "
+                f"environment.teacher.model.max_tokens = {self._settings.max_tokens}, found "
+                f"{len(prompt_ids)} tokens; raise it, or lower environment.feedback_characters"
             )
         conversation = f"teacher-{next(self._numbers)}"
         try:

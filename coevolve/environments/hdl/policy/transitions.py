@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from coevolve.environments.hdl.curation.states import state_key
 from coevolve.environments.hdl.policy.stages import stage_of
+from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.task_cache import TaskShelf
@@ -59,7 +60,7 @@ def _transition(
         prompt=renderer.shown(task, ids[:shown]),
         answer=renderer.said(ids[shown:]),
         author=_author(config, rollout),
-        stage=stage_of(config.hdl.stages, rollout.group),
+        stage=stage_of(hdl_settings(config).stages, rollout.group),
         round=task.round,
         seed=rollout.seed,
         goal=task.goal,
@@ -75,7 +76,7 @@ def _transition(
 
 def _author(config: RunConfig, rollout: Rollout) -> Author:
     """Return who wrote; only the policy has versions."""
-    teacher, writer = config.hdl.teacher.model, rollout.author
+    teacher, writer = hdl_settings(config).teacher.model, rollout.author
     return Author(
         writer=writer,
         name=teacher.model if writer == "teacher" and teacher is not None else writer,

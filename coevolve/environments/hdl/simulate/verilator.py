@@ -8,8 +8,8 @@ The design's points are those of a testbench that instantiates it and does nothi
 that the design itself compiles. They are worked out once per process and design.
 
 What is foreign in a testbench runs only in `sandbox.runner`, after `hdl.gate.source`.
-pyslang reads its syntax in this process, and in another its meaning: before anything is compiled,
-whether its sizes are within bounds, and after a failure what is wrong with it.
+pyslang parses it in processes of its own: before anything is compiled, which module is simulated
+and whether sizes are within bounds, and after a failure what is wrong with it.
 """
 
 import asyncio
@@ -33,11 +33,9 @@ from coevolve.environments.hdl.coverage.points import (
     score,
 )
 from coevolve.environments.hdl.designs.rtl import elaborate, ports_of
-from coevolve.environments.hdl.gate.diagnostics import syntax_errors
-from coevolve.environments.hdl.gate.elaboration import excess
+from coevolve.environments.hdl.gate.elaboration import find_top
 from coevolve.environments.hdl.gate.patch import PatchError, apply
 from coevolve.environments.hdl.gate.source import violations
-from coevolve.environments.hdl.gate.testbench_top import find_top
 from coevolve.environments.hdl.simulate.grading import encodable
 from coevolve.environments.hdl.simulate.runtime import open_runtime
 from coevolve.environments.hdl.simulate.simulation import (
@@ -79,7 +77,6 @@ MOST_UNITS = 256
 """Designs whose points are kept."""
 
 BLANK_TOP = "coevolve_blank_testbench"
-MOST_ERRORS = 8
 
 
 class Gate(Protocol):
@@ -202,12 +199,7 @@ class VerilatorSimulator:
         found = self._gate(text, request.unit, instance=request.instance)
         if found:
             return Rejected(violations=found)
-        top = find_top(text, request.unit, request.testbench_top)
-        if isinstance(top, NotCovered) and (errors := syntax_errors(text)):
-            return CompileFailed(message="\n".join(errors[:MOST_ERRORS]))
-        if not isinstance(top, str) or isinstance(request.submission, Stimulus):
-            return top
-        return excess(text, request.unit, top) or top
+        return find_top(text, request.unit, request.testbench_top)
 
 
 def open_simulator() -> VerilatorSimulator:

@@ -12,7 +12,7 @@ nothing can interrupt. Here a call is replaced by one with the same answer, or i
 
 import sys
 
-from coevolve.environments.tools.bfcl.calls import MAX_CHARS, Call, RefusedCallError
+from coevolve.environments.tools.calls import MAX_CHARS, Call, RefusedCallError
 
 MAX_PRECISION = 1000
 MAX_NUMBER_CHARS = 100

@@ -22,6 +22,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS, package_folder
+from coevolve.environments.tools.toolsets import ToolDocument
 from protocols.tasks import BfclCategory, Seeded, Split, Task, ToolTask, ToolTurn
 
 T = TypeVar("T")
@@ -30,15 +31,6 @@ CATEGORIES: tuple[BfclCategory, ...] = get_args(BfclCategory)
 
 HELD_OUT_SHARE = 0.3
 """Of clusters; with seed 0 and the benchmark as it is, 58 of the 200 items."""
-
-
-class ToolDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prompt may say of one tool, in the benchmark's own words."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
-    """BFCL's dialect of JSON Schema: an object is called ``dict``, a number ``float``."""
 
 
 class _Message(msgspec.Struct, frozen=True):
@@ -88,8 +80,12 @@ def load_tasks(
     )
 
 
-@cache
-def tool_documents(class_name: str) -> tuple[ToolDocument, ...]:
+def category_of(task: Task) -> str:
+    """Return which of the benchmark's categories a task of it belongs to."""
+    return task.task_id.removeprefix("multi_turn_").rpartition("_")[0]
+
+
+def read_documents(class_name: str) -> tuple[ToolDocument, ...]:
     """Return the documentation of every tool of a simulator class, in the benchmark's order."""
     return tuple(_lines(f"multi_turn_func_doc/{DOCUMENTS[class_name]}", ToolDocument))
 

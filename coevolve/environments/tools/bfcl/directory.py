@@ -11,7 +11,7 @@ from typing import Any
 def places(system: Any) -> set[tuple[str, ...]]:
     """Return every path from the root to the working directory; none where it is not in the tree.
 
-    The tree has an end: see `bfcl.weight`.
+    The tree has an end: see `tools.weight`.
     """
     found: set[tuple[str, ...]] = set()
     left: list[tuple[Any, tuple[str, ...]]] = [(system.root, ())]
@@ -25,3 +25,8 @@ def places(system: Any) -> set[tuple[str, ...]]:
             if hasattr(item, "contents")
         ]
     return found
+
+
+def working_directory(system: Any) -> str:
+    """Return the path by which the file system calls its working directory."""
+    return system.pwd()["current_working_directory"]

@@ -7,7 +7,7 @@ multi-turn checker, and data files. They need nothing but the standard library a
 
 import copy
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from importlib.util import find_spec
@@ -27,6 +27,8 @@ DOCUMENTS = {
     "VehicleControlAPI": "vehicle_control.json",
 }
 """The simulator classes and the files that document their tools."""
+
+CLASSES = tuple(DOCUMENTS)
 
 REMEDY = "pip install --no-deps bfcl-eval==2026.3.23 && pip install mpmath"
 
@@ -68,11 +70,11 @@ class Shared:
     bookings of long contexts are the module's own. Each world has its own copy.
     """
 
-    def __init__(self, classes: Sequence[str], *, long_context: bool) -> None:
+    def __init__(self, class_name: str, *, long_context: bool) -> None:
         self._places = [
             (place.owner, place.attribute, copy.deepcopy(place.value))
             for place in _shared_places()
-            if place.class_name in classes and (long_context or not place.long_context)
+            if place.class_name == class_name and (long_context or not place.long_context)
         ]
 
     def install(self) -> None:
@@ -120,15 +122,10 @@ def check_state(world: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
     return _word(_module(_CHECKER).state_checker(world, reference))
 
 
-def check_answers(answers: Sequence[str], expected: Sequence[str], turn: int) -> str:
-    """Look for the reference's answers; empty where all are there, else the checker's word."""
-    return _word(_module(_CHECKER).response_checker(answers, expected, turn))
-
-
-def load() -> None:
-    """Import all of it, so that no session has to wait for it."""
-    for name in DOCUMENTS:
-        simulator_class(name)
+def load(name: str) -> None:
+    """Import a class and the checker, so that no session has to wait for them."""
+    simulator_class(name)
+    _shared_places()
     _module(_CHECKER)
 
 

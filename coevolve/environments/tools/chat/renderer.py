@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from coevolve.environments.tools.bfcl.calls import parse_call
+from coevolve.environments.tools.calls import parse_call
 from coevolve.environments.tools.chat.calls import READERS, CallForm, call_text, python_list, spoken
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.models.chat_template import SENTINEL, ChatTemplate, Message

@@ -1,13 +1,10 @@
 """BFCL's tools and reference calls as chat templates take them: JSON Schema and JSON objects."""
 
-import inspect
 from collections.abc import Container, Sequence
-from functools import cache
 from typing import Any, cast
 
-from coevolve.environments.tools.bfcl.calls import parse_call
-from coevolve.environments.tools.bfcl.catalogue import ToolDocument, tool_documents
-from coevolve.environments.tools.bfcl.stock import simulator_class
+from coevolve.environments.tools.calls import parse_call
+from coevolve.environments.tools.toolsets import ToolDocument, tool_documents, tool_set
 
 _JSON_TYPES = {"dict": "object", "float": "number"}
 """The two types that BFCL calls otherwise than JSON Schema."""
@@ -28,7 +25,9 @@ def named_arguments(call: str, classes: Sequence[str]) -> tuple[str, dict[str, o
 
     Raises ValueError where it is no call of a tool of ``classes`` with literals.
     """
-    parameters = {name: names for each in classes for name, names in _parameters(each).items()}
+    parameters = {
+        name: names for each in classes for name, names in tool_set(each).parameters.items()
+    }
     parsed = parse_call(call, parameters)
     positional = zip(parameters[parsed.tool], parsed.positional, strict=False)
     return parsed.tool, dict(positional) | parsed.named
@@ -52,14 +51,4 @@ def _as_json_schema(found: Any) -> Any:
         if key == "type" and isinstance(value, str)
         else _as_json_schema(value)
         for key, value in cast("dict[str, Any]", found).items()
-    }
-
-
-@cache
-def _parameters(class_name: str) -> dict[str, tuple[str, ...]]:
-    """Return the parameters of every tool in the order of its signature; one document differs."""
-    kind = simulator_class(class_name)
-    return {
-        document.name: tuple(inspect.signature(getattr(kind, document.name)).parameters)[1:]
-        for document in tool_documents(class_name)
     }

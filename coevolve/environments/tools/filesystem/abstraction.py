@@ -9,11 +9,11 @@ say what it did: ``mv`` renames or moves, depending on what is there.
 import re
 from collections.abc import Sequence
 
-from coevolve.environments.tools.bfcl.calls import parse_call
-from coevolve.environments.tools.bfcl.catalogue import tool_documents
+from coevolve.environments.tools.calls import parse_call
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.simulated import CLASS
 from coevolve.environments.tools.filesystem.tokenizer import CALL, DONE, END, EXPLORED, INSTRUCTION
+from coevolve.environments.tools.toolsets import tool_documents
 from protocols.tasks import ToolTurn
 
 STOP_IDS = (DONE,)

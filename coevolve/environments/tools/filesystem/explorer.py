@@ -8,7 +8,7 @@ words. A call that fails is tried again with other arguments, within the walk's 
 
 Knows the tools' documents and what was observed on this walk; no task, no instruction. Whole
 folders are not moved, copied or removed with ``rm``: the simulator has defects there
-(`bfcl.session`).
+(`tools.session`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from coevolve.environments.tools.bfcl.catalogue import ToolDocument, tool_documents
+from coevolve.environments.tools.toolsets import ToolDocument, tool_documents
 
 Want = Literal[
     "file", "folder", "new_file", "new_folder", "target", "sought", "text", "word", "letter",

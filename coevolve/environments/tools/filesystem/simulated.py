@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from coevolve.environments.tools.bfcl.session import Session, World
-from coevolve.environments.tools.bfcl.trial import TrialRun
+from coevolve.environments.tools.bfcl.directory import working_directory
 from coevolve.environments.tools.filesystem.slots import Place
+from coevolve.environments.tools.session import Session, World
+from coevolve.environments.tools.trial import TrialRun
 from protocols.simulation import Observed, Tried, Verdict
 from protocols.tasks import TaskBody, ToolTask
 
@@ -27,7 +28,7 @@ def carry_out(world: World, calls: Sequence[str]) -> tuple[str, ...] | None:
 
 def look_around(world: World) -> Place:
     """Return what the user sees from the working directory."""
-    path = world.directory().split("/")[2:]
+    path = working_directory(world.instances[CLASS]).split("/")[2:]
     folder = world.instances[CLASS].root
     for name in path:
         folder = folder.contents[name]

@@ -12,7 +12,7 @@ from coevolve.environments.tools.filesystem.grammar import (
     static_pool,
     uniform_task,
 )
-from protocols.config import RunConfig
+from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from protocols.synthesis import Start
 from protocols.tasks import Task
 
@@ -27,9 +27,10 @@ _canaries_of = lru_cache(maxsize=4)(canary_tasks)
 class StaticSource:
     """A `protocols.interfaces.TaskSource`: a fixed pool with the warm start's imbalance."""
 
-    def __init__(self, config: RunConfig) -> None:
-        self._config = config
-        self._pool = _pool_of(config.seed, config.tasks.seeds)
+    def __init__(self, seed: int, settings: FilesystemConfig) -> None:
+        self._seed = seed
+        self._settings = settings
+        self._pool = _pool_of(seed, settings.seeds)
 
     def pool(self) -> Sequence[Task]:
         """Return the whole pool."""
@@ -37,12 +38,12 @@ class StaticSource:
 
     def draw(self, number: int) -> tuple[Task, bool]:
         """Return a task of the pool, which the journal has."""
-        rng = np.random.default_rng((self._config.seed, _CHOICE_STREAM, number))
+        rng = np.random.default_rng((self._seed, _CHOICE_STREAM, number))
         return self._pool[int(rng.integers(len(self._pool)))], False
 
     def held_out(self) -> Sequence[Task]:
         """Return the held-out tasks."""
-        return _held_out_of(self._config.tasks.held_out)
+        return _held_out_of(self._settings.held_out)
 
     def canaries(self, count: int) -> Sequence[Task]:
         """Return the guard's tasks."""
@@ -50,14 +51,15 @@ class StaticSource:
 
     def start(self, number: int) -> Start:
         """Return a fresh world of the training split."""
-        return exploration_start(self._config.seed, number)
+        return exploration_start(self._seed, number)
 
 
 class UniformSource:
     """A `protocols.interfaces.TaskSource`: a fresh task for every group, all skills alike."""
 
-    def __init__(self, config: RunConfig) -> None:
-        self._config = config
+    def __init__(self, seed: int, settings: FilesystemConfig) -> None:
+        self._seed = seed
+        self._settings = settings
 
     def pool(self) -> Sequence[Task]:
         """Return nothing: every group brings its task."""
@@ -65,11 +67,11 @@ class UniformSource:
 
     def draw(self, number: int) -> tuple[Task, bool]:
         """Return a task that is new to the journal."""
-        return uniform_task(self._config.seed, number), True
+        return uniform_task(self._seed, number), True
 
     def held_out(self) -> Sequence[Task]:
         """Return the held-out tasks."""
-        return _held_out_of(self._config.tasks.held_out)
+        return _held_out_of(self._settings.held_out)
 
     def canaries(self, count: int) -> Sequence[Task]:
         """Return the guard's tasks."""
@@ -77,4 +79,4 @@ class UniformSource:
 
     def start(self, number: int) -> Start:
         """Return a fresh world of the training split."""
-        return exploration_start(self._config.seed, number)
+        return exploration_start(self._seed, number)

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.models.tiny_random.model import write_model
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
 from tests.coevolve.delivery.experts import EXPERTS, prove_and_alarm
+
+TEXTS = tuple(Bfcl(RunConfig(name="texts", environment={"use": "bfcl"})).texts())
 
 SETTINGS = VllmEngine(kv_cache_mb=64, dtype="bfloat16")
 
@@ -44,7 +47,9 @@ def serve_alone(folder: Path) -> None:
 @pytest.mark.timeout(300)
 def test_a_mixture_of_experts_serves_the_weights_that_replaced_its_first(tmp_path: Path):
     folder = tmp_path / "model"
-    write_model(RunConfig(name="experts", policy=PolicyConfig(model=EXPERTS, shrink=True)), folder)
+    write_model(
+        RunConfig(name="experts", policy=PolicyConfig(model=EXPERTS, shrink=True)), folder, TEXTS
+    )
     # vLLM groups a process's ranks once, by its first model, and experts need a group of theirs.
     alone = multiprocessing.get_context("spawn").Process(target=serve_alone, args=(folder,))
     alone.start()

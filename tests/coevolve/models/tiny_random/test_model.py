@@ -4,12 +4,15 @@ import pytest
 from msgspec.structs import replace
 from transformers import AutoModelForCausalLM
 
+from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.models.architecture import KNOWN, architecture, read_config
 from coevolve.models.atomic_folder import folder_digest
 from coevolve.models.model_folder import check_model, model_folder
 from coevolve.models.tiny_random.model import write_model
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import ConfigError
+
+TEXTS = tuple(Bfcl(RunConfig(name="texts", environment={"use": "bfcl"})).texts())
 
 DENSE, BIASED, EXPERTS = KNOWN
 
@@ -26,7 +29,7 @@ def shrinking(model: str, seed: int = 0) -> RunConfig:
 @pytest.fixture(scope="module")
 def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dense") / "model"
-    write_model(shrinking(DENSE), folder)
+    write_model(shrinking(DENSE), folder, TEXTS)
     return folder
 
 
@@ -40,7 +43,7 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_a_shrunk_model_has_the_architecture_of_its_own(tmp_path: Path, model: str, kind: str):
     folder = tmp_path / "model"
-    write_model(shrinking(model), folder)
+    write_model(shrinking(model), folder, TEXTS)
     loaded = AutoModelForCausalLM.from_pretrained(model_folder(str(folder)))
     assert type(loaded).__name__ == kind
     own, small = KNOWN[model], loaded.config
@@ -55,21 +58,21 @@ def test_a_shrunk_model_has_the_architecture_of_its_own(tmp_path: Path, model: s
 
 
 def test_the_seed_decides_the_weights(tmp_path: Path, dense: Path):
-    write_model(shrinking(DENSE), tmp_path / "same")
-    write_model(shrinking(DENSE, seed=1), tmp_path / "other")
+    write_model(shrinking(DENSE), tmp_path / "same", TEXTS)
+    write_model(shrinking(DENSE, seed=1), tmp_path / "other", TEXTS)
     assert folder_digest(tmp_path / "same") == folder_digest(dense)
     assert folder_digest(tmp_path / "other") != folder_digest(dense)
 
 
 def test_a_model_that_was_written_before_stays(dense: Path):
     before = folder_digest(dense)
-    write_model(shrinking(DENSE, seed=1), dense)
+    write_model(shrinking(DENSE, seed=1), dense, TEXTS)
     assert folder_digest(dense) == before
 
 
 def test_a_model_on_disk_is_shrunk_from_its_own_config(tmp_path: Path, dense: Path):
     again = tmp_path / "again"
-    write_model(shrinking(str(dense), seed=1), again)
+    write_model(shrinking(str(dense), seed=1), again, TEXTS)
     loaded = AutoModelForCausalLM.from_pretrained(again)
     assert type(loaded).__name__ == "Qwen3ForCausalLM"
     assert (again / "chat_template.jinja").read_text() == (
@@ -80,7 +83,7 @@ def test_a_model_on_disk_is_shrunk_from_its_own_config(tmp_path: Path, dense: Pa
 def test_an_architecture_that_nobody_makes_is_refused(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"model_type": "unheard_of"}')
     with pytest.raises(ConfigError, match=r"policy.shrink: needs an architecture .*'unheard_of'"):
-        write_model(shrinking(str(tmp_path)), tmp_path / "model")
+        write_model(shrinking(str(tmp_path)), tmp_path / "model", TEXTS)
 
 
 def test_what_cannot_be_shrunk_is_refused_before_the_run():

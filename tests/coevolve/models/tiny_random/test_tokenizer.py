@@ -3,10 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.chat.renderer import ChatRenderer
 from coevolve.models.chat_template import ChatTemplate
 from coevolve.models.tiny_random.tokenizer import CHATML, ChatFormat, format_of, make_tokenizer
-from protocols.config import ChatConfig
+from protocols.config import ChatConfig, RunConfig
+
+TEXTS = tuple(Bfcl(RunConfig(name="texts", environment={"use": "bfcl"})).texts())
 
 OWN = ChatFormat(
     template="{% for message in messages %}<s>{{ message.role }}:{{ message.content }}<e>"
@@ -25,7 +28,7 @@ WEATHER = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tokenizer")
-    make_tokenizer(CHATML).save_pretrained(folder)
+    make_tokenizer(CHATML, TEXTS).save_pretrained(folder)
     return folder
 
 
@@ -68,12 +71,12 @@ def test_text_survives_it(folder: Path):
 
 
 def test_the_same_tokenizer_is_made_every_time(tmp_path: Path, folder: Path):
-    make_tokenizer(CHATML).save_pretrained(tmp_path)
+    make_tokenizer(CHATML, TEXTS).save_pretrained(tmp_path)
     assert (tmp_path / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
 
 
 def test_the_template_and_the_special_tokens_of_a_model_on_disk_are_kept(tmp_path: Path):
-    make_tokenizer(OWN).save_pretrained(tmp_path)
+    make_tokenizer(OWN, TEXTS).save_pretrained(tmp_path)
     assert format_of(tmp_path) == OWN
 
 

@@ -15,6 +15,11 @@ def unit(text: str, name: str = "m.sv") -> Unit:
     return Unit(name="m", files=(header, SourceFile(name=name, text=text)), top="m")
 
 
+def test_a_design_whose_messages_are_no_text_does_not_compile():
+    with pytest.raises(ConfigError, match=r"the text cannot be parsed.*Unicode"):
+        elaborate(unit('module m (input logic a);\n  $error("\\xff");\nendmodule\n'))
+
+
 def test_a_design_includes_its_own_headers():
     text = '`include "width.svh"\nmodule m (input logic [`WIDTH-1:0] a);\nendmodule\n'
     assert elaborate(unit(text)).top.name == "m"

@@ -15,6 +15,7 @@ from coevolve.environments.hdl.evolution.gates import DesignGates, Findings, Sou
 from coevolve.environments.hdl.evolution.synthesizer import synthesizer_part
 from coevolve.environments.hdl.evolution.validator import validator_part
 from coevolve.environments.hdl.policy.frontier import beginning
+from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.journal.codec import decode, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -48,7 +49,7 @@ from protocols.transitions import Graded
 from tests.coevolve.environments.hdl.policy.test_frontier import design, rollout
 from tests.hdl_points import LEAF, POINTS, TOP, all_but, covering
 
-CONFIG = RunConfig(name="x", domain="hdl")
+CONFIG = RunConfig(name="x", environment={"use": "hdl"})
 REGIONS = regions(POINTS, design("top").unit)
 STATES, ARCS, *_, LAST = REGIONS
 SECRET = 0xC0DE
@@ -342,5 +343,5 @@ async def test_without_signals_as_many_tasks_are_made_at_random(desk: Desk):
     ]
     assert len(changes) == 12
     assert len({type(each) for each in changes}) == 3
-    assert sum(isinstance(each, DesignVariant) for each in changes) <= CONFIG.hdl.variants
+    assert sum(isinstance(each, DesignVariant) for each in changes) <= hdl_settings(CONFIG).variants
     assert {each.design for each in changes} == {"top"}

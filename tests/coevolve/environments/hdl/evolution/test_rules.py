@@ -67,7 +67,7 @@ def test_few_rollouts_make_nothing_rare_with_confidence():
 
 
 def detector(signals: SignalsConfig = PAPER) -> RegionDetector:
-    return RegionDetector(RunConfig(name="x", domain="hdl", signals=signals))
+    return RegionDetector(RunConfig(name="x", environment={"use": "hdl"}, signals=signals))
 
 
 def test_a_design_says_something_again_after_the_cool_down_and_of_another_region():

@@ -1,8 +1,8 @@
 import resource
 
-from coevolve.environments.hdl.gate.diagnostics import explain, syntax_errors
-from coevolve.environments.hdl.gate.elaboration import complaints
-from protocols.hardware import SourceFile, Unit
+from coevolve.environments.hdl.gate.diagnostics import explain
+from coevolve.environments.hdl.gate.elaboration import complaints, find_top
+from protocols.hardware import CompileFailed, SourceFile, Unit
 
 RTL = "module m (input logic clk);\nendmodule\n"
 UNIT = Unit(name="m", files=(SourceFile(name="m.sv", text=RTL),), top="m")
@@ -60,5 +60,6 @@ def test_a_text_that_takes_too_long_has_no_message_of_pyslang():
 
 
 def test_text_that_is_no_systemverilog_is_told_where():
-    assert syntax_errors("module tb; endmodule") == ()
-    assert syntax_errors("hello world")[0].startswith("tb.sv:1:")
+    found = find_top("hello world", UNIT)
+    assert isinstance(found, CompileFailed)
+    assert found.message.startswith("tb.sv:1:")

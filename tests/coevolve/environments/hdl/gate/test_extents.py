@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from coevolve.environments.hdl.designs.folders import load_all
-from coevolve.environments.hdl.gate.elaboration import excess
+from coevolve.environments.hdl.gate.elaboration import find_top
 from coevolve.environments.hdl.gate.extents import MOST_BITS, MOST_FIELD
-from coevolve.environments.hdl.gate.testbench_top import find_top
 from protocols.hardware import Rejected, SourceFile, TimedOut, Unit
 
 pytestmark = pytest.mark.timeout(120)
@@ -26,7 +25,7 @@ def bench(inside: str, outside: str = "") -> str:
 
 def refused(inside: str, outside: str = "") -> str:
     """Return why, in the words for the policy."""
-    found = excess(bench(inside, outside), UNIT, "tb")
+    found = find_top(bench(inside, outside), UNIT, "tb")
     assert isinstance(found, Rejected), found
     first = found.violations[0]
     assert first.line >= 1
@@ -55,7 +54,7 @@ def test_classes_that_extend_themselves_are_refused(classes: str):
 def test_classes_of_one_name_in_several_scopes_are_no_circle():
     classes = """package p; class base; endclass class mid extends base; endclass endpackage
       package q; class base extends p::mid; endclass class leaf extends base; endclass endpackage"""
-    assert excess(bench("q::leaf made = new;", classes), UNIT, "tb") is None
+    assert find_top(bench("q::leaf made = new;", classes), UNIT, "tb") == "tb"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +65,9 @@ def test_classes_of_one_name_in_several_scopes_are_no_circle():
         ('`define F(n) `"%n`"\ninitial $display(`F(99999d), 1);', "wide"),
         ("int y; initial y = $countones({1000000000{1'b1}});", "maximum vector width"),
         ('string s; initial s = {100000000{"ab"}};', "maximum vector width"),
+        ('initial $timeformat(-9, 2, "", 1001);', "the width of $timeformat"),
+        ('localparam W = 99999; initial $timeformat(-9, W, "", 9);', "the precision of"),
+        ('initial $timeformat(-1000000, 2, "", 9);', "the unit of $timeformat"),
         ("logic [99999999:0] v;", "too large"),
         ("byte v [2147483647];", f"at most {MOST_BITS}"),
         ("logic [1:0] v [100][100][100][100];", "200000000 bits"),
@@ -95,7 +97,7 @@ def test_recursion_without_an_end_is_refused():
 
 def test_what_takes_too_long_to_read_is_cut():
     power = "localparam [99999:0] P = 100000'd3 ** 100000'd99999;"
-    assert isinstance(excess(bench(power), UNIT, "tb"), TimedOut)
+    assert isinstance(find_top(bench(power), UNIT, "tb"), TimedOut)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,8 @@ def test_what_takes_too_long_to_read_is_cut():
     [
         "logic [7:0] memory [1 << 20]; initial memory[5] = 1;",
         'initial $display("%0d%% of %100s, 5%", 5, "x");',
+        'int w = 99999; initial $timeformat(-9, 2, " ns", w);',
+        'initial begin $timeformat(-15, 0, "", 0); $timeformat; end',
         "for (genvar i = 0; i < 1000; i++) begin : g wire w; end",
         "m u [100] (1'b0);",
         "function automatic int f(int n); return n < 2 ? n : f(n-1) + f(n-2); endfunction "
@@ -111,7 +115,7 @@ def test_what_takes_too_long_to_read_is_cut():
     ],
 )
 def test_what_is_of_ordinary_size_is_compiled(inside: str):
-    assert excess(bench(inside), UNIT, "tb") is None
+    assert find_top(bench(inside), UNIT, "tb") == "tb"
 
 
 @pytest.mark.parametrize("call", ['$display("%p", v)', "$display(v)", 's = $sformatf("%h", v)'])
@@ -120,12 +124,19 @@ def test_an_address_is_no_value(call: str):
     assert "no value" in refused(f"virtual bus v; bus b (); string s; initial {call};", bus)
 
 
+@pytest.mark.parametrize("text", [r'"\xff"', r'"\377%d"', r'{"a", "\xc3"}'])
+def test_a_string_that_is_no_text_hides_nothing_behind_it(text: str):
+    bus = "interface bus; int x; endinterface"
+    inside = f"virtual bus v; bus b (); string s = {text}; initial $display(v);"
+    assert "UTF-8" in refused(inside, bus)
+
+
 def test_a_design_is_not_judged():
     huge = SourceFile(
         name="m.sv", text="module m (input logic a); byte v [2147483647]; endmodule\n"
     )
     unit = Unit(name="m", files=(huge,), top="m")
-    assert excess(bench("m u (1'b0);"), unit, "tb") is None
+    assert find_top(bench("m u (1'b0);"), unit, "tb") == "tb"
 
 
 def test_no_reference_testbench_is_refused():
@@ -133,6 +144,6 @@ def test_no_reference_testbench_is_refused():
         (design.design_id, quality)
         for design in load_all(DESIGNS)
         for quality, text in design.testbenches.items()
-        if excess(text, design.unit, str(find_top(text, design.unit)))
+        if find_top(text, design.unit) != "tb"
     ]
     assert found == []

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.environments.hdl.gate.patch import PatchError, apply
+from coevolve.environments.hdl.gate.patch import MOST_LOOKED_AT, PatchError, apply
 
 BASE = """module tb;
   logic a, b;
@@ -99,6 +99,23 @@ def test_a_later_hunk_sees_what_a_former_one_left() -> None:
 
 def test_new_lines_go_into_an_empty_text() -> None:
     assert apply("", "@@\n+module tb;\n+endmodule\n").split("\n")[:2] == ["module tb;", "endmodule"]
+
+
+def test_a_patch_has_no_more_hunks_than_can_be_looked_for():
+    lines = 2000
+    base = "\n".join(f"line {number};" for number in range(lines))
+    hunks = [f"@@\n-line {number};\n+new {number};\n" for number in range(lines)]
+    fitting = next(n for n in range(lines) if (n + 1) * (lines + 3 * n + 4) > MOST_LOOKED_AT)
+    assert apply(base, "".join(hunks[:fitting])).count("new") == fitting
+    with pytest.raises(PatchError, match=rf"has at most \d+ hunks, found {lines}") as caught:
+        apply(base, "".join(hunks))
+    assert caught.value.hunks == ()
+
+
+@pytest.mark.parametrize("digits", [10, 5000])
+def test_a_line_number_that_no_line_has_is_not_looked_at(digits: int):
+    header = f"@@ -{'9' * digits},1 +{'9' * digits},1 @@"
+    assert apply(BASE, f"{header}\n-    a = 0;\n+    b = 0;\n") == BASE.replace("a = 0", "b = 0")
 
 
 LINES = st.lists(st.sampled_from(["", " ", "a", "  a", "b;", "-c", "+d", "@e", "\\f"]), max_size=25)

@@ -1,11 +1,13 @@
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coevolve.environments.hdl.gate.rules import MOST_BYTES, MOST_VIOLATIONS
+from coevolve.environments.hdl.gate.rules import MOST_BYTES, MOST_TOKENS, MOST_VIOLATIONS
 from coevolve.environments.hdl.gate.source import violations
 from protocols.hardware import SourceFile, Unit
 
@@ -180,6 +182,44 @@ def test_no_text_takes_long(text: str) -> None:
     started = time.thread_time()
     violations(text, UNIT, instance="dut")
     assert time.thread_time() - started < 5
+
+
+def calls(deed: Callable[[], object]) -> int:
+    """Return how many functions of Python were called."""
+    made = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal made
+        made += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        deed()
+    finally:
+        sys.setprofile(before)
+    return made
+
+
+FORMALS = ", ".join(f"a{number}" for number in range(4000))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`define B0\n{}`B40",
+        "`define B0 `__FILE__\n{}`B40",
+        "`define E()\n`define B0 `E()\n{}`B40",
+        "`define E(x)\n`define B0 `E(x)\n{}`B40",
+        f"`define E({FORMALS})\n" + "`E() " * 6000,
+        "`define E(x)\n`define A `E(1" + ", x" * 8000 + ")\n" + "`A " * 8000,
+    ],
+)
+def test_macros_that_come_to_nothing_are_bounded_as_well(text: str) -> None:
+    doubling = "".join(f"`define B{n + 1} `B{n} `B{n}\n" for n in range(40))
+    bomb = text.format(doubling)
+    assert calls(lambda: violations(bomb, UNIT)) < 10 * MOST_TOKENS
+    assert any("expand to more than" in each for each in messages(bomb))
 
 
 @settings(max_examples=200)

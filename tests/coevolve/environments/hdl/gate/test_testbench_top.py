@@ -1,6 +1,6 @@
 import pytest
 
-from coevolve.environments.hdl.gate.testbench_top import find_top
+from coevolve.environments.hdl.gate.elaboration import find_top
 from protocols.hardware import NotCovered, SourceFile, Unit
 
 UNIT = Unit(name="m", files=(SourceFile(name="m.sv", text=""),), top="m")

@@ -168,7 +168,7 @@ async def test_a_broken_manifest_is_answered_as_an_exception(
     assert secret.read_text() == "SECRET"
 
 
-@pytest.mark.parametrize("text", [None, "{", "[]"])
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"x":' + "[" * 100_000])
 async def test_a_job_without_a_manifest_is_answered_too(tmp_path: Path, text: str | None) -> None:
     drop(tmp_path, "j")
     manifest = tmp_path / "incoming" / "j" / "manifest.json"

@@ -13,6 +13,7 @@ from coevolve.environments.hdl.policy.frontier import (
     continued,
     nearest,
 )
+from coevolve.environments.settings import section
 from protocols.config import RunConfig
 from protocols.designs import Design, DesignFile
 from protocols.evolution import Admitted, CandidateVerdict
@@ -57,7 +58,7 @@ def design(name: str) -> Design:
 
 
 def config(*, rounds: int = 2, seed: int = 0) -> RunConfig:
-    return RunConfig(name="few", seed=seed, domain="hdl", hdl=HdlConfig(rounds=rounds))
+    return RunConfig(name="few", seed=seed, environment=section("hdl", HdlConfig(rounds=rounds)))
 
 
 class Desk:

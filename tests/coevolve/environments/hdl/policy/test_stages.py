@@ -13,9 +13,12 @@ import pytest
 
 from coevolve.build import parts as build
 from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.curation.supervision import DesignSupervision
 from coevolve.environments.hdl.policy.chat import ChatStepRenderer
 from coevolve.environments.hdl.policy.instructions import system_message
 from coevolve.environments.hdl.policy.transitions import of_run
+from coevolve.environments.hdl.simulate.wire import TestbenchService
+from coevolve.environments.settings import section
 from coevolve.export.__main__ import main
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
@@ -23,12 +26,13 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import run_reader
 from coevolve.learning.history import History
 from coevolve.models.chat_template import ChatTemplate
+from coevolve.parts.context import PartContext
 from coevolve.run import directory as run_directory
 from coevolve.run.costs import Costs
 from coevolve.run.directory import RunDirectory
 from protocols import columns
 from protocols.config import LearnerConfig as Learner
-from protocols.config import PolicyConfig, RolloutConfig, RunConfig, TasksConfig
+from protocols.config import PolicyConfig, RolloutConfig, RunConfig
 from protocols.control import RunStarted
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest
@@ -103,16 +107,19 @@ def taught(folder: Path, student: Path, base_url: str) -> RunConfig:
     shutil.copytree(hardware.DESIGNS / DESIGN, folder / "designs" / DESIGN)
     return RunConfig(
         name="taught",
-        domain="hdl",
         arm="static",
         policy=PolicyConfig(model=str(student)),
-        tasks=TasksConfig(in_flight_groups=1),
-        hdl=HdlConfig(
-            designs=str(folder / "designs"),
-            stages=STAGES,
-            teacher=TeacherConfig(model=endpoint(base_url)),
+        environment=section(
+            "hdl",
+            HdlConfig(
+                designs=str(folder / "designs"),
+                stages=STAGES,
+                teacher=TeacherConfig(model=endpoint(base_url)),
+            ),
         ),
-        rollout=RolloutConfig(group_size=2, max_tokens=12_000, max_call_tokens=400, tries=1),
+        rollout=RolloutConfig(
+            in_flight_groups=1, group_size=2, max_tokens=12_000, max_call_tokens=400, tries=1
+        ),
         learner=Learner(
             steps=len(TRAINED),
             groups_per_step=1,
@@ -131,15 +138,15 @@ async def trained(directory: RunDirectory) -> None:
     receipt = Receipt(producer="test", counter=1)
     began = encode(RunStarted(run_id="here", config="{}"))
     await store.append(Append(records=(began,), receipt=receipt))
-    site = build.Site(config=config, run_dir=directory.path, store=store, reader=store)
+    context = PartContext(config=config, run_dir=directory.path, store=store, reader=store)
     template = ChatTemplate.load(Path(config.policy.model), variables={})
     texts = [template.answer(WORST), template.answer(WORSE)]
-    engine = Parrot(build.generator(site, 2), texts)
-    simulators = hardware.HardwareSimulators([ScriptedSimulator(by_what_is_missed)])
+    engine = Parrot(build.generator(context, 2), texts)
+    simulators = [TestbenchService(ScriptedSimulator(by_what_is_missed), 2)]
     parts: list[Part] = [
-        build.curriculum(site),
-        build.rollout_worker(site, "rollout-0", engine, simulators),
-        build.learner(site),
+        build.curriculum(context),
+        build.rollout_worker(context, "rollout-0", engine, simulators),
+        build.learner(context),
     ]
     at_work = [asyncio.create_task(part.run()) for part in parts]
     seen = 0
@@ -184,7 +191,7 @@ async def test_stages_are_written_by_whom_they_name_and_go_on_from_one_another(r
     assert all(each.graded for each in rollouts)
     authors = {each.group: each.author for each in rollouts if each.group in TRAINED}
     assert authors == {group: writer for group, (writer, _) in TRAINED.items()}
-    history = History(run.reader, None, STAGES)
+    history = History(run.reader, DesignSupervision(HdlConfig(stages=STAGES)))
     versions = await everything(run, PolicyVersion)
     for report in await everything(run, StepReport):
         (group,) = (await history.batch(report)).groups
@@ -254,4 +261,4 @@ def test_what_stages_learn_from_is_exported_for_fine_tuning(
     assert len(every) == 7 + 2 + 4
     assert {row["output"] for row in every} == {GOOD, WORSE, WORST}
     assert main([str(run.directory.path), "sft", "--to", str(tmp_path / "no")]) == 1
-    assert "exporting sft needs a run of domain bfcl, found hdl" in capsys.readouterr().err
+    assert "environment hdl has no table sft" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from coevolve.environments.hdl.policy.teacher import (
     TeacherWriter,
     call_id,
 )
+from coevolve.environments.hdl.settings import with_hdl
 from coevolve.models.chat_template import ChatTemplate
 from protocols import columns
 from protocols.config import RolloutConfig, RunConfig
@@ -171,12 +172,18 @@ async def test_a_teacher_in_this_process_is_asked_in_the_words_of_its_own_templa
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("tiny", "hdl.teacher.model.model: needs a model with a chat template, found 'tiny'"),
-        ("nowhere", "hdl.teacher.model.model: needs 'tiny', a folder in Hugging Face layout"),
+        (
+            "tiny",
+            "environment.teacher.model.model: needs a model with a chat template, found 'tiny'",
+        ),
+        (
+            "nowhere",
+            "environment.teacher.model.model: needs 'tiny', a folder in Hugging Face layout",
+        ),
     ],
 )
 def test_a_teacher_that_cannot_be_asked_is_refused_before_a_run_begins(model: str, words: str):
     teacher = TeacherConfig(model=LocalTeacher(model=model))
     with pytest.raises(ConfigError) as refused:
-        hardware.check_teacher(RunConfig(name="x", hdl=HdlConfig(teacher=teacher)))
+        hardware.check_teacher(with_hdl(RunConfig(name="x"), HdlConfig(teacher=teacher)))
     assert words in str(refused.value)

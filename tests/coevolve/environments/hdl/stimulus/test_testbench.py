@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from coevolve.environments.hdl.gate.diagnostics import syntax_errors
+from coevolve.environments.hdl.gate.elaboration import find_top
 from coevolve.environments.hdl.gate.source import violations
 from coevolve.environments.hdl.stimulus.language import StimulusError, format
 from coevolve.environments.hdl.stimulus.random_program import draw
@@ -63,7 +63,7 @@ def test_every_program_passes_the_gate_and_parses():
         program = format(draw(rng, PORTS, "clk", UNIT.reset, (9,), statements))
         text = render(program, UNIT, PORTS, 3)
         assert violations(text, UNIT) == ()
-        assert not syntax_errors(text)
+        assert find_top(text, UNIT) == "tb"
 
 
 def test_a_program_that_does_not_parse_is_refused_with_its_line():

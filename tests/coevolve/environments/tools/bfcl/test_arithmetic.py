@@ -3,8 +3,8 @@ import itertools
 import pytest
 
 from coevolve.environments.tools.bfcl.arithmetic import MOST_DIGITS, UNPRINTABLE_BITS, bounded
-from coevolve.environments.tools.bfcl.calls import MAX_CHARS, Call, RefusedCallError
 from coevolve.environments.tools.bfcl.stock import simulator_class
+from coevolve.environments.tools.calls import MAX_CHARS, Call, RefusedCallError
 
 
 def answer(call: Call) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve.environments.tools.bfcl.endings import OUT_OF_TIME
-from coevolve.environments.tools.bfcl.worker import BfclWorker
+from coevolve.environments.tools.bfcl.stock import CLASSES
+from coevolve.environments.tools.endings import OUT_OF_TIME
+from coevolve.environments.tools.worker import ToolWorker
 from protocols.config import SimulatorConfig
 from protocols.simulation import (
     Act,
@@ -96,7 +97,7 @@ def honest(turn: int) -> list[Command]:
 
 
 async def alone() -> list[Any]:
-    worker = BfclWorker(SimulatorConfig())
+    worker = ToolWorker(SimulatorConfig(), CLASSES)
     replies = await worker.execute([Reset(session="honest", task=HONEST), *honest(0), *honest(1)])
     await worker.close()
     return list(replies)
@@ -106,7 +107,7 @@ async def alone() -> list[Any]:
 async def test_no_attack_wins_breaks_or_shows_in_another_session(aim: str) -> None:
     expected = await alone()
     assert expected[3] == expected[6] == Passed()
-    worker = BfclWorker(SimulatorConfig())
+    worker = ToolWorker(SimulatorConfig(), CLASSES)
     mine = [attack for attack in attacks() if attack.aim == aim]
     assert mine
     for attack in mine:
@@ -134,7 +135,7 @@ async def test_no_attack_wins_breaks_or_shows_in_another_session(aim: str) -> No
 async def test_every_attack_is_answered_alike_in_a_session_a_trial_and_another_process(
     aim: str,
 ) -> None:
-    workers = [BfclWorker(SimulatorConfig()) for _ in range(2)]
+    workers = [ToolWorker(SimulatorConfig(), CLASSES) for _ in range(2)]
     for attack in (attack for attack in attacks() if attack.aim == aim):
         task = attack.task()
         asked: list[Command] = [Reset(session="attack", task=task)]

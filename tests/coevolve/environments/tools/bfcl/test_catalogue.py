@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks, tool_documents
+from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS, package_folder, simulator_class
+from coevolve.environments.tools.toolsets import tool_documents
 from protocols.tasks import Seeded
 
 
@@ -89,7 +90,7 @@ def test_documentation_carries_what_a_prompt_needs() -> None:
     "statement",
     [
         "from coevolve.environments.tools.bfcl.catalogue import load_tasks; load_tasks()",
-        "from coevolve.environments.tools.bfcl.stock import load; load()",
+        "from coevolve.environments.tools.bfcl.stock import load; load('MathAPI')",
     ],
 )
 def test_a_missing_package_is_refused_with_its_remedy(statement: str) -> None:
@@ -108,8 +109,9 @@ def test_a_missing_package_is_refused_with_its_remedy(statement: str) -> None:
 
 def test_a_child_imports_no_heavy_package_and_no_module_that_makes_folders() -> None:
     statement = (
-        "import sys; import coevolve.environments.tools.bfcl.child; "
-        "from coevolve.environments.tools.bfcl.stock import load; load(); "
+        "import sys; import coevolve.environments.tools.child; "
+        "from coevolve.environments.tools.bfcl.stock import CLASSES, load; "
+        "[load(name) for name in CLASSES]; "
         "heavy = {'torch', 'ray', 'numpy', 'transformers', 'bfcl_eval.utils', "
         "'bfcl_eval.constants.eval_config'}; print(sorted(heavy.intersection(sys.modules)))"
     )

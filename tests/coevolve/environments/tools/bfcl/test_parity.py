@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks, tool_documents
-from coevolve.environments.tools.bfcl.worker import BfclWorker
+from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks
+from coevolve.environments.tools.toolsets import tool_documents
+from coevolve.environments.tools.worker import ToolWorker
 from protocols.simulation import Act, Failed, Grade, Observed, Passed, Release, Reset
 from protocols.tasks import BfclCategory, Task
 
@@ -30,7 +31,7 @@ CHANGES = {
 }
 
 
-async def hold(worker: BfclWorker, task: Task, turns: Turns) -> tuple[str, list[str]]:
+async def hold(worker: ToolWorker, task: Task, turns: Turns) -> tuple[str, list[str]]:
     """Return the first failure's reason (empty where all passed) and the answers to all calls."""
     commands: list[Any] = [Reset(session="s", task=task.body)]
     for turn in turns:
@@ -64,7 +65,7 @@ def calls(turns: Turns) -> list[str]:
 
 @pytest.mark.parametrize("category", CATEGORIES)
 async def test_every_ground_truth_passes_with_the_answers_of_the_package(
-    category: BfclCategory, worker: BfclWorker, stock: Any
+    category: BfclCategory, worker: ToolWorker, stock: Any
 ) -> None:
     tasks = load_tasks([category])
     assert len(tasks) == 200
@@ -78,7 +79,7 @@ async def test_every_ground_truth_passes_with_the_answers_of_the_package(
 
 @pytest.mark.parametrize("category", CATEGORIES)
 async def test_mutated_ground_truths_get_the_verdicts_of_the_package(
-    category: BfclCategory, worker: BfclWorker, stock: Any
+    category: BfclCategory, worker: ToolWorker, stock: Any
 ) -> None:
     compared: Counter[str] = Counter()
     failed: Counter[str] = Counter()
@@ -101,7 +102,7 @@ async def test_mutated_ground_truths_get_the_verdicts_of_the_package(
 
 
 async def test_withheld_tools_are_judged_like_tools_that_do_not_exist(
-    worker: BfclWorker, stock: Any
+    worker: ToolWorker, stock: Any
 ) -> None:
     withheld = differing = 0
     for task in load_tasks(["miss_func"]):
@@ -117,7 +118,7 @@ async def test_withheld_tools_are_judged_like_tools_that_do_not_exist(
 
 @pytest.mark.parametrize("category", ["base", "long_context"])
 async def test_random_calls_get_the_answers_of_the_package(
-    category: BfclCategory, worker: BfclWorker, stock: Any
+    category: BfclCategory, worker: ToolWorker, stock: Any
 ) -> None:
     for task in load_tasks([category]):
         chance = random.Random(task.task_id)

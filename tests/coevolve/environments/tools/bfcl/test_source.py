@@ -1,18 +1,18 @@
 import json
 from collections import Counter
 
-import msgspec
 import pytest
 
 from coevolve import requirements
 from coevolve.build import parts as build
-from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks, tool_documents
-from coevolve.environments.tools.bfcl.source import BfclSource, category_of, fault
+from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, category_of, load_tasks
+from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS
-from coevolve.environments.tools.bfcl.trial import TrialRun
-from protocols.config import LearnerConfig, RunConfig, TasksConfig
+from coevolve.environments.tools.source import FixedSource, fault
+from coevolve.environments.tools.toolsets import tool_documents
+from coevolve.environments.tools.trial import TrialRun
+from protocols.config import LearnerConfig, RunConfig
 from protocols.errors import ConfigError
-from protocols.interfaces import TaskSource
 from protocols.learner_config import GuardConfig
 from protocols.tasks import BfclCategory, Task
 
@@ -20,11 +20,15 @@ ALL = 1000
 
 
 def config(seed: int = 0, guard: GuardConfig | None = None, **tasks: object) -> RunConfig:
-    wanted = msgspec.convert(
-        {"source": "bfcl", "seeds": ALL, "held_out": ALL, **tasks}, TasksConfig
-    )
     learner = LearnerConfig(guard=guard or GuardConfig())
-    return RunConfig(name="test", seed=seed, tasks=wanted, learner=learner)
+    environment = {"use": "bfcl", "seeds": ALL, "held_out": ALL, **tasks}
+    return RunConfig(name="test", seed=seed, environment=environment, learner=learner)
+
+
+def source_of(config: RunConfig) -> FixedSource:
+    source = Bfcl(config).source()
+    assert isinstance(source, FixedSource)
+    return source
 
 
 def ids(tasks: object) -> list[str]:
@@ -34,7 +38,8 @@ def ids(tasks: object) -> list[str]:
 
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_every_reference_passes_here_and_answers_without_an_error(category: BfclCategory) -> None:
-    source = BfclSource(config(categories=[category]))
+    source = source_of(config(categories=[category]))
+    assert source.left_out == {}
     sides = (source.pool(), source.canaries(ALL), source.held_out())
     assert [len(side) for side in sides] == [142 - 35, 35, 58]
     for task in (task for side in sides for task in side):
@@ -44,14 +49,14 @@ def test_every_reference_passes_here_and_answers_without_an_error(category: Bfcl
 
 
 def test_every_tool_class_of_the_benchmark_is_used() -> None:
-    used = Counter(name for task in BfclSource(config()).pool() for name in task.body.classes)
+    used = Counter(name for task in source_of(config()).pool() for name in task.body.classes)
     assert used.keys() == DOCUMENTS.keys()
 
 
 def test_the_sides_share_no_world_whatever_the_seed_of_the_split() -> None:
     sizes: set[int] = set()
     for split_seed in range(5):
-        source = BfclSource(
+        source = source_of(
             config(split_seed=split_seed, held_out_share=0.5, categories=["base", "miss_param"])
         )
         train, held_out = (*source.pool(), *source.canaries(ALL)), source.held_out()
@@ -75,9 +80,9 @@ def worlds(tasks: object) -> set[str]:
 
 
 def test_the_runs_seed_draws_the_pool_and_leaves_the_held_out_set_alone() -> None:
-    one = BfclSource(config(seed=1, seeds=100, held_out=40))
-    again = BfclSource(config(seed=1, seeds=100, held_out=40))
-    other = BfclSource(config(seed=2, seeds=100, held_out=40))
+    one = source_of(config(seed=1, seeds=100, held_out=40))
+    again = source_of(config(seed=1, seeds=100, held_out=40))
+    other = source_of(config(seed=2, seeds=100, held_out=40))
     assert ids(one.pool()) == ids(again.pool()) != ids(other.pool())
     assert len(set(ids(one.pool()))) == 100
     assert ids(one.held_out()) == ids(other.held_out())
@@ -89,7 +94,7 @@ def test_the_runs_seed_draws_the_pool_and_leaves_the_held_out_set_alone() -> Non
 
 @pytest.mark.parametrize("seed", range(3))
 def test_canaries_are_training_tasks_that_no_run_trains_on(seed: int) -> None:
-    source = BfclSource(config(seed, categories=CATEGORIES))
+    source = source_of(config(seed, categories=CATEGORIES))
     canaries = set(ids(source.canaries(ALL)))
     assert len(canaries) == GuardConfig().tasks
     assert {task.split for task in source.canaries(ALL)} == {"train"}
@@ -97,24 +102,24 @@ def test_canaries_are_training_tasks_that_no_run_trains_on(seed: int) -> None:
     assert not canaries.intersection(ids(source.held_out()))
     assert not canaries & {source.draw(number)[0].task_id for number in range(300)}
     assert not canaries & {source.start(number).origin for number in range(300)}
-    unguarded = BfclSource(config(seed, GuardConfig(action="none"), categories=CATEGORIES))
+    unguarded = source_of(config(seed, GuardConfig(action="none"), categories=CATEGORIES))
     assert set(ids(unguarded.pool())) == canaries.union(ids(source.pool()))
     assert unguarded.canaries(ALL) == ()
 
 
 def test_the_canaries_are_the_same_for_every_seed_of_a_run_and_at_most_a_quarter() -> None:
-    one, other = BfclSource(config(seed=1, seeds=100)), BfclSource(config(seed=2, seeds=50))
+    one, other = source_of(config(seed=1, seeds=100)), source_of(config(seed=2, seeds=50))
     assert ids(one.canaries(ALL)) == ids(other.canaries(ALL))
     assert one.canaries(9) == one.canaries(ALL)[:9]
-    few = BfclSource(config(guard=GuardConfig(tasks=9)))
+    few = source_of(config(guard=GuardConfig(tasks=9)))
     assert ids(few.canaries(ALL)) == ids(one.canaries(9))
-    alone = BfclSource(config(categories=["base"], guard=GuardConfig(tasks=500)))
+    alone = source_of(config(categories=["base"], guard=GuardConfig(tasks=500)))
     assert (len(alone.canaries(ALL)), len(alone.pool())) == (142 // 4, 142 - 142 // 4)
 
 
 def test_a_share_that_leaves_one_side_empty_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least 1 of each is needed"):
-        BfclSource(config(held_out_share=1e-9))
+        source_of(config(held_out_share=1e-9))
 
 
 def test_a_reference_that_fails_is_left_out_with_its_reason() -> None:
@@ -135,10 +140,9 @@ def test_the_benchmark_is_for_policies_with_a_chat_template() -> None:
 
 def test_a_run_on_the_benchmark_is_put_together_from_its_source() -> None:
     settings = config(categories=["base", "miss_func"])
-    source: TaskSource = build.task_source(settings)
-    assert isinstance(source, BfclSource)
+    source = source_of(settings)
     tools = {document.name for name in DOCUMENTS for document in tool_documents(name)}
-    assert set(build.tools(settings)) == tools
+    assert set(Bfcl(settings).tools()) == tools
     labels = build.labels(settings)
     assert labels.keys() == set(ids(source.held_out()))
     assert {label for found in labels.values() for label in found} == {

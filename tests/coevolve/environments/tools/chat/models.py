@@ -15,8 +15,9 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast
 
-from coevolve.environments.tools.bfcl.catalogue import load_tasks, tool_documents
+from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS
+from coevolve.environments.tools.toolsets import tool_documents
 
 TAGS = """
 {%- if tools %}<|im_start|>system

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.environments.tools.bfcl.calls import parse_call
+from coevolve.environments.tools.calls import parse_call
 from coevolve.environments.tools.chat.calls import (
     call_text,
     python_list,

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 
 from coevolve import requirements
-from coevolve.build import parts as build
-from coevolve.environments.tools.bfcl.source import BfclSource
+from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.chat.renderer import CLOSING, ChatRenderer
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
+from coevolve.environments.tools.filesystem.environment import Filesystem
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.models.chat_template import ChatTemplate
 from coevolve.rollouts.conversation import Arena
 from protocols import columns
-from protocols.config import ChatConfig, PolicyConfig, RolloutConfig, RunConfig, TasksConfig
+from protocols.config import ChatConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import ConfigError
 from protocols.interfaces import Renderer
 from protocols.tasks import BfclCategory, Task, ToolTask, ToolTurn
@@ -57,8 +57,8 @@ def ids_of(text: str) -> tuple[int, ...]:
 
 @functools.cache
 def tasks_of(category: BfclCategory) -> Sequence[Task]:
-    tasks = TasksConfig(source="bfcl", categories=(category,), seeds=1000)
-    return BfclSource(RunConfig(name="test", tasks=tasks)).pool()
+    environment = {"use": "bfcl", "categories": [category], "seeds": 1000}
+    return Bfcl(RunConfig(name="test", environment=environment)).source().pool()
 
 
 def messages_of(task: Task, kind: str) -> list[dict[str, Any]]:
@@ -269,7 +269,7 @@ def test_a_template_without_exact_borders_is_refused(template: str, words: str) 
 def test_the_model_folder_decides_which_renderer_is_used(tmp_path: Path) -> None:
     folder = models.save(models.TAGS, tmp_path)
     (folder / "model.safetensors").touch()
-    renderer: Renderer = build.renderer(RunConfig(name="test", policy=chat_policy(folder)))
+    renderer: Renderer = Filesystem(RunConfig(name="test", policy=chat_policy(folder))).renderer()
     assert isinstance(renderer, ChatRenderer)
     assert renderer.form == "tags"
     with pytest.raises(ConfigError, match="kind policy is the tiny policy's second role"):
@@ -277,7 +277,7 @@ def test_the_model_folder_decides_which_renderer_is_used(tmp_path: Path) -> None
     requirements.check(RunConfig(name="test", arm="static", policy=chat_policy(folder)))
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(ConfigError, match="give a folder with a chat template, or a tiny policy"):
-        build.renderer(RunConfig(name="test", policy=chat_policy(folder)))
+        Filesystem(RunConfig(name="test", policy=chat_policy(folder))).renderer()
 
 
 def chat_policy(folder: Path) -> PolicyConfig:

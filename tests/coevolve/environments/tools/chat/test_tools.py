@@ -2,9 +2,9 @@ import pytest
 
 from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS
-from coevolve.environments.tools.bfcl.trial import TrialRun
 from coevolve.environments.tools.chat.calls import call_text
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
+from coevolve.environments.tools.trial import TrialRun
 from protocols.tasks import BfclCategory
 
 

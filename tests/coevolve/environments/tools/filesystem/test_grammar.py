@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coevolve.environments.tools.bfcl.session import Session
 from coevolve.environments.tools.filesystem.grammar import (
     SEED_IMBALANCE,
     UNIFORM,
@@ -17,9 +16,10 @@ from coevolve.environments.tools.filesystem.grammar import (
     static_pool,
     uniform_task,
 )
+from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.environments.tools.filesystem.skills import SKILLS
 from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
-from protocols.config import RunConfig, TasksConfig
+from coevolve.environments.tools.session import Session
 from protocols.interfaces import TaskSource
 from protocols.simulation import Passed
 from protocols.tasks import Task
@@ -119,22 +119,22 @@ def test_uniform_tasks_exercise_all_skills() -> None:
 
 
 def test_sources_say_which_tasks_the_journal_has_yet_to_learn() -> None:
-    config = RunConfig(name="test", tasks=TasksConfig(seeds=10, held_out=24))
-    static: TaskSource = StaticSource(config)
+    settings = FilesystemConfig(seeds=10, held_out=24)
+    static: TaskSource = StaticSource(0, settings)
     task, is_new = static.draw(3)
     assert task in static.pool()
     assert not is_new
-    assert StaticSource(config).draw(3) == (task, False)
-    uniform: TaskSource = UniformSource(config)
+    assert StaticSource(0, settings).draw(3) == (task, False)
+    uniform: TaskSource = UniformSource(0, settings)
     assert uniform.pool() == ()
     assert uniform.draw(3) == (uniform_task(0, 3), True)
     assert len(uniform.held_out()) == 24
 
 
 def test_a_start_is_a_training_world_of_its_own_the_same_in_every_arm() -> None:
-    config = RunConfig(name="test", seed=3, tasks=TasksConfig(seeds=2, held_out=2))
-    starts = [UniformSource(config).start(number) for number in range(20)]
-    assert StaticSource(config).start(7) == starts[7]
+    settings = FilesystemConfig(seeds=2, held_out=2)
+    starts = [UniformSource(3, settings).start(number) for number in range(20)]
+    assert StaticSource(3, settings).start(7) == starts[7]
     assert starts[7].origin == "grammar:world:7"
     assert all(start.checks_directory for start in starts)
     assert len({start.world for start in starts}) == 20

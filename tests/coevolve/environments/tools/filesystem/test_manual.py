@@ -1,6 +1,6 @@
-from coevolve.environments.tools.bfcl.catalogue import tool_documents
 from coevolve.environments.tools.filesystem.manual import manual
 from coevolve.environments.tools.filesystem.simulated import CLASS
+from coevolve.environments.tools.toolsets import tool_documents
 
 TOOLS = manual(CLASS)
 

@@ -1,19 +1,26 @@
 from collections import Counter
+from typing import Literal
 
+import msgspec
 import pytest
 
-from coevolve.build import parts as build
+from coevolve.environments.tools.filesystem.environment import Filesystem
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, uniform_task
 from coevolve.environments.tools.filesystem.skills import SKILLS
-from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
-from protocols.config import RunConfig, TasksConfig
+from protocols.config import RunConfig
+from protocols.interfaces import TaskSource
 from protocols.tasks import Task
 
 COUNT = 64
 
 
 def config(seed: int = 0, seeds: int = 300) -> RunConfig:
-    return RunConfig(name="test", seed=seed, tasks=TasksConfig(seeds=seeds, held_out=240))
+    environment = {"use": "filesystem", "seeds": seeds, "held_out": 240}
+    return RunConfig(name="test", seed=seed, environment=environment)
+
+
+def source_of(config: RunConfig, arm: Literal["static", "uniform"] = "static") -> TaskSource:
+    return Filesystem(msgspec.structs.replace(config, arm=arm)).source()
 
 
 def spoken(task: Task) -> tuple[str, ...]:
@@ -21,20 +28,20 @@ def spoken(task: Task) -> tuple[str, ...]:
 
 
 def test_the_canaries_are_the_same_in_every_run_whatever_its_arm_and_seed() -> None:
-    canaries = StaticSource(config()).canaries(COUNT)
+    canaries = source_of(config()).canaries(COUNT)
     assert len(canaries) == COUNT
-    assert canaries == UniformSource(config(seed=7)).canaries(COUNT)
-    assert StaticSource(config(seed=1)).canaries(9) == canaries[:9]
+    assert canaries == source_of(config(seed=7), "uniform").canaries(COUNT)
+    assert source_of(config(seed=1)).canaries(9) == canaries[:9]
 
 
 def test_a_run_on_the_grammar_is_guarded_with_as_many_canaries_as_it_asks_for() -> None:
-    canaries = build.canaries(config())
-    assert canaries == StaticSource(config()).canaries(config().learner.guard.tasks)
+    canaries = Filesystem(config()).canaries()
+    assert canaries == source_of(config()).canaries(config().learner.guard.tasks)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_canary_is_trained_on_or_held_out(seed: int) -> None:
-    source = StaticSource(config(seed))
+    source = source_of(config(seed))
     canaries = source.canaries(COUNT)
     said = set(map(spoken, canaries))
     assert len(said) == len({task.task_id for task in canaries}) == COUNT
@@ -45,13 +52,13 @@ def test_no_canary_is_trained_on_or_held_out(seed: int) -> None:
 
 
 def test_canaries_play_in_worlds_of_the_training_split() -> None:
-    canaries = StaticSource(config()).canaries(COUNT)
+    canaries = source_of(config()).canaries(COUNT)
     assert {task.split for task in canaries} == {"train"}
     held_out = {task.body.world for task in held_out_tasks(480)}
     assert not held_out & {task.body.world for task in canaries}
 
 
 def test_canaries_are_as_long_as_training_tasks_and_exercise_all_skills() -> None:
-    canaries = StaticSource(config()).canaries(240)
+    canaries = source_of(config()).canaries(240)
     assert Counter(len(task.body.turns) for task in canaries) == {1: 80, 2: 80, 3: 80}
     assert {skill for task in canaries for skill in task.skills} == set(SKILLS)

@@ -7,13 +7,13 @@ import msgspec
 
 from coevolve.delivery.engine import ProvenEngine
 from coevolve.engine.generator import TransformersGenerator
-from coevolve.environments.tools.bfcl.session import Session
 from coevolve.environments.tools.filesystem.grammar import exploration_start, paraphrases
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.filesystem.skills import SKILLS
 from coevolve.environments.tools.filesystem.synthesizer import PolicySynthesizer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
+from coevolve.environments.tools.session import Session
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore

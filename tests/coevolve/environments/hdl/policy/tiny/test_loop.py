@@ -9,7 +9,6 @@ import pytest
 
 from coevolve import requirements
 from coevolve.build import parts as build
-from coevolve.build import synthesis as evolution
 from coevolve.config import load_config
 from coevolve.environments.hdl import assembly as hardware
 from coevolve.environments.hdl.designs.folders import load
@@ -17,10 +16,12 @@ from coevolve.environments.hdl.designs.variants import varied
 from coevolve.environments.hdl.policy.frontier import beginning
 from coevolve.environments.hdl.policy.tiny.edits import edits
 from coevolve.environments.hdl.policy.tiny.model import write_model
+from coevolve.environments.hdl.simulate.wire import TestbenchService
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.models.tiny_random.resolve import MODEL, running
+from coevolve.parts.context import PartContext
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.control import RunStarted
@@ -46,10 +47,10 @@ def small(folder: Path, *overrides: str) -> RunConfig:
     for name in DESIGNS:
         shutil.copytree(hardware.DESIGNS / name, folder / "designs" / name)
     settings = {
-        "hdl.designs": folder / "designs",
-        "hdl.stages": f"[{{writers: [grammar], groups: {WARM_UP}}}, {{}}]",
-        "hdl.rounds": 2,
-        "hdl.evaluation_rounds": 2,
+        "environment.designs": folder / "designs",
+        "environment.stages": f"[{{writers: [grammar], groups: {WARM_UP}}}, {{}}]",
+        "environment.rounds": 2,
+        "environment.evaluation_rounds": 2,
         "arm": "full",
         "evolve_every": 1,
         "signals.rules": "paper",
@@ -71,18 +72,18 @@ async def played(folder: Path, *overrides: str) -> LocalStore:
     began = encode(RunStarted(run_id="here", config="{}"))
     receipt = Receipt(producer="test", counter=1)
     await store.append(Append(records=(began,), receipt=receipt))
-    site = build.Site(config=config, run_dir=folder, store=store, reader=store)
+    context = PartContext(config=config, run_dir=folder, store=store, reader=store)
     simulator = hardware.simulator(config)
-    simulators = hardware.HardwareSimulators([simulator])
-    engines = [build.generator(site, 8), build.generator(site, 8)]
+    simulators = [TestbenchService(simulator, 64)]
+    engines = [build.generator(context, 8), build.generator(context, 8)]
     parts: list[Part] = [
-        build.curriculum(site),
-        build.signals(site, simulators),
-        evolution.synthesizer(site, simulators),
-        evolution.validator(site, simulators),
-        build.rollout_worker(site, "rollout-0", engines[0], simulators),
-        build.learner(site),
-        build.evaluator(site, engines[1], simulators),
+        build.curriculum(context),
+        build.signals(context, simulators),
+        build.synthesizer(context, simulators),
+        build.validator(context, simulators),
+        build.rollout_worker(context, "rollout-0", engines[0], simulators),
+        build.learner(context),
+        build.evaluator(context, engines[1], simulators),
     ]
     at_work = [asyncio.create_task(part.run()) for part in parts]
     seen, scored = 0, -1
@@ -171,7 +172,7 @@ async def test_the_learner_knows_the_grammar_of_a_design_that_the_run_made(tmp_p
     await store.append(
         Append(records=(encode(record),), receipt=Receipt(producer="test", counter=1))
     )
-    grammar_of = build.grammar_of(config, store)
+    grammar_of = hardware.grammar_of(config, store)
     assert grammar_of is not None
     assert await grammar_of(beginning(made, config)) == edits(made)
     assert await grammar_of(beginning(given, config)) == edits(given)
@@ -189,7 +190,7 @@ async def test_a_policy_gradient_knows_the_grammar_that_its_rollouts_were_drawn_
         "learner.max_staleness=0",
         "learner.learning_rate=1e-2",
         "learner.kl_coefficient=0.01",
-        f"hdl.stages=[{{writers: [grammar], groups: {GROUPS}}}, {{}}]",
+        f"environment.stages=[{{writers: [grammar], groups: {GROUPS}}}, {{}}]",
     )
     reports = [decode_as(each, StepReport) for each in await store.scan("step_report")]
     warm_up, *own = reports

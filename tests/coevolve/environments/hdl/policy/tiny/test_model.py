@@ -15,6 +15,7 @@ from protocols.config import RunConfig
 from protocols.errors import ConfigError
 
 RUN_FILE = Path(__file__).parents[6] / "configs" / "hdl_tiny.yaml"
+QUICKSTART = RUN_FILE.with_name("quickstart.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,10 @@ def test_the_run_file_can_be_run():
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("hdl.form=testbench", "hdl.form: policy.model tiny_hdl needs stimulus, found testbench"),
+        (
+            "environment.form=testbench",
+            "environment.form: policy.model tiny_hdl needs stimulus, found testbench",
+        ),
         ("policy.shrink=true", "needs a model to make a small one of, found 'tiny_hdl'"),
     ],
 )
@@ -79,10 +83,10 @@ def test_what_it_is_not_made_for_is_refused_in_words(override: str, words: str):
 
 
 def test_it_is_refused_for_tools():
-    with pytest.raises(ConfigError, match=r"domain: policy\.model tiny_hdl needs hdl, found bfcl"):
-        requirements.check(config("domain=bfcl", "hdl.stages=[{}]"))
+    with pytest.raises(ConfigError, match=r"policy\.model: needs 'tiny', a folder"):
+        requirements.check(load_config(QUICKSTART, ["policy.model=tiny_hdl"]))
 
 
 def test_only_it_can_be_warmed_up_on_a_grammar():
-    with pytest.raises(ConfigError, match=r"\$\.hdl\.stages: the writer grammar needs"):
-        config("policy.model=tiny", "domain=bfcl")
+    with pytest.raises(ConfigError, match=r"\$\.environment\.stages: the writer grammar needs"):
+        config("policy.model=tiny")

@@ -7,6 +7,7 @@ from coevolve.environments.hdl.policy.frontier import beginning
 from coevolve.environments.hdl.policy.tiny.features import MOST_HINTS, hints_of, modes, of_missed
 from coevolve.environments.hdl.policy.tiny.renderer import TinyStepRenderer
 from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, LAST, WORDS
+from coevolve.environments.hdl.settings import with_hdl
 from coevolve.environments.hdl.stimulus.language import parse
 from coevolve.environments.hdl.stimulus.program import ApplyReset, Drive, Step
 from protocols.config import RunConfig
@@ -29,7 +30,7 @@ TOP = counter(
 )
 RESETTABLE = counter()
 RENDERER = TinyStepRenderer({each.design_id: each for each in (TOP, RESETTABLE)})
-BEGINNING = beginning(TOP, RunConfig(name="t", domain="hdl", hdl=HdlConfig(form="stimulus")))
+BEGINNING = beginning(TOP, with_hdl(RunConfig(name="t"), HdlConfig(form="stimulus")))
 
 
 def task(state: DesignState, number: int = 1) -> CoverageTask:

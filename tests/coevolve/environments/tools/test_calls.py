@@ -1,6 +1,6 @@
 import pytest
 
-from coevolve.environments.tools.bfcl.calls import (
+from coevolve.environments.tools.calls import (
     MAX_CHARS,
     MAX_DEPTH,
     NotACallError,

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from coevolve.environments.tools.bfcl.worker import BfclWorker
+from coevolve.environments.tools.bfcl.stock import CLASSES
+from coevolve.environments.tools.worker import ToolWorker
 from protocols.config import SimulatorConfig
 from protocols.tasks import Task
 
@@ -87,19 +88,19 @@ def stock() -> Stock:
 
 
 @pytest_asyncio.fixture
-async def worker() -> AsyncIterator[BfclWorker]:
-    worker = BfclWorker(SimulatorConfig())
+async def worker() -> AsyncIterator[ToolWorker]:
+    worker = ToolWorker(SimulatorConfig(), CLASSES)
     yield worker
     await worker.close()
 
 
 @pytest_asyncio.fixture
-async def open_worker() -> AsyncIterator[Callable[[SimulatorConfig], BfclWorker]]:
+async def open_worker() -> AsyncIterator[Callable[[SimulatorConfig], ToolWorker]]:
     """A function that makes workers which are closed after the test."""
-    workers: list[BfclWorker] = []
+    workers: list[ToolWorker] = []
 
-    def make(config: SimulatorConfig) -> BfclWorker:
-        workers.append(BfclWorker(config))
+    def make(config: SimulatorConfig) -> ToolWorker:
+        workers.append(ToolWorker(config, CLASSES))
         return workers[-1]
 
     yield make

@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
-from coevolve.environments.tools.bfcl.session import World
-from coevolve.environments.tools.bfcl.weight import (
+from coevolve.environments.tools.bfcl.directory import places
+from coevolve.environments.tools.session import World
+from coevolve.environments.tools.weight import (
     MAX_FOLDERS,
     MAX_WEIGHT,
     VALUE_WEIGHT,
@@ -72,7 +73,7 @@ def test_a_chain_of_folders_has_a_greatest_length_in_the_tree_and_outside_of_it(
         told(world, *("mkdir('d')", "cd('d')") * MAX_FOLDERS)
     outside = told(files(), "mkdir('a')", "cd('a')", "mkdir('b')", "cd('..')", "mv('a', 'e')")
     told(outside, "cd('e')", "cd('b')", "cd('..')")
-    assert outside.places() == set()
+    assert places(outside.instances["GorillaFileSystem"]) == set()
     with pytest.raises(OverweightError):
         told(outside, *("mkdir('d')", "cd('d')") * MAX_FOLDERS)
 

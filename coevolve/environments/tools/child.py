@@ -1,10 +1,10 @@
-"""The child process that holds BFCL sessions: ``python -m coevolve.environments.tools.bfcl.child``.
+"""The child process that holds sessions: ``python -m coevolve.environments.tools.child``.
 
-It reads batches of commands and answers each before it reads the next (`bfcl.frames`).
+It reads batches of commands and answers each before it reads the next (`tools.frames`).
 
 *What is covered.* The policy's text is parsed, never evaluated, and reaches nothing but documented
-methods (`bfcl.calls`). What a call may cost is bounded by sizes that are counted, alike on
-every machine (`bfcl.session`); the limits below are the second defence. A step of a
+methods (`tools.calls`). What a call may cost is bounded by sizes that are counted, alike on
+every machine (`tools.session`); the limits below are the second defence. A step of a
 session is one call or one comparison, in a trial too. A step that uses more than ``COMMAND_CPU_S``
 of CPU time is interrupted and ends only its own session; so does a step that gets no memory. A step
 that cannot be interrupted, because it is inside a single C function, ends the process after
@@ -36,16 +36,13 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import BinaryIO, TypeVar, assert_never
 
-from coevolve.environments.tools.bfcl import stock
-from coevolve.environments.tools.bfcl.arithmetic import MAX_PRECISION
-from coevolve.environments.tools.bfcl.catalogue import tool_documents
-from coevolve.environments.tools.bfcl.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
-from coevolve.environments.tools.bfcl.frames import (
+from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
+from coevolve.environments.tools.frames import (
     NUMBER_BYTES,
     Answer,
     command_decoder,
@@ -54,10 +51,11 @@ from coevolve.environments.tools.bfcl.frames import (
     number,
     number_in,
 )
-from coevolve.environments.tools.bfcl.histories import MAX_SESSIONS
-from coevolve.environments.tools.bfcl.session import Session
-from coevolve.environments.tools.bfcl.trial import TrialRun
-from coevolve.environments.tools.bfcl.weight import MAX_WEIGHT
+from coevolve.environments.tools.histories import MAX_SESSIONS
+from coevolve.environments.tools.session import Session
+from coevolve.environments.tools.toolsets import tool_set
+from coevolve.environments.tools.trial import TrialRun
+from coevolve.environments.tools.weight import MAX_WEIGHT
 from protocols.errors import CoevolveError
 from protocols.simulation import Act, Broken, Command, Grade, Ready, Release, Reply, Reset, Trial
 
@@ -208,17 +206,18 @@ def _limited(step: Callable[[], T]) -> T:
 def main() -> None:
     """Serve until standard input ends."""
     parser = argparse.ArgumentParser(
-        prog="python -m coevolve.environments.tools.bfcl.child", description=__doc__
+        prog="python -m coevolve.environments.tools.child", description=__doc__
     )
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
     parser.add_argument("--memory-mb", type=int, required=True, help="address space")
     parser.add_argument("--position-fd", type=int, required=True, help="memory for the position")
+    parser.add_argument("tool_sets", nargs="*", help="names of the tool sets to load")
     arguments = parser.parse_args()
     _die_with(arguments.parent)
     commands, answers = _take_streams()
     position = mmap.mmap(arguments.position_fd, NUMBER_BYTES)
     os.close(arguments.position_fd)
-    _load()
+    _load(arguments.tool_sets)
     pages = os.open("/proc/self/statm", os.O_RDONLY)
     _confine(arguments.memory_mb)
     sys.addaudithook(_refuse_host)
@@ -277,16 +276,10 @@ def _take_streams() -> tuple[BinaryIO, BinaryIO]:
     return commands, answers
 
 
-def _load() -> None:
-    """Read every file that a session will need, since none can be opened later.
-
-    The constants that mpmath remembers are computed here, to their greatest precision: no session
-    finds another's, nor half of one.
-    """
-    stock.load()
-    stock.simulator_class("MathAPI")().logarithm(3, 10, MAX_PRECISION)
-    for name in stock.DOCUMENTS:
-        tool_documents(name)
+def _load(tool_sets: Sequence[str]) -> None:
+    """Read every file that a session will need, since none can be opened later."""
+    for name in tool_sets:
+        tool_set(name).load()
     datetime.strptime("2024", "%Y").astimezone()  # loads a module and the time zone
     ast.parse("é")  # loads the tables of Unicode
     warnings.simplefilter("ignore")

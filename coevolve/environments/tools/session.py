@@ -1,19 +1,17 @@
-"""Runs BFCL's own simulators for one conversation and gives the verdict of BFCL's own checker.
+"""Opens a task's world for one conversation and gives the verdict on every turn.
 
-A `World` is one fresh set of simulators; a `Session` holds the policy's world and the reference's,
-and compares them after every turn with the package's ``state_checker`` and ``response_checker``.
-Answers are byte for byte those of the package's executor. The verdict on a conversation is that of
-its ``multi_turn_checker`` (bfcl-eval 2026.3.23), which is all that its evaluation looks at:
+A `World` is one fresh set of the task's tools (`tools.toolsets`); a `Session` holds the policy's
+world and the reference's, and compares them after every turn as BFCL's checker does
+(`multi_turn_checker` of bfcl-eval 2026.3.23):
 
 - a turn whose reference is empty always passes; calls made in it are carried out, and show in the
-  comparison after the next turn. The package has an irrelevance checker for such turns, but its
-  evaluation does not call it;
+  comparison after the next turn;
 - a turn whose reference is not empty needs at least one call, though any well-formed call will do;
-- every public attribute of every simulator must then be equal, and every answer of the turn's
-  reference must be among the policy's answers so far, each as often as it occurs.
+- the state of every tool set must then be equal, and every answer of the turn's reference must be
+  among the policy's answers so far, each as often as it occurs.
 
-The verdict is the one of a process that judges nothing else: the package's own depends on what it
-judged before (`bfcl.stock.Shared`).
+With BFCL's own simulators the verdict is that of its checker in a process that judges nothing else:
+the package's depends on what it judged before (`bfcl.stock.Shared`).
 
 Deviations:
 
@@ -29,7 +27,7 @@ Deviations:
 - with ``checks_directory`` a turn must also end in the reference's working directory: by the path
   that it calls itself by, and by where it lies in the tree (`bfcl.directory`);
 - a session whose world, or the reference's, becomes larger or deeper than one may be
-  (`bfcl.weight`) has ended: its calls answer ``out of memory``, and its turns fail. So it
+  (`tools.weight`) has ended: its calls answer ``out of memory``, and its turns fail. So it
   is with a directory that was copied into itself, on which the package dies of a RecursionError at
   the next comparison. A session of more than ``MAX_CONVERSATION_CHARS`` ends in the same way;
 - a comparison that the package cannot finish, because a simulator lacks an attribute that the
@@ -39,37 +37,30 @@ Deviations:
   a square root are refused (`bfcl.arithmetic`);
 - an answer longer than ``MAX_ANSWER_CHARS`` is replaced by an error, and a MemoryError is passed
   on, because it may be the machine's fault;
-- what is no call at all, or not with literal arguments, is refused (`bfcl.calls`).
+- what is no call at all, or not with literal arguments, is refused (`tools.calls`).
 
 How large a world is, how long an answer, what a call computes: all of it is counted, and nothing
-depends on the machine. The limits on CPU time and memory of `bfcl.child` stand behind.
+depends on the machine. The limits on CPU time and memory of `tools.child` stand behind.
 """
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
 
-from coevolve.environments.tools.bfcl.arithmetic import bounded
-from coevolve.environments.tools.bfcl.calls import (
+from coevolve.environments.tools.calls import (
     NotACallError,
     RefusedCallError,
     as_far_as_read,
     parse_call,
 )
-from coevolve.environments.tools.bfcl.catalogue import tool_documents
-from coevolve.environments.tools.bfcl.digest import digest, text_digest
-from coevolve.environments.tools.bfcl.directory import places
-from coevolve.environments.tools.bfcl.endings import OUT_OF_MEMORY, Ending
-from coevolve.environments.tools.bfcl.stock import (
-    Shared,
-    check_answers,
-    check_state,
-    simulator_class,
-)
-from coevolve.environments.tools.bfcl.weight import OverweightError, weigh
+from coevolve.environments.tools.digest import digest, text_digest
+from coevolve.environments.tools.endings import OUT_OF_MEMORY, Ending
+from coevolve.environments.tools.toolsets import OpenTools, tool_documents, tool_set
+from coevolve.environments.tools.weight import OverweightError, weigh
 from protocols.errors import DependencyError, SimulatorError
 from protocols.simulation import Failed, Observed, Passed, Verdict
 from protocols.tasks import ToolTask, ToolTurn
@@ -102,7 +93,7 @@ class World:
     checker asks for no more than whether two are equal."""
 
     weight: int
-    """What the world weighs now (`bfcl.weight`)."""
+    """What the world weighs now (`tools.weight`)."""
 
     def __init__(self, body: ToolTask) -> None:
         """Load the initial state.
@@ -112,17 +103,16 @@ class World:
                 large.
             DependencyError: The simulators are not installed.
         """
-        self._shared = Shared(body.classes, long_context=body.long_context)
-        self._shared.install()
-        self.instances = _simulators(body)
+        self._opened = _opened(body)
+        self.instances = {name: tools.state for name, tools in self._opened.items()}
         self.answers = []
         try:
             self.weight = weigh(self.instances)
         except OverweightError as error:
             raise SimulatorError("the task's world is too large") from error
-        self._tools: dict[str, Callable[..., object]] = {
-            document.name: getattr(instance, document.name)
-            for class_name, instance in self.instances.items()
+        self._tools = {
+            document.name: tools
+            for class_name, tools in self._opened.items()
             for document in tool_documents(class_name)
         }
         self._available = self._tools
@@ -154,21 +144,31 @@ class World:
         return observed
 
     def _carried_out(self, text: str) -> Observed:
-        call = bounded(parse_call(text, self._available))
+        call = parse_call(text, self._available)
         if len(text) * self.weight > MAX_CALL_WORK:
             raise RefusedCallError("the call is too long for a world of this size")
-        self._shared.install()
-        return _observed(self._available[call.tool](*call.positional, **call.named))
+        return _observed(self._available[call.tool].call(call))
 
-    def directory(self) -> str:
-        """Return the working directory; empty without a file system."""
-        system = self.instances.get("GorillaFileSystem")
-        return "" if system is None else system.pwd()["current_working_directory"]
+    def fault(self, reference: "World", *, checks_directory: bool) -> str:
+        """Return how the state differs from that of ``reference``, in one word; empty if not."""
+        faults = (
+            tools.fault(reference._opened[name], checks_directory=checks_directory)
+            for name, tools in self._opened.items()
+        )
+        return next(filter(None, faults), "")
 
-    def places(self) -> set[tuple[str, ...]]:
-        """Return where the working directory lies; empty without a file system."""
-        system = self.instances.get("GorillaFileSystem")
-        return set() if system is None else places(system)
+    @property
+    def rewards(self) -> bool:
+        """Whether the tools themselves say what an attempt is worth."""
+        return any(tools.rewards for tools in self._opened.values())
+
+    def reward(self, body: ToolTask) -> float:
+        """Return the lowest reward of the task's tools, 0..1."""
+        return min(
+            tools.reward(_as_given(body, name))
+            for name, tools in self._opened.items()
+            if tools.rewards
+        )
 
     def digest(self) -> str:
         """Return a name for the whole state; empty where it cannot be walked to its end."""
@@ -185,6 +185,7 @@ class Session:
         """Open both worlds at the first turn. Raises as `World` does."""
         self.world = World(body)
         self._reference = World(body)
+        self._body = body
         self._turns = body.turns
         self._checks_directory = body.checks_directory
         self._withheld = set(body.withheld)
@@ -222,10 +223,9 @@ class Session:
             raise SimulatorError(f"the session's {self._turn} turns have all been graded")
         if self._failure is None:
             try:
-                reason = self._fault(self._turns[self._turn])
+                self._failure = self._judged(self._turns[self._turn])
             except OverweightError:
                 return self.end(OUT_OF_MEMORY).verdict
-            self._failure = Failed(reason=reason) if reason else None
         self._turn += 1
         self._calls_before = len(self.world.answers)
         self._make_available()
@@ -257,6 +257,16 @@ class Session:
             self._withheld.difference_update(turn.revealed, map(_tool, turn.reference))
             self.world.withhold(self._withheld)
 
+    def _judged(self, turn: ToolTurn) -> Failed | None:
+        """Return how the turn failed; None if it passed. The tools' own reward has precedence."""
+        if not self.world.rewards:
+            reason = self._fault(turn)
+            return Failed(reason=reason) if reason else None
+        if self._turn < len(self._turns) - 1:
+            return None
+        reward = self.world.reward(self._body)
+        return None if reward >= 1.0 else Failed(reason=f"reward {reward:g}", reward=reward)
+
     def _fault(self, turn: ToolTurn) -> str:
         """Return what is wrong after the turn in the checker's word; empty where nothing is."""
         expected = [text_digest(self._reference.call(text).result) for text in turn.reference]
@@ -264,44 +274,31 @@ class Session:
             return ""
         if len(self.world.answers) == self._calls_before:
             return "empty_turn_model_response"
-        try:
-            state = check_state(self.world.instances, self._reference.instances)
-        except AttributeError:
-            return "instance_state_mismatch"
-        return (
-            state
-            or check_answers(self.world.answers, expected, self._turn)
-            or self._directory_fault()
-        )
-
-    def _directory_fault(self) -> str:
-        if not self._checks_directory:
-            return ""
-        here, there = self.world.places(), self._reference.places()
-        same_place = here == there or bool(here & there)
-        if same_place and self.world.directory() == self._reference.directory():
-            return ""
-        return "working_directory_mismatch"
+        state = self.world.fault(self._reference, checks_directory=self._checks_directory)
+        if state or not Counter(expected) - Counter(self.world.answers):
+            return state
+        return "execution_response_mismatch"
 
 
-def _simulators(body: ToolTask) -> dict[str, Any]:
+def _as_given(body: ToolTask, tool_set: str) -> dict[str, Any]:
+    """Return the task as a task file tells it."""
+    worlds: dict[str, Any] = msgspec.json.decode(body.world, type=dict[str, Any])
+    turns = [{"instruction": t.instruction, "reference": list(t.reference)} for t in body.turns]
+    extra: dict[str, Any] = msgspec.json.decode(body.extra or "{}", type=dict[str, Any])
+    return {"world": worlds.get(tool_set), "turns": turns, **extra}
+
+
+def _opened(body: ToolTask) -> dict[str, OpenTools]:
     try:
         scenarios: dict[str, Any] = msgspec.json.decode(body.world, type=dict[str, Any])
         return {
-            name: _simulator(name, scenarios.get(name, {}), long_context=body.long_context)
+            name: tool_set(name).open(scenarios.get(name, {}), long_context=body.long_context)
             for name in body.classes
         }
     except (MemoryError, DependencyError, SimulatorError):
         raise
     except Exception as error:
         raise SimulatorError(f"the task's world does not load: {error!r}") from error
-
-
-def _simulator(name: str, scenario: object, *, long_context: bool) -> object:
-    simulator = simulator_class(name)()
-    if name != "MathAPI":  # it alone has no state
-        simulator._load_scenario(scenario, long_context=long_context)
-    return simulator
 
 
 def _observed(answer: object) -> Observed:

@@ -1,29 +1,24 @@
-"""Puts together what makes tasks and judges them: synthesizers, validator, judge."""
+"""Puts together what makes tasks with tools and judges them: synthesizers, validator, judge."""
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from coevolve.build.parts import Simulators, Site, append_at_once, task_source
-from coevolve.delivery.engine import Append, ProvenEngine
-from coevolve.environments.hdl.assembly import HardwareSimulators
+from coevolve.delivery.engine import ProvenEngine
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.wire import ToolClient
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
-from coevolve.journal.mailbox import Mailbox
-from coevolve.llm.recorded_calls import JournalCallLog, Ledger
+from coevolve.journal.mailbox import Appender
+from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
 from coevolve.models.model_folder import model_folder
+from coevolve.parts.context import PartContext
 from coevolve.synthesis.worker import SynthesizerWorker
 from coevolve.validation.judge import Judge, NoJudge
 from coevolve.validation.validator import Validator
 from protocols.config import RunConfig
 from protocols.evolution import Candidate, Signal
-from protocols.interfaces import Reader, SimulatorWorker, Synthesizer
+from protocols.interfaces import Reader, SimulatorService, Synthesizer, TaskSource
 from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
-
-if TYPE_CHECKING:
-    from coevolve.parts.record_handler import AnsweringPart
 
 GATHER_S = 0.3
 """How long exploring and judging have their commands wait for others: nobody waits for them."""
@@ -35,24 +30,19 @@ SYNTHESES = 128
 """Conversations of the policy in its second role at a time."""
 
 
-def synthesizer(site: Site, simulators: Simulators) -> "SynthesizerWorker | AnsweringPart":
+def synthesizer(
+    context: PartContext, source: TaskSource, simulators: Sequence[SimulatorService]
+) -> SynthesizerWorker:
     """Return the part that makes tasks out of signals."""
-    if isinstance(simulators, HardwareSimulators):
-        from coevolve.environments.hdl.evolution import assembly as designs
-
-        return designs.synthesizer(site.config, site.store, site.reader, simulators.workers)
-    if isinstance(site.config.synthesizer.model, PolicyModel):
-        # Loaded before the part says that it has started, so that this counts as starting.
-        importlib.import_module("coevolve.engine.generator")
-    append = append_at_once(site, SYNTHESIZER)
+    append = context.appender("delivery", SYNTHESIZER)
     return SynthesizerWorker(
-        site.config,
-        store=site.store,
-        reader=site.reader,
+        context.config,
+        store=context.store,
+        reader=context.reader,
         open_model=lambda model: synthesizer_model(
-            site.config, site.run_dir, site.reader, append, simulators, model
+            context.config, context.run_dir, context.reader, append, simulators, model
         ),
-        source=task_source(site.config),
+        source=source,
     )
 
 
@@ -60,15 +50,15 @@ def synthesizer_model(
     config: RunConfig,
     run_dir: Path,
     reader: Reader,
-    append: Append,
-    workers: Sequence[SimulatorWorker],
+    append: Appender,
+    simulators: Sequence[SimulatorService],
     model: SynthesizerModel,
 ) -> Synthesizer:
     """Return what stands behind ``model``; nothing is asked of it yet.
 
     ``append`` writes what a policy with its newest weights proves of them.
     """
-    simulator = SimulatorPool(workers, gather_s=GATHER_S)
+    simulator = SimulatorPool(list(map(ToolClient, simulators)), gather_s=GATHER_S)
     match model:
         case PolicyModel():
             from coevolve.engine.generator import TransformersGenerator
@@ -101,44 +91,40 @@ def synthesizer_model(
             return EndpointSynthesizer(model, simulator=simulator)
 
 
-def validator(site: Site, simulators: Simulators) -> "Validator | AnsweringPart":
+def validator(
+    context: PartContext, source: TaskSource, simulators: Sequence[SimulatorService]
+) -> Validator:
     """Return the part that judges candidates."""
-    if isinstance(simulators, HardwareSimulators):
-        from coevolve.environments.hdl.evolution import assembly as designs
-
-        return designs.validator(site.config, site.store, site.reader, simulators.workers)
     return Validator(
-        site.config,
-        store=site.store,
-        reader=site.reader,
-        simulator=SimulatorPool(simulators, gather_s=GATHER_S),
-        held_out=task_source(site.config).held_out(),
-        judge=_judge(site),
+        context.config,
+        store=context.store,
+        reader=context.reader,
+        simulator=SimulatorPool(list(map(ToolClient, simulators)), gather_s=GATHER_S),
+        held_out=source.held_out(),
+        judge=_judge(context),
     )
 
 
-def _judge(site: Site) -> Judge:
+def _judge(context: PartContext) -> Judge:
     """Return who is asked for a second opinion; its calls are on the run's account."""
-    model = site.config.synthesizer.model
-    if not (site.config.validator.judge and isinstance(model, EndpointModel)):
+    config, model = context.config, context.config.synthesizer.model
+    if not (config.validator.judge and isinstance(model, EndpointModel)):
         return NoJudge()
     from coevolve.synthesis.judge import Account, EndpointJudge
 
-    ledger = Ledger(site.config.synthesizer, site.reader)
-    mailbox = Mailbox(
-        site.store, consumer="judge", topics=(), member="judge", lease_s=site.config.store.lease_s
-    )
+    ledger = Ledger(Budget.of_synthesizer(config.synthesizer), context.reader)
+    append = context.appender("judge", "judge")
 
     async def account_of(candidate: Candidate) -> Account:
-        found = await site.reader.find(SIGNALS_BY_ID, candidate.signal_id, limit=1)
+        found = await context.reader.find(SIGNALS_BY_ID, candidate.signal_id, limit=1)
         kind = decode_as(found[0], Signal).kind
         calls = JournalCallLog(
             candidate.signal_id,
             kind,
             model.model,
             ledger=ledger,
-            reader=site.reader,
-            append=mailbox.append,
+            reader=context.reader,
+            append=append,
         )
         return Account(calls=calls, kind=kind)
 

@@ -11,11 +11,13 @@ import msgspec
 import psutil
 import pytest
 
-from coevolve.environments.tools.bfcl.catalogue import load_tasks, tool_documents
-from coevolve.environments.tools.bfcl.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
-from coevolve.environments.tools.bfcl.histories import MAX_SESSIONS
-from coevolve.environments.tools.bfcl.session import World
-from coevolve.environments.tools.bfcl.worker import BfclWorker
+from coevolve.environments.tools.bfcl.catalogue import load_tasks
+from coevolve.environments.tools.bfcl.stock import CLASSES
+from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
+from coevolve.environments.tools.histories import MAX_SESSIONS
+from coevolve.environments.tools.session import World
+from coevolve.environments.tools.toolsets import tool_documents
+from coevolve.environments.tools.worker import ToolWorker
 from protocols.config import SimulatorConfig
 from protocols.simulation import (
     Act,
@@ -30,7 +32,7 @@ from protocols.simulation import (
 )
 from protocols.tasks import ToolTask, ToolTurn
 
-Maker = Callable[[SimulatorConfig], BfclWorker]
+Maker = Callable[[SimulatorConfig], ToolWorker]
 
 BODY = ToolTask(
     classes=("GorillaFileSystem", "MathAPI"),
@@ -78,7 +80,7 @@ async def gone(pid: int, within_s: float = 10.0) -> bool:
     return True
 
 
-async def test_commands_of_many_sessions_are_answered_in_order(worker: BfclWorker) -> None:
+async def test_commands_of_many_sessions_are_answered_in_order(worker: ToolWorker) -> None:
     assert await worker.execute(
         [
             reset("x"),
@@ -111,7 +113,7 @@ async def test_commands_of_many_sessions_are_answered_in_order(worker: BfclWorke
 
 
 async def test_a_killed_child_breaks_its_sessions_and_is_replaced(
-    worker: BfclWorker, open_worker: Maker
+    worker: ToolWorker, open_worker: Maker
 ) -> None:
     other = open_worker(SimulatorConfig())
     await asyncio.gather(worker.execute([reset("x")]), other.execute([reset("y")]))
@@ -149,7 +151,7 @@ async def test_a_stuck_child_is_broken_in_time_and_replaced(open_worker: Maker) 
     assert worker.restarts == 1
 
 
-async def test_a_child_that_dies_within_a_batch_breaks_all_of_it(worker: BfclWorker) -> None:
+async def test_a_child_that_dies_within_a_batch_breaks_all_of_it(worker: ToolWorker) -> None:
     await worker.execute([reset("x")])
     child = worker.pid
     os.kill(child, signal.SIGSTOP)
@@ -161,7 +163,7 @@ async def test_a_child_that_dies_within_a_batch_breaks_all_of_it(worker: BfclWor
     assert "the child ended with status -9" in worker.last_error
 
 
-async def test_a_tree_that_multiplies_ends_its_own_session_alone(worker: BfclWorker) -> None:
+async def test_a_tree_that_multiplies_ends_its_own_session_alone(worker: ToolWorker) -> None:
     calls = ["mkdir(dir_name='x')"]
     for _ in range(26):  # each round doubles the paths through the tree, not the tree
         calls += [
@@ -200,7 +202,7 @@ async def test_a_tree_that_multiplies_ends_its_own_session_alone(worker: BfclWor
     ],
 )
 async def test_a_call_for_too_much_is_answered_without_the_work(
-    worker: BfclWorker, call: str, answer: str
+    worker: ToolWorker, call: str, answer: str
 ) -> None:
     (_,) = await worker.execute([reset("x")])
     before = worker.cpu_s()
@@ -227,7 +229,7 @@ async def test_memory_is_limited_and_running_out_is_never_graded(open_worker: Ma
     assert int(psutil.Process(worker.pid).memory_info().vms) <= 64 * 2**20
 
 
-async def test_sessions_that_nobody_releases_are_forgotten_in_time(worker: BfclWorker) -> None:
+async def test_sessions_that_nobody_releases_are_forgotten_in_time(worker: ToolWorker) -> None:
     await worker.execute([reset(str(number)) for number in range(MAX_SESSIONS)])
     oldest, second, newest = await worker.execute(
         [act("0", "ls()"), reset("one more"), act("1", "ls()")]
@@ -237,7 +239,7 @@ async def test_sessions_that_nobody_releases_are_forgotten_in_time(worker: BfclW
     assert isinstance(newest, Broken)
 
 
-async def test_the_child_is_confined(worker: BfclWorker) -> None:
+async def test_the_child_is_confined(worker: ToolWorker) -> None:
     await worker.execute([reset("x")])
     limits = soft_limits(worker.pid)
     assert {name: value for name, value in limits.items() if name in CONFINED} == {
@@ -252,7 +254,7 @@ async def test_the_child_is_confined(worker: BfclWorker) -> None:
     assert os.getsid(worker.pid) == worker.pid
 
 
-async def test_a_task_that_does_not_load_breaks_its_session_alone(worker: BfclWorker) -> None:
+async def test_a_task_that_does_not_load_breaks_its_session_alone(worker: ToolWorker) -> None:
     wrong = msgspec.structs.replace(BODY, world='{"GorillaFileSystem": {"root": {"x": 1}}}')
     broken, later, ready = await worker.execute(
         [Reset(session="x", task=wrong), act("x", "ls()"), reset("y")]
@@ -267,7 +269,7 @@ async def test_a_task_that_does_not_load_breaks_its_session_alone(worker: BfclWo
     assert worker.restarts == 0
 
 
-async def test_text_that_utf8_cannot_carry_is_no_reason_to_break(worker: BfclWorker) -> None:
+async def test_text_that_utf8_cannot_carry_is_no_reason_to_break(worker: ToolWorker) -> None:
     _, observed, fine = await worker.execute(
         [reset("x"), act("x", "echo(content='\ud800')"), act("x", "echo(content='é')")]
     )
@@ -275,7 +277,7 @@ async def test_text_that_utf8_cannot_carry_is_no_reason_to_break(worker: BfclWor
     assert fine == Observed(result='{"terminal_output": "\\u00e9"}', failed=False)
 
 
-async def test_a_cancelled_batch_costs_the_child_but_not_the_worker(worker: BfclWorker) -> None:
+async def test_a_cancelled_batch_costs_the_child_but_not_the_worker(worker: ToolWorker) -> None:
     await worker.execute([reset("x")])
     child = worker.pid
     os.kill(child, signal.SIGSTOP)
@@ -296,7 +298,7 @@ async def test_a_cancelled_batch_costs_the_child_but_not_the_worker(worker: Bfcl
     ],
 )
 async def test_a_child_that_cannot_start_is_broken_and_says_why(python: str, reason: str) -> None:
-    worker = BfclWorker(SimulatorConfig(), python=python)
+    worker = ToolWorker(SimulatorConfig(), CLASSES, python=python)
     replies = await worker.execute([reset("x"), Release(session="x")])
     assert isinstance(replies[0], Broken)
     assert reason in replies[0].reason
@@ -304,7 +306,7 @@ async def test_a_child_that_cannot_start_is_broken_and_says_why(python: str, rea
     assert worker.pid == 0
 
 
-async def test_a_closed_worker_answers_broken(worker: BfclWorker) -> None:
+async def test_a_closed_worker_answers_broken(worker: ToolWorker) -> None:
     await worker.execute([reset("x")])
     child = worker.pid
     await worker.close()
@@ -315,11 +317,11 @@ async def test_a_closed_worker_answers_broken(worker: BfclWorker) -> None:
 async def test_a_child_dies_with_its_parent() -> None:
     program = (
         "import asyncio\n"
-        "from coevolve.environments.tools.bfcl.worker import BfclWorker\n"
+        "from coevolve.environments.tools.worker import ToolWorker\n"
         "from protocols.config import SimulatorConfig\n"
         "from protocols.simulation import Release\n"
         "async def main():\n"
-        "    worker = BfclWorker(SimulatorConfig())\n"
+        "    worker = ToolWorker(SimulatorConfig(), ())\n"
         "    await worker.execute([Release(session='x')])\n"
         "    print(worker.pid, flush=True)\n"
         "    await asyncio.sleep(60)\n"
@@ -337,7 +339,7 @@ async def test_a_child_dies_with_its_parent() -> None:
 
 
 async def test_a_call_that_cannot_be_interrupted_fails_its_own_session_alone(
-    worker: BfclWorker,
+    worker: ToolWorker,
 ) -> None:
     opened = [reset("x"), reset("y"), reset("z"), act("y", "touch(file_name='a')"), grade("y")]
     await worker.execute(opened)
@@ -363,7 +365,7 @@ async def test_a_call_that_cannot_be_interrupted_fails_its_own_session_alone(
     assert worker.restarts == 1
 
 
-async def test_a_guilty_session_may_be_opened_again_in_the_same_batch(worker: BfclWorker) -> None:
+async def test_a_guilty_session_may_be_opened_again_in_the_same_batch(worker: ToolWorker) -> None:
     await worker.execute([reset("x")])
     os.kill(worker.pid, signal.SIGSTOP)
     batch = [act("x", "ls()"), grade("x"), reset("x"), act("x", "touch(file_name='a')")]
@@ -376,7 +378,7 @@ async def test_a_guilty_session_may_be_opened_again_in_the_same_batch(worker: Bf
     assert replies[4] == Passed()
 
 
-async def test_a_task_that_exhausts_a_child_is_nobody_s_failure(worker: BfclWorker) -> None:
+async def test_a_task_that_exhausts_a_child_is_nobody_s_failure(worker: ToolWorker) -> None:
     await worker.execute([reset("x")])
     os.kill(worker.pid, signal.SIGSTOP)
     under_way = asyncio.create_task(worker.execute([reset("y"), act("x", "ls()")]))
@@ -420,7 +422,7 @@ ODD = (
 
 
 async def test_the_child_answers_odd_texts_as_a_world_in_this_process_does(
-    worker: BfclWorker,
+    worker: ToolWorker,
 ) -> None:
     tasks = [*(task.body for task in load_tasks()), BODY]
     for body in {each.classes: each for each in tasks}.values():

@@ -1,22 +1,21 @@
-"""BFCL's own multi-turn tasks as what a run trains on and is scored on.
+"""Tasks that are given, as what a run trains on and is scored on.
 
-Training and held-out tasks are kept apart by world, whatever the run's seed (the split of
-`bfcl.catalogue`): no training task, and no state to explore from, shares an initial
-scenario with a held-out task. Every task's reference is carried out when the source is opened; the
-answers are recorded in the task. One whose reference fails here, or ends in an error, is left out
-and counted: none of the 800 of bfcl-eval 2026.3.23.
+Training and held-out tasks are kept apart by world, whatever the run's seed: no training task, and
+no state to explore from, shares a world with a held-out task. Every task's reference is carried out
+when the source is opened, and its answers are recorded in the task. A task whose reference fails,
+or answers by an error, is left out and counted.
 """
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Protocol
 
 import msgspec
 import numpy as np
 import structlog
 
-from coevolve.environments.tools.bfcl.catalogue import load_tasks
-from coevolve.environments.tools.bfcl.trial import TrialRun
-from protocols.config import RunConfig, TasksConfig
+from coevolve.environments.tools.trial import TrialRun
+from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.simulation import Failed, Tried
 from protocols.synthesis import Start
@@ -28,29 +27,60 @@ _CHOICE_STREAM = 3
 _START_STREAM = 4
 _CANARY_STREAM = 5
 
+CARRIED_OUT = 4096
+"""References whose outcome is remembered, since a process asks more than once."""
+
 log = structlog.get_logger()
 
 
-class BfclSource:
-    """A `protocols.interfaces.TaskSource`: a fixed pool of the benchmark's training tasks."""
+class FixedSettings(Protocol):
+    """Settings that every environment with given tasks has."""
 
-    def __init__(self, config: RunConfig) -> None:
-        """Carry out every reference. Raises ConfigError where one side of the split is empty."""
+    @property
+    def seeds(self) -> int:
+        """Training tasks that the run starts with, at most."""
+        ...
+
+    @property
+    def held_out(self) -> int:
+        """Held-out tasks, at most."""
+        ...
+
+    @property
+    def split_seed(self) -> int:
+        """Decides which worlds are held out."""
+        ...
+
+    @property
+    def held_out_share(self) -> float:
+        """Share of the worlds that are held out."""
+        ...
+
+
+class FixedSource:
+    """A `protocols.interfaces.TaskSource`: a fixed pool of training tasks."""
+
+    left_out: Mapping[str, str]
+    """Tasks whose reference does not pass here, with the reason."""
+
+    def __init__(self, config: RunConfig, settings: FixedSettings, given: Sequence[Task]) -> None:
+        """Carry out every reference. Raises ConfigError if one side of the split is empty."""
         self._seed = config.seed
-        tasks = _checked(config.tasks)
-        train = _shuffled(tasks, "train", (config.tasks.split_seed, _CANARY_STREAM))
+        tasks, self.left_out = _checked(given)
+        train = _shuffled(tasks, "train", (settings.split_seed, _CANARY_STREAM))
         watched = config.learner.guard.tasks if config.learner.guard.action != "none" else 0
         # A guard that took most of a small training split would leave nothing to train on.
         self._canaries = train[: min(watched, len(train) // 4)]
         self._train = _shuffled(train[len(self._canaries) :], "train", (config.seed, _POOL_STREAM))
-        self._pool = self._train[: config.tasks.seeds]
-        held_out = _shuffled(tasks, "held_out", (config.tasks.split_seed, _HELD_OUT_STREAM))
-        self._held_out = held_out[: config.tasks.held_out]
+        self._pool = self._train[: settings.seeds]
+        held_out = _shuffled(tasks, "held_out", (settings.split_seed, _HELD_OUT_STREAM))
+        self._held_out = held_out[: settings.held_out]
         if not (self._train and held_out):
             raise ConfigError(
-                f"tasks.held_out_share: {config.tasks.held_out_share} leaves {len(self._train)} "
-                f"training tasks and {len(held_out)} held-out ones, at least 1 of each is needed; "
-                "use one nearer to 0.5, or another tasks.split_seed"
+                f"environment.held_out_share: {settings.held_out_share} leaves {len(self._train)} "
+                f"training tasks and {len(held_out)} held-out ones of {len(given)}, and at least "
+                "1 of each is needed; use one nearer to 0.5, or another environment.split_seed"
+                f"{_first(self.left_out)}"
             )
 
     def pool(self) -> Sequence[Task]:
@@ -82,44 +112,41 @@ class BfclSource:
         )
 
 
-def category_of(task: Task) -> str:
-    """Return which of the benchmark's categories a task of it belongs to."""
-    return task.task_id.removeprefix("multi_turn_").rpartition("_")[0]
-
-
-def _checked(settings: TasksConfig) -> list[Task]:
-    """Return the tasks whose reference passes, with its answers; the log says what others lack."""
+def _checked(given: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:
+    """Return the tasks whose reference passes, with its answers, and what is wrong with others."""
     passed: list[Task] = []
     left_out: dict[str, str] = {}
-    for task in load_tasks(
-        tuple(dict.fromkeys(settings.categories)),
-        split_seed=settings.split_seed,
-        held_out_share=settings.held_out_share,
-    ):
+    for task in given:
         tried = _carried_out(task.body)
-        reason = fault(tried)
-        if reason:
+        if reason := fault(tried):
             left_out[task.task_id] = reason
         else:
             passed.append(_answered(task, tried))
     if left_out:
-        log.warning("bfcl_tasks_left_out", count=len(left_out), reasons=left_out)
-    return passed
+        log.warning("tasks_left_out", count=len(left_out), reasons=left_out)
+    return passed, left_out
 
 
-@cache
+@lru_cache(maxsize=CARRIED_OUT)
 def _carried_out(body: ToolTask) -> Tried:
     return TrialRun(body, [turn.reference for turn in body.turns]).play()
 
 
 def fault(tried: Tried) -> str:
-    """Return what is wrong with a reference that was carried out; empty where nothing is."""
+    """Return what is wrong with a reference that was carried out; empty if nothing is."""
     for number, turn in enumerate(tried.turns):
         if isinstance(turn.verdict, Failed):
             return f"turn {number} fails: {turn.verdict.reason}"
         for observed in turn.observed:
             if observed.failed:
                 return f"turn {number} answers by an error: {observed.result}"
+    return ""
+
+
+def _first(left_out: Mapping[str, str]) -> str:
+    """Return how many tasks were left out, and why the first one was."""
+    for task_id, reason in left_out.items():
+        return f"; {len(left_out)} tasks were left out, the first one {task_id}: {reason}"
     return ""
 
 

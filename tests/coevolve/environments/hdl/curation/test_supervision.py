@@ -1,13 +1,16 @@
 """Rewards with a bonus for what few of a group cover, and the advantages that come of them."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
+from coevolve.environments.hdl.curation.supervision import DesignSupervision
 from coevolve.learning.batch import BatchGroup, SampledRow, learned_rows, trained_group
 from coevolve.learning.groups import Group
-from coevolve.learning.rewards import shaped
 from protocols.config import LearnerConfig
 from protocols.hardware import Coverage, Covered, reward_of
+from protocols.hardware_config import HdlConfig
 from protocols.learner_config import ImitationConfig
 from protocols.objectives import DrGrpo
 from protocols.rollouts import Rollout
@@ -29,12 +32,16 @@ COMMON, OTHER = covering(0, 0b0011, 2), covering(1, 0b0110, 2)
 BROKEN = msgspec.structs.replace(rollout(0, 2, size=3), graded=FAILED, reward=0.0)
 
 
+def shape(rollouts: Sequence[Rollout], rarity_bonus: float) -> tuple[float, ...]:
+    return DesignSupervision(HdlConfig(rarity_bonus=rarity_bonus)).shape(rollouts)
+
+
 def test_what_few_cover_is_worth_more() -> None:
     rare = covering(1, 0b0111, 3)
-    assert shaped([COMMON, rare, BROKEN], 0.4) == pytest.approx(
-        [1.5 + 0.4 * (1 / 2 + 1 / 2) / 2, 1.75 + 0.4 * (1 / 2 + 1 / 2 + 1) / 3, 0.0]
+    assert shape([COMMON, rare, BROKEN], 0.4) == pytest.approx(
+        (1.5 + 0.4 * (1 / 2 + 1 / 2) / 2, 1.75 + 0.4 * (1 / 2 + 1 / 2 + 1) / 3, 0.0)
     )
-    assert shaped([COMMON, rare, BROKEN], 0.0) == [1.5, 1.75, 0.0]
+    assert shape([COMMON, rare, BROKEN], 0.0) == (1.5, 1.75, 0.0)
 
 
 def test_groups_are_compared_with_the_bonus_and_recorded_without() -> None:
@@ -48,13 +55,13 @@ def test_groups_are_compared_with_the_bonus_and_recorded_without() -> None:
         rollouts=tuple(enumerate(rollouts, start=1)),
     )
     plain = LearnerConfig(objective=DrGrpo(), imitation=ImitationConfig(weight=0.0))
-    bonus = msgspec.structs.replace(plain, rarity_bonus=1.0)
-    assert [trained_group(group, each).use for each in (plain, bonus)] == [
-        "nothing",
-        "policy_gradient",
-    ]
-    batch = BatchGroup(record=trained_group(group, bonus), rollouts=rollouts, reference=None)
-    rows = learned_rows(batch, bonus)
+    assert trained_group(group, plain).use == "nothing"
+    record = trained_group(group, plain, lambda group: shape(group, 1.0))
+    assert record.use == "policy_gradient"
+    batch = BatchGroup(
+        record=record, rollouts=rollouts, reference=None, rewards=shape(rollouts, 1.0)
+    )
+    rows = learned_rows(batch, plain)
     # Points 0, 1 and 2 are covered by 2, 3 and 1 of the three.
     alike, rare = (1 / 2 + 1 / 3) / 2, (1 / 3 + 1) / 2
     mean = (2 * alike + rare) / 3

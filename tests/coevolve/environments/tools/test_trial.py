@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
-from coevolve.environments.tools.bfcl.endings import OUT_OF_MEMORY
-from coevolve.environments.tools.bfcl.session import World
-from coevolve.environments.tools.bfcl.trial import TrialRun
-from coevolve.environments.tools.bfcl.worker import BfclWorker
+from coevolve.environments.tools.endings import OUT_OF_MEMORY
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
+from coevolve.environments.tools.session import World
 from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.trial import TrialRun
+from coevolve.environments.tools.worker import ToolWorker
 from protocols.errors import SimulatorError
 from protocols.simulation import (
     Act,
@@ -87,7 +87,7 @@ def endless_tree() -> list[str]:
     return calls
 
 
-async def test_a_trial_answers_and_judges_every_turn(worker: BfclWorker) -> None:
+async def test_a_trial_answers_and_judges_every_turn(worker: ToolWorker) -> None:
     (tried,) = await worker.execute([trial()])
     assert isinstance(tried, Tried)
     assert [turn.verdict for turn in tried.turns] == [Passed(), Passed()]
@@ -103,7 +103,7 @@ async def test_a_trial_answers_and_judges_every_turn(worker: BfclWorker) -> None
     assert [each.failed for each in wrong.turns[1].observed] == [False, True]
 
 
-async def test_a_trial_neither_opens_nor_touches_a_session(worker: BfclWorker) -> None:
+async def test_a_trial_neither_opens_nor_touches_a_session(worker: ToolWorker) -> None:
     command = Trial(session="x", task=BODY, turns=REFERENCE)
     before = Reset(session="x", task=BODY)
     replies = await worker.execute(
@@ -120,7 +120,7 @@ async def test_a_trial_neither_opens_nor_touches_a_session(worker: BfclWorker) -
     assert isinstance(replies[1], Broken)
 
 
-async def test_trials_in_two_processes_reach_the_same_states(worker: BfclWorker) -> None:
+async def test_trials_in_two_processes_reach_the_same_states(worker: ToolWorker) -> None:
     tasks = [*load_tasks(["base"])[::10], *load_tasks(["long_context"])[5::40]]
     tasks += [uniform_task(3, number) for number in range(20)]
     assert len({name for task in tasks for name in task.body.classes}) == 8
@@ -131,7 +131,7 @@ async def test_trials_in_two_processes_reach_the_same_states(worker: BfclWorker)
 
 
 async def test_a_trial_whose_world_multiplies_is_cut_short_and_says_how_far_it_came(
-    worker: BfclWorker,
+    worker: ToolWorker,
 ) -> None:
     calls = [["touch(file_name='c')"], [*endless_tree(), "find(name='zzz')", "ls()"]]
     reset = Reset(session="y", task=BODY)
@@ -149,7 +149,7 @@ async def test_a_trial_whose_world_multiplies_is_cut_short_and_says_how_far_it_c
     assert worker.restarts == 0
 
 
-async def test_a_world_that_holds_itself_ends_the_trial_without_a_state(worker: BfclWorker) -> None:
+async def test_a_world_that_holds_itself_ends_the_trial_without_a_state(worker: ToolWorker) -> None:
     calls = (("cp(source='d', destination='d')",), ("ls()",))
     body = ToolTask(
         classes=BODY.classes,
@@ -163,7 +163,7 @@ async def test_a_world_that_holds_itself_ends_the_trial_without_a_state(worker: 
     assert all(isinstance(turn.verdict, Failed) for turn in tried.turns)
 
 
-async def test_a_trial_whose_child_is_killed_is_the_machine_s_fault(worker: BfclWorker) -> None:
+async def test_a_trial_whose_child_is_killed_is_the_machine_s_fault(worker: ToolWorker) -> None:
     pool = SimulatorPool([worker])
     before = await pool.trial("t", BODY, REFERENCE)
     os.kill(worker.pid, signal.SIGSTOP)
@@ -176,12 +176,12 @@ async def test_a_trial_whose_child_is_killed_is_the_machine_s_fault(worker: Bfcl
     assert worker.restarts == 1
 
 
-async def test_text_that_utf8_cannot_carry_does_not_break_a_trial(worker: BfclWorker) -> None:
+async def test_text_that_utf8_cannot_carry_does_not_break_a_trial(worker: ToolWorker) -> None:
     (tried,) = await worker.execute([trial([["touch(file_name='\ud800')"]])])
     assert isinstance(tried, Tried)
 
 
-async def test_trials_in_this_process_are_those_of_a_worker(worker: BfclWorker) -> None:
+async def test_trials_in_this_process_are_those_of_a_worker(worker: ToolWorker) -> None:
     simulator = InProcessSimulator()
     assert [await simulator.trial("t", BODY, REFERENCE)] == list(await worker.execute([trial()]))
     with pytest.raises(SimulatorError, match="does not load"):

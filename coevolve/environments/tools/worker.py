@@ -1,12 +1,12 @@
-"""A `protocols.interfaces.SimulatorWorker` over one BFCL child process.
+"""A `protocols.interfaces.SimulatorWorker` over one child process.
 
 Promises: one batch at a time, each try within ``timeout_s`` of wall clock and what its steps may
 take of CPU time. When a command exhausts its child, another child takes over: the command ends its
-own session, and the others go on as if nothing had happened (`bfcl.histories`). A child
+own session, and the others go on as if nothing had happened (`tools.histories`). A child
 that died otherwise or got stuck is replaced, at most once a batch; the sessions that it held are
 `Broken` until they are reset, and nothing is ever graded in their place. A child that was found
 dead before a batch costs that batch nothing but a start. What the child limits, and what it does
-not, is said in `bfcl.child`.
+not, is said in `tools.child`.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ import msgspec
 import structlog
 
 import coevolve
-from coevolve.environments.tools.bfcl.calls import as_far_as_read
-from coevolve.environments.tools.bfcl.endings import COMMAND_CPU_S, OUT_OF_TIME
-from coevolve.environments.tools.bfcl.frames import (
+from coevolve.environments.tools.calls import as_far_as_read
+from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_TIME
+from coevolve.environments.tools.frames import (
     NUMBER_BYTES,
     answer_decoder,
     frame,
@@ -33,7 +33,7 @@ from coevolve.environments.tools.bfcl.frames import (
     number,
     number_in,
 )
-from coevolve.environments.tools.bfcl.histories import Histories
+from coevolve.environments.tools.histories import Histories
 from protocols.config import SimulatorConfig
 from protocols.errors import SimulatorError
 from protocols.simulation import Act, Broken, Command, Ready, Release, Reply, Reset, Trial
@@ -141,8 +141,8 @@ class Child:
         return f" with status {code}" + (f": {lines[-1]}" if lines else "")
 
 
-class BfclWorker:
-    """Sessions of BFCL's simulators in a child process; starts it with the first batch."""
+class ToolWorker:
+    """Sessions in a child process; starts it with the first batch."""
 
     restarts: int
     """Children that had to be replaced."""
@@ -150,8 +150,25 @@ class BfclWorker:
     last_error: str
     """What was wrong with the last of them; empty where there was none."""
 
-    def __init__(self, config: SimulatorConfig, python: str = sys.executable) -> None:
+    def __init__(
+        self,
+        config: SimulatorConfig,
+        tool_sets: Sequence[str],
+        *,
+        python: str = sys.executable,
+        folders: Sequence[Path] = (),
+    ) -> None:
+        """Be ready to start a child.
+
+        Args:
+            config: Limits of the child.
+            tool_sets: Names of what its worlds are made of; a child can load no more later.
+            python: The interpreter that the child runs in.
+            folders: Further folders that the child imports from.
+        """
         self._config = config
+        self._tool_sets = tuple(tool_sets)
+        self._folders = tuple(folders)
         self._python = python
         self._child: Child | None = None
         self._ended_cpu_s = 0.0
@@ -247,14 +264,15 @@ class BfclWorker:
             os.ftruncate(memory, NUMBER_BYTES)
             position = mmap.mmap(memory, NUMBER_BYTES)
             process = await asyncio.create_subprocess_exec(
-                *(self._python, "-P", "-m", "coevolve.environments.tools.bfcl.child"),
+                *(self._python, "-P", "-m", "coevolve.environments.tools.child"),
                 *("--parent", str(os.getpid())),
                 *("--memory-mb", str(self._config.memory_mb)),
                 *("--position-fd", str(memory)),
+                *self._tool_sets,
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
-                env=_environment(),
+                env=_environment(self._folders),
                 pass_fds=(memory,),
                 start_new_session=True,  # an interrupt at the terminal is for the parent to handle
             )
@@ -289,10 +307,10 @@ class BfclWorker:
             await child.kill()
 
 
-def _environment() -> dict[str, str]:
+def _environment(folders: Sequence[Path]) -> dict[str, str]:
     """Return all that a child gets to know: no keys, and the same order of sets in every child."""
     return {
-        "PYTHONPATH": str(Path(coevolve.__file__).parent.parent),
+        "PYTHONPATH": os.pathsep.join(map(str, (Path(coevolve.__file__).parents[1], *folders))),
         "PYTHONHASHSEED": "0",
         "LANG": "C.UTF-8",
         "TZ": "UTC",

@@ -13,8 +13,8 @@ sessions reach a tenth of that.
 
 from collections.abc import Container, Sequence
 
-from coevolve.environments.tools.bfcl.endings import OUT_OF_MEMORY, OUT_OF_TIME, Ending, ending_of
-from coevolve.environments.tools.bfcl.session import CALL_CHARS
+from coevolve.environments.tools.endings import OUT_OF_MEMORY, OUT_OF_TIME, Ending, ending_of
+from coevolve.environments.tools.session import CALL_CHARS
 from protocols.simulation import (
     Act,
     Broken,

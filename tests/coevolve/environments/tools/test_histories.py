@@ -1,8 +1,8 @@
 from collections.abc import Sequence
 
-from coevolve.environments.tools.bfcl.endings import OUT_OF_MEMORY, OUT_OF_TIME
-from coevolve.environments.tools.bfcl.histories import Histories
-from coevolve.environments.tools.bfcl.session import CALL_CHARS
+from coevolve.environments.tools.endings import OUT_OF_MEMORY, OUT_OF_TIME
+from coevolve.environments.tools.histories import Histories
+from coevolve.environments.tools.session import CALL_CHARS
 from protocols.simulation import (
     Act,
     Broken,

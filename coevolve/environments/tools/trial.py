@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
-from coevolve.environments.tools.bfcl.session import Session
+from coevolve.environments.tools.session import Session
 from protocols.simulation import Observed, Tried, TriedTurn, Verdict
 from protocols.tasks import ToolTask
 
@@ -28,7 +28,7 @@ class TrialRun:
     """A trial: the same steps as in a session of the same calls, each for itself."""
 
     def __init__(self, body: ToolTask, turns: Sequence[Sequence[str]]) -> None:
-        """Open a fresh session. Raises as `bfcl.session.World` does."""
+        """Open a fresh session. Raises as `tools.session.World` does."""
         self._turns = turns
         self._session = Session(body)
         self._initial = self._session.digest()

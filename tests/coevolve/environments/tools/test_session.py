@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from coevolve.environments.tools.bfcl.arithmetic import MAX_PRECISION
-from coevolve.environments.tools.bfcl.endings import OUT_OF_MEMORY
-from coevolve.environments.tools.bfcl.session import Session, World
+from coevolve.environments.tools.bfcl.directory import places, working_directory
+from coevolve.environments.tools.endings import OUT_OF_MEMORY
+from coevolve.environments.tools.session import Session, World
 from protocols.errors import SimulatorError
 from protocols.simulation import Failed, Passed
 from protocols.tasks import ToolTask, ToolTurn
@@ -46,7 +47,7 @@ def test_a_world_answers_calls_and_shows_its_simulators() -> None:
     world = World(files(()))
     assert world.call("cat(file_name='a.txt')").result == '{"file_content": "one\\ntwo"}'
     assert not world.call("cd(folder='d')").failed
-    assert world.directory() == "/home/d"
+    assert working_directory(world.instances["GorillaFileSystem"]) == "/home/d"
     assert list(world.instances["GorillaFileSystem"].root.contents) == ["a.txt", "d"]
     assert world.call("cat(file_name='b.txt')").failed
 
@@ -149,7 +150,7 @@ def test_two_directories_that_go_by_one_path_are_told_apart(reference: str, poli
     back = (f"cd(folder='{reference}')", "cd(folder='..')")
     for call in (*ALIASED, *back, f"cd(folder='{policy}')", "cd(folder='c')"):
         assert not session.act(call).failed
-    assert session.world.directory() == "/home/a/c"
+    assert working_directory(session.world.instances["GorillaFileSystem"]) == "/home/a/c"
     expected = Passed() if policy == reference else Failed(reason="working_directory_mismatch")
     assert session.grade() == expected
 
@@ -169,8 +170,8 @@ def test_a_directory_that_is_no_longer_in_the_tree_is_not_the_reference_s() -> N
     for call in calls:
         assert not session.act(call).failed
     assert session.act("rm(file_name='x')").result == """{"result": "'x' removed"}"""
-    assert session.world.directory() == "/home/d"
-    assert session.world.places() == set()
+    assert working_directory(session.world.instances["GorillaFileSystem"]) == "/home/d"
+    assert places(session.world.instances["GorillaFileSystem"]) == set()
     assert isinstance(session.grade(), Failed)
 
 

@@ -2,9 +2,9 @@ import time
 
 import pytest
 
-from coevolve.environments.tools.bfcl import child
-from coevolve.environments.tools.bfcl.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
-from coevolve.environments.tools.bfcl.session import Session, World
+from coevolve.environments.tools import child
+from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
+from coevolve.environments.tools.session import Session, World
 from protocols.simulation import Act, Broken, Failed, Grade, Observed, Passed, Reset, Trial, Tried
 from protocols.tasks import ToolTask, ToolTurn
 

@@ -6,7 +6,7 @@ from protocols.simulation import Failed, Observed, Reply
 
 COMMAND_CPU_S = 0.25
 """Maximum CPU seconds of one call, or of one comparison with the reference. The most expensive work
-that `bfcl.weight` and `bfcl.session` allow takes a fifth of it."""
+that `tools.weight` and `tools.session` allow takes a fifth of it."""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):

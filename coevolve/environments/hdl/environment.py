@@ -1,0 +1,261 @@
+"""The environment ``hdl``: testbenches for hardware designs, graded by coverage."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from coevolve.environments.hdl import assembly
+from coevolve.environments.hdl.policy.stages import is_learned_from, teaches_itself
+from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.environments.interface import Fault
+from coevolve.models.model_files import has_chat_template
+from coevolve.models.model_folder import TINY, TINY_HDL, model_folder
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+from protocols.hardware_config import HdlConfig
+from protocols.interfaces import ComputingPart, Part, Reader, SimulatorService, Supervision
+from protocols.objectives import Dpo, PolicyGradient
+from protocols.tasks import AnyTask
+from protocols.transitions import Writer
+
+if TYPE_CHECKING:
+    from coevolve.curriculum.task_sampler import Supply
+    from coevolve.delivery.engine import ProvenEngine
+    from coevolve.parts.context import PartContext
+    from coevolve.rollouts.conversation import Player
+    from coevolve.rollouts.evaluator import Examiner
+    from coevolve.signals.extractor import Observer
+
+
+class Hdl:
+    """A `coevolve.environments.interface.Environment`."""
+
+    config_type: ClassVar[type[HdlConfig]] = HdlConfig
+    patience_s: ClassVar[float] = 600.0
+    name: ClassVar[str] = "hdl"
+    swappable: ClassVar[bool] = False
+    exports: ClassVar[tuple[str, ...]] = ("transitions",)
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+        self._settings = hdl_settings(config)
+
+    def faults(self) -> Sequence[Fault]:
+        """Return the rules of stages, and what hdl has no use for."""
+        config, learner = self._config, self._config.learner
+        return (
+            *_stage_rules(config, self._settings),
+            (
+                config.arm in ("placebo", "uniform"),
+                f"$.arm: environment hdl needs full, random or static, found {config.arm}: its "
+                "tasks are made without prompts, and its designs are given",
+            ),
+            (
+                "uncertainty" in config.signals.kinds,
+                "$.signals.kinds: environment hdl has forgetting, boundary and rare, found "
+                "uncertainty; leave it out",
+            ),
+            (
+                learner.imitation.weight > 0 or learner.imitation.replay_per_step > 0,
+                f"$.learner.imitation.weight: {learner.imitation.weight}, with "
+                f"learner.imitation.replay_per_step {learner.imitation.replay_per_step}, needs "
+                "tasks with references, and environment hdl has none; set both to 0",
+            ),
+            (
+                learner.credit == "turn",
+                "$.learner.credit: turn needs tasks of several turns, and those of environment hdl "
+                "have one; choose rollout",
+            ),
+            (
+                self._settings.rarity_bonus > 0
+                and not isinstance(learner.objective, PolicyGradient),
+                f"$.environment.rarity_bonus: {self._settings.rarity_bonus} needs a policy "
+                f"gradient, found objective {learner.objective.__struct_config__.tag}; set it to 0",
+            ),
+        )
+
+    def check(self) -> None:
+        """Make sure that designs, Verilator and models are there."""
+        config = self._config
+        assembly.check(config)
+        assembly.check_teacher(config)
+        if config.policy.model == TINY_HDL:
+            assembly.check_tiny(config)
+        elif not config.policy.shrink and not has_chat_template(model_folder(config.policy.model)):
+            raise ConfigError(
+                "environment hdl needs a policy.model with a chat template, found "
+                f"{config.policy.model!r}, which has none; give another"
+            )
+
+    def make_model(self, folder: Path) -> None:
+        """Write the tiny hardware policy, which is made when a run begins."""
+        if self._config.policy.model == TINY_HDL:
+            from coevolve.environments.hdl.policy.tiny.model import write_model
+
+            write_model(self._config.seed, folder)
+
+    def texts(self) -> Iterator[str]:
+        """Yield specifications, RTL and testbenches of the designs that are trained on."""
+        for design in assembly.designs(self._config):
+            if design.file.split == "train":
+                yield design.specification
+                yield from (file.text for file in design.unit.files)
+                yield from design.testbenches.values()
+
+    @property
+    def imitates_others(self) -> bool:
+        """Whether a stage trains on what a teacher or a grammar writes."""
+        return not teaches_itself(self._settings.stages)
+
+    def sampler(self) -> "Supply":
+        """Return the frontier of states."""
+        return assembly.frontier(self._config)
+
+    def scored_tasks(self) -> Sequence[AnyTask]:
+        """Return every design, from its beginning."""
+        return assembly.examined(self._config)
+
+    def canaries(self) -> Sequence[AnyTask]:
+        """Return the designs that the run trains on: there are too few to keep some apart."""
+        return [task for task in self.scored_tasks() if task.split == "train"]
+
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """Return seen or held out, and the family."""
+        return assembly.labels(self._config)
+
+    def simulator(self) -> SimulatorService:
+        """Return Verilator and the harnesses compiled by it. Raises DependencyError."""
+        from coevolve.environments.hdl.simulate.wire import TestbenchService
+
+        return TestbenchService(assembly.simulator(self._config), self._settings.concurrent)
+
+    def agents(
+        self,
+        name: str,
+        context: "PartContext",
+        engine: "ProvenEngine",
+        simulators: Sequence[SimulatorService],
+    ) -> "Mapping[Writer, Player]":
+        """Return the policy, and whoever else writes in some stage."""
+        return assembly.writers(name, context, engine, simulators)
+
+    def examiner(
+        self,
+        context: "PartContext",
+        engine: "ProvenEngine",
+        simulators: Sequence[SimulatorService],
+    ) -> "Examiner":
+        """Return what has the policy take some steps on each design."""
+        player = assembly.workbench(
+            context.config,
+            engine.generator,
+            assembly.clients(simulators),
+            context.reader,
+            temperature=self._settings.evaluation_temperature,
+        )
+        return assembly.examiner(context.config, player)
+
+    def observer(
+        self, context: "PartContext", simulators: Sequence[SimulatorService]
+    ) -> "Observer":
+        """Return what looks at coverage points."""
+        from coevolve.environments.hdl.evolution import assembly as evolution
+
+        return evolution.observer(context.config, context.reader, assembly.clients(simulators))
+
+    def synthesizer(
+        self, context: "PartContext", simulators: Sequence[SimulatorService]
+    ) -> ComputingPart:
+        """Return the part that enumerates goals, thresholds and variants."""
+        from coevolve.environments.hdl.evolution import assembly as evolution
+
+        return evolution.synthesizer(context, assembly.clients(simulators))
+
+    def validator(self, context: "PartContext", simulators: Sequence[SimulatorService]) -> Part:
+        """Return the part that simulates what a candidate asks for."""
+        from coevolve.environments.hdl.evolution import assembly as evolution
+
+        return evolution.validator(context, assembly.clients(simulators))
+
+    def supervision(self, reader: Reader) -> Supervision:
+        """Return coverage-guided rejection, the rarity bonus and the tiny policy's grammar."""
+        from coevolve.environments.hdl.curation.supervision import DesignSupervision
+
+        has_grammar = isinstance(self._config.learner.objective, PolicyGradient)
+        return DesignSupervision(
+            self._settings,
+            assembly.grammar_of(self._config, reader) if has_grammar else None,
+        )
+
+
+def _stage_rules(config: RunConfig, hdl: HdlConfig) -> tuple[Fault, ...]:
+    stages = hdl.stages
+    writers: set[Writer] = {writer for stage in stages for writer in stage.writers}
+    endless = [index for index, stage in enumerate(stages[:-1]) if not stage.groups]
+    return (
+        *_writer_rules(config, hdl, writers),
+        *_objective_rules(config, hdl, writers),
+        (
+            bool(endless),
+            f"$.environment.stages: every stage but the last needs groups of 1 or more, found none "
+            f"for stage {', '.join(map(str, endless))}; say how many groups it has",
+        ),
+        (
+            stages[-1].groups > 0,
+            f"$.environment.stages: the last stage lasts to the run's end and needs groups 0, "
+            f"found {stages[-1].groups}; learner.steps says when the run ends",
+        ),
+    )
+
+
+def _writer_rules(config: RunConfig, hdl: HdlConfig, writers: set[Writer]) -> tuple[Fault, ...]:
+    teaches = "teacher" in writers
+    return (
+        (
+            "grammar" in writers and config.policy.model != TINY_HDL,
+            f"$.environment.stages: the writer grammar needs policy.model = {TINY_HDL}, found "
+            f"{config.policy.model}; leave it out",
+        ),
+        (
+            teaches and hdl.teacher.model is None,
+            "$.environment.teacher.model: the writer teacher of environment.stages needs a model, "
+            "found none; give one of kind endpoint or local",
+        ),
+        (
+            teaches and config.policy.model in (TINY, TINY_HDL),
+            f"$.environment.stages: the writer teacher needs a policy with a chat template, found "
+            f"policy.model = {config.policy.model}; leave it out, or give another model",
+        ),
+        (
+            teaches and config.policy.chat.thinking,
+            "$.policy.chat.thinking: a teacher's answers come without what it thought, so the "
+            "writer teacher of environment.stages needs it false, found true",
+        ),
+    )
+
+
+def _objective_rules(config: RunConfig, hdl: HdlConfig, writers: set[Writer]) -> tuple[Fault, ...]:
+    objective = config.learner.objective
+    lends = [
+        stage.writers
+        for stage in hdl.stages
+        if "policy" in stage.writers and not is_learned_from(stage, "policy")
+    ]
+    return (
+        (
+            isinstance(objective, Dpo) and writers != {"policy"},
+            f"$.learner.objective: dpo needs environment.stages of the writer policy alone, found "
+            f"{', '.join(sorted(writers))}; choose {{kind: sft}}",
+        ),
+        (
+            isinstance(objective, Dpo) and config.policy.model == TINY_HDL,
+            f"$.learner.objective: policy.model {TINY_HDL} samples within a grammar, which dpo "
+            "does not know; choose {kind: sft}, or a policy gradient",
+        ),
+        (
+            isinstance(objective, PolicyGradient) and bool(lends),
+            "$.environment.stages: with a policy gradient, what the policy writes is learned from, "
+            f"so it has to be the last writer of its stage, found {lends and lends[0]}; split "
+            "the stage, or choose learner.objective {kind: sft}",
+        ),
+    )

@@ -1,0 +1,114 @@
+"""Answers the questions of `hdl.gate.elaboration`: the server that they are asked.
+
+Each answer is worked out in a process of its own, so the text may do to it whatever it does.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from pyslang import DiagnosticEngine, Diagnostics, SourceManager
+from pyslang.ast import CompilationFlags
+
+from coevolve.environments.hdl.coverage.instrument import instrument
+from coevolve.environments.hdl.designs.rtl import (
+    compilation_of,
+    elaborate_here,
+    located,
+    options_for,
+    parse,
+)
+from coevolve.environments.hdl.gate.elaboration import TESTBENCH, Question, Refusal
+from coevolve.environments.hdl.gate.extents import excesses
+from coevolve.environments.hdl.gate.testbench_top import top_module
+from coevolve.environments.sandbox.fork_server import serve
+from protocols.errors import ConfigError
+from protocols.hardware import CompileFailed, NotCovered, Rejected, SourceFile, Unit, Violation
+
+MOST_STEPS = 10_000
+"""Of evaluating constants, to find what is wrong."""
+
+MOST_GENERATED = 256
+MOST_DEPTH = 16
+MOST_VIOLATIONS = 8
+MOST_ERRORS = 8
+
+
+def answer(question: bytes) -> bytes:
+    """Return the answer in JSON."""
+    return msgspec.json.encode(_answer(msgspec.msgpack.decode(question, type=Question)))
+
+
+def _answer(question: Question) -> object:
+    match question.about:
+        case "complaints":
+            return _complaints(question)
+        case "top":
+            return _top(question)
+        case "design":
+            return _reads(question.unit)
+
+
+def _complaints(question: Question) -> list[str]:
+    sources = SourceManager()
+    options = options_for()
+    options.flags |= CompilationFlags.LintMode
+    options.maxConstexprSteps = MOST_STEPS
+    options.maxGenerateSteps = MOST_GENERATED
+    options.maxInstanceDepth = MOST_DEPTH
+    options.maxInstanceArray = MOST_GENERATED
+    compilation = compilation_of(parse(_files(question), sources), options)
+    return list(_placed(compilation.getAllDiagnostics(), sources))
+
+
+def _top(question: Question) -> str | Refusal:
+    sources = SourceManager()
+    tree = parse([_testbench(question)], sources)
+    top = top_module(tree.root, question.unit, question.told_top)
+    if isinstance(top, NotCovered):
+        errors = list(_placed(tree.diagnostics, sources))
+        return CompileFailed(message="\n".join(errors[:MOST_ERRORS])) if errors else top
+    found = _violations(question, top)
+    return Rejected(violations=found) if found else top
+
+
+def _violations(question: Question, top: str) -> tuple[Violation, ...]:
+    sources = SourceManager()
+    found: set[tuple[int, int, str]] = set()
+    for where, message in excesses(parse(_files(question), sources), sources, top):
+        name, line, column = where.rsplit(":", 2)
+        if name == TESTBENCH:
+            found.add((int(line), int(column), message))
+    return tuple(
+        Violation(line=line, column=column, message=message)
+        for line, column, message in sorted(found)[:MOST_VIOLATIONS]
+    )
+
+
+def _reads(unit: Unit) -> bool:
+    """Return whether the design compiles, after all was done that is done with one."""
+    try:
+        instrument(elaborate_here(unit))
+    except ConfigError:
+        return False
+    return True
+
+
+def _placed(found: Diagnostics, sources: SourceManager) -> Iterator[str]:
+    """Yield those errors that stand in the testbench."""
+    engine = DiagnosticEngine(sources)
+    for each in found:
+        name, place = located(sources, each.location)
+        if each.isError() and name == TESTBENCH:
+            yield f"{place}: error: {engine.formatMessage(each)}"
+
+
+def _testbench(question: Question) -> SourceFile:
+    return SourceFile(name=TESTBENCH, text=question.testbench)
+
+
+def _files(question: Question) -> tuple[SourceFile, ...]:
+    return (*question.unit.files, _testbench(question))
+
+
+if __name__ == "__main__":
+    serve(answer)

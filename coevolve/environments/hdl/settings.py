@@ -1,0 +1,17 @@
+"""The settings of the environment in a run's configuration."""
+
+import msgspec
+
+from coevolve.environments.settings import section, settings_of
+from protocols.config import RunConfig
+from protocols.hardware_config import HdlConfig
+
+
+def hdl_settings(config: RunConfig) -> HdlConfig:
+    """Return the section ``environment`` of a run on designs. Raises ConfigError."""
+    return settings_of(config, HdlConfig)
+
+
+def with_hdl(config: RunConfig, settings: HdlConfig) -> RunConfig:
+    """Return the run's configuration with other settings of the environment."""
+    return msgspec.structs.replace(config, environment=section("hdl", settings))

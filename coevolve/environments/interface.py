@@ -1,0 +1,146 @@
+"""What an environment is: read this before adding one.
+
+An environment is a domain that a policy acts in, as the loop sees it: where tasks come from, how an
+attempt at one goes and is graded, what a finished group says, how new tasks are made and judged.
+The loop calls nothing else of it, and knows no environment by name: the ``use`` of a run file's
+section ``environment`` names one (`coevolve.environments.registry`). Every process of a run builds
+its own object, from the run file alone.
+
+To bring tools of your own, write a plain class (`coevolve.environments.tools.simple`) and no class
+of this kind.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import msgspec
+
+from coevolve.curriculum.task_sampler import Supply
+from coevolve.delivery.engine import ProvenEngine
+from coevolve.parts.context import PartContext
+from coevolve.rollouts.conversation import Player
+from coevolve.rollouts.evaluator import Examiner
+from coevolve.signals.extractor import Observer
+from protocols.config import RunConfig
+from protocols.interfaces import ComputingPart, Part, Reader, SimulatorService, Supervision
+from protocols.tasks import AnyTask
+from protocols.transitions import Writer
+
+Fault = tuple[bool, str]
+"""Whether a rule is broken, and the message that says so: what is needed, what was found, and the
+remedy."""
+
+
+class Environment(Protocol):
+    """A domain as the loop sees it."""
+
+    name: ClassVar[str]
+    """How a run file and a user call it."""
+
+    config_type: ClassVar[type[msgspec.Struct]]
+    """Its settings in the run file: the section ``environment`` without ``use``."""
+
+    patience_s: ClassVar[float]
+    """Longest time that a simulator may take for an answer; beyond it the simulator is lost."""
+
+    def __init__(self, config: RunConfig) -> None:
+        """Read the settings; load nothing that only some parts need."""
+        ...
+
+    # The run file.
+
+    def faults(self) -> Sequence[Fault]:
+        """Return the rules between settings that the environment adds."""
+        ...
+
+    def check(self) -> None:
+        """Make sure that packages, programs and models are there, before anything is written.
+
+        Raises ConfigError and DependencyError.
+        """
+        ...
+
+    def make_model(self, folder: Path) -> None:
+        """Write the model that the run starts from into ``folder``, if the run makes it itself."""
+        ...
+
+    def texts(self) -> Iterable[str]:
+        """Yield what attempts are made of, of the training split alone.
+
+        The tokenizer of a tiny random model is made from it.
+        """
+        ...
+
+    @property
+    def imitates_others(self) -> bool:
+        """Whether a run imitates what somebody else than the policy writes."""
+        ...
+
+    swappable: ClassVar[bool]
+    """Whether a model synthesizes, which can be swapped for another while the run goes on."""
+
+    exports: ClassVar[tuple[str, ...]]
+    """Names of the tables that `coevolve.export` can write of a run."""
+
+    # Tasks.
+
+    def sampler(self) -> Supply:
+        """Return what draws the tasks of groups; nothing is folded into it yet."""
+        ...
+
+    def scored_tasks(self) -> Sequence[AnyTask]:
+        """Return the tasks that policy versions are scored on."""
+        ...
+
+    def canaries(self) -> Sequence[AnyTask]:
+        """Return the tasks that the guard watches: neither trained on nor reported, if possible."""
+        ...
+
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the groups that the score of each scored task is reported under, by task id."""
+        ...
+
+    # Attempts.
+
+    def simulator(self) -> SimulatorService:
+        """Return one member of the simulator pool, for a process of its own."""
+        ...
+
+    def agents(
+        self,
+        name: str,
+        context: PartContext,
+        engine: ProvenEngine,
+        simulators: Sequence[SimulatorService],
+    ) -> Mapping[Writer, Player]:
+        """Return who attempts tasks in the part ``name``, by who writes."""
+        ...
+
+    def examiner(
+        self, context: PartContext, engine: ProvenEngine, simulators: Sequence[SimulatorService]
+    ) -> Examiner:
+        """Return what scores the policy that ``engine`` serves."""
+        ...
+
+    # Evolution.
+
+    def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
+        """Return what sums up groups and finds weaknesses; it remembers nothing yet."""
+        ...
+
+    def synthesizer(
+        self, context: PartContext, simulators: Sequence[SimulatorService]
+    ) -> ComputingPart:
+        """Return the part that makes tasks out of signals."""
+        ...
+
+    def validator(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Part:
+        """Return the part that judges candidates."""
+        ...
+
+    # Learning.
+
+    def supervision(self, reader: Reader) -> Supervision:
+        """Return what the learner is told beyond rewards."""
+        ...

@@ -1,0 +1,66 @@
+"""Finds an environment by the name that a run file gives it."""
+
+import difflib
+import importlib
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, cast
+
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+
+if TYPE_CHECKING:
+    from coevolve.environments.interface import Environment
+
+GROUP = "coevolve.environments"
+"""The entry point group in which a package offers environments."""
+
+BUILT_IN = {
+    "filesystem": "coevolve.environments.tools.filesystem.environment:Filesystem",
+    "bfcl": "coevolve.environments.tools.bfcl.environment:Bfcl",
+    "hdl": "coevolve.environments.hdl.environment:Hdl",
+}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the built-in environments and of those that installed packages offer."""
+    return (*BUILT_IN, *(each.name for each in entry_points(group=GROUP)))
+
+
+def environment_type(use: str) -> "type[Environment]":
+    """Return the class that ``use`` names. Raises ConfigError."""
+    path = BUILT_IN.get(use) or _offered(use) or use
+    module, colon, name = path.partition(":")
+    if not colon:
+        near = difflib.get_close_matches(use, names(), 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names())}"
+        raise ConfigError(
+            "environment.use: needs the name of an environment, or package.module:Class of your "
+            f"own, found {use!r}; {hint}"
+        )
+    return _loaded(module, name, use)
+
+
+def environment_of(config: RunConfig) -> "Environment":
+    """Return the environment of a run. Raises ConfigError."""
+    return environment_type(config.uses)(config)
+
+
+def _offered(use: str) -> str:
+    return next((each.value for each in entry_points(group=GROUP) if each.name == use), "")
+
+
+def _loaded(module: str, name: str, use: str) -> "type[Environment]":
+    try:
+        found: Any = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise ConfigError(
+            f"environment.use: {use!r} cannot be imported: {error}; run from the folder that "
+            "holds the module, or install its package"
+        ) from error
+    except AttributeError as error:
+        raise ConfigError(f"environment.use: module {module} has no {name!r}") from error
+    if hasattr(found, "config_type"):
+        return cast("type[Environment]", found)
+    from coevolve.environments.tools.own import own_environment
+
+    return own_environment(found, use)

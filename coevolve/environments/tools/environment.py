@@ -1,0 +1,263 @@
+"""What all environments have in common in which a policy calls tools.
+
+A subclass says where tasks come from and what its tools are called. Attempts are conversations
+(`coevolve.rollouts.conversation`), new tasks come of exploring, and a candidate is sound if its
+calls can be carried out and its words say them (`coevolve.validation`).
+"""
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from coevolve.curriculum.task_sampler import Supply, of_source
+from coevolve.delivery.engine import ProvenEngine
+from coevolve.environments.interface import Fault
+from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.toolsets import tool_documents
+from coevolve.environments.tools.wire import ToolClient, ToolService
+from coevolve.environments.tools.worker import ToolWorker
+from coevolve.models.model_files import has_chat_template
+from coevolve.models.model_folder import model_folder
+from coevolve.parts.context import PartContext
+from coevolve.rollouts.conversation import Arena, Player
+from coevolve.rollouts.evaluator import Examiner, ToolExaminer
+from coevolve.signals.extractor import Observer, ToolObserver
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+from protocols.generation import Grammar
+from protocols.interfaces import (
+    Generator,
+    Reader,
+    Renderer,
+    SimulatorService,
+    Supervision,
+    TaskSource,
+)
+from protocols.rollouts import Rollout
+from protocols.synthesizers import PolicyModel
+from protocols.tasks import AnyTask, Task
+from protocols.transitions import Writer
+
+if TYPE_CHECKING:
+    from coevolve.synthesis.worker import SynthesizerWorker
+    from coevolve.validation.validator import Validator
+
+ROLLOUT_GATHER_S = 0.1
+"""How long a rollout's command waits for others: what a worker's call costs is shared by more."""
+
+
+class ToolEnvironment(ABC):
+    """A `coevolve.environments.interface.Environment`, but for tasks and tools."""
+
+    name: ClassVar[str]
+    config_type: ClassVar[type[msgspec.Struct]]
+    patience_s: ClassVar[float] = 90.0
+    imitates_others = False
+    swappable: ClassVar[bool] = True
+    exports: ClassVar[tuple[str, ...]] = ("pool", "rollouts", "sft", "verl")
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+
+    @abstractmethod
+    def source(self) -> TaskSource:
+        """Return the source of seed tasks. Raises ConfigError."""
+
+    @abstractmethod
+    def kinds(self, task: Task) -> tuple[str, ...]:
+        """Return the groups that a scored task is reported under besides its number of turns."""
+
+    def faults(self) -> Sequence[Fault]:
+        """Return no rule of its own."""
+        return ()
+
+    def check(self) -> None:
+        """Make sure that tools and model are there, and fit each other."""
+        config = self._config
+        for name in self.tool_sets():
+            tool_documents(name)
+        if config.policy.shrink:
+            return
+        chats = has_chat_template(model_folder(config.policy.model))
+        self.check_chat(chats=chats)
+        makes_own = config.synthesizes and isinstance(config.synthesizer.model, PolicyModel)
+        if chats and makes_own:
+            raise ConfigError(
+                "synthesizer.model: kind policy is the tiny policy's second role, found "
+                f"policy.model {config.policy.model!r}; use kind endpoint, or arm: static"
+            )
+        if chats:
+            self.renderer()
+
+    def check_chat(self, *, chats: bool) -> None:
+        """Refuse a policy without a chat template. Raises ConfigError."""
+        if not chats:
+            raise ConfigError(
+                f"environment.use: {self.name} needs a policy.model with a chat template, found "
+                f"{self._config.policy.model!r}, which has none; give another"
+            )
+
+    def make_model(self, folder: Path) -> None:
+        """Write nothing: the model is given."""
+        return
+
+    def texts(self) -> Iterator[str]:
+        """Yield the documentation of tools, and instructions and calls of training tasks."""
+        for name in self.tool_sets():
+            for document in tool_documents(name):
+                yield msgspec.json.encode(document).decode()
+        for task in self.source().pool():
+            for turn in task.body.turns:
+                yield turn.instruction
+                yield from turn.reference
+
+    def sampler(self) -> Supply:
+        """Return the draws of the run's arm: from the source, or from the pool of tasks."""
+        return of_source(self._config, self.source())
+
+    def scored_tasks(self) -> Sequence[Task]:
+        """Return the held-out tasks."""
+        return self.source().held_out()
+
+    def canaries(self) -> Sequence[Task]:
+        """Return tasks of the training split that no run trains on."""
+        return self.source().canaries(self._config.learner.guard.tasks)
+
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the number of turns, and the kinds."""
+        return {
+            task.task_id: (
+                "one turn" if len(task.body.turns) == 1 else "several turns",
+                *self.kinds(task),
+            )
+            for task in self.scored_tasks()
+        }
+
+    def tools(self) -> tuple[str, ...]:
+        """Return the names of all tools that tasks offer."""
+        source = self.source()
+        bodies = (source.start(0), *(task.body for task in source.pool()))
+        classes = dict.fromkeys(name for body in bodies for name in body.classes)
+        return tuple(document.name for name in classes for document in tool_documents(name))
+
+    @abstractmethod
+    def tool_sets(self) -> tuple[str, ...]:
+        """Return the names of the tool sets that simulators have to load."""
+
+    def simulator(self) -> ToolService:
+        """Return a child process with sessions."""
+        return ToolService(ToolWorker(self._config.simulator, self.tool_sets()))
+
+    def renderer(self) -> Renderer:
+        """Return what turns text into the policy's tokens.
+
+        Raises ConfigError if the model is neither the tiny policy nor one to chat with.
+        """
+        folder = model_folder(self._config.policy.model)
+        if not has_chat_template(folder):
+            return TinyRenderer.load(folder)
+        from coevolve.environments.tools.chat.renderer import ChatRenderer
+
+        return ChatRenderer.load(folder, self._config.policy.chat)
+
+    def agents(
+        self,
+        name: str,
+        context: PartContext,
+        engine: ProvenEngine,
+        simulators: Sequence[SimulatorService],
+    ) -> Mapping[Writer, Player]:
+        """Return the policy."""
+        config = self._config
+        return {
+            "policy": self.agent(
+                engine.generator, simulators, config.rollout.temperature, ROLLOUT_GATHER_S
+            )
+        }
+
+    def examiner(
+        self,
+        context: PartContext,
+        engine: ProvenEngine,
+        simulators: Sequence[SimulatorService],
+    ) -> Examiner:
+        """Return one greedy attempt."""
+        return self.greedy(engine.generator, simulators)
+
+    def greedy(self, engine: Generator, simulators: Sequence[SimulatorService]) -> Examiner:
+        """Return what scores tasks by one greedy attempt with ``engine``."""
+        return ToolExaminer(self.agent(engine, simulators, 0.0, 0.0))
+
+    def agent(
+        self,
+        engine: Generator,
+        simulators: Sequence[SimulatorService],
+        temperature: float,
+        gather_s: float,
+    ) -> Player:
+        """Return a model that talks with the tools."""
+        return Arena(
+            generator=engine,
+            simulator=SimulatorPool(list(map(ToolClient, simulators)), gather_s=gather_s),
+            renderer=self.renderer(),
+            limits=self._config.rollout,
+            temperature=temperature,
+        )
+
+    def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
+        """Return what looks at tools, their order, arguments and errors."""
+        return ToolObserver(context.config, self.tools())
+
+    def synthesizer(
+        self, context: PartContext, simulators: Sequence[SimulatorService]
+    ) -> "SynthesizerWorker":
+        """Return the part that explores and describes."""
+        from coevolve.environments.tools.evolution import synthesizer
+
+        if isinstance(self._config.synthesizer.model, PolicyModel):
+            # Loaded before the part says that it has started, so that this counts as starting.
+            importlib.import_module("coevolve.engine.generator")
+        return synthesizer(context, self.source(), simulators)
+
+    def validator(
+        self, context: PartContext, simulators: Sequence[SimulatorService]
+    ) -> "Validator":
+        """Return the part that carries candidates out."""
+        from coevolve.environments.tools.evolution import validator
+
+        return validator(context, self.source(), simulators)
+
+    def supervision(self, reader: Reader) -> Supervision:
+        """Return the references of tasks, to be imitated."""
+        return ReferenceSupervision(self.renderer())
+
+
+class ReferenceSupervision:
+    """A `protocols.interfaces.Supervision` of tasks with references."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+
+    def shape(self, rollouts: Sequence[Rollout]) -> tuple[float, ...]:
+        """Return the rewards as they are."""
+        return tuple(rollout.reward for rollout in rollouts)
+
+    def demonstration(self, task: AnyTask) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the reference in the policy's tokens."""
+        assert isinstance(task, Task)
+        return self._renderer.demonstration(task)
+
+    async def select(
+        self, task: AnyTask, group: int, rollouts: Sequence[Rollout]
+    ) -> tuple[int, ...] | None:
+        """Return None: the rewards choose."""
+        return None
+
+    async def grammar(self, task: AnyTask) -> Grammar | None:
+        """Return None: the policy writes freely."""
+        return None

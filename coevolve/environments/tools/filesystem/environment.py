@@ -1,0 +1,43 @@
+"""The environment ``filesystem``: the quickstart's tasks, drawn afresh by a grammar."""
+
+from typing import ClassVar
+
+import msgspec
+
+from coevolve.environments.settings import settings_of
+from coevolve.environments.tools.environment import ToolEnvironment
+from coevolve.environments.tools.filesystem.grammar import group_of
+from coevolve.environments.tools.filesystem.settings import FilesystemConfig
+from coevolve.environments.tools.filesystem.simulated import CLASS
+from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
+from protocols.config import RunConfig
+from protocols.interfaces import TaskSource
+from protocols.tasks import Task
+
+
+class Filesystem(ToolEnvironment):
+    """A `coevolve.environments.interface.Environment`."""
+
+    config_type: ClassVar[type[msgspec.Struct]] = FilesystemConfig
+    name: ClassVar[str] = "filesystem"
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self._settings = settings_of(config, FilesystemConfig)
+
+    def check_chat(self, *, chats: bool) -> None:
+        """Accept both the tiny policy and a model to chat with."""
+
+    def source(self) -> TaskSource:
+        """Return fresh tasks for every group in the arm ``uniform``, else a fixed pool."""
+        is_uniform = self._config.arm == "uniform"
+        return (UniformSource if is_uniform else StaticSource)(self._config.seed, self._settings)
+
+    def tool_sets(self) -> tuple[str, ...]:
+        """Return BFCL's file system."""
+        return (CLASS,)
+
+    def kinds(self, task: Task) -> tuple[str, ...]:
+        """Return the skill of a task of one turn."""
+        group = group_of(task)
+        return () if group == "multi" else (f"skill {group}",)

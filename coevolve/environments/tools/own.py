@@ -1,0 +1,97 @@
+"""The environment that is made of a plain class (`coevolve.environments.tools.simple`)."""
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from coevolve.environments.settings import settings_of
+from coevolve.environments.tools.environment import ToolEnvironment
+from coevolve.environments.tools.simple import PlainToolSet, folder_of, plain_class
+from coevolve.environments.tools.source import FixedSource
+from coevolve.environments.tools.task_files import read_tasks
+from coevolve.environments.tools.wire import ToolService
+from coevolve.environments.tools.worker import ToolWorker
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+from protocols.numbers import Count
+from protocols.tasks import Task
+
+
+class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tools of your own, and tasks in a file."""
+
+    tasks: str
+    """JSON lines, a parquet file, or a folder that `datasets` saved
+    (`coevolve.environments.tools.task_files`). A relative path begins in the folder that the
+    command is run in, or else in the folder of the class."""
+
+    seeds: Count = 150
+    """Training tasks that the run starts with, at most as many as there are."""
+
+    held_out: Count = 240
+    """Tasks of the held-out set, at most as many as there are, the same in every run."""
+
+    split_seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    """Which worlds are held out, of tasks that do not say it; runs that are compared need the
+    same."""
+
+    held_out_share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.3
+    """Share of the worlds that are held out, of tasks that do not say it."""
+
+
+class OwnTools(ToolEnvironment):
+    """A `coevolve.environments.interface.Environment` of one plain class."""
+
+    config_type: ClassVar[type[msgspec.Struct]] = OwnConfig
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self._settings = settings_of(config, OwnConfig)
+        self._tools = config.uses
+        self._class = plain_class(self._tools)
+
+    def source(self) -> FixedSource:
+        """Return the tasks of the file, their references carried out."""
+        tasks = read_tasks(
+            self._path(),
+            self._tools,
+            split_seed=self._settings.split_seed,
+            held_out_share=self._settings.held_out_share,
+        )
+        if not hasattr(self._class, "reward"):
+            for task in tasks:
+                self._check_reference(task)
+        return FixedSource(self._config, self._settings, tasks)
+
+    def tool_sets(self) -> tuple[str, ...]:
+        """Return the class."""
+        return (self._tools,)
+
+    def simulator(self) -> ToolService:
+        """Return a child process that can import the class."""
+        folders = (folder_of(self._class),)
+        return ToolService(ToolWorker(self._config.simulator, self.tool_sets(), folders=folders))
+
+    def kinds(self, task: Task) -> tuple[str, ...]:
+        """Return the tools of a task of one turn."""
+        return tuple(f"skill {skill}" for skill in task.skills) if len(task.skills) == 1 else ()
+
+    def _path(self) -> Path:
+        given = Path(self._settings.tasks)
+        beside = folder_of(self._class) / given
+        return beside if not given.exists() and beside.exists() else given
+
+    def _check_reference(self, task: Task) -> None:
+        """Refuse a task that nobody could fail. Raises ConfigError."""
+        if not any(turn.reference for turn in task.body.turns):
+            raise ConfigError(
+                f"{self._path()}: task {task.task_id!r} needs a reference in at least one turn, "
+                f"because {self._tools} has no method reward(self, task) that judges without one"
+            )
+
+
+def own_environment(kind: type[Any], use: str) -> type[OwnTools]:
+    """Return the environment of a plain class. Raises ConfigError if it cannot be one."""
+    PlainToolSet(kind)
+    return type(kind.__name__, (OwnTools,), {"name": use, "__doc__": kind.__doc__})

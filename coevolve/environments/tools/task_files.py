@@ -1,0 +1,179 @@
+"""Reads tasks of your own: JSON lines, a parquet file, or a folder that `datasets` saved.
+
+A line is a task:
+
+| field    | content                                                                              |
+|----------|--------------------------------------------------------------------------------------|
+| `id`     | a name, unique in the file                                                           |
+| `world`  | what ``reset`` is given, any JSON value                                              |
+| `turns`  | one or more `{instruction, reference}`; `reference` is a list of Python call         |
+|          | expressions with literal arguments, such as `put(key='a', value='1')`                |
+| `split`  | `train` or `held_out`; without it the world decides, by ``environment.split_seed``   |
+
+Further fields are kept for the class's own ``reward``. In parquet and `datasets`, `world` may be
+JSON text, because columns have one type.
+"""
+
+import hashlib
+import importlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from protocols.errors import ConfigError, DependencyError
+from protocols.tasks import Seeded, Split, Task, ToolTask, ToolTurn
+
+
+class TurnLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One turn of a task line."""
+
+    instruction: str
+    reference: tuple[str, ...] = ()
+
+
+class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One task of a file."""
+
+    id: str
+    turns: tuple[TurnLine, ...]
+    world: Any = None
+    split: Split | None = None
+
+
+def read_tasks(
+    path: Path, tool_set: str, *, split_seed: int, held_out_share: float
+) -> tuple[Task, ...]:
+    """Return the tasks of the file or folder ``path``, for the tools of ``tool_set``.
+
+    Raises:
+        ConfigError: There is no such file, or a line of it is no task; the message names the line.
+        DependencyError: The package that reads the format is not installed.
+    """
+    lines: dict[str, tuple[TaskLine, dict[str, Any]]] = {}
+    for number, row in enumerate(_rows(path), start=1):
+        place = f"{path}, task {number}"
+        line = _line(row, place)
+        if line.id in lines:
+            raise ConfigError(f"{place}: needs an id of its own, found {line.id!r} once more")
+        lines[line.id] = line, row
+    if not lines:
+        raise ConfigError(f"{path}: needs at least one task, found none")
+    split = _sides([line for line, _ in lines.values()], split_seed, held_out_share)
+    return tuple(
+        _task(line, row, tool_set, split[line.id], path.name) for line, row in lines.values()
+    )
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    if path.is_dir():
+        yield from _dataset(path)
+    elif path.suffix == ".parquet":
+        yield from _parquet(path)
+    else:
+        yield from _json_lines(path)
+
+
+def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"environment.tasks: needs a file of JSON lines, a parquet file or a folder of "
+            f"datasets, and {path} cannot be read: {error}"
+        ) from error
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield msgspec.json.decode(line, type=dict[str, Any])
+            except msgspec.DecodeError as error:
+                raise ConfigError(f"{path}:{number}: needs a JSON object: {error}") from error
+
+
+def _parquet(path: Path) -> Iterator[dict[str, Any]]:
+    table = _needed("pyarrow.parquet", "pyarrow")
+    yield from _with_worlds(table.read_table(path).to_pylist())
+
+
+def _dataset(path: Path) -> Iterator[dict[str, Any]]:
+    datasets = _needed("datasets", "datasets")
+    yield from _with_worlds(datasets.load_from_disk(str(path)))
+
+
+def _with_worlds(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        present = {name: value for name, value in row.items() if value is not None}
+        world = present.get("world")
+        yield present | ({"world": msgspec.json.decode(world)} if isinstance(world, str) else {})
+
+
+def _needed(module: str, package: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise DependencyError(
+            f"environment.tasks: reading this format needs the package {package}, which is not "
+            f"installed: pip install {package}"
+        ) from error
+
+
+def _line(row: dict[str, Any], place: str) -> TaskLine:
+    try:
+        line = msgspec.convert(row, TaskLine)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"{place}: {error}; a task is {{id, world, turns: [{{instruction, reference}}], split}}"
+        ) from error
+    if not line.turns:
+        raise ConfigError(f"{place}: needs at least one turn, found none")
+    return line
+
+
+def _sides(lines: Sequence[TaskLine], seed: int, share: float) -> dict[str, Split]:
+    """Return the side of each task by id: its own word, or by its world.
+
+    A world is held out if its digest is among the lowest share of all digests that there can be, so
+    it keeps its side when tasks are added. In small files that may be none or all: then the lowest
+    one is held out, or the highest one is not.
+    """
+    places = {line.id: _place(line.world, seed) for line in lines if line.split is None}
+    ordered = sorted(set(places.values()))
+    border = share * 2**64
+    if len(ordered) > 1:
+        border = min(max(border, ordered[0] + 1), ordered[-1])
+    sides: dict[str, Split] = {
+        task_id: "held_out" if place < border else "train" for task_id, place in places.items()
+    }
+    sides |= {line.id: line.split for line in lines if line.split is not None}
+    return sides
+
+
+def _place(world: Any, seed: int) -> int:
+    """Return where a world lies among all digests, 0 <= place < 2**64."""
+    content = msgspec.json.encode(world, order="deterministic")
+    salt = seed.to_bytes(hashlib.blake2b.SALT_SIZE)
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8, salt=salt).digest())
+
+
+def _task(line: TaskLine, row: dict[str, Any], tool_set: str, split: Split, file: str) -> Task:
+    extra = {name: each for name, each in row.items() if name not in TaskLine.__struct_fields__}
+    return Task(
+        task_id=line.id,
+        split=split,
+        origin=Seeded(source=f"{file}:{line.id}"),
+        skills=tuple(_tools(turn) for turn in line.turns),
+        body=ToolTask(
+            classes=(tool_set,),
+            world=msgspec.json.encode({tool_set: line.world}).decode(),
+            turns=tuple(
+                ToolTurn(instruction=turn.instruction, reference=turn.reference)
+                for turn in line.turns
+            ),
+            extra=msgspec.json.encode(extra).decode() if extra else "",
+        ),
+    )
+
+
+def _tools(turn: TurnLine) -> str:
+    return "+".join(call.partition("(")[0].strip() for call in turn.reference) or "none"

@@ -1,0 +1,60 @@
+"""Both ends of the wire between sessions and the process that holds their worlds."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from coevolve.environments.tools.worker import ToolWorker
+from protocols.errors import SimulatorError
+from protocols.interfaces import SimulatorService
+from protocols.simulation import Broken, Command, Ready, Release, Reply
+
+_encoder = msgspec.msgpack.Encoder()
+_commands = msgspec.msgpack.Decoder(tuple[Command, ...])
+_replies = msgspec.msgpack.Decoder(tuple[Reply, ...])
+
+
+class ToolService:
+    """A `protocols.interfaces.SimulatorService` over one worker."""
+
+    def __init__(self, worker: ToolWorker) -> None:
+        self._worker = worker
+
+    @property
+    def last_error(self) -> str:
+        """What was wrong with the last child that had to be replaced."""
+        return self._worker.last_error
+
+    @property
+    def restarts(self) -> int:
+        """How many children had to be replaced."""
+        return self._worker.restarts
+
+    async def answer(self, request: bytes) -> bytes:
+        """Carry out a batch of commands."""
+        return _encoder.encode(await self._worker.execute(_commands.decode(request)))
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of the worker's children."""
+        return self._worker.cpu_s()
+
+    async def close(self) -> None:
+        """End the worker's child."""
+        await self._worker.close()
+
+
+class ToolClient:
+    """A `protocols.interfaces.SimulatorWorker` over a service."""
+
+    def __init__(self, service: SimulatorService) -> None:
+        self._service = service
+
+    async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
+        """Send the batch; if the service fails, every session in it is `Broken`."""
+        try:
+            return _replies.decode(await self._service.answer(_encoder.encode(commands)))
+        except SimulatorError as error:
+            return [
+                Ready() if isinstance(command, Release) else Broken(reason=str(error))
+                for command in commands
+            ]

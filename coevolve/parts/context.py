@@ -1,0 +1,29 @@
+"""Where a part works."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from coevolve.journal.mailbox import Appender, Mailbox
+from protocols.config import RunConfig
+from protocols.interfaces import Reader, Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartContext:
+    """The run's settings and folder, and the journal from there."""
+
+    config: RunConfig
+    run_dir: Path
+    store: Store
+    reader: Reader
+
+    def appender(self, consumer: str, member: str) -> Appender:
+        """Return what adds records of the part ``member`` without waiting for others."""
+        mailbox = Mailbox(
+            self.store,
+            consumer=consumer,
+            topics=(),
+            member=member,
+            lease_s=self.config.store.lease_s,
+        )
+        return mailbox.append
