@@ -5,17 +5,16 @@ command line overrides it.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from coevolve.environments.interface import Fault
-from coevolve.environments.registry import environment_of, environment_type
-from coevolve.environments.settings import section
+from coevolve.environments.registry import check_environment, complete, environment_of
 from coevolve.yaml_structs import NOT_YAML, check_section, parse_yaml
-from protocols.config import DEFAULT_ENVIRONMENT, RunConfig, VllmEngine
+from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
 from protocols.objectives import Dapo, NoObjective, PolicyGradient
 from protocols.synthesizers import PolicyModel
@@ -34,36 +33,14 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
         _apply(tree, override)
     faults: list[str] = []
     check_section(RunConfig, tree, "$", faults)
-    _check_environment(tree.get("environment", {}), faults)
+    check_environment(tree.get("environment", {}), faults)
     if not faults:
-        config = _complete(msgspec.convert(tree, RunConfig))
+        config = complete(msgspec.convert(tree, RunConfig))
         faults = conflicts(config)
         if not faults:
             return config
     noun = "1 problem" if len(faults) == 1 else f"{len(faults)} problems"
     raise ConfigError(f"{path}: {noun}:\n" + "\n".join(f"  {fault}" for fault in faults))
-
-
-def _check_environment(given: Any, faults: list[str]) -> None:
-    """Append to ``faults`` what is wrong with the section of the environment."""
-    if not isinstance(given, Mapping):
-        return
-    settings = dict(cast("Mapping[str, Any]", given))
-    use = settings.pop("use", DEFAULT_ENVIRONMENT)
-    if not isinstance(use, str):
-        faults.append(f"$.environment.use: needs a name, found {use!r}")
-        return
-    try:
-        check_section(environment_type(use).config_type, settings, "$.environment", faults)
-    except ConfigError as error:
-        faults.append(f"$.{error}")
-
-
-def _complete(config: RunConfig) -> RunConfig:
-    """Return the config with every setting of its environment spelled out."""
-    given = {name: value for name, value in config.environment.items() if name != "use"}
-    settings = msgspec.convert(given, environment_type(config.uses).config_type)
-    return msgspec.structs.replace(config, environment=section(config.uses, settings))
 
 
 def conflicts(config: RunConfig) -> list[str]:

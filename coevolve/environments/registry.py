@@ -2,10 +2,15 @@
 
 import difflib
 import importlib
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, cast
 
-from protocols.config import RunConfig
+import msgspec
+
+from coevolve.environments.settings import section
+from coevolve.yaml_structs import check_section
+from protocols.config import DEFAULT_ENVIRONMENT, RunConfig
 from protocols.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,6 +48,40 @@ def environment_type(use: str) -> "type[Environment]":
 def environment_of(config: RunConfig) -> "Environment":
     """Return the environment of a run. Raises ConfigError."""
     return environment_type(config.uses)(config)
+
+
+def check_environment(given: Any, faults: list[str]) -> None:
+    """Append to ``faults`` what is wrong with the section of the environment."""
+    if not isinstance(given, Mapping):
+        return
+    settings = dict(cast("Mapping[str, Any]", given))
+    use = settings.pop("use", DEFAULT_ENVIRONMENT)
+    if not isinstance(use, str):
+        faults.append(f"$.environment.use: needs a name, found {use!r}")
+        return
+    try:
+        check_section(environment_type(use).config_type, settings, "$.environment", faults)
+    except ConfigError as error:
+        faults.append(f"$.{error}")
+
+
+def complete(config: RunConfig) -> RunConfig:
+    """Return the config with every setting of its environment spelled out."""
+    given = {name: value for name, value in config.environment.items() if name != "use"}
+    settings = msgspec.convert(given, environment_type(config.uses).config_type)
+    return msgspec.structs.replace(config, environment=section(config.uses, settings))
+
+
+def config_of(environment: Mapping[str, Any]) -> RunConfig:
+    """Return the settings of a run in ``environment``, everything else as it is by default.
+
+    Raises ConfigError; the message lists all that the section breaks.
+    """
+    faults: list[str] = []
+    check_environment(environment, faults)
+    if faults:
+        raise ConfigError("\n".join(faults))
+    return complete(RunConfig(name="environment", environment=dict(environment)))
 
 
 def _offered(use: str) -> str:
