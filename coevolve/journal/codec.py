@@ -37,6 +37,7 @@ What `Reader.find` finds under each index:
 Numbers stand in keys as decimal text.
 """
 
+from collections.abc import Mapping
 from typing import TypeVar, cast, get_args
 
 import msgspec
@@ -145,112 +146,52 @@ def decode_as(record: StoredRecord, kind: type[Kind]) -> Kind:
 
 
 def _keys(message: Message) -> tuple[tuple[str, str], ...]:
+    plain = _FIELDS.get(type(message), {})
+    keys = tuple((index, str(getattr(message, field))) for index, field in plain.items())
     match message:
-        case Rollout() | VoidRollout() | RolloutRequest() | GroupDiscarded():
-            return _rollout_keys(message)
-        case StepReport() | PolicyVersion() | Checkpoint() | Evaluation():
-            return _learning_keys(message)
-        case Task() | CoverageTask():
-            return _task_keys(message)
-        case Visit() | DesignVisit() | Signal() | SignalSettled() | Exploration() | ModelCall():
-            return _signal_keys(message)
-        case Candidate() | DesignCandidate() | CandidateVerdict() | ProbeReport():
-            return _candidate_keys(message)
-        case DesignMade(design=design):
-            return ((DESIGNS_BY_ID, design.design_id),)
-        case SynthesizerSwapped(request_id=request_id) | SwapRefused(request_id=request_id):
-            return ((SWAPS_BY_REQUEST, request_id),)
-        case _:
-            return ()
-
-
-def _rollout_keys(
-    message: Rollout | VoidRollout | RolloutRequest | GroupDiscarded,
-) -> tuple[tuple[str, str], ...]:
-    match message:
-        case Rollout():
-            return (
-                (ROLLOUTS_BY_TASK, message.task_id),
-                (ROLLOUTS_BY_GROUP, message.group_id),
-                (ROLLOUTS_BY_VERSION, str(message.version_min)),
-                *_evaluation_keys(message),
-            )
-        case VoidRollout():
-            return (ROLLOUTS_BY_TASK, message.task_id), (ROLLOUTS_BY_GROUP, message.group_id)
-        case RolloutRequest():
-            return ((REQUESTS_BY_GROUP, message.group_id),)
-        case GroupDiscarded():
-            return ((DISCARDS_BY_GROUP, message.group_id),)
-
-
-def _evaluation_keys(message: Rollout) -> tuple[tuple[str, str], ...]:
-    """Return the key of what is known by now of a testbench; a limit may not be met again."""
-    match message.graded:
-        case Graded(outcome=outcome, key=key) if not isinstance(outcome, TimedOut):
-            return ((ROLLOUTS_BY_EVALUATION, key),)
-        case _:
-            return ()
-
-
-def _learning_keys(
-    message: StepReport | PolicyVersion | Checkpoint | Evaluation,
-) -> tuple[tuple[str, str], ...]:
-    match message:
-        case StepReport():
-            return ((STEPS_BY_NUMBER, str(message.step)),)
-        case PolicyVersion():
-            return ((VERSIONS_BY_NUMBER, str(message.version)),)
-        case Checkpoint():
-            return ((CHECKPOINTS_BY_STEP, str(message.step)),)
-        case Evaluation():
-            return ((EVALUATIONS_BY_VERSION, str(message.version)),)
-
-
-def _task_keys(message: Task | CoverageTask) -> tuple[tuple[str, str], ...]:
-    by_id = (TASKS_BY_ID, message.task_id)
-    match message:
+        # What is known by now of a testbench; a limit may not be met again.
+        case Rollout(graded=Graded(outcome=outcome, key=key)) if not isinstance(outcome, TimedOut):
+            return (*keys, (ROLLOUTS_BY_EVALUATION, key))
         case (
             Task(origin=Synthesized(signal_id=signal_id))
             | CoverageTask(root="", origin=Synthesized(signal_id=signal_id))
         ):
-            return by_id, (TASKS_BY_SIGNAL, signal_id)
-        case Task() | CoverageTask():
-            return (by_id,)
+            return (*keys, (TASKS_BY_SIGNAL, signal_id))
+        case Signal(about=OnTask(task_id=task_id)):
+            return (*keys, (SIGNALS_BY_TASK, task_id))
+        case DesignMade(design=design):
+            return ((DESIGNS_BY_ID, design.design_id),)
+        case _:
+            return keys
 
 
-def _signal_keys(
-    message: Visit | DesignVisit | Signal | SignalSettled | Exploration | ModelCall,
-) -> tuple[tuple[str, str], ...]:
-    match message:
-        case Visit():
-            return ((VISITS_BY_TASK, message.task_id),)
-        case DesignVisit():
-            return ((VISITS_BY_TASK, message.root),)
-        case Signal():
-            keys = (SIGNALS_BY_ID, message.signal_id), (SIGNALS_BY_KIND, message.kind)
-            about = message.about
-            return (*keys, (SIGNALS_BY_TASK, about.task_id)) if isinstance(about, OnTask) else keys
-        case SignalSettled():
-            return ((SETTLED_BY_SIGNAL, message.signal_id),)
-        case Exploration():
-            return (
-                (EXPLORATIONS_BY_ID, message.exploration_id),
-                (EXPLORATIONS_BY_SIGNAL, message.signal_id),
-            )
-        case ModelCall():
-            return ((CALLS_BY_SIGNAL, message.signal_id),)
+_OF_CANDIDATE = {CANDIDATES_BY_ID: "candidate_id", CANDIDATES_BY_SIGNAL: "signal_id"}
+_OF_ROLLOUT = {ROLLOUTS_BY_TASK: "task_id", ROLLOUTS_BY_GROUP: "group_id"}
+_OF_SWAP = {SWAPS_BY_REQUEST: "request_id"}
+_OF_TASK = {TASKS_BY_ID: "task_id"}
 
-
-def _candidate_keys(
-    message: Candidate | DesignCandidate | CandidateVerdict | ProbeReport,
-) -> tuple[tuple[str, str], ...]:
-    match message:
-        case Candidate() | DesignCandidate():
-            return (
-                (CANDIDATES_BY_ID, message.candidate_id),
-                (CANDIDATES_BY_SIGNAL, message.signal_id),
-            )
-        case CandidateVerdict():
-            return ((VERDICTS_BY_CANDIDATE, message.candidate_id),)
-        case ProbeReport():
-            return ((PROBES_BY_CANDIDATE, message.candidate_id),)
+_FIELDS: Mapping[type[Message], Mapping[str, str]] = {
+    Rollout: {**_OF_ROLLOUT, ROLLOUTS_BY_VERSION: "version_min"},
+    VoidRollout: _OF_ROLLOUT,
+    RolloutRequest: {REQUESTS_BY_GROUP: "group_id"},
+    GroupDiscarded: {DISCARDS_BY_GROUP: "group_id"},
+    StepReport: {STEPS_BY_NUMBER: "step"},
+    PolicyVersion: {VERSIONS_BY_NUMBER: "version"},
+    Checkpoint: {CHECKPOINTS_BY_STEP: "step"},
+    Evaluation: {EVALUATIONS_BY_VERSION: "version"},
+    Task: _OF_TASK,
+    CoverageTask: _OF_TASK,
+    Visit: {VISITS_BY_TASK: "task_id"},
+    DesignVisit: {VISITS_BY_TASK: "root"},
+    Signal: {SIGNALS_BY_ID: "signal_id", SIGNALS_BY_KIND: "kind"},
+    SignalSettled: {SETTLED_BY_SIGNAL: "signal_id"},
+    Exploration: {EXPLORATIONS_BY_ID: "exploration_id", EXPLORATIONS_BY_SIGNAL: "signal_id"},
+    ModelCall: {CALLS_BY_SIGNAL: "signal_id"},
+    Candidate: _OF_CANDIDATE,
+    DesignCandidate: _OF_CANDIDATE,
+    CandidateVerdict: {VERDICTS_BY_CANDIDATE: "candidate_id"},
+    ProbeReport: {PROBES_BY_CANDIDATE: "candidate_id"},
+    SynthesizerSwapped: _OF_SWAP,
+    SwapRefused: _OF_SWAP,
+}
+"""Kind of message -> index -> the field that is the key; `_keys` adds what is no field."""

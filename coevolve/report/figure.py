@@ -75,9 +75,9 @@ def code(text: str) -> Markup:
     return tag("code", text)
 
 
-def several(parts: Sequence[str], between: str = ", ") -> Markup:
-    """Return the parts with ``between`` in between."""
+def several(parts: Sequence[str]) -> Markup:
+    """Return the parts with commas in between."""
     spaced: list[str] = []
     for part in parts:
-        spaced.extend((between, part) if spaced else (part,))
+        spaced.extend((", ", part) if spaced else (part,))
     return joined(spaced)

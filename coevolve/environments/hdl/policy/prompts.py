@@ -67,7 +67,6 @@ def prompt(
     goal: Sequence[int] = (),
     threshold: float = 1.0,
     rules: bool = False,
-    unread: str = "",
 ) -> tuple[ChatText, ...]:
     """Return the messages of one step.
 
@@ -83,17 +82,15 @@ def prompt(
         goal: Points that are to be covered; none where coverage as a whole is asked for.
         threshold: Overall average that is asked for, where there is no goal.
         rules: Whether to add rules of syntax, for a teacher.
-        unread: Why the last answer from this state could not be read, where that is so.
     """
     system = opening(state, form, rules=rules)
     form = _possible(form, _base(state))
     task = _task(unit, specification, form, instance) + _goal(goal, points, threshold)
     match state:
         case Blank():
-            said = "\n".join([task, *_unread(unread)])
-            return (system, ChatText(role="user", text=said))
+            return (system, ChatText(role="user", text=task))
         case Graded():
-            result = "\n".join([*_unread(unread), _result(state, unit, points, form, limit)])
+            result = _result(state, unit, points, form, limit)
             written = _written(state, form)
             if not written:
                 return (system, ChatText(role="user", text=f"{task}\n{result}"))
@@ -218,10 +215,6 @@ def _written(state: Graded, form: SubmissionForm) -> str:
     if not state.testbench:
         return ""
     return f"filename: tb.sv\n{_FENCE}systemverilog\n{state.testbench.rstrip()}\n{_FENCE}"
-
-
-def _unread(reason: str) -> list[str]:
-    return [f"Your last answer could not be used: {reason}.\n"] if reason else []
 
 
 def _result(

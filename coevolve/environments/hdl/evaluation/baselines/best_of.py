@@ -23,9 +23,6 @@ class Best(msgspec.Struct, frozen=True, kw_only=True):
     program: Program
     coverage: Coverage
 
-    averages: tuple[float, ...]
-    """Overall average of each program, in the order in which they were tried."""
-
 
 async def best_of(programs: Iterator[Program], calls: int, score: Score) -> Best:
     """Try the first ``calls`` programs, fewer where there are no more, and return the best.
@@ -36,6 +33,6 @@ async def best_of(programs: Iterator[Program], calls: int, score: Score) -> Best
     if not tried:
         raise ValueError(f"best of {calls} needs a program to try, found none")
     coverages = await score(tried)
-    averages = tuple(coverage.overall_average for coverage in coverages)
+    averages = [coverage.overall_average for coverage in coverages]
     first = averages.index(max(averages))
-    return Best(program=tried[first], coverage=coverages[first], averages=averages)
+    return Best(program=tried[first], coverage=coverages[first])
