@@ -1,11 +1,15 @@
 """Refuses what an engine was not made for, and what it cannot have meant."""
 
 import math
+import textwrap
 from pathlib import Path
 from typing import Any, cast
 
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
+
+SHORT = 400
+"""Characters of another's error that are passed on; some list all that they know."""
 
 
 def check_fits(request: GenerationRequest, max_length: int) -> None:
@@ -28,11 +32,11 @@ def check_positions(config: Any, folder: Path, max_length: int) -> None:
     A model that goes over to another table beyond some length would have it for the conversations
     beside a long one too, and not for tokens whose keys are cached. Raises GeneratorError.
     """
-    found: Any = getattr(config, "rope_parameters", None) or {}
-    for settings in (found, *found.values()):
-        rope = cast("dict[str, Any]", settings if isinstance(settings, dict) else {})
-        kind = rope.get("rope_type")
-        limit = _same_up_to(kind, rope, config)
+    found: dict[str, Any] = getattr(config, "rope_parameters", None) or {}
+    by_layers = [cast("dict[str, Any]", each) for each in found.values() if isinstance(each, dict)]
+    for settings in (found, *by_layers):
+        kind = settings.get("rope_type") or ""
+        limit = _same_up_to(kind, settings, config)
         if limit < max_length:
             raise GeneratorError(
                 f"{folder}: a conversation may have {max_length} tokens, but beyond {limit} the "
@@ -41,11 +45,11 @@ def check_positions(config: Any, folder: Path, max_length: int) -> None:
             )
 
 
-def _same_up_to(kind: Any, settings: dict[str, Any], config: Any) -> float:
+def _same_up_to(kind: str, settings: dict[str, Any], config: Any) -> float:
     """Return up to how many tokens positions are computed in one way."""
     if kind == "longrope":
         return settings["original_max_position_embeddings"]
-    return config.max_position_embeddings if "dynamic" in (kind or "") else math.inf
+    return config.max_position_embeddings if "dynamic" in kind else math.inf
 
 
 def check_grammar(request: GenerationRequest) -> None:
@@ -72,6 +76,11 @@ def checked(generation: Generation) -> Generation | GeneratorError:
         f"{len(wrong)} of {len(generation.logprobs)} sampled tokens have the logprob {wrong[0]}: "
         "the weights that sampled, or their keys and values, hold what is no number"
     )
+
+
+def in_short(error: Exception) -> str:
+    """Return what an error of somebody else's says: the beginning, in one line."""
+    return textwrap.shorten(str(error), SHORT, placeholder=" ...")
 
 
 def refuse_grammar(request: GenerationRequest) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from coevolve.engine.engine import Engine
+from coevolve.engine.fitting import in_short
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 
@@ -29,7 +30,7 @@ def check(model: PreTrainedModel, folder: Path, max_length: int) -> None:
     try:
         difference = _difference(model, max_length)
     except _BROKEN as error:
-        raise _unfit(model, folder, f"fails: {error}") from error
+        raise _unfit(model, folder, f"fails: {in_short(error)}") from error
     if not difference <= TOLERANCE[str(model.dtype).removeprefix("torch.")]:
         raise _unfit(model, folder, f"gives logprobs that are off by {difference:.2g} on average")
 

@@ -30,7 +30,7 @@ from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.llm_engine import LLMEngine
 
-from coevolve.engine.fitting import checked
+from coevolve.engine.fitting import checked, in_short
 from coevolve.engine.vllm import repairs
 from coevolve.engine.vllm.fresh import fresh_model, settings_of
 from coevolve.engine.vllm.tensors import Tensors
@@ -117,7 +117,7 @@ class Core(Generic[Ticket]):
             raise GeneratorError(
                 f"{folder}: vLLM cannot serve it with {limits.length} tokens to a conversation, "
                 f"rollout.engine.dtype {settings.dtype} and kv_cache_mb {settings.kv_cache_mb}: "
-                f"{error}"
+                f"{in_short(error)}; choose rollout.engine.kind transformers"
             ) from error
         self._llm.set_weight_version("0")
         (model,) = self._llm.apply_model(lambda model: model)

@@ -23,13 +23,14 @@ import torch
 import vllm
 from safetensors.torch import save
 
+from coevolve.engine.fitting import in_short
 from coevolve.engine.vllm.core import Core, Limits
 from coevolve.models.load import read_model
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.weight_files import SETTINGS_FILES, WEIGHTS_FILES, version_digest
 from coevolve.weights.published import read_published
 from protocols.config import VllmEngine
-from protocols.errors import GeneratorError
+from protocols.errors import ConfigError, GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion
 
@@ -54,8 +55,21 @@ Spoken = tuple[GenerationRequest, Generation]
 def check(core: Core[Any], folder: Path, settings: VllmEngine, limits: Limits, seed: int) -> None:
     """Compare ``core``, which serves the model of ``folder`` and has nothing to do.
 
-    Raises GeneratorError where it differs; otherwise it serves what it served before.
+    Raises GeneratorError where it differs or fails; otherwise it serves what it served before.
     """
+    try:
+        _check(core, folder, settings, limits, seed)
+    except (GeneratorError, ConfigError):
+        raise
+    except Exception as error:
+        raise GeneratorError(
+            f"{folder}: vLLM {vllm.__version__} loads it and fails at its first tokens, with "
+            f"rollout.engine.dtype {settings.dtype}: {type(error).__name__}: {in_short(error)}. "
+            "Nothing is served; choose another dtype, or rollout.engine.kind transformers"
+        ) from error
+
+
+def _check(core: Core[Any], folder: Path, settings: VllmEngine, limits: Limits, seed: int) -> None:
     model = cast("Any", read_model(folder)).eval().requires_grad_(False)
     rng = np.random.default_rng(seed)
     length = min(PROMPT_TOKENS, limits.length - ANSWER_TOKENS)

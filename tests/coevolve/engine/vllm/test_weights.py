@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from coevolve.engine.generator import TransformersGenerator
 from protocols import columns
 from protocols.errors import GeneratorError
 from tests.serving import (
     MAX_LENGTH,
+    SHAPE,
     VOCABULARY,
     adapted,
     ask,
@@ -35,6 +36,14 @@ BFLOAT16 = 0.3
 """Nats; of single tokens of a random model with large weights. 0.02 on average: `MEAN`."""
 
 MEAN = 0.05
+
+GPT_NEO: dict[str, Any] = {
+    "hidden_size": 64,
+    "num_layers": 2,
+    "num_heads": 2,
+    "vocab_size": VOCABULARY,
+    "attention_types": [[["global", "local"], 1]],
+}
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +202,32 @@ async def test_an_adapter_is_served_merged(served: "VllmGenerator", qwen3: Path,
     assert set(said.versions) == {13}
     assert difference(adapter, request, said).max() < FLOAT32
     assert len(columns.from_float32(proof.logprobs)) == 31
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "words"),
+    [
+        (
+            "llama",
+            SHAPE | {"head_dim": 24},
+            "fails at its first tokens, .*head_dim=24.*; choose another dtype, or rollout.engine",
+        ),
+        (
+            "gpt_neo",
+            GPT_NEO,
+            "vLLM cannot serve it .*GPTNeoForCausalLM.* not supported.*engine.kind transformers$",
+        ),
+    ],
+    ids=["width of heads", "architecture"],
+)
+def test_a_model_that_vllm_cannot_compute_is_refused(
+    kind: str, settings: dict[str, Any], words: str, tmp_path: Path, run_dir: Path
+):
+    config = AutoConfig.for_model(kind, **settings)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    with pytest.raises(GeneratorError, match=words) as refusal:
+        open_engine(tmp_path, run_dir)
+    assert len(str(refusal.value)) < 1000
 
 
 def test_a_model_whose_output_keeps_old_weights_is_not_served(

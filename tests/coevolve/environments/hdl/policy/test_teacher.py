@@ -165,7 +165,9 @@ async def test_a_teacher_in_this_process_is_asked_in_the_words_of_its_own_templa
     assert model.released == [request.conversation_id]
     asked = renderer.messages(TASK, design("top"), POINTS)
     narrow = msgspec.structs.replace(settings, max_tokens=5)
-    with pytest.raises(EndpointError, match=r"shorter than environment\.teacher\.model\.max_tokens = 5"):
+    with pytest.raises(
+        EndpointError, match=r"shorter than environment\.teacher\.model\.max_tokens = 5"
+    ):
         await InProcessTeacher(narrow, model, template).answer(asked, seed=0)
 
 
