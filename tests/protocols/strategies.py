@@ -100,7 +100,14 @@ def _integer(info: inspect.IntType) -> st.SearchStrategy[int]:
 
 def _float(info: inspect.FloatType) -> st.SearchStrategy[float]:
     low = info.ge if info.ge is not None else info.gt
-    return st.floats(low, info.le, allow_nan=False, exclude_min=info.gt is not None)
+    high = info.le if info.lt is None else info.lt
+    return st.floats(
+        low,
+        high,
+        allow_nan=False,
+        exclude_min=info.gt is not None,
+        exclude_max=info.lt is not None,
+    )
 
 
 def _of(info: Any) -> st.SearchStrategy[Any]:  # noqa: C901  one case a kind of type

@@ -13,6 +13,7 @@ from coevolve.environments.hdl.policy.frontier import (
     continued,
     nearest,
 )
+from coevolve.environments.hdl.settings import with_hdl
 from coevolve.environments.settings import section
 from protocols.config import RunConfig
 from protocols.designs import Design, DesignFile
@@ -300,7 +301,7 @@ def test_the_tasks_that_were_made_follow_from_the_journal():
 def test_instances_are_called_by_different_names_where_that_is_asked_for():
     names = [f"design{n}" for n in range(30)]
     settings = HdlConfig(vary_instance=True)
-    varied = msgspec.structs.replace(config(), hdl=settings)
+    varied = with_hdl(config(), settings)
     assert {beginning(design(name), varied).instance for name in names} == {
         *("dut", "uut", "inst_top")
     }
