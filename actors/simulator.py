@@ -9,7 +9,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from coevolve.environments.registry import environment_of
 from coevolve.parts.starting import starting
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, SimulatorError
@@ -23,7 +23,7 @@ class SimulatorShell:
     def __init__(self, name: str, config: RunConfig, run_dir: str) -> None:
         with starting(Path(run_dir), name):
             self._simulator = environment_of(config).simulator()
-        self._standing = Standing(name)
+        self._standing = StatusReporter(name)
         self._standing.waits_for("requests")
         self._waiting = 0
 

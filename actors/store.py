@@ -17,7 +17,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from protocols.config import StoreConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, JournalError
@@ -51,7 +51,7 @@ class StoreShell:
         )
         self._store = LocalStore(journal)
         self._journal = journal
-        self._standing = Standing(STORE_NAME)
+        self._standing = StatusReporter(STORE_NAME)
         self._standing.waits_for("records")
 
     @ray.method

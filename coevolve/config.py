@@ -14,6 +14,7 @@ import msgspec
 from coevolve.environments.interface import Fault
 from coevolve.environments.registry import check_environment, complete, environment_of
 from coevolve.yaml_structs import NOT_YAML, check_section, parse_yaml, with_kinds
+from protocols.capabilities import absent
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
 from protocols.objectives import Dapo, NoObjective, PolicyGradient
@@ -47,6 +48,9 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
 def conflicts(config: RunConfig) -> list[str]:
     """Return what is wrong between settings that are each legal: runs that could never finish."""
     learner, rollout = config.learner, config.rollout
+    imitation = learner.imitation
+    imitates = imitation.weight > 0 or imitation.replay_per_step > 0
+    has_references = environment_of(config).capabilities.references
     most = config.most_groups_in_flight
     rules = (
         *_evolution_rules(config),
@@ -67,6 +71,12 @@ def conflicts(config: RunConfig) -> list[str]:
             f"{most}",
         ),
         (
+            imitates and not has_references,
+            f"$.learner.imitation.weight: {imitation.weight}, with "
+            f"learner.imitation.replay_per_step {imitation.replay_per_step}, needs tasks with "
+            f"references, and environment {config.uses} has none; set both to 0",
+        ),
+        (
             learner.imitation.replay_per_step > learner.imitation.replay_size,
             f"$.learner.imitation.replay_per_step: {learner.imitation.replay_per_step} cannot be "
             f"drawn from learner.imitation.replay_size = {learner.imitation.replay_size}; lower "
@@ -83,7 +93,26 @@ def conflicts(config: RunConfig) -> list[str]:
 
 def _evolution_rules(config: RunConfig) -> tuple[Fault, ...]:
     signals = config.signals
+    environment = environment_of(config)
+    lacking = absent(environment.capabilities)
+    needed = [name for name in ("replayable", "state_digest") if name in lacking]
     return (
+        (
+            config.synthesizes and bool(needed),
+            f"$.arm: {config.arm} judges new tasks by carrying them out again, and environment "
+            f"{config.uses} is without {', '.join(needed)}; choose arm static",
+        ),
+        (
+            "deterministic_reward" in lacking and not signals.reward_flip_rate,
+            f"$.signals.reward_flip_rate: environment {config.uses} gives one attempt different "
+            f"rewards, and needs the rate above 0, found {signals.reward_flip_rate}; "
+            f"`python -m coevolve.environment check {config.uses}` measures it",
+        ),
+        (
+            signals.reward_flip_rate > 0 and signals.rules == "paper",
+            f"$.signals.reward_flip_rate: {signals.reward_flip_rate} needs signals.rules posterior,"
+            " found paper, which counts single failures; choose posterior",
+        ),
         (
             signals.boundary_low >= signals.boundary_high,
             f"$.signals.boundary_low: {signals.boundary_low} leaves no room below "

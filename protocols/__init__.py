@@ -7,27 +7,24 @@ Records of the journal (`protocols.journal.Message`):
 | `RunStarted`         | launch                 | curriculum, whoever attaches                  |
 | `RunResumed`         | launch                 | whoever attaches                              |
 | `Task`               | curriculum, validator  | rollout, learner, synthesizer                 |
-| `CoverageTask`       | curriculum, validator  | rollout, learner, curriculum, signal extractor |
 | `RolloutRequest`     | curriculum             | rollout                                       |
 | `Rollout`            | rollout                | learner, signal extractor                     |
-| `VoidRollout`        | rollout                | learner, signal extractor                     |
+| `FailedRollout`      | rollout                | learner, signal extractor                     |
 | `GroupDiscarded`     | learner                | curriculum                                    |
 | `StepReport`         | learner                | curriculum, launch, whoever attaches          |
 | `PolicyVersion`      | learner                | rollout, evaluator, synthesizer               |
-| `Delivered`          | rollout, evaluator, synthesizer | learner, launch, whoever attaches   |
-| `DeliveryAlarm`      | the same, learner      | learner, launch, whoever attaches             |
+| `WeightsVerified`    | rollout, evaluator, synthesizer | learner, launch, whoever attaches   |
+| `WeightSyncAlarm`    | the same, learner      | learner, launch, whoever attaches             |
 | `Checkpoint`         | learner                | learner (after a restart)                     |
 | `Evaluation`         | evaluator              | launch, whoever attaches                      |
 | `CanaryScores`       | evaluator              | learner, whoever attaches                     |
 | `PolicyRegressed`    | learner                | launch, whoever attaches                      |
-| `Visit`              | signal extractor       | curriculum, signal extractor                  |
-| `DesignVisit`        | signal extractor       | curriculum, signal extractor                  |
+| `GroupSummary`       | signal extractor       | curriculum, signal extractor                  |
 | `Signal`             | signal extractor       | synthesizer, curriculum                       |
 | `SignalSettled`      | synthesizer            | curriculum, whoever attaches                  |
 | `Exploration`        | synthesizer            | whoever attaches                              |
 | `Candidate`          | synthesizer            | validator                                     |
-| `DesignCandidate`    | synthesizer            | validator, synthesizer                        |
-| `DesignMade`         | validator              | rollout, evaluator, learner, signal extractor |
+| `EnvironmentRecord`  | validator              | whichever part of the environment needs it     |
 | `CandidateVerdict`   | validator              | curriculum, whoever attaches                  |
 | `ProbeRequest`       | validator              | rollout                                       |
 | `ProbeReport`        | rollout                | validator                                     |
@@ -42,9 +39,9 @@ Records of the journal (`protocols.journal.Message`):
 | `PartFailed`         | launch                 | whoever attaches                              |
 | `RunFinished`        | launch                 | whoever attaches                              |
 
-Calls that leave no record: `protocols.simulation` and `protocols.hardware` (rollout <->
-simulator), `protocols.generation` (rollout <-> engine), `protocols.synthesis` (synthesizer <-> its
-model), `protocols.journal` (anybody <-> store), `PartStatus` (any part -> attach, watchdog).
-Settings: `protocols.config`, `protocols.designs`. Failures of machines: `protocols.errors`. What
-each part offers: `protocols.interfaces`.
+Calls that leave no record: bytes of the environment (any part <-> simulator),
+`protocols.generation` (rollout <-> engine), `protocols.synthesis` (synthesizer <-> its model),
+`protocols.journal` (anybody <-> store), `PartStatus` (any part -> attach, watchdog). Settings:
+`protocols.config`. Failures of machines: `protocols.errors`. What each part offers:
+`protocols.interfaces`. Bodies of the type ``msgspec.Raw`` are read by the environment alone.
 """

@@ -222,17 +222,12 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Of a running cluster; empty starts a local one that ends with the run."""
 
 
-DEFAULT_ENVIRONMENT = "filesystem"
-
-
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole run: the root of every file in ``configs/``."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
     seed: NonNegative = 0
-    environment: dict[str, Any] = msgspec.field(
-        default_factory=lambda: {"use": DEFAULT_ENVIRONMENT}
-    )
+    environment: dict[str, Any] = {}
     """What the policy acts in. ``use`` names it: a built-in one, one that an installed package
     offers, or ``package.module:Class`` of your own. The other settings are the environment's
     (`coevolve.environments.interface`)."""
@@ -270,7 +265,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def uses(self) -> str:
         """Return the name of the environment."""
-        return self.environment.get("use", DEFAULT_ENVIRONMENT)
+        return self.environment.get("use", "")
 
     @property
     def synthesizes(self) -> bool:

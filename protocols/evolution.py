@@ -4,12 +4,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocols.rollouts import Action
+from protocols.rollouts import Action, Writer
 from protocols.synthesizers import SynthesizerModel
-from protocols.tasks import TaskBody
+from protocols.tasks import NOTHING
 
 SignalKind = Literal["forgetting", "boundary", "rare", "uncertainty"]
-PatternKind = Literal["tool", "tool_bigram", "argument_shape", "error_class", "coverage_bin"]
+PatternKind = str
+"""In the environment's words, for example ``tool_bigram``."""
 
 
 class PatternCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,8 +21,8 @@ class PatternCount(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[int, msgspec.Meta(ge=1)]
 
 
-class Visit(msgspec.Struct, frozen=True, kw_only=True, tag="visit"):
-    """What one finished group says of its task: all that signals and weights are computed from.
+class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary"):
+    """What a finished group says of its task: all that signals and weights are computed from.
 
     Void rollouts are counted and say nothing else. Outlives the rollouts that it sums up.
     """
@@ -29,6 +30,11 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, tag="visit"):
     group_id: str
     group: int
     task_id: str
+
+    root: str
+    """The task that this work began with; see `protocols.tasks.Task.root`."""
+
+    author: Writer = "policy"
 
     version_min: int
     """Oldest and newest policy version that sampled any token of the group."""
@@ -45,21 +51,24 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, tag="visit"):
     """Mean negative natural-log probability of the policy's own tokens; 0 without any."""
 
     sampled_tokens: int
-    """Tokens that the policy wrote."""
+    """Tokens that an engine of the run sampled; a teacher's are counted by call."""
 
     calls: int
     """Calls that simulators carried out."""
 
-    patterns: tuple[PatternCount, ...]
+    patterns: tuple[PatternCount, ...] = ()
 
     evidence: tuple[int, ...]
     """Journal sequences of the group's rollouts, by index; void ones are left out."""
+
+    details: msgspec.Raw = NOTHING
+    """What else the environment remembers of the group, as msgpack of its own type."""
 
     def __post_init__(self) -> None:
         """Refuse more successes than rollouts."""
         if not 0 <= self.successes <= self.rollouts:
             raise ValueError(
-                f"a visit needs 0 <= successes <= rollouts, got {self.successes} of {self.rollouts}"
+                f"a group needs 0 <= successes <= rollouts, got {self.successes} of {self.rollouts}"
             )
 
 
@@ -126,12 +135,27 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, tag="candidate"):
 
     candidate_id: str
     signal_id: str
-    exploration_id: str
+    exploration_id: str = ""
+    """The exploration that it comes of; empty where none was needed."""
+
     synthesizer: str
     """Which model made it, for instance ``policy@17`` or the endpoint's model name."""
 
-    body: TaskBody
+    body: msgspec.Raw
+    """What the task would be made of, as msgpack of the environment's own type."""
+
     policy_version: int
+
+
+class EnvironmentRecord(msgspec.Struct, frozen=True, kw_only=True, tag="environment_record"):
+    """Something that an environment made for new tasks and needs again, such as another world."""
+
+    kind: str
+    key: str
+    """Unique within the kind."""
+
+    body: msgspec.Raw
+    """As msgpack of the environment's own type."""
 
 
 class SignalSettled(msgspec.Struct, frozen=True, kw_only=True, tag="signal_settled"):
@@ -156,15 +180,13 @@ Label = Literal["mastered", "learnable", "not_yet"]
 
 
 class Admitted(msgspec.Struct, frozen=True, kw_only=True, tag="admitted"):
-    """The candidate became a task.
-
-    A task on a design is not probed: its probes are the signal's rollouts, judged by the new task.
-    """
+    """The candidate became a task."""
 
     task_id: str
     label: Label
     probe_successes: int
     probe_rollouts: int
+    """Of the policy on the candidate; or what the environment knows without asking it."""
 
 
 class Parked(msgspec.Struct, frozen=True, kw_only=True, tag="parked"):
@@ -173,29 +195,9 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, tag="parked"):
     probe_rollouts: int
 
 
-Gate = Literal[
-    "malformed",
-    "unknown_tool",
-    "replay_failed",
-    "not_deterministic",
-    "no_effect",
-    "passes_without_acting",
-    "passes_truncated",
-    "passes_reordered",
-    "passes_wrong_argument",
-    "description_omits",
-    "description_invents",
-    "duplicate",
-    "contaminated",
-    "judge",
-    "does_not_elaborate",
-    "other_points",
-    "unreached",
-    "good_covers_little",
-    "poor_covers_much",
-]
-"""Why a candidate is refused; those with tools in the order in which the validator asks, then those
-that only tasks on designs have."""
+Gate = str
+"""Why a candidate is refused, in the environment's words. The core's own: ``duplicate``,
+``contaminated`` (too much like a held-out task)."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
@@ -240,7 +242,12 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True, tag="probe_request
 
     probe_id: str
     candidate_id: str
-    body: TaskBody
+    body: msgspec.Raw
+    """Of the task that is attempted."""
+
+    skills: tuple[str, ...] = ()
+    """Of the task that it becomes."""
+
     rollouts: Annotated[int, msgspec.Meta(ge=1)]
     seed: int
     policy_version_at_least: Annotated[int, msgspec.Meta(ge=0)]

@@ -55,6 +55,10 @@ class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     boundary_high: Share = 0.9
     """A task is at the boundary where its success rate lies between these."""
 
+    reward_flip_rate: Annotated[float, msgspec.Meta(ge=0.0, lt=0.5)] = 0.0
+    """How often identical attempts get the other verdict, if the environment's reward is not
+    deterministic; `python -m coevolve.environment check` measures it. It is no boundary."""
+
     half_life_visits: Positive = 200.0
     """After so many visits a pattern that was seen counts half."""
 

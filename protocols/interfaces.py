@@ -5,16 +5,13 @@ from pathlib import Path
 from typing import Protocol
 
 from protocols.control import PartStatus
-from protocols.designs import Design
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest, Grammar
-from protocols.hardware import Evaluate, Evaluated, Point, Submission, Unit
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
-from protocols.learning import PolicyVersion, Served
+from protocols.learning import PolicyVersion, ServedWeights
 from protocols.rollouts import Rollout
-from protocols.simulation import Command, Observed, Reply, Tried, Verdict
-from protocols.synthesis import Brief, Start, Synthesis
-from protocols.tasks import AnyTask, CoverageTask, Task, TaskBody
+from protocols.synthesis import Brief, Synthesis
+from protocols.tasks import Task
 
 
 class Store(Protocol):
@@ -72,66 +69,6 @@ class Reader(Protocol):
         ...
 
 
-class SimulatorWorker(Protocol):
-    """One member of the simulator pool: many sessions, one child process."""
-
-    async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
-        """Carry out ``commands`` in order and return one reply each.
-
-        Never raises for what a command or the child does: a dead or stuck child is replaced, and
-        the sessions that it held answer ``Broken`` from then on until they are reset.
-        """
-        ...
-
-
-class Simulator(Protocol):
-    """The simulator pool, from a rollout's point of view.
-
-    All raise SimulatorError where the machine failed: the rollout is void.
-    """
-
-    async def reset(self, session: str, task: TaskBody) -> None:
-        """Open a session on a fresh world."""
-        ...
-
-    async def act(self, session: str, text: str) -> Observed:
-        """Carry out one call."""
-        ...
-
-    async def grade(self, session: str) -> Verdict:
-        """End the turn and compare it with the reference."""
-        ...
-
-    async def release(self, session: str) -> None:
-        """Forget the session."""
-        ...
-
-    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
-        """Play calls turn by turn in a world of their own and judge every turn."""
-        ...
-
-
-class TestbenchSimulator(Protocol):
-    """Grades testbenches by the coverage that they reach."""
-
-    __test__ = False
-
-    async def evaluate(self, request: Evaluate) -> Evaluated:
-        """Grade one submission; a function of the request and the toolchain.
-
-        Raises SimulatorError where the machine failed, and ConfigError where the unit itself does
-        not compile.
-        """
-        ...
-
-    async def points(self, unit: Unit) -> tuple[Point, ...]:
-        """Return the unit's points, sorted, as `protocols.hardware.Coverage.hits` counts them.
-
-        Raises SimulatorError and ConfigError, as ``evaluate``.
-        """
-        ...
-
-
 class Generator(Protocol):
     """Samples from the policy; many requests at a time, batched inside."""
 
@@ -143,7 +80,7 @@ class Generator(Protocol):
         """Forget what is cached of a conversation; unknown ones are no error."""
         ...
 
-    async def load(self, version: PolicyVersion) -> Served:
+    async def load(self, version: PolicyVersion) -> ServedWeights:
         """Serve these weights from the next token on; requests in flight keep going.
 
         Returns what is served now, measured through the same weights that sample. Raises
@@ -160,67 +97,6 @@ class Generator(Protocol):
         ...
 
 
-class Renderer(Protocol):
-    """Turns what is said into tokens and sampled tokens into what is meant."""
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        """Tokens that end a generation."""
-        ...
-
-    def opening(self, task: TaskBody) -> tuple[int, ...]:
-        """Tokens of everything up to the policy's first word: tools and the first instruction."""
-        ...
-
-    def instruction(self, task: TaskBody, turn: int) -> tuple[int, ...]:
-        """Tokens of what begins the turn ``turn`` (from 1), up to the policy's next word."""
-        ...
-
-    def observation(self, results: Sequence[str]) -> tuple[int, ...]:
-        """Tokens of the answers to all calls of one message, up to the policy's next word."""
-        ...
-
-    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the calls of one message, to be carried out in order, in the simulator's words.
-
-        Empty where the policy ended its turn. Raises ValueError where it is neither.
-        """
-        ...
-
-    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return (token ids, mask) of the reference, as the policy would have produced it.
-
-        Both have the same length; the mask is 1 on what the policy is to write.
-        """
-        ...
-
-
-class StepRenderer(Protocol):
-    """Turns a step on a design into tokens, and sampled tokens into a submission."""
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        """Tokens that end a generation."""
-        ...
-
-    def grammar(self, task: CoverageTask) -> Grammar | None:
-        """Return what the policy's words are kept within; None where it writes freely."""
-        ...
-
-    def prompt(
-        self, task: CoverageTask, design: Design, points: Sequence[Point]
-    ) -> tuple[int, ...]:
-        """Return the tokens of everything up to the policy's first word.
-
-        ``points`` are the design's, as `TestbenchSimulator.points` returns them.
-        """
-        ...
-
-    def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Submission:
-        """Return what the policy hands in. Raises ValueError where its words come to nothing."""
-        ...
-
-
 class Supervision(Protocol):
     """What an environment tells the learner beyond the rewards of rollouts."""
 
@@ -228,7 +104,7 @@ class Supervision(Protocol):
         """Return the rewards of a whole group that are compared; the journal's stay as they are."""
         ...
 
-    def demonstration(self, task: AnyTask) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         """Return (token ids, mask) of the task's reference as the policy would have produced it.
 
         Both have the same length; the mask is 1 on what the policy is to write. None if the
@@ -237,7 +113,7 @@ class Supervision(Protocol):
         ...
 
     async def select(
-        self, task: AnyTask, group: int, rollouts: Sequence[Rollout]
+        self, task: Task, group: int, rollouts: Sequence[Rollout]
     ) -> tuple[int, ...] | None:
         """Return which rollouts of the group with number ``group`` are worth imitating, by index.
 
@@ -245,7 +121,7 @@ class Supervision(Protocol):
         """
         ...
 
-    async def grammar(self, task: AnyTask) -> Grammar | None:
+    async def grammar(self, task: Task) -> Grammar | None:
         """Return what the policy's words were kept within; None if it wrote freely."""
         ...
 
@@ -291,10 +167,6 @@ class TaskSource(Protocol):
 
     def canaries(self, count: int) -> Sequence[Task]:
         """Return up to ``count`` tasks for the guard: neither trained on nor held out."""
-        ...
-
-    def start(self, number: int) -> Start:
-        """Return the run's state ``number`` of the training split to explore from."""
         ...
 
 

@@ -18,11 +18,12 @@ from protocols.control import (
     Stalled,
     StopRequested,
 )
-from protocols.design_evolution import DesignCandidate, DesignMade, DesignVisit
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
+    EnvironmentRecord,
     Exploration,
+    GroupSummary,
     ModelCall,
     ProbeReport,
     ProbeRequest,
@@ -31,21 +32,20 @@ from protocols.evolution import (
     SwapRefused,
     SwapRequested,
     SynthesizerSwapped,
-    Visit,
 )
 from protocols.learning import (
     CanaryScores,
     Checkpoint,
-    Delivered,
-    DeliveryAlarm,
     Evaluation,
     GroupDiscarded,
     PolicyRegressed,
     PolicyVersion,
     StepReport,
+    WeightsVerified,
+    WeightSyncAlarm,
 )
-from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
-from protocols.tasks import CoverageTask, Task
+from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
+from protocols.tasks import Task
 
 Message = (
     RunStarted
@@ -57,27 +57,24 @@ Message = (
     | Stalled
     | PartFailed
     | Task
-    | CoverageTask
     | RolloutRequest
     | Rollout
-    | VoidRollout
+    | FailedRollout
     | GroupDiscarded
     | StepReport
     | PolicyVersion
-    | Delivered
-    | DeliveryAlarm
+    | WeightsVerified
+    | WeightSyncAlarm
     | Checkpoint
     | Evaluation
     | CanaryScores
     | PolicyRegressed
-    | Visit
-    | DesignVisit
+    | GroupSummary
     | Signal
     | SignalSettled
     | Exploration
     | Candidate
-    | DesignCandidate
-    | DesignMade
+    | EnvironmentRecord
     | CandidateVerdict
     | ProbeRequest
     | ProbeReport

@@ -69,7 +69,7 @@ class Computed(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, str]
 
 
-class Served(msgspec.Struct, frozen=True, kw_only=True):
+class ServedWeights(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine found out about itself after it took over a policy version."""
 
     version: int
@@ -109,7 +109,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     """Longest time for which the change alone kept requests in flight from their next token."""
 
 
-class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag="delivered"):
+class WeightsVerified(msgspec.Struct, frozen=True, kw_only=True, tag="weights_verified"):
     """An engine serves a policy version, and has proven it."""
 
     engine: str
@@ -217,7 +217,7 @@ class NothingDelivered(msgspec.Struct, frozen=True, kw_only=True, tag="nothing_d
     """Newest version that the engine has proven since the run was opened; -1 for none."""
 
 
-class DeliveryAlarm(msgspec.Struct, frozen=True, kw_only=True, tag="delivery_alarm"):
+class WeightSyncAlarm(msgspec.Struct, frozen=True, kw_only=True, tag="weight_sync_alarm"):
     """An engine does not serve what was published: no further version is trained."""
 
     engine: str
@@ -335,14 +335,14 @@ class TaskScore(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     turns_passed: int
     turns_total: int
-    coverage: float | None = None
-    """Overall average, 0..1, of the best testbench; 0 where all failed. None with tools."""
+    measures: dict[str, float] = {}
+    """What the environment measures beside success, 0..1, by name; the first one is the score."""
 
     @property
     def score(self) -> float:
-        """Return the coverage, or with tools 1 for success and 0 for failure."""
-        if self.coverage is not None:
-            return self.coverage
+        """Return the first measure, or without any 1 for success and 0 for failure."""
+        for value in self.measures.values():
+            return value
         return float(self.turns_passed == self.turns_total)
 
 

@@ -5,10 +5,14 @@ from typing import Annotated, Literal
 import msgspec
 
 from protocols.columns import FLOAT32_BYTES, INT32_BYTES
-from protocols.transitions import Graded, Writer
+from protocols.tasks import NOTHING
 
 Ending = Literal["finished", "wrong", "malformed", "too_long", "too_many_calls"]
 """Why a conversation stopped; everything but ``finished`` is the policy's failure."""
+
+Writer = Literal["policy", "teacher", "grammar"]
+"""Who attempts tasks in a run. ``teacher``: another model. ``grammar``: whatever the grammar of a
+tiny policy allows, all alike likely."""
 
 
 class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_request"):
@@ -116,10 +120,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     turns_passed: int
     turns_total: int
 
-    reward: Annotated[float, msgspec.Meta(ge=0.0, le=2.0)]
-    """With tools 1 for success, else 0 or what the tools themselves gave. For a testbench 0 if it
-    failed, else 1 + the overall average of its coverage; with a goal 1 + the mean of that and its
-    share of the goal's points."""
+    reward: float
+    """Of the environment; what succeeds has more than what fails."""
 
     version_min: int
     """Oldest policy version that sampled a token, or whose keys and values one was sampled over:
@@ -135,13 +137,16 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     turn_starts: tuple[int, ...] = (0,)
     """Where each turn that was begun starts among the tokens, its instruction included."""
 
-    graded: Graded | None = None
-    """The testbench that it wrote, where coverage is the task."""
+    outcome: msgspec.Raw = NOTHING
+    """What came of it, as msgpack of the environment's own type."""
+
+    outcome_key: str = ""
+    """Under which the environment finds the outcome again; empty if it is not to be found."""
 
     author: Writer = "policy"
 
     simulator_cpu_s: float = 0.0
-    """CPU seconds of grading it; 0 where it had been graded before, and with tools."""
+    """CPU seconds of grading it; 0 if the environment does not measure them."""
 
     def __post_init__(self) -> None:
         """Refuse counts that no conversation can have."""
@@ -157,7 +162,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
         return self.turns_passed == self.turns_total
 
 
-class VoidRollout(msgspec.Struct, frozen=True, kw_only=True, tag="void_rollout"):
+class FailedRollout(msgspec.Struct, frozen=True, kw_only=True, tag="failed_rollout"):
     """A rollout that a machine's failure ended: no reward, no signal, counted."""
 
     group_id: str

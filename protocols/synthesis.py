@@ -4,6 +4,7 @@ import msgspec
 
 from protocols.evolution import Candidate, Exploration, OnPattern, OnTask, SignalKind
 from protocols.rollouts import Action
+from protocols.tasks import NOTHING
 
 
 class Anything(msgspec.Struct, frozen=True, kw_only=True, tag="anything"):
@@ -19,54 +20,20 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     ended: str
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """A state of the training split to explore from."""
-
-    origin: str
-    """Where it comes from, for example the id of a training task or ``grammar:world:17``."""
-
-    classes: tuple[str, ...]
-    world: str
-    """Initial state: JSON object from class name to that class's scenario."""
-
-    long_context: bool = False
-    checks_directory: bool = False
-    """As in `protocols.tasks.ToolTask`, for the tasks that come of it."""
-
-
-class Precedent(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of earlier explorations that called the same tools in one go."""
-
-    tools: tuple[str, ...]
-    """In the order of the calls."""
-
-    explored: int
-    """How often they were called so."""
-
-    described: int
-    """How many turns of candidates call them so."""
-
-
 class Brief(msgspec.Struct, frozen=True, kw_only=True):
     """What a synthesizer is to work on."""
 
     signal_id: str
     kind: SignalKind
     about: OnTask | OnPattern | Anything
-    instructions: tuple[str, ...]
-    """What the user says in the flagged task, by turn; empty where no task is flagged."""
-
     attempts: tuple[Attempt, ...]
     """The evidence."""
 
-    starts: tuple[Start, ...]
-    """One for each round of exploring."""
-
     steps: int
-    """Calls of one round, at most."""
+    """Calls of one round of exploring, at most."""
 
-    precedents: tuple[Precedent, ...] = ()
-    """Of all signals that were settled before this one was recorded: what is covered already."""
+    context: msgspec.Raw = NOTHING
+    """What else the environment tells, as msgpack of its own type."""
 
     seed: int
     policy_version: int

@@ -1,82 +1,27 @@
-"""What an agent is asked to do."""
+"""What an agent is asked to do.
 
-from typing import Annotated, Literal
+A task's body is its environment's: bytes that only the environment reads, so that messages know of
+none.
+"""
+
+from typing import Literal
 
 import msgspec
-
-from protocols.hardware import SubmissionForm
-from protocols.transitions import DesignState
 
 Split = Literal["train", "held_out"]
 """Held-out tasks are for the evaluator alone: never trained on, never in a synthesizer's prompt."""
 
-BfclCategory = Literal["base", "miss_func", "miss_param", "long_context"]
-"""BFCL's variants of the same 200 multi-turn conversations; see `bfcl.catalogue`."""
+SPLITS: tuple[Split, ...] = ("train", "held_out")
 
-
-class ToolTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """One instruction of the user and the validated way to carry it out."""
-
-    instruction: str
-    """What the user says. Empty where a turn only reveals tools."""
-
-    reference: tuple[str, ...]
-    """Calls that solve the turn, as Python call expressions with literal arguments, in order.
-
-    Empty where the right thing is to make no call (a tool or a parameter is missing).
-    """
-
-    results: tuple[str, ...] = ()
-    """What the simulator answered to each call of ``reference``, where it was recorded."""
-
-    revealed: tuple[str, ...] = ()
-    """Tools that become available with this turn."""
-
-    def __post_init__(self) -> None:
-        """Refuse results that do not line up with the calls."""
-        if self.results and len(self.results) != len(self.reference):
-            raise ValueError(
-                "a turn needs one result per reference call or none at all, "
-                f"got {len(self.results)} results for {len(self.reference)} calls"
-            )
-
-
-class ToolTask(msgspec.Struct, frozen=True, kw_only=True, tag="tools"):
-    """A conversation of one or more turns with stateful tools."""
-
-    classes: tuple[str, ...]
-    """Simulator classes whose methods are the tools, for example ``GorillaFileSystem``."""
-
-    world: str
-    """Initial state: JSON object from class name to that class's scenario."""
-
-    turns: Annotated[tuple[ToolTurn, ...], msgspec.Meta(min_length=1)]
-
-    withheld: tuple[str, ...] = ()
-    """Tools that are not available until some turn reveals them."""
-
-    long_context: bool = False
-    """Whether the simulators extend their state with long filler, as BFCL's category does."""
-
-    extra: str = ""
-    """Further fields that a task file has of the task: a JSON object; empty for none."""
-
-    checks_directory: bool = False
-    """Whether a turn also has to end in the reference's working directory.
-
-    BFCL's own checker does not look at it; the quickstart's tasks do.
-    """
-
-
-TaskBody = ToolTask
-"""What an agent does with tools; grading by coverage has a task of its own, `CoverageTask`."""
+NOTHING = msgspec.Raw(b"\xc0")
+"""A body of nothing: msgpack's nil."""
 
 
 class Seeded(msgspec.Struct, frozen=True, kw_only=True, tag="seeded"):
     """The task came with the run: a benchmark item or a draw of the task grammar."""
 
     source: str
-    """Where from, for example ``grammar:uniform`` or ``bfcl:multi_turn_base_17``."""
+    """Where from, for example ``grammar:uniform`` or ``tasks.jsonl:put-1``."""
 
 
 class Synthesized(msgspec.Struct, frozen=True, kw_only=True, tag="synthesized"):
@@ -86,61 +31,61 @@ class Synthesized(msgspec.Struct, frozen=True, kw_only=True, tag="synthesized"):
     signal_id: str
 
 
+class Continued(msgspec.Struct, frozen=True, kw_only=True, tag="continued"):
+    """The task goes on from what a rollout of another task left."""
+
+    root: str
+    """The task that this work began with."""
+
+    rollout: str
+    """The rollout that is continued, as ``group_id/index``."""
+
+
+Origin = Seeded | Synthesized | Continued
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
-    """A task that may be attempted: complete, with a reference that was executed."""
+    """A task that may be attempted: complete, and checked by execution."""
 
     task_id: str
     split: Split
-    origin: Seeded | Synthesized
+    origin: Origin
 
-    skills: tuple[str, ...]
-    """What the task exercises, one entry per turn where the source knows it."""
+    skills: tuple[str, ...] = ()
+    """What the task exercises, in the environment's words."""
 
-    body: TaskBody
-
-
-class CoverageTask(msgspec.Struct, frozen=True, kw_only=True, tag="coverage_task"):
-    """Write a better testbench for a design than the one there is.
-
-    LLM4Cov's memoryless transition (arXiv 2602.16953): what is written depends on nothing but this.
-    """
-
-    task_id: str
-    split: Split
-
-    design: str
-    """Folder in ``designs/``, or a variant that the run made."""
-
-    form: SubmissionForm
-    instance: str
-    """Name that the testbench gives the design's instance."""
-
-    state: DesignState
-    """What to improve on."""
-
-    round: Annotated[int, msgspec.Meta(ge=0)]
-    """Steps before this one; 0 is direct inference."""
-
-    threshold: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
-    """Overall average from which the step counts as a success."""
-
-    parent: str = ""
-    """The rollout that made ``state``, as ``group_id/index``; empty where none did."""
-
-    root: str = ""
-    """The task that work on the design began with; empty where it is this one."""
-
-    goal: tuple[int, ...] = ()
-    """Points of the design, by index, all of which have to be covered for success, whatever the
-    threshold; empty where coverage as a whole is the task."""
-
-    origin: Seeded | Synthesized = Seeded(source="designs")
-    """Of the task that work on the design began with."""
+    body: msgspec.Raw
+    """What is to be done, as msgpack of the environment's own type."""
 
     @property
-    def beginning(self) -> str:
-        """Return the task that work on the design began with."""
-        return self.root or self.task_id
+    def root(self) -> str:
+        """Return the task that this work began with."""
+        return self.origin.root if isinstance(self.origin, Continued) else self.task_id
 
 
-AnyTask = Task | CoverageTask
+class TurnText(msgspec.Struct, frozen=True, kw_only=True):
+    """One turn of a task, for a reader."""
+
+    instruction: str
+    """What the user says. Empty where nothing is said."""
+
+    calls: tuple[str, ...] = ()
+    """What carries the turn out, in order."""
+
+
+class TaskText(msgspec.Struct, frozen=True, kw_only=True):
+    """A task in words: what its environment tells a reader about it."""
+
+    headline: str
+    """What is asked, in one line."""
+
+    turns: tuple[TurnText, ...] = ()
+    """The conversation, where the task is one."""
+
+    tools: tuple[str, ...] = ()
+    """The tool of each call, in order; empty where the task is about no tools."""
+
+
+def body_of(value: msgspec.Struct) -> msgspec.Raw:
+    """Return an environment's value as the body of a message."""
+    return msgspec.Raw(msgspec.msgpack.encode(value))

@@ -3,10 +3,17 @@
 import collections
 from collections.abc import Sequence
 
-from protocols.evolution import Candidate, CandidateVerdict, Parked, Signal, SignalSettled, Visit
+from protocols.evolution import (
+    Candidate,
+    CandidateVerdict,
+    GroupSummary,
+    Parked,
+    Signal,
+    SignalSettled,
+)
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
-from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
+from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
 from protocols.tasks import Task
 
 
@@ -14,7 +21,7 @@ def check_books(messages: Sequence[Message], steps: int) -> None:
     """Every request answered once, every group consumed once, every step taken once."""
     requests = [(m.group_id, m.index) for m in messages if isinstance(m, RolloutRequest)]
     answers = collections.Counter(
-        (m.group_id, m.index) for m in messages if isinstance(m, Rollout | VoidRollout)
+        (m.group_id, m.index) for m in messages if isinstance(m, Rollout | FailedRollout)
     )
     reports = [m for m in messages if isinstance(m, StepReport)]
     discards = [m for m in messages if isinstance(m, GroupDiscarded)]
@@ -29,7 +36,7 @@ def check_books(messages: Sequence[Message], steps: int) -> None:
 
 def check_evolution(messages: Sequence[Message]) -> None:
     """Each group visited at most once, each signal settled and each candidate judged likewise."""
-    visits = [m.group_id for m in messages if isinstance(m, Visit)]
+    visits = [m.group_id for m in messages if isinstance(m, GroupSummary)]
     signals = [m.signal_id for m in messages if isinstance(m, Signal)]
     settled = [m.signal_id for m in messages if isinstance(m, SignalSettled)]
     candidates = [m.candidate_id for m in messages if isinstance(m, Candidate)]

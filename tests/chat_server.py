@@ -2,7 +2,7 @@
 
 `serving` starts one on the loopback interface. Each request is answered by the next scripted
 behaviour, and by a small scripted "model" where none is left; that one knows BFCL's file system
-well enough to answer every prompt of `coevolve.synthesis.prompts`. By hand, beside a run:
+well enough to answer every prompt of `tools.synthesis.prompts`. By hand, beside a run:
 
     python -m tests.chat_server --port 8099
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.delivery.engine import Announce, ProvenEngine
+from coevolve.delivery.engine import Announce, VerifiedEngine
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.learning.learner import Learner
@@ -17,7 +17,7 @@ from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator, Reader
 from protocols.journal import Message
 from protocols.learner_config import ImitationConfig
-from protocols.learning import DeliveryAlarm, PolicyVersion, Served, WeightsFormat
+from protocols.learning import PolicyVersion, ServedWeights, WeightsFormat, WeightSyncAlarm
 from tests.learning import MemoryJournal, ReferenceRenderer, add_groups, small_model
 
 STEPS = 3
@@ -88,10 +88,10 @@ class Published:
         (file,) = (self.run_dir / self.versions()[version].path).glob("*.safetensors")
         return file
 
-    def alarms(self) -> list[DeliveryAlarm]:
+    def alarms(self) -> list[WeightSyncAlarm]:
         """Every alarm that was recorded."""
-        found = self.journal.all(DeliveryAlarm)
-        return [alarm for alarm in found if isinstance(alarm, DeliveryAlarm)]
+        found = self.journal.all(WeightSyncAlarm)
+        return [alarm for alarm in found if isinstance(alarm, WeightSyncAlarm)]
 
     def generator(self) -> TransformersGenerator:
         """A fresh engine that serves version 0."""
@@ -105,7 +105,7 @@ class Published:
         *,
         reader: Reader | None = None,
         append: Announce | None = None,
-    ) -> ProvenEngine:
+    ) -> VerifiedEngine:
         """``generator`` as the engine of rollout-0, on the run's journal unless told otherwise."""
         return proven(
             generator, self.journal, self.run_dir, self.config, reader=reader, append=append
@@ -120,13 +120,13 @@ def proven(
     *,
     reader: Reader | None = None,
     append: Announce | None = None,
-) -> ProvenEngine:
+) -> VerifiedEngine:
     """``generator`` as the engine of rollout-0, on ``journal`` unless told otherwise."""
 
     async def add(messages: Sequence[Message]) -> None:
         journal.add(*messages)
 
-    return ProvenEngine(
+    return VerifiedEngine(
         "rollout-0",
         generator,
         reader=reader or journal,
@@ -145,7 +145,7 @@ class TamperedGenerator:
     async def before(self, version: PolicyVersion) -> None:
         """Called before each load."""
 
-    async def load(self, version: PolicyVersion) -> Served:
+    async def load(self, version: PolicyVersion) -> ServedWeights:
         await self.before(version)
         return await self._generator.load(version)
 
@@ -169,7 +169,7 @@ class DeafGenerator(TamperedGenerator):
         super().__init__(generator)
         self._served: PolicyVersion | None = None
 
-    async def load(self, version: PolicyVersion) -> Served:
+    async def load(self, version: PolicyVersion) -> ServedWeights:
         self._served = self._served or version
         served = await super().load(self._served)
         return msgspec.structs.replace(served, version=version.version, digest=version.digest)

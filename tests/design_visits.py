@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from protocols.design_evolution import DesignVisit
-from protocols.transitions import Writer
+from coevolve.environments.hdl.evolution.messages import DesignSummary, GroupDetails
+from protocols.evolution import GroupSummary
+from protocols.rollouts import Writer
+from protocols.tasks import body_of
 
 
 def design_visit(
@@ -22,28 +24,29 @@ def design_visit(
     successes: int = 0,
     author: Writer = "policy",
     evidence: Sequence[int] = (),
-) -> DesignVisit:
+) -> DesignSummary:
     """A visit with so many rollouts that cover each point."""
     every = np.zeros(points, "<u2")
     for point, count in counts.items():
         every[point] = count
-    return DesignVisit(
+    details = GroupDetails(
+        design=design, round=round_, best=0.5, points_hash="p", counts=every.tobytes()
+    )
+    summary = GroupSummary(
         group_id=f"g{group}",
         group=group,
         task_id=task_id or root or design,
         root=root or design,
-        design=design,
-        round=round_,
         author=author,
         version_min=version,
         version_max=version,
         successes=successes,
         rollouts=rollouts,
         void=0,
+        surprise=0.0,
         sampled_tokens=8,
         calls=rollouts,
-        best=0.5,
-        points_hash="p",
-        counts=every.tobytes(),
         evidence=tuple(evidence),
+        details=body_of(details),
     )
+    return DesignSummary(summary, details)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from protocols.evolution import (
@@ -9,6 +10,7 @@ from protocols.evolution import (
     Candidate,
     CandidateVerdict,
     Exploration,
+    GroupSummary,
     ModelCall,
     OnPattern,
     OnTask,
@@ -20,21 +22,22 @@ from protocols.evolution import (
     SignalKind,
     SignalSettled,
     SynthesizerSwapped,
-    Visit,
 )
 from protocols.journal import Append, Message, Receipt
 from protocols.learning import StepReport, TrainedGroup
 from protocols.rollouts import Action
 from protocols.synthesizers import EndpointModel
-from protocols.tasks import Seeded, Synthesized, Task, ToolTask, ToolTurn
+from protocols.tasks import Seeded, Synthesized, Task, body_of
 
-BODY = ToolTask(
-    classes=("GorillaFileSystem",),
-    world="{}",
-    turns=(
-        ToolTurn(instruction="List the files.", reference=("ls()",)),
-        ToolTurn(instruction="Go to docs.", reference=("cd('docs')",)),
-    ),
+BODY = body_of(
+    ToolTask(
+        classes=("GorillaFileSystem",),
+        world="{}",
+        turns=(
+            ToolTurn(instruction="List the files.", reference=("ls()",)),
+            ToolTurn(instruction="Go to docs.", reference=("cd('docs')",)),
+        ),
+    )
 )
 ENDPOINT = EndpointModel(base_url="http://127.0.0.1:9/v1", model="glm")
 
@@ -59,11 +62,12 @@ def made(task_id: str, candidate: str, signal: str) -> Task:
     )
 
 
-def visit(task: str, successes: int, version: int = 0, rollouts: int = 8) -> Visit:
-    return Visit(
+def visit(task: str, successes: int, version: int = 0, rollouts: int = 8) -> GroupSummary:
+    return GroupSummary(
         group_id=f"g-{task}-{version}",
         group=version,
         task_id=task,
+        root=task,
         version_min=version,
         version_max=version,
         successes=successes,

@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
+from coevolve.environments.tools.task import tool_task
 from coevolve.journal.journal import Journal
 from coevolve.learning.policy import Policy
 from coevolve.models.model_folder import model_folder
@@ -157,15 +158,16 @@ def tiny_rollout(
     ``cut`` tokens are missing at the end, where ``tail`` was written; ``actions`` calls were
     carried out.
     """
+    body = tool_task(task)
     ids, mask = TinyRenderer.load(CHECKPOINT).demonstration(task)
     end = len(ids) - cut
     ids, mask = (*ids[:end], *tail), (*mask[:end], *[1] * len(tail))
     done = [
         Action(turn=number, text=call, result=result, failed=False)
-        for number, turn in enumerate(task.body.turns)
+        for number, turn in enumerate(body.turns)
         for call, result in zip(turn.reference, turn.results, strict=True)
     ]
-    total = len(task.body.turns)
+    total = len(body.turns)
     won = total if passed is None else passed
     return Rollout(
         group_id=f"g-{task.task_id}",

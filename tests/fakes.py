@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
+from coevolve.environments.tools.commands import Failed, Observed, Passed, Tried, TriedTurn, Verdict
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from protocols.control import PartStatus
 from protocols.errors import JournalError, SimulatorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.journal import StoredRecord
-from protocols.learning import PolicyVersion, Served
-from protocols.simulation import Failed, Observed, Passed, Tried, TriedTurn, Verdict
-from protocols.tasks import Seeded, Task, TaskBody, ToolTask, ToolTurn
+from protocols.learning import PolicyVersion, ServedWeights
+from protocols.tasks import Seeded, Task, body_of
 
 CALL, END, SAY, SEE = 1, 2, 3, 4
 """Tokens of `ScriptRenderer`: ends of a call and of a turn, starts of words and of an answer."""
@@ -21,12 +22,14 @@ def tool_task(*instructions: str, task_id: str = "task") -> Task:
         split="train",
         origin=Seeded(source="test"),
         skills=instructions,
-        body=ToolTask(
-            classes=("Fake",),
-            world="{}",
-            turns=tuple(
-                ToolTurn(instruction=text, reference=(f"{text}()",)) for text in instructions
-            ),
+        body=body_of(
+            ToolTask(
+                classes=("Fake",),
+                world="{}",
+                turns=tuple(
+                    ToolTurn(instruction=text, reference=(f"{text}()",)) for text in instructions
+                ),
+            )
         ),
     )
 
@@ -36,10 +39,10 @@ class ScriptRenderer:
 
     stop_ids = (CALL, END)
 
-    def opening(self, task: TaskBody) -> tuple[int, ...]:
+    def opening(self, task: ToolTask) -> tuple[int, ...]:
         return self.instruction(task, 0)
 
-    def instruction(self, task: TaskBody, turn: int) -> tuple[int, ...]:
+    def instruction(self, task: ToolTask, turn: int) -> tuple[int, ...]:
         return (SAY, *(100 + ord(c) for c in task.turns[turn].instruction))
 
     def observation(self, results: Sequence[str]) -> tuple[int, ...]:
@@ -80,9 +83,9 @@ class ScriptGenerator:
     async def release(self, conversation_id: str) -> None:
         self.released.append(conversation_id)
 
-    async def load(self, version: PolicyVersion) -> Served:
+    async def load(self, version: PolicyVersion) -> ServedWeights:
         self.version = version.version
-        return Served(
+        return ServedWeights(
             version=version.version,
             digest=version.digest,
             logprobs=version.probe.logprobs,
@@ -109,7 +112,7 @@ class ScriptSimulator:
         self._said: dict[str, str] = {}
         self.open: set[str] = set()
 
-    async def reset(self, session: str, task: TaskBody) -> None:
+    async def reset(self, session: str, task: ToolTask) -> None:
         self.open.add(session)
 
     async def act(self, session: str, text: str) -> Observed:
@@ -125,7 +128,7 @@ class ScriptSimulator:
     async def release(self, session: str) -> None:
         self.open.discard(session)
 
-    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
+    async def trial(self, name: str, task: ToolTask, turns: Sequence[Sequence[str]]) -> Tried:
         played: list[TriedTurn] = []
         for calls in turns:
             observed = tuple([await self.act(name, call) for call in calls])

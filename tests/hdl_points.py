@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from coevolve.environments.hdl.coverage.points import point_text
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     METRICS,
     Coverage,
     KindCount,

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from protocols.errors import SimulatorError
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     CompileFailed,
     Covered,
     Evaluate,
@@ -16,6 +15,7 @@ from protocols.hardware import (
     Testbench,
     Unit,
 )
+from protocols.errors import SimulatorError
 from tests.hdl_points import POINTS, all_but, covering
 
 

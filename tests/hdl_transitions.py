@@ -1,8 +1,7 @@
 """Steps of an agent on a design, made by hand."""
 
 from coevolve.environments.hdl.curation.states import state_key
-from protocols.hardware import METRICS, CompileFailed, Coverage, Covered, KindCount
-from protocols.transitions import (
+from coevolve.environments.hdl.policy.transition import (
     Author,
     Blank,
     ChatText,
@@ -10,6 +9,13 @@ from protocols.transitions import (
     Graded,
     Transition,
     TransitionCost,
+)
+from coevolve.environments.hdl.simulate.messages import (
+    METRICS,
+    CompileFailed,
+    Coverage,
+    Covered,
+    KindCount,
 )
 
 

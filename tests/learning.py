@@ -20,7 +20,7 @@ from protocols.journal import (
     StoredRecord,
     Take,
 )
-from protocols.rollouts import Rollout, Tokens, VoidRollout
+from protocols.rollouts import FailedRollout, Rollout, Tokens
 from protocols.tasks import Task
 from tests.fakes import ScriptRenderer, tool_task
 
@@ -66,9 +66,9 @@ def rollout(
     )
 
 
-def void(group: int, index: int, *, size: int) -> VoidRollout:
+def void(group: int, index: int, *, size: int) -> FailedRollout:
     """A rollout that a machine's failure ended."""
-    return VoidRollout(
+    return FailedRollout(
         group_id=f"g{group}",
         group=group,
         index=index,

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from coevolve.environments.tools.filesystem.grammar import paraphrases, uniform_task
+from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
 from coevolve.environments.tools.trial import TrialRun
 from protocols.evolution import Candidate, Gate
-from protocols.tasks import Task, ToolTask, ToolTurn
+from protocols.tasks import Task, body_of
 
 FICKLE = "fickle"
 """Simulators that answer differently each time do so for candidates of this name."""
@@ -28,7 +29,7 @@ def candidate(body: ToolTask, name: str = "candidate") -> Candidate:
         signal_id=f"signal-{number}",
         exploration_id=f"exploration-{number}",
         synthesizer="planted",
-        body=body,
+        body=body_of(body),
         policy_version=0,
     )
 
@@ -48,7 +49,8 @@ def has_effect(body: ToolTask) -> bool:
 def draws(seed: int) -> Iterator[Task]:
     """Fresh tasks of which every turn has an effect."""
     return filter(
-        lambda task: has_effect(task.body), (uniform_task(seed, n) for n in itertools.count())
+        lambda task: has_effect(read_body(task.body)),
+        (uniform_task(seed, n) for n in itertools.count()),
     )
 
 
@@ -56,9 +58,9 @@ def single(seed: int, skill: str) -> Iterator[Task]:
     """Fresh tasks whose first turn is of a skill, with that turn alone."""
     for task in draws(seed):
         if task.skills[0] == skill:
-            yield msgspec.structs.replace(
-                task, skills=(skill,), body=with_turns(task.body, task.body.turns[:1])
-            )
+            body = read_body(task.body)
+            first = with_turns(body, body.turns[:1])
+            yield msgspec.structs.replace(task, skills=(skill,), body=body_of(first))
 
 
 def with_turns(body: ToolTask, turns: Sequence[ToolTurn]) -> ToolTask:
@@ -96,7 +98,8 @@ def contents(body: ToolTask) -> dict[str, dict[str, str]]:
 
 def malformed(seed: int) -> Iterator[ToolTask]:
     for number, task in enumerate(draws(seed)):
-        body, first = task.body, task.body.turns[0]
+        body = read_body(task.body)
+        first = body.turns[0]
         yield (
             with_turns(body, ()),
             reworded(body, 0, ""),
@@ -118,14 +121,14 @@ def malformed(seed: int) -> Iterator[ToolTask]:
 
 def unknown_tool(seed: int) -> Iterator[ToolTask]:
     for number, task in enumerate(draws(seed)):
-        turn = number % len(task.body.turns)
-        calls = task.body.turns[turn].reference
-        yield recalled(task.body, turn, *calls[:-1], f"x{calls[-1]}")
+        turn = number % len(read_body(task.body).turns)
+        calls = read_body(task.body).turns[turn].reference
+        yield recalled(read_body(task.body), turn, *calls[:-1], f"x{calls[-1]}")
 
 
 def replay_failed(seed: int) -> Iterator[ToolTask]:
     for number, task in enumerate(draws(seed)):
-        body = task.body
+        body = read_body(task.body)
         file, folder = some_file(body), some_folder(body)
         bad = (
             said("Read 'zebra.bin'.", "cat(file_name='zebra.bin')"),
@@ -140,7 +143,7 @@ def replay_failed(seed: int) -> Iterator[ToolTask]:
 
 def no_effect(seed: int) -> Iterator[ToolTask]:
     for number, task in enumerate(draws(seed)):
-        body = task.body
+        body = read_body(task.body)
         file = some_file(body)
         bad = (
             said("Where are items named 'zebra'?", "find(path='.', name='zebra')"),
@@ -154,9 +157,9 @@ def no_effect(seed: int) -> Iterator[ToolTask]:
 def read_at_last(seed: int) -> Iterator[ToolTask]:
     """Bodies whose last turn is one reading call."""
     for task in draws(seed):
-        (first, *others) = task.body.turns[-1].reference
+        (first, *others) = read_body(task.body).turns[-1].reference
         if not others and first.partition("(")[0] in READING:
-            yield task.body
+            yield read_body(task.body)
 
 
 def passes_without_acting(seed: int) -> Iterator[ToolTask]:
@@ -201,7 +204,8 @@ def opened(*doors: str) -> tuple[str, ...]:
 
 def passes_wrong_argument(seed: int) -> Iterator[ToolTask]:
     for number, task in enumerate(draws(seed)):
-        body, files = task.body, contents(task.body).items()
+        body = read_body(task.body)
+        files = contents(body).items()
         short = [
             name for name, item in files if item.get("content") and "\n" not in item["content"]
         ]
@@ -217,29 +221,31 @@ def passes_wrong_argument(seed: int) -> Iterator[ToolTask]:
 
 def description_omits(seed: int) -> Iterator[ToolTask]:
     for task in draws(seed):
-        turn = task.body.turns[0]
+        turn = read_body(task.body).turns[0]
         numbers = re.search(r" \d(?= lines)", turn.instruction)
         if numbers:
-            yield reworded(task.body, 0, turn.instruction.replace(numbers[0], ""))
+            yield reworded(read_body(task.body), 0, turn.instruction.replace(numbers[0], ""))
         elif "'" in turn.instruction:
-            yield reworded(task.body, 0, re.sub(r"'[^']*'", "it", turn.instruction, count=1))
+            yield reworded(
+                read_body(task.body), 0, re.sub(r"'[^']*'", "it", turn.instruction, count=1)
+            )
 
 
 def description_invents(seed: int) -> Iterator[ToolTask]:
     for number, task in enumerate(draws(seed)):
-        turn = number % len(task.body.turns)
-        instruction = task.body.turns[turn].instruction
+        turn = number % len(read_body(task.body).turns)
+        instruction = read_body(task.body).turns[turn].instruction
         if "tail" in task.skills[turn]:
-            yield reworded(task.body, turn, f"{instruction} Take 77 at most.")
+            yield reworded(read_body(task.body), turn, f"{instruction} Take 77 at most.")
         else:
             extra = ("Mind 'zebra.txt' as well.", 'The folder is "zebra".', "Not `zebra`.")
-            yield reworded(task.body, turn, f"{instruction} {extra[number % 3]}")
+            yield reworded(read_body(task.body), turn, f"{instruction} {extra[number % 3]}")
 
 
 def copies(tasks: Sequence[Task]) -> Iterator[ToolTask]:
     """Tasks as they are, in other case and punctuation, and paraphrased in the same world."""
     for number, task in enumerate(tasks):
-        turns = list(task.body.turns)
+        turns = list(read_body(task.body).turns)
         for position, turn in enumerate(turns):
             match number % 3:
                 case 0:
@@ -252,7 +258,7 @@ def copies(tasks: Sequence[Task]) -> Iterator[ToolTask]:
                     known = paraphrases(task.skills[position], turn.reference)
                     instruction = min(known - {turn.instruction})
             turns[position] = said(instruction, *turn.reference)
-        yield with_turns(task.body, turns)
+        yield with_turns(read_body(task.body), turns)
 
 
 SPOILT: dict[Gate, Callable[[], Iterator[ToolTask]]] = {

@@ -1,7 +1,7 @@
 """A policy that does what a demonstration does."""
 
 from protocols.generation import Generation, GenerationRequest
-from protocols.learning import PolicyVersion, Served
+from protocols.learning import PolicyVersion, ServedWeights
 
 
 class RecitingGenerator:
@@ -26,7 +26,7 @@ class RecitingGenerator:
 
     async def release(self, conversation_id: str) -> None: ...
 
-    async def load(self, version: PolicyVersion) -> Served: ...
+    async def load(self, version: PolicyVersion) -> ServedWeights: ...
 
     def cpu_s(self) -> float:
         return 0.0

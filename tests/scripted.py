@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
+from coevolve.environments.tools.synthesis.brief import Start, tool_context
+from coevolve.environments.tools.synthesis.context import ToolBriefs
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.paging import whole_topic
@@ -26,7 +28,7 @@ from protocols.evolution import (
     SignalSettled,
 )
 from protocols.evolution_config import SynthesizerConfig
-from protocols.interfaces import CallLog
+from protocols.interfaces import CallLog, Reader
 from protocols.journal import (
     Append,
     Complete,
@@ -38,7 +40,7 @@ from protocols.journal import (
 )
 from protocols.learning import PolicyVersion
 from protocols.rollouts import Action, Rollout, Tokens
-from protocols.synthesis import Brief, Start, Synthesis
+from protocols.synthesis import Brief, Synthesis
 from protocols.synthesizers import EndpointModel, SynthesizerModel
 from protocols.tasks import Split, Task
 from tests.fakes import tool_task
@@ -171,7 +173,7 @@ class ScriptedSynthesizer:
                 focus_pattern=(),
                 avoid_pattern=(),
             ),
-            start=brief.starts[0].origin,
+            start=tool_context(brief).starts[0].origin,
             steps=(),
         )
         candidate = Candidate(
@@ -333,3 +335,8 @@ def version(number: int) -> PolicyVersion:
     return PolicyVersion(
         version=number, path="", format="full", digest="", size_bytes=0, kept=False
     )
+
+
+def told(config: RunConfig, reader: Reader) -> ToolBriefs:
+    """What briefs say of tools, with numbered worlds."""
+    return ToolBriefs(config, reader=reader, source=NumberedSource())

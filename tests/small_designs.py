@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from protocols.designs import Design, DesignFile, Mutant
-from protocols.hardware import Port, Reset, SourceFile, Unit
+from coevolve.environments.hdl.designs.design import Design, DesignFile, Mutant
+from coevolve.environments.hdl.simulate.messages import Port, Reset, SourceFile, Unit
 
 COUNTER = """\
 module counter (

@@ -1,11 +1,15 @@
 """What the tests of an endpoint's synthesizer ask for, and a call log that keeps to memory."""
 
+import msgspec
+
+from coevolve.environments.tools.synthesis.brief import Start, ToolContext, tool_context
+from coevolve.environments.tools.task import ToolTask
 from protocols.errors import OverBudgetError
 from protocols.evolution import ModelCall, OnTask, SignalKind
 from protocols.rollouts import Action
-from protocols.synthesis import Anything, Attempt, Brief, Start
+from protocols.synthesis import Anything, Attempt, Brief
 from protocols.synthesizers import EndpointModel
-from protocols.tasks import ToolTask
+from protocols.tasks import body_of
 
 
 class MemoryCalls:
@@ -56,10 +60,20 @@ def brief_about(
         signal_id="signal-7",
         kind=kind,
         about=about or OnTask(task_id="task"),
-        instructions=tuple(turn.instruction for turn in body.turns),
         attempts=(Attempt(actions=(missed,), succeeded=False, turns_passed=0, ended="wrong"),),
-        starts=(start,) * rounds,
         steps=steps,
+        context=body_of(
+            ToolContext(
+                instructions=tuple(turn.instruction for turn in body.turns),
+                starts=(start,) * rounds,
+            )
+        ),
         seed=1,
         policy_version=3,
     )
+
+
+def with_context(brief: Brief, **changes: object) -> Brief:
+    """Return a brief that tells other things of tools."""
+    context = msgspec.structs.replace(tool_context(brief), **changes)
+    return msgspec.structs.replace(brief, context=body_of(context))

@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from protocols.hardware import Covered, Outcome
+from coevolve.environments.hdl.simulate.messages import Covered, Outcome
 from protocols.synthesizers import EndpointModel
 from tests.hdl_points import all_but, covering
 

@@ -4,20 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from coevolve import requirements
+from coevolve.cli import preflight as requirements
 from coevolve.config import load_config
 from coevolve.environments.hdl import assembly as hardware
 from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.environments.registry import environment_of
 from coevolve.journal.codec import decode_as
 from coevolve.models.architecture import KNOWN
 from coevolve.models.weight_files import version_digest
 from coevolve.run.estimate import estimate
 from protocols.config import RunConfig, VllmEngine
 from protocols.evolution import Signal
-from protocols.learning import Delivered, Evaluation, PolicyVersion, StepReport
+from protocols.learning import Evaluation, PolicyVersion, StepReport, WeightsVerified
 from protocols.rollouts import Rollout
 from protocols.synthesizers import EndpointModel
-from protocols.tasks import CoverageTask
+from protocols.tasks import Task
 from tests.chat_server import serving
 from tests.launched import LaunchedRun, launched
 
@@ -58,7 +59,7 @@ def read(name: str, *overrides: str) -> RunConfig:
 def test_a_run_file_is_read_and_can_be_estimated(name: str):
     config = read(name)
     assert config.name.replace("-", "_") == name
-    assert estimate(config).parameters
+    assert estimate(config, own=environment_of(config).own_models).parameters
 
 
 @pytest.mark.parametrize("name", BFCL)
@@ -140,7 +141,7 @@ def test_a_run_file_on_designs_takes_steps_with_a_shrunk_model(tmp_path: Path):
         assert run.wait(500) == 0, run.said()
     with run.reader().snapshot() as state:
         steps = [decode_as(each, StepReport) for each in state.scan("step_report")]
-        tasks = [decode_as(each, CoverageTask) for each in state.scan("coverage_task")]
+        tasks = [decode_as(each, Task) for each in state.scan("task")]
         rollouts = [decode_as(each, Rollout) for each in state.scan("rollout")]
         scores = [decode_as(each, Evaluation) for each in state.scan("evaluation")]
     assert [each.step for each in steps] == [1, 2]
@@ -151,7 +152,7 @@ def test_a_run_file_on_designs_takes_steps_with_a_shrunk_model(tmp_path: Path):
     assert {each.ended for each in rollouts} <= {"malformed", "too_long"}
     scored = {each.task_id for each in scores[-1].scores}
     assert scored == {each.design_id for each in hardware.designs(read("hdl_qwen3_4b"))}
-    assert {each.coverage for each in scores[-1].scores} == {0.0}
+    assert {each.score for each in scores[-1].scores} == {0.0}
 
 
 def check_run(run: LaunchedRun) -> None:
@@ -159,7 +160,7 @@ def check_run(run: LaunchedRun) -> None:
     with run.reader().snapshot() as state:
         steps = [decode_as(each, StepReport) for each in state.scan("step_report")]
         versions = [decode_as(each, PolicyVersion) for each in state.scan("policy_version")]
-        delivered = [decode_as(each, Delivered) for each in state.scan("delivered")]
+        delivered = [decode_as(each, WeightsVerified) for each in state.scan("weights_verified")]
         scores = [decode_as(each, Evaluation) for each in state.scan("evaluation")]
     assert [each.step for each in steps] == [1, 2]
     assert all(group.use == "imitation" for each in steps for group in each.groups)

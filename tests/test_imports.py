@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-COMPOSITION_ROOTS = {"coevolve.launch", "coevolve.attach.live"}
-BENCHES = "coevolve.bench"
+COMPOSITION_ROOTS = {"coevolve.launch", "coevolve.cli.launch", "coevolve.attach.live"}
 VLLM = "coevolve.engine.vllm"
 """vLLM itself loads Ray where it is installed."""
 
@@ -44,7 +43,7 @@ def loaded_by(names: list[str]) -> set[str]:
 
 
 def test_coevolve_loads_without_ray():
-    names = [n for n in modules("coevolve") if n not in COMPOSITION_ROOTS and BENCHES not in n]
+    names = [n for n in modules("coevolve") if n not in COMPOSITION_ROOTS]
     names = [n for n in names if not n.startswith(VLLM) or n == f"{VLLM}.environment"]
     assert len(names) > 40
     assert not {"ray", "actors"} & loaded_by(names)
@@ -60,10 +59,16 @@ def test_processes_without_a_model_load_neither_torch_nor_transformers():
     assert not {"torch", "transformers", "vllm"} & loaded_by(names)
 
 
-COMMANDS_OF_MODELS = {"coevolve.ablate", "coevolve.evaluate", "coevolve.replay"}
+COMMANDS_OF_MODELS = {
+    "coevolve.cli.ablate",
+    "coevolve.cli.evaluate",
+    "coevolve.cli.replay",
+    "coevolve.evaluate",
+    "coevolve.replay",
+}
 
 
 def test_what_does_no_model_work_loads_no_torch():
-    names = [n for n in modules("coevolve") if not n.startswith((*MODEL_USERS, BENCHES))]
+    names = [n for n in modules("coevolve") if not n.startswith(MODEL_USERS)]
     names = [n for n in names if n not in COMMANDS_OF_MODELS]
     assert not {"torch", "transformers"} & loaded_by(names)

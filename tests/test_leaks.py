@@ -3,15 +3,16 @@
 import msgspec
 import pytest
 
+from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT, DONE
-from coevolve.rollouts.conversation import Arena
+from coevolve.environments.tools.task import ToolTask, read_body
 from protocols.config import RolloutConfig
 from protocols.generation import Generation, GenerationRequest
-from protocols.learning import PolicyVersion, Served
-from protocols.tasks import ToolTask
+from protocols.learning import PolicyVersion, ServedWeights
+from protocols.tasks import body_of
 
 CANARY = "kestrel"
 RENDERER = TinyRenderer.load(CHECKPOINT)
@@ -29,7 +30,7 @@ class ListeningGenerator:
 
     async def release(self, conversation_id: str) -> None: ...
 
-    async def load(self, version: PolicyVersion) -> Served: ...
+    async def load(self, version: PolicyVersion) -> ServedWeights: ...
 
     def cpu_s(self) -> float:
         return 0.0
@@ -50,16 +51,17 @@ def marked(body: ToolTask) -> ToolTask:
 
 @pytest.mark.parametrize("number", range(5))
 async def test_no_word_of_a_reference_reaches_the_policy(number: int):
-    body = uniform_task(0, number).body
+    task = uniform_task(0, number)
+    told = msgspec.structs.replace(task, body=body_of(marked(read_body(task.body))))
     generator = ListeningGenerator()
-    arena = Arena(
+    arena = ToolAgent(
         generator=generator,
         simulator=InProcessSimulator(),
         renderer=RENDERER,
         limits=RolloutConfig(),
         temperature=1.0,
     )
-    await arena.play(marked(body), "session", seed=0)
+    await arena.attempt(told, "session", seed=0)
     assert generator.shown
     assert not any(CANARY in shown for shown in generator.shown)
-    assert CANARY in "".join(marked(body).turns[0].reference)
+    assert CANARY in "".join(read_body(told.body).turns[0].reference)

@@ -9,13 +9,14 @@ import pytest
 
 from coevolve.build import parts as build
 from coevolve.environments.registry import environment_of
+from coevolve.environments.tools.task import read_body
 from coevolve.journal.codec import decode, decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.parts.context import PartContext
 from protocols.config import RunConfig
 from protocols.control import RunStarted
-from protocols.evolution import Candidate, CandidateVerdict, Signal, SignalSettled, Visit
+from protocols.evolution import Candidate, CandidateVerdict, GroupSummary, Signal, SignalSettled
 from protocols.interfaces import Part
 from protocols.journal import Append, Receipt
 from protocols.learning import Evaluation, StepReport
@@ -98,7 +99,7 @@ async def test_the_loop_trains_and_scores_every_version(
 async def test_the_loop_closes(arm: str, quickstart: RunConfig, tmp_path: Path):
     # In steps with the training, so that no machine is too slow for the new tasks to be met.
     store = await run_here(small(quickstart, arm, steps=24, evolve_every=8), tmp_path)
-    visits: list[Visit] = await everything(store, Visit)
+    visits: list[GroupSummary] = await everything(store, GroupSummary)
     signals: list[Signal] = await everything(store, Signal)
     settled: list[SignalSettled] = await everything(store, SignalSettled)
     candidates: list[Candidate] = await everything(store, Candidate)
@@ -118,7 +119,8 @@ async def test_a_run_writes_no_held_out_task_into_the_journal(
     config = small(quickstart, "full", steps=8)
     store = await run_here(config, tmp_path)
     held_out = [
-        task.body.world.encode() for task in build.tool_environment(config, "x").scored_tasks()
+        read_body(task.body).world.encode()
+        for task in build.tool_environment(config, "x").scored_tasks()
     ]
     last = (await store.statistics()).last_sequence
     bodies = [record.body for record in await store.read(range(1, last + 1))]

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve import launch
 from coevolve.attach import __main__ as attach
+from coevolve.cli import launch
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.replay import main as replay
+from coevolve.cli.replay import main as replay
 from coevolve.report.__main__ import main as report
 from coevolve.run import attribution
 from coevolve.run.attribution import UNKNOWN, Attribution

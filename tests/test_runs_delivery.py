@@ -8,7 +8,7 @@ import pytest
 
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import TOPICS, decode
-from protocols.learning import Delivered, DeliveryAlarm, StepReport, WeightsDiffer
+from protocols.learning import StepReport, WeightsDiffer, WeightsVerified, WeightSyncAlarm
 from tests.launched import launched
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
@@ -33,12 +33,12 @@ def test_an_engine_that_disagrees_ends_the_run_with_the_reason(tmp_path: Path):
         with run.reader().snapshot() as state:
             newest = max(state.newest(topic) for topic in TOPICS)
             messages = [decode(record) for record in state.read(range(1, newest + 1))]
-        alarm = next(message for message in messages if isinstance(message, DeliveryAlarm))
+        alarm = next(message for message in messages if isinstance(message, WeightSyncAlarm))
         assert isinstance(alarm.reason, WeightsDiffer)
         assert 1e-9 < alarm.reason.max_abs_difference < 1e-4
         assert sentence(alarm) in run.said()
         assert f"ALARM: version {alarm.version}" in run.attach("status").stdout
-        assert any(isinstance(message, Delivered) for message in messages)
+        assert any(isinstance(message, WeightsVerified) for message in messages)
         since = messages[messages.index(alarm) :]
         assert sum(isinstance(message, StepReport) for message in since) <= 1
 
@@ -54,7 +54,7 @@ def test_a_file_that_changed_while_nothing_ran_is_written_again_on_resume(tmp_pa
         assert run.wait() == 0, run.said()
         assert "the learner writes version 3 again" in run.said()
         with run.reader().snapshot() as state:
-            assert state.newest("delivery_alarm") == 0
+            assert state.newest("weight_sync_alarm") == 0
             newest = decode(next(iter(state.read([state.newest("step_report")]))))
         assert isinstance(newest, StepReport)
         assert newest.step == 5

@@ -17,7 +17,7 @@ from protocols.evolution import (
 )
 from protocols.journal import Message
 from protocols.learning import Evaluation, StepReport
-from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
+from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
 from tests.books import check_books
 from tests.chat_server import ChatServer, serving
 from tests.commands import called
@@ -118,7 +118,7 @@ def paused_and_looked_into(run: LaunchedRun) -> int:
     assert run.told("pause") == {"run": "steered", "paused": True, "already": False}
     run.until(
         "what is under way to end",
-        lambda: run.count(RolloutRequest) == run.count(Rollout) + run.count(VoidRollout),
+        lambda: run.count(RolloutRequest) == run.count(Rollout) + run.count(FailedRollout),
     )
     quiet_from = run.newest()
     run.until("a task of the endpoint's", lambda: admitted(run, SCRIPTED) > 0)

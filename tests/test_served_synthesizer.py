@@ -20,20 +20,22 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
+from coevolve.environments.tools.synthesis import prompts
+from coevolve.environments.tools.synthesis.endpoint import EndpointSynthesizer
+from coevolve.environments.tools.synthesis.judge import Account, EndpointJudge
+from coevolve.environments.tools.task import read_body
 from coevolve.export.__main__ import main
 from coevolve.journal.codec import decode
 from coevolve.llm.client import Chat, Message, cost_usd
 from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
 from coevolve.run.evolution import whole_fold
-from coevolve.synthesis import prompts
-from coevolve.synthesis.endpoint import EndpointSynthesizer
-from coevolve.synthesis.judge import Account, EndpointJudge
 from protocols import journal
 from protocols.config import RunConfig
 from protocols.errors import AnswerError, OverBudgetError
 from protocols.evolution import NO_OPINION, Candidate, ModelCall, SignalSettled, SynthesizerSwapped
 from protocols.evolution_config import SynthesizerConfig
 from protocols.synthesizers import EndpointModel
+from protocols.tasks import body_of
 from tests.chat_server import serving
 from tests.commands import called
 from tests.exporting import chat_model, settings, write_run, write_versions
@@ -46,7 +48,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1200)]
 
 GARBLER = "garbler"
 SCRIPTED = "scripted-model"
-BODY = uniform_task(0, 1).body
+BODY = read_body(uniform_task(0, 1).body)
 BRIEF = brief_about(BODY, rounds=1, steps=2)
 PROMPT = [5, 300, 41, 7, 512, 90]
 WRITTEN = 24
@@ -224,7 +226,7 @@ async def test_a_judge_that_talks_garbage_has_no_opinion_and_is_paid(server: Vll
         signal_id="s",
         exploration_id="e",
         synthesizer="other",
-        body=BODY,
+        body=body_of(BODY),
         policy_version=0,
     )
     assert await judge.opinion(candidate) == NO_OPINION

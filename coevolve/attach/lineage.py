@@ -6,21 +6,21 @@ from rich.tree import Tree
 
 from coevolve.attach.output import console, print_json
 from coevolve.attach.subject import Subject
-from coevolve.attach.words import about, became, counted, shortened, steps
-from coevolve.run.evolution import Evolution, whole_fold
-from coevolve.run.fates import AnyCandidate, Lineage, SignalFate, TaskHistory
-from coevolve.run.wording import asks, changed
-from protocols.design_evolution import DesignCandidate
+from coevolve.attach.words import about, became, counted, origin_of, shortened, steps
+from coevolve.environments.interface import Environment
+from coevolve.run.evolution import LineageIndex, whole_fold
+from coevolve.run.fates import Lineage, SignalFate, TaskHistory
 from protocols.errors import RunError
 from protocols.evolution import (
     Admitted,
+    Candidate,
     CandidateVerdict,
     Exploration,
     Parked,
     ProbeReport,
     Refused,
 )
-from protocols.tasks import CoverageTask, Seeded, TaskBody
+from protocols.tasks import Synthesized, TaskText
 
 NEAR = 5
 """Ids that a refusal names."""
@@ -35,10 +35,10 @@ async def lineage(subject: Subject, task: str, *, as_json: bool) -> None:
         return
     out = console()
     out.print(subject.standing)
-    out.print(_tree(evolution, found))
+    out.print(_tree(subject.environment, evolution, found))
 
 
-def _task_id(subject: Subject, evolution: Evolution, prefix: str) -> str:
+def _task_id(subject: Subject, evolution: LineageIndex, prefix: str) -> str:
     """Return the one id that begins with ``prefix``. Raises RunError where there is not one."""
     if prefix in evolution.tasks:
         return prefix
@@ -55,37 +55,36 @@ def _task_id(subject: Subject, evolution: Evolution, prefix: str) -> str:
     raise RunError(f"{subject.name}: no task has an id that begins with {prefix!r}; {hint}")
 
 
-def _tree(evolution: Evolution, found: Lineage) -> Tree:
+def _tree(environment: Environment, evolution: LineageIndex, found: Lineage) -> Tree:
     """Return the lineage as a tree whose last leaf is how the policy does."""
     history = found.history
     origin = history.task.origin
-    if isinstance(origin, Seeded):
-        root = Tree(f"seed {origin.source}")
-        stem = root
+    if not isinstance(origin, Synthesized):
+        root = stem = Tree(origin_of(evolution, history))
     else:
         root = stem = (
-            _signal(evolution, found.signal)
+            _signal(environment, evolution, found.signal)
             if found.signal
             else Tree(f"signal {origin.signal_id}: no record of it")
         )
         if found.exploration:
             stem = _exploration(stem, found.exploration)
         if found.candidate:
-            stem = _candidate(stem, found.candidate)
+            stem = _candidate(environment, stem, found.candidate)
         _verdicts(stem, found.verdicts, found.probes)
-    task = _task(stem, history)
+    task = _task(stem, history, environment.describe(history.task))
     for fate in found.signals:
-        task.add(_signal(evolution, fate))
+        task.add(_signal(environment, evolution, fate))
     return root
 
 
-def _signal(evolution: Evolution, fate: SignalFate) -> Tree:
+def _signal(environment: Environment, evolution: LineageIndex, fate: SignalFate) -> Tree:
     signal = fate.signal
     node = Tree(
         f"signal {signal.signal_id}: {signal.kind}, score {signal.score:.2f}, "
         f"version {signal.policy_version}"
     )
-    node.add(about(evolution, fate))
+    node.add(about(environment, evolution, fate))
     node.add(f"{signal.rule}; {counted(len(signal.evidence), 'rollout')} as evidence")
     node.add(became(fate))
     return node
@@ -112,15 +111,10 @@ def _exploration(stem: Tree, exploration: Exploration) -> Tree:
     return explored
 
 
-def _candidate(stem: Tree, candidate: AnyCandidate) -> Tree:
-    asked = (
-        changed(candidate.change)
-        if isinstance(candidate, DesignCandidate)
-        else counted(len(candidate.body.turns), "turn")
-    )
+def _candidate(environment: Environment, stem: Tree, candidate: Candidate) -> Tree:
     return stem.add(
         f"candidate {candidate.candidate_id} of {candidate.synthesizer}, "
-        f"{asked}, version {candidate.policy_version}"
+        f"{environment.describe_candidate(candidate)}, version {candidate.policy_version}"
     )
 
 
@@ -147,12 +141,9 @@ def _verdicts(
             node.add(f"{opinion.judge} thinks it {view}: {opinion.reason}")
 
 
-def _task(stem: Tree, history: TaskHistory) -> Tree:
+def _task(stem: Tree, history: TaskHistory, text: TaskText) -> Tree:
     node = stem.add(f"task {history.task.task_id}")
-    if isinstance(history.task, CoverageTask):
-        node.add(asks(history.task))
-    else:
-        _turns(node, history.task.body)
+    _turns(node, text)
     node.add(f"trained on in steps: {steps(history) or 'none yet'}")
     visited = node.add("visits" if history.visits else "visits: none yet")
     for visit in history.visits:
@@ -164,7 +155,9 @@ def _task(stem: Tree, history: TaskHistory) -> Tree:
     return node
 
 
-def _turns(node: Tree, body: TaskBody) -> None:
-    for number, turn in enumerate(body.turns, 1):
-        calls = "; ".join(turn.reference) or "no call"
-        node.add(f"turn {number}: {turn.instruction or '(reveals tools)'}\n{calls}")
+def _turns(node: Tree, text: TaskText) -> None:
+    if not text.turns:
+        node.add(text.headline)
+    for number, turn in enumerate(text.turns, 1):
+        calls = "; ".join(turn.calls) or "no call"
+        node.add(f"turn {number}: {turn.instruction or '(says nothing)'}\n{calls}")

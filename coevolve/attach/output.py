@@ -28,8 +28,10 @@ def table(title: str, columns: Sequence[str], *, wrapped: Sequence[str] = ()) ->
 
 
 def print_json(tree: Any) -> None:
-    """Print one JSON document on one line."""
-    sys.stdout.write(msgspec.json.encode(tree).decode() + "\n")
+    """Print one JSON document on one line; bytes become base64."""
+    # Bodies of messages are msgpack, which JSON has to have decoded.
+    plain = msgspec.msgpack.decode(msgspec.msgpack.encode(tree))
+    sys.stdout.write(msgspec.json.encode(plain).decode() + "\n")
     sys.stdout.flush()
 
 

@@ -9,15 +9,15 @@ from rich.table import Table
 
 from coevolve.attach.output import console, print_json, share, table
 from coevolve.attach.subject import Subject
-from coevolve.build import parts as build
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
 from coevolve.run.display import score_tables
-from coevolve.run.evolution import Evolution, whole_fold
+from coevolve.run.evolution import LineageIndex, whole_fold
 from coevolve.run.fates import WAITING, Tally
 from coevolve.run.progress import TOPICS, Progress
 from coevolve.run.teaching import sentence as regression
+from protocols.capabilities import absent
 from protocols.control import PartStatus
 from protocols.journal import JournalStatistics
 from protocols.synthesizers import EndpointModel, SynthesizerModel
@@ -52,7 +52,7 @@ async def status(subject: Subject, *, as_json: bool) -> None:
 
 
 async def _progress(subject: Subject) -> Progress:
-    progress = Progress(build.labels(subject.config))
+    progress = Progress(subject.environment.labels())
     async for record in in_order(subject.reader, TOPICS):
         progress.fold(decode(record))
     return progress
@@ -61,7 +61,7 @@ async def _progress(subject: Subject) -> Progress:
 def _tree(
     subject: Subject,
     progress: Progress,
-    evolution: Evolution,
+    evolution: LineageIndex,
     statuses: Sequence[PartStatus],
     statistics: JournalStatistics | None,
 ) -> Mapping[str, Any]:
@@ -71,12 +71,12 @@ def _tree(
         "paused": evolution.paused,
         "step": progress.step,
         "success": progress.evaluations,
-        "coverage": progress.coverage,
+        "measured": progress.measured,
         "canaries": progress.canaries,
         "regressions": progress.teaching.returns,
         "discarded": progress.discarded,
         "deliveries": progress.deliveries.newest,
-        "delivery_alarm": progress.deliveries.alarm,
+        "weight_sync_alarm": progress.deliveries.alarm,
         "failures": progress.failures,
         "stalls": progress.stalls,
         "parts": statuses,
@@ -84,24 +84,25 @@ def _tree(
         "synthesizer": _current(subject, evolution),
         "synthesizers": [_tally_tree(tally) for tally in evolution.synthesizers()],
         "signals": evolution.kinds(),
+        "without": absent(subject.environment.capabilities),
         "refusals": evolution.refusals(),
         "swaps": evolution.swaps,
         "refused_swaps": evolution.refused_swaps,
     }
 
 
-def _current(subject: Subject, evolution: Evolution) -> Mapping[str, Any] | None:
+def _current(subject: Subject, evolution: LineageIndex) -> Mapping[str, Any] | None:
     """Return the model that synthesizes now and the name of its candidates; None without any."""
     if not subject.config.synthesizes:
         return None
     return {"name": evolution.synthesizer, "model": _model(subject, evolution)}
 
 
-def _model(subject: Subject, evolution: Evolution) -> SynthesizerModel:
+def _model(subject: Subject, evolution: LineageIndex) -> SynthesizerModel:
     return evolution.swaps[-1].model if evolution.swaps else subject.config.synthesizer.model
 
 
-def _synthesizer_line(subject: Subject, evolution: Evolution) -> str:
+def _synthesizer_line(subject: Subject, evolution: LineageIndex) -> str:
     if not subject.config.synthesizes:
         return f"arm {subject.config.arm}: nothing is synthesized"
     model = _model(subject, evolution)
@@ -140,13 +141,17 @@ def _tally_tree(tally: Tally) -> Mapping[str, Any]:
     }
 
 
-def _head(subject: Subject, progress: Progress, evolution: Evolution) -> list[str]:
+def _head(subject: Subject, progress: Progress, evolution: LineageIndex) -> list[str]:
     return [
         f"{subject.standing}; step {progress.step}",
         *([f"ALARM: {sentence(progress.deliveries.alarm)}"] if progress.deliveries.alarm else ()),
         *(regression(each) for each in progress.teaching.returns[-ERRORS:]),
         *(["paused; `resume` lets it go on"] if evolution.paused else ()),
         _synthesizer_line(subject, evolution),
+        *(
+            f"environment {subject.config.uses} is without {name}: {words}"
+            for name, words in absent(subject.environment.capabilities).items()
+        ),
     ]
 
 
@@ -208,7 +213,7 @@ def _journal_table(statistics: JournalStatistics) -> Table:
     return journal
 
 
-def _evolution_tables(evolution: Evolution) -> list[Table]:
+def _evolution_tables(evolution: LineageIndex) -> list[Table]:
     """Return what there is to show of signals, synthesizers and refusals."""
     tables: list[Table] = []
     if evolution.signals:
@@ -222,7 +227,7 @@ def _evolution_tables(evolution: Evolution) -> list[Table]:
     return tables
 
 
-def _signals_table(evolution: Evolution) -> Table:
+def _signals_table(evolution: LineageIndex) -> Table:
     signals = table("signals", ("kind", "all", WAITING, "came to nothing", "made candidates"))
     for kind, outcomes in sorted(evolution.kinds().items()):
         made, waiting = outcomes["synthesized"], outcomes[WAITING]

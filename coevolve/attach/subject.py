@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.environments.interface import Environment
+from coevolve.environments.registry import environment_of
 from coevolve.journal.mailbox import Mailbox
 from protocols.config import RunConfig
 from protocols.errors import RunError
@@ -49,6 +51,11 @@ class Subject:
     def config(self) -> RunConfig:
         """What the run was started or last resumed with. Raises RunError."""
         return self.settings()
+
+    @property
+    def environment(self) -> Environment:
+        """The run's environment. Raises RunError and ConfigError."""
+        return environment_of(self.config)
 
     @property
     def standing(self) -> str:

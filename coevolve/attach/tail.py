@@ -5,15 +5,17 @@ A person gets one line a record, with long fields cut; with ``--json`` everythin
 
 import sys
 from collections import deque
+from typing import Any
 
 import msgspec
 
+from coevolve.attach.output import print_json
 from coevolve.attach.subject import Subject
-from coevolve.journal.codec import TOPICS, decode
+from coevolve.journal.codec import TOPICS
 from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.journal.paging import PAGE, whole_topic
 from protocols.errors import RunError
-from protocols.journal import Message, StoredRecord
+from protocols.journal import StoredRecord
 
 BULKY = "tokens"
 """The field that is shown as a count, because nobody reads it."""
@@ -32,7 +34,7 @@ async def tail(subject: Subject, topic: str, *, count: int, follow: bool, as_jso
         newest = record.sequence
         recent.append(record)
     for record in recent:
-        _print(record.sequence, decode(record), as_json=as_json)
+        _print(record, as_json=as_json)
     if not follow:
         if not subject.running:
             sys.stderr.write(f"{subject.standing}\n")
@@ -42,20 +44,19 @@ async def tail(subject: Subject, topic: str, *, count: int, follow: bool, as_jso
         await live.store.wait((topic,), newest, IDLE_WAIT_S)
         for record in await subject.reader.scan(topic, after=newest, limit=PAGE):
             newest = record.sequence
-            _print(newest, decode(record), as_json=as_json)
+            _print(record, as_json=as_json)
 
 
-def _print(sequence: int, message: Message, *, as_json: bool) -> None:
-    tree = msgspec.to_builtins(message, builtin_types=(bytes,))
+def _print(record: StoredRecord, *, as_json: bool) -> None:
+    tree: dict[str, Any] = msgspec.msgpack.decode(record.body)
     if BULKY in tree:
         tree[BULKY] = len(tree[BULKY]["mask"])
     if as_json:
-        # Bytes become base64.
-        sys.stdout.write(msgspec.json.encode({"sequence": sequence, **tree}).decode() + "\n")
-    else:
-        kind = tree.pop("type")
-        fields = "  ".join(f"{key}={_cut(value)}" for key, value in tree.items())
-        sys.stdout.write(f"{sequence:>7}  {kind}  {fields}\n")
+        print_json({"sequence": record.sequence, **tree})
+        return
+    kind = tree.pop("type")
+    fields = "  ".join(f"{key}={_cut(value)}" for key, value in tree.items())
+    sys.stdout.write(f"{record.sequence:>7}  {kind}  {fields}\n")
     sys.stdout.flush()
 
 

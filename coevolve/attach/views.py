@@ -18,14 +18,14 @@ from coevolve.attach.words import (
 )
 from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
 from coevolve.curriculum.task_pool import Life, Pool
+from coevolve.environments.interface import Environment
 from coevolve.journal.fold import fold
-from coevolve.run.evolution import Evolution, whole_fold
-from coevolve.run.fates import AnyVisit, SignalFate, TaskHistory
-from coevolve.run.wording import asks
-from protocols.evolution import OnTask, SignalKind
+from coevolve.run.evolution import LineageIndex, whole_fold
+from coevolve.run.fates import SignalFate, TaskHistory
+from protocols.evolution import GroupSummary, OnTask, SignalKind
 from protocols.journal import Message
 from protocols.rollouts import RolloutRequest
-from protocols.tasks import AnyTask, CoverageTask, Seeded, Synthesized
+from protocols.tasks import Continued, Seeded, Synthesized, Task, TaskText
 
 NS_PER_S = 1e9
 Origin = Literal["seed", "synthesized"]
@@ -35,7 +35,7 @@ async def signals(
     subject: Subject, *, kind: SignalKind | None, count: int, now_s: float, as_json: bool
 ) -> None:
     """Print the newest ``count`` signals and what became of each; ``now_s`` is Unix time."""
-    evolution = await whole_fold(subject.reader)
+    evolution, environment = await whole_fold(subject.reader), subject.environment
     chosen = [each for each in evolution.signals.values() if kind in (None, each.kind)]
     fates = [evolution.fate(each.signal_id) for each in list(reversed(chosen))[:count]]
     if as_json:
@@ -45,7 +45,7 @@ async def signals(
                 "running": subject.running,
                 "version": evolution.version,
                 "count": len(chosen),
-                "signals": [_signal_tree(evolution, fate) for fate in fates],
+                "signals": [_signal_tree(environment, evolution, fate) for fate in fates],
             }
         )
         return
@@ -61,7 +61,7 @@ async def signals(
         shown.add_row(
             f"v{fate.signal.policy_version}\n{age(now_s - fate.time_ns / NS_PER_S)} ago",
             fate.signal.kind,
-            about(evolution, fate),
+            about(environment, evolution, fate),
             f"{fate.signal.score:.2f}",
             f"{fate.signal.rule}\n{counted(len(fate.signal.evidence), 'rollout')}",
             became(fate),
@@ -71,7 +71,7 @@ async def signals(
 
 async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json: bool) -> None:
     """Print the newest ``count`` tasks and what happened to each."""
-    evolution = await whole_fold(subject.reader)
+    evolution, environment = await whole_fold(subject.reader), subject.environment
     lives = await _lives(subject)
     chosen = [
         task.task_id
@@ -79,6 +79,7 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
         if origin in (None, "seed" if isinstance(task.origin, Seeded) else "synthesized")
     ]
     histories = [evolution.history(task) for task in list(reversed(chosen))[:count]]
+    texts = [environment.describe(history.task) for history in histories]
     if as_json:
         print_json(
             {
@@ -86,7 +87,10 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
                 "running": subject.running,
                 "version": evolution.version,
                 "count": len(chosen),
-                "tasks": [_task_tree(evolution, history, lives) for history in histories],
+                "tasks": [
+                    _task_tree(evolution, history, text, lives)
+                    for history, text in zip(histories, texts, strict=True)
+                ],
             }
         )
         return
@@ -98,13 +102,13 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
         columns,
         wrapped=("origin", "turns", "trained in steps"),
     )
-    for history in histories:
+    for history, text in zip(histories, texts, strict=True):
         shown.add_row(
             history.task.task_id,
             lives.get(history.task.task_id, ""),
             origin_of(evolution, history),
             history.label or "",
-            f"{len(_instructions(history.task))}: {shortened(asks(history.task))}",
+            f"{len(_instructions(text))}: {shortened(text.headline)}",
             str(len(history.visits)),
             scores(history.visits[-1:]),
             newest_steps(history),
@@ -113,33 +117,38 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
 
 
 async def _lives(subject: Subject) -> Mapping[str, Life]:
-    """Return how each task of the pool lives, by its id; empty where there is no pool."""
-    if subject.config.arm == "uniform":
-        return {}
+    """Return how each task of the pool lives, by its id.
+
+    Seed tasks that the run does not open with are drawn by other rules than the pool's.
+    """
     pool = Pool(subject.config)
+    has_seeds = bool(subject.environment.sampler().opening())
     roots: dict[str, str] = {}
 
     def follow(message: Message) -> None:
-        """Fold a record; a turn on a design is the task's that it began with."""
+        """Fold a record; work that goes on from a rollout is the task's that it began with."""
         match message:
-            case CoverageTask():
-                roots[message.task_id] = message.beginning
+            case Task(origin=Continued(root=root)):
+                roots[message.task_id] = root
             case RolloutRequest(task_id=task_id):
                 root = roots.get(task_id, task_id)
                 pool.fold(msgspec.structs.replace(message, task_id=root))
             case _:
                 pool.fold(message)
 
-    await fold(subject.reader, (*POOL_TOPICS, "coverage_task"), follow)
-    return {task_id: pool.task(task_id).life for task_id in (*pool.live, *pool.retired)}
+    await fold(subject.reader, POOL_TOPICS, follow)
+    tasks = [pool.task(task_id) for task_id in (*pool.live, *pool.retired)]
+    return {task.task_id: task.life for task in tasks if has_seeds or task.is_synthesized}
 
 
-def _signal_tree(evolution: Evolution, fate: SignalFate) -> Mapping[str, Any]:
+def _signal_tree(
+    environment: Environment, evolution: LineageIndex, fate: SignalFate
+) -> Mapping[str, Any]:
     flagged = fate.signal.about
     task = evolution.tasks.get(flagged.task_id) if isinstance(flagged, OnTask) else None
     return {
         "signal": fate.signal,
-        "instruction": asks(task) if task else None,
+        "instruction": environment.describe(task).headline if task else None,
         "time_s": fate.time_ns / NS_PER_S,
         "outcome": fate.outcome,
         "settled": fate.settled,
@@ -153,7 +162,7 @@ def _signal_tree(evolution: Evolution, fate: SignalFate) -> Mapping[str, Any]:
 
 
 def _task_tree(
-    evolution: Evolution, history: TaskHistory, lives: Mapping[str, Life]
+    evolution: LineageIndex, history: TaskHistory, text: TaskText, lives: Mapping[str, Life]
 ) -> Mapping[str, Any]:
     task = history.task
     made = task.origin if isinstance(task.origin, Synthesized) else None
@@ -165,19 +174,17 @@ def _task_tree(
         "signal_kind": signal.kind if signal else None,
         "synthesizer": history.synthesizer,
         "label": history.label,
-        "instructions": _instructions(task),
+        "instructions": _instructions(text),
         "visits": _visit_trees(history.visits),
         "trained": history.trained,
     }
 
 
-def _instructions(task: AnyTask) -> list[str]:
-    if isinstance(task, CoverageTask):
-        return [asks(task)]
-    return [turn.instruction for turn in task.body.turns]
+def _instructions(text: TaskText) -> list[str]:
+    return [turn.instruction for turn in text.turns] or [text.headline]
 
 
-def _visit_trees(visits: tuple[AnyVisit, ...]) -> list[Mapping[str, int]]:
+def _visit_trees(visits: tuple[GroupSummary, ...]) -> list[Mapping[str, int]]:
     return [
         {
             "version_min": visit.version_min,

@@ -2,11 +2,11 @@
 
 from collections import Counter
 
-from coevolve.run.evolution import Evolution
-from coevolve.run.fates import AnyVisit, SignalFate, TaskHistory
-from coevolve.run.wording import asks
-from protocols.evolution import Admitted, OnTask, Parked, Refused
-from protocols.tasks import Seeded
+from coevolve.environments.interface import Environment
+from coevolve.run.evolution import LineageIndex
+from coevolve.run.fates import SignalFate, TaskHistory
+from protocols.evolution import Admitted, GroupSummary, OnTask, Parked, Refused
+from protocols.tasks import Continued, Seeded, Synthesized
 
 INSTRUCTION = 60
 """Characters of an instruction that a table shows."""
@@ -18,13 +18,13 @@ STEPS = 6
 """Training steps that a table shows, the newest."""
 
 
-def about(evolution: Evolution, fate: SignalFate) -> str:
-    """Return what a signal is about: a task with its first instruction, or a pattern."""
+def about(environment: Environment, evolution: LineageIndex, fate: SignalFate) -> str:
+    """Return what a signal is about: a task with what it asks for, or a pattern."""
     subject = fate.signal.about
     if not isinstance(subject, OnTask):
         return f"{subject.kind} {subject.pattern}"
     task = evolution.tasks.get(subject.task_id)
-    first = f'\n"{shortened(asks(task))}"' if task else ""
+    first = f'\n"{shortened(environment.describe(task).headline)}"' if task else ""
     return f"task {subject.task_id}{first}"
 
 
@@ -48,7 +48,7 @@ def became(fate: SignalFate) -> str:
     return "\n".join(lines)
 
 
-def scores(visits: tuple[AnyVisit, ...]) -> str:
+def scores(visits: tuple[GroupSummary, ...]) -> str:
     """Return successes of rollouts by visit, the newest `VISITS`, oldest first."""
     return " ".join(f"{visit.successes}/{visit.rollouts}" for visit in visits[-VISITS:])
 
@@ -79,13 +79,19 @@ def newest_steps(history: TaskHistory) -> str:
     return f"{len(numbers)}: ... {' '.join(numbers[-STEPS:])}"
 
 
-def origin_of(evolution: Evolution, history: TaskHistory) -> str:
-    """Return where a task comes from: its source, or the kind of its signal and who made it."""
-    origin = history.task.origin
-    if isinstance(origin, Seeded):
-        return f"seed {origin.source}"
-    signal = evolution.signals.get(origin.signal_id)
-    return f"{signal.kind if signal else 'synthesized'} by {history.synthesizer}"
+def origin_of(evolution: LineageIndex, history: TaskHistory) -> str:
+    """Return where a task comes from.
+
+    Its source, the kind of its signal and who made it, or the rollout that it goes on from.
+    """
+    match history.task.origin:
+        case Seeded(source=source):
+            return f"seed {source}"
+        case Synthesized(signal_id=signal_id):
+            signal = evolution.signals.get(signal_id)
+            return f"{signal.kind if signal else 'synthesized'} by {history.synthesizer}"
+        case Continued(rollout=rollout):
+            return f"continued {rollout}"
 
 
 def _verdicts(fate: SignalFate) -> Counter[str]:

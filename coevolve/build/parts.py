@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coevolve.curriculum.worker import Curriculum
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.vllm import environment as vllm_environment
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
@@ -21,6 +21,7 @@ from coevolve.parts.context import PartContext
 from coevolve.rollouts.evaluator import Evaluator
 from coevolve.rollouts.worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
+from coevolve.validation.validator import Validator
 from protocols.config import RunConfig, TransformersEngine, VllmEngine
 from protocols.errors import RunError
 from protocols.interfaces import ComputingPart, Generator, Part, SimulatorService, Store
@@ -46,7 +47,7 @@ def labels(config: RunConfig) -> Mapping[str, tuple[str, ...]]:
 def skills(config: RunConfig) -> Mapping[str, tuple[str, ...]]:
     """Return what each scored task exercises, by task id; empty where that is not known."""
     tasks = environment_of(config).scored_tasks()
-    return {task.task_id: task.skills for task in tasks if isinstance(task, Task)}
+    return {task.task_id: task.skills for task in tasks}
 
 
 def tool_environment(config: RunConfig, what: str) -> ToolEnvironment:
@@ -107,9 +108,9 @@ def _vllm_engine(
     )
 
 
-def proven_engine(context: PartContext, name: str, generator: Generator) -> ProvenEngine:
+def proven_engine(context: PartContext, name: str, generator: Generator) -> VerifiedEngine:
     """Return ``generator``, of the part ``name``, so that every version it serves is proven."""
-    return ProvenEngine(
+    return VerifiedEngine(
         name,
         generator,
         reader=context.reader,
@@ -131,7 +132,7 @@ def rollout_worker(
         store=context.store,
         reader=context.reader,
         engine=proven,
-        players=environment_of(config).agents(name, context, proven, simulators),
+        agents=environment_of(config).agents(name, context, proven, simulators),
         lease_s=config.store.lease_s,
     )
 
@@ -144,7 +145,7 @@ def evaluator(context: PartContext, engine: Generator, simulators: Simulators) -
         context.config,
         store=context.store,
         engine=proven,
-        examiner=environment.examiner(context, proven, simulators),
+        scorer=environment.scorer(context, proven, simulators),
         tasks=environment.scored_tasks(),
         canaries=environment.canaries(),
     )
@@ -158,12 +159,12 @@ async def scores(config: RunConfig, run_dir: Path, version: PolicyVersion) -> Ma
     environment = tool_environment(config, "scoring a version greedily")
     engine = _engine(config, run_dir, config.evaluator.concurrent)
     simulator = environment.simulator()
-    examiner = environment.greedy(engine, [simulator])
+    scorer = environment.greedy(engine, [simulator])
     gate = asyncio.Semaphore(config.evaluator.concurrent)
 
     async def score(number: int, task: Task) -> TaskScore:
         async with gate:
-            return await examiner.examine(task, f"score-{number}")
+            return await scorer.score(task, f"score-{number}")
 
     try:
         await engine.load(version)
@@ -203,7 +204,16 @@ def synthesizer(context: PartContext, simulators: Simulators) -> ComputingPart:
 
 def validator(context: PartContext, simulators: Simulators) -> Part:
     """Return the part that judges candidates."""
-    return environment_of(context.config).validator(context, simulators)
+    environment = environment_of(context.config)
+    return Validator(
+        context.config,
+        store=context.store,
+        reader=context.reader,
+        gates=environment.gates(context, simulators),
+        open_index=environment.task_index,
+        held_out=[each for each in environment.scored_tasks() if each.split == "held_out"],
+        judge=environment.judge(context),
+    )
 
 
 def learner(context: PartContext) -> "Learner":

@@ -3,8 +3,7 @@
 import numpy as np
 
 from protocols.config import RunConfig
-from protocols.rollouts import RolloutRequest
-from protocols.transitions import Writer
+from protocols.rollouts import RolloutRequest, Writer
 
 
 def group_requests(

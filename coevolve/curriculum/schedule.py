@@ -15,8 +15,7 @@ the cycle of the version that it demands, so the journal tells which cycle is op
 from coevolve.journal.codec import topics_of
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted
-from protocols.design_evolution import DesignCandidate, DesignVisit
-from protocols.evolution import Candidate, CandidateVerdict, Signal, SignalSettled, Visit
+from protocols.evolution import Candidate, CandidateVerdict, GroupSummary, Signal, SignalSettled
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
 from protocols.rollouts import RolloutRequest
@@ -24,9 +23,7 @@ from protocols.rollouts import RolloutRequest
 TOPICS = topics_of(RunStarted, RunPaused, RunContinued, RolloutRequest, StepReport, GroupDiscarded)
 """What a schedule is folded from."""
 
-CYCLE_TOPICS = topics_of(
-    Visit, DesignVisit, Signal, SignalSettled, Candidate, DesignCandidate, CandidateVerdict
-)
+CYCLE_TOPICS = topics_of(GroupSummary, Signal, SignalSettled, Candidate, CandidateVerdict)
 """What it is folded from besides, where the run goes in cycles."""
 
 
@@ -152,13 +149,13 @@ class Schedule:
 
     def _fold_cycle(self, message: Message) -> None:
         match message:
-            case Visit(group=group) | DesignVisit(group=group):
+            case GroupSummary(group=group):
                 self._unvisited.discard(group)
             case Signal(signal_id=signal_id):
                 self._unsettled.add(signal_id)
             case SignalSettled(signal_id=signal_id):
                 self._unsettled.discard(signal_id)
-            case Candidate(candidate_id=candidate_id) | DesignCandidate(candidate_id=candidate_id):
+            case Candidate(candidate_id=candidate_id):
                 self._unjudged.add(candidate_id)
             case CandidateVerdict(candidate_id=candidate_id):
                 self._unjudged.discard(candidate_id)

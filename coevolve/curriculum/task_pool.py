@@ -27,9 +27,8 @@ weight is retired, and one that its probes found mastered begins retired. Retire
 with probability ``pool.retired_share``, to see whether they are forgotten; a forgetting signal
 makes one live again, as if new. Visits without a single rollout that is not void say nothing.
 
-Tasks on designs are drawn from here where the run made them; `hdl.policy.frontier` draws the
-others. A visit of theirs is the first group of a turn, whose rollouts all had exactly this task,
-and one that the policy wrote: what others write says nothing of what it has yet to learn.
+A visit is a group whose rollouts all had exactly this task, not one that goes on from what a
+rollout left, and that the policy wrote: what others write says nothing of what it has yet to learn.
 
 **Seed tasks** are drawn uniformly, as in the arm ``static``, and are retired by the same rule:
 they are what remains while synthesis delivers nothing, and mastered ones would waste just that
@@ -45,15 +44,20 @@ import numpy as np
 from coevolve.curriculum.schedule import cycle_of
 from coevolve.journal.codec import topics_of
 from protocols.config import RunConfig
-from protocols.design_evolution import DesignVisit
-from protocols.evolution import Admitted, CandidateVerdict, OnTask, Signal, Visit
+from protocols.evolution import Admitted, CandidateVerdict, GroupSummary, OnTask, Signal
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
 from protocols.rollouts import RolloutRequest
 from protocols.tasks import Seeded, Task
 
 TOPICS = topics_of(
-    Task, CandidateVerdict, Visit, DesignVisit, Signal, RolloutRequest, StepReport, GroupDiscarded
+    Task,
+    CandidateVerdict,
+    GroupSummary,
+    Signal,
+    RolloutRequest,
+    StepReport,
+    GroupDiscarded,
 )
 """What a pool is folded from."""
 
@@ -166,9 +170,7 @@ class Pool:
                 self._tasks.setdefault(task_id, PoolTask(task_id, is_synthesized=False))
             case CandidateVerdict(outcome=Admitted() as admitted):
                 self._admit(admitted)
-            case Visit(task_id=task_id):
-                self._visit(task_id, message)
-            case DesignVisit(root=root, author="policy") if message.task_id == root:
+            case GroupSummary(root=root, author="policy") if message.task_id == root:
                 self._visit(root, message)
             case Signal(kind="forgetting", about=OnTask(task_id=task_id)):
                 self._revive(task_id)
@@ -259,7 +261,7 @@ class Pool:
         task.life = "retired"
         self._teaching.pop(task.task_id, None)
 
-    def _visit(self, task_id: str, visit: Visit | DesignVisit) -> None:
+    def _visit(self, task_id: str, visit: GroupSummary) -> None:
         task = self._tasks.get(task_id)
         if task is None or not visit.rollouts:
             return

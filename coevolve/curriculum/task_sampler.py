@@ -14,7 +14,7 @@ from coevolve.curriculum.task_pool import TOPICS, Pool
 from protocols.config import RunConfig
 from protocols.interfaces import TaskSource
 from protocols.journal import Message
-from protocols.transitions import Writer
+from protocols.rollouts import Writer
 
 _DRAW_STREAM = 101
 
@@ -30,7 +30,7 @@ class Draw:
     writer: Writer = "policy"
 
 
-class Supply(Protocol):
+class TaskSampler(Protocol):
     """Tasks for groups, in the order in which they are asked for."""
 
     topics: tuple[str, ...]
@@ -56,7 +56,7 @@ class Supply(Protocol):
         ...
 
 
-class SourceSupply:
+class SourceSampler:
     """The tasks of a source, as it draws them."""
 
     def __init__(self, source: TaskSource) -> None:
@@ -79,7 +79,7 @@ class SourceSupply:
         return Draw(task_id=task.task_id, news=(task,) if is_new else ())
 
 
-class PoolSupply:
+class PoolSampler:
     """The seed tasks of a source and the tasks that the loop makes, by weight."""
 
     def __init__(self, config: RunConfig, source: TaskSource) -> None:
@@ -106,6 +106,6 @@ class PoolSupply:
         return Draw(task_id=self._pool.draw(generator))
 
 
-def of_source(config: RunConfig, source: TaskSource) -> Supply:
+def sampler_of(config: RunConfig, source: TaskSource) -> TaskSampler:
     """Return the supply of a run's arm; nothing is folded into it yet."""
-    return PoolSupply(config, source) if config.synthesizes else SourceSupply(source)
+    return PoolSampler(config, source) if config.synthesizes else SourceSampler(source)

@@ -4,10 +4,9 @@ Promises:
 
 - Every group is asked for once, and its number follows on the last one's. `Schedule` decides what
   may be asked for: never more than staleness allows, nothing while the run is paused.
-- The tasks come from a `Supply`: a fresh one for every group in the arm ``uniform``, one of the
-  seed tasks in ``static``, a draw from `Pool` in the other arms; with hardware designs the next
-  state of `hdl.policy.frontier.Frontier`. The n-th group's seeds are a function of the run's seed
-  and n alone.
+- The tasks come from the environment's `TaskSampler`, for example a fresh one for every group in
+  the arm ``uniform``, one of the seed tasks in ``static``, a draw from `Pool` in the other arms.
+  The n-th group's seeds are a function of the run's seed and n alone.
 - All state is a fold of the journal up to a sequence, made by the same code after a start and after
   each delivery. A curriculum that is killed goes on with the group that it would have asked for.
 
@@ -24,11 +23,11 @@ import structlog
 from coevolve.curriculum import schedule
 from coevolve.curriculum.group_requests import group_requests
 from coevolve.curriculum.schedule import Schedule
-from coevolve.curriculum.task_sampler import Supply
+from coevolve.curriculum.task_sampler import TaskSampler
 from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus, RunContinued, RunPaused, RunResumed, RunStarted
@@ -54,14 +53,14 @@ class Curriculum:
         *,
         store: Store,
         reader: Reader,
-        open_supply: Callable[[], Supply],
+        open_supply: Callable[[], TaskSampler],
     ) -> None:
         """Work for one run. ``open_supply`` returns a supply that nothing was folded into."""
         self._config = config
         self._store = store
         self._reader = reader
         self._open_supply = open_supply
-        self._standing = Standing("curriculum")
+        self._standing = StatusReporter("curriculum")
         self._stopping = asyncio.Event()
         self._schedule = Schedule(config)
 
@@ -98,8 +97,8 @@ class _Session:
         *,
         store: Store,
         reader: Reader,
-        supply: Supply,
-        standing: Standing,
+        supply: TaskSampler,
+        standing: StatusReporter,
     ) -> None:
         self.schedule = Schedule(config)
         self._supply = supply

@@ -3,19 +3,19 @@
 from typing import assert_never
 
 from protocols.learning import (
-    DeliveryAlarm,
     NothingDelivered,
     OldVersionServed,
     SamplerDiffers,
     SettingsDiffer,
     TensorsDiffer,
     WeightsDiffer,
+    WeightSyncAlarm,
 )
 
 COMPARE = "Compare with rollout.engine.kind=transformers"
 
 
-def sentence(alarm: DeliveryAlarm) -> str:
+def sentence(alarm: WeightSyncAlarm) -> str:
     """Return what is wrong and the remedy, for a person."""
     match alarm.reason:
         case WeightsDiffer() as found:

@@ -1,8 +1,8 @@
 """Proof that every engine serves the policy version that was published.
 
-After each change of weights an engine states (`protocols.learning.Served`) what it read, checksums
-of the tensors that now sample, the settings beside them, and its logprobs of some tokens.
-`ProvenEngine` compares them, where the engine is, with the version's record and files;
+After each change of weights an engine states (`protocols.learning.ServedWeights`) what it read,
+checksums of the tensors that now sample, the settings beside them, and its logprobs of some tokens.
+`VerifiedEngine` compares them, where the engine is, with the version's record and files;
 `coevolve.learning.publication` waits for the outcome where the version was published. Four things
 have to agree:
 
@@ -16,8 +16,9 @@ Beside it the learner compares its logprobs with the sampler's (`coevolve.delive
 
 Promises:
 
-- Each version that an engine serves has a `Delivered` record of that engine, or a `DeliveryAlarm`.
-  A version that an engine never took up, because a newer one was there, needs no proof.
+- Each version that an engine serves has a `WeightsVerified` record of that engine, or a
+  `WeightSyncAlarm`. A version that an engine never took up, because a newer one was there, needs
+  no proof.
 - After an alarm no further step is taken until the run is opened again (`--resume`), when every
   engine proves the newest version anew. It ends the run instead of pausing it: a failed process is
   what a terminal, a batch system and a supervisor of services notice, and nothing is lost by it.
@@ -45,15 +46,15 @@ from protocols.errors import DeliveryError, GeneratorError
 from protocols.interfaces import Generator, Reader
 from protocols.journal import Message
 from protocols.learning import (
-    Delivered,
-    DeliveryAlarm,
     NothingDelivered,
     OldVersionServed,
     PolicyVersion,
-    Served,
+    ServedWeights,
     SettingsDiffer,
     TensorsDiffer,
     WeightsDiffer,
+    WeightsVerified,
+    WeightSyncAlarm,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ CHANGED = 0.5
 Reason = WeightsDiffer | TensorsDiffer | SettingsDiffer | OldVersionServed | NothingDelivered
 
 
-class ProvenEngine:
+class VerifiedEngine:
     """An engine whose every change of weights is compared with what was published."""
 
     def __init__(
@@ -98,7 +99,7 @@ class ProvenEngine:
         self._answer = b""
         """To the last probe."""
 
-    async def serve(self, version: PolicyVersion) -> Delivered:
+    async def serve(self, version: PolicyVersion) -> WeightsVerified:
         """Have the engine serve ``version``; return the proof, for the caller to record.
 
         Raises:
@@ -119,7 +120,7 @@ class ProvenEngine:
             raise await self._alarmed(version, reason)
         self.version = version.version
         self._answer = served.logprobs
-        return Delivered(
+        return WeightsVerified(
             engine=self._name,
             version=version.version,
             digest=served.digest,
@@ -130,14 +131,14 @@ class ProvenEngine:
             proven_ns=time.time_ns(),
         )
 
-    async def record(self, proof: Delivered) -> None:
+    async def record(self, proof: WeightsVerified) -> None:
         """Write down a proof that has no other write to travel with."""
         await self._append([proof])
 
     async def _wrong(
         self,
         version: PolicyVersion,
-        served: Served,
+        served: ServedWeights,
         compared: "Compared",
         difference: ProbeDifference,
     ) -> Reason | None:
@@ -162,7 +163,7 @@ class ProvenEngine:
         found = difference.most if is_exact(self._config) else difference.mean
         return found <= self._tolerance
 
-    def _compared(self, version: PolicyVersion, served: Served) -> "Compared":
+    def _compared(self, version: PolicyVersion, served: ServedWeights) -> "Compared":
         """Compare tensors. Raises GeneratorError where the version's files are not as recorded."""
         # These bring torch along, which every process that engines work in has, and no other needs.
         from coevolve.delivery.tensors import Compared, TensorComparison
@@ -200,7 +201,9 @@ class ProvenEngine:
             position=0,
         )
 
-    async def _old_version(self, version: PolicyVersion, served: Served) -> OldVersionServed | None:
+    async def _old_version(
+        self, version: PolicyVersion, served: ServedWeights
+    ) -> OldVersionServed | None:
         """Return which earlier version the engine serves, None where it serves none of them."""
         found: OldVersionServed | None = None
         async for earlier in self._earlier(version):
@@ -220,6 +223,6 @@ class ProvenEngine:
 
     async def _alarmed(self, version: PolicyVersion, reason: Reason) -> DeliveryError:
         """Record the alarm and return it as an error."""
-        alarm = DeliveryAlarm(engine=self._name, version=version.version, reason=reason)
+        alarm = WeightSyncAlarm(engine=self._name, version=version.version, reason=reason)
         await self._append([alarm])
         return DeliveryError(sentence(alarm))

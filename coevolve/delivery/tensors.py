@@ -31,7 +31,7 @@ from protocols.learning import (
     Computed,
     OldVersionServed,
     PolicyVersion,
-    Served,
+    ServedWeights,
     SettingsDiffer,
     TensorFault,
     TensorsDiffer,
@@ -74,7 +74,9 @@ class TensorComparison:
     _before: Mapping[str, Sums] = field(default_factory=dict[str, Sums])
     _before_version: int = -1
 
-    def compare(self, version: PolicyVersion, published: Published, served: Served) -> Compared:
+    def compare(
+        self, version: PolicyVersion, published: Published, served: ServedWeights
+    ) -> Compared:
         """Compare what is ``served`` with ``published``, the files of ``version``.
 
         Raises GeneratorError where the files do not fit the model.
@@ -126,7 +128,7 @@ class TensorComparison:
         return _wrong("served", list(differ), sum(differ.values()), rows, precision=self.precision)
 
     def _expected(
-        self, published: Published, weights: Mapping[str, torch.Tensor], served: Served
+        self, published: Published, weights: Mapping[str, torch.Tensor], served: ServedWeights
     ) -> dict[str, Sums]:
         """Return the sums that the files give, by name, in the form that is served."""
         precision = getattr(torch, self.precision)
@@ -149,7 +151,7 @@ class TensorComparison:
         precision = "float32" if name in self._model().exact else self.precision
         return row_sums(tensor, getattr(torch, precision))
 
-    def _computed(self, served: Served) -> Computed:
+    def _computed(self, served: ServedWeights) -> Computed:
         """Return what is expected of tables and settings, as near to ``served`` as is right."""
         if served.anew is not None:
             return served.anew

@@ -26,7 +26,7 @@ from protocols import columns
 from protocols.config import TransformersDtype
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
-from protocols.learning import PolicyVersion, Served
+from protocols.learning import PolicyVersion, ServedWeights
 
 WINDOWS = ("sliding_window", "window_size")
 """Names of the settings that say how many tokens a layer attends to."""
@@ -130,7 +130,7 @@ class TransformersGenerator:
         """Forget what is cached of a conversation; unknown ones are no error."""
         self._forget(conversation_id)
 
-    async def load(self, version: PolicyVersion) -> Served:
+    async def load(self, version: PolicyVersion) -> ServedWeights:
         """Serve the weights of ``version`` from the next token on, and say what is served.
 
         Requests in flight keep going, on keys and values that the old weights made. Raises
@@ -139,7 +139,7 @@ class TransformersGenerator:
         async with self._loading:
             return await self._load(version)
 
-    async def _load(self, version: PolicyVersion) -> Served:
+    async def _load(self, version: PolicyVersion) -> ServedWeights:
         ordered_s = time.perf_counter()
         published = await asyncio.to_thread(read_published, version, self._run_dir)
         weights = await asyncio.to_thread(self._weights, published)
@@ -158,7 +158,7 @@ class TransformersGenerator:
 
         tables, settings, logprobs, pause_s = await self._stepper.ask(swap)
         rows = await asyncio.to_thread(self._row_sums)
-        return Served(
+        return ServedWeights(
             version=version.version,
             digest=published.digest,
             logprobs=columns.float32(logprobs),

@@ -16,16 +16,23 @@ from typing import ClassVar, Protocol
 
 import msgspec
 
-from coevolve.curriculum.task_sampler import Supply
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.curriculum.task_sampler import TaskSampler
+from coevolve.delivery.engine import VerifiedEngine
+from coevolve.environments.findings import Finding
+from coevolve.export.exporter import Exporter
+from coevolve.models.architecture import ModelConfig
 from coevolve.parts.context import PartContext
-from coevolve.rollouts.conversation import Player
-from coevolve.rollouts.evaluator import Examiner
+from coevolve.rollouts.agent import Agent
+from coevolve.rollouts.evaluator import Scorer
 from coevolve.signals.extractor import Observer
+from coevolve.validation.gates import Gates, TaskIndex
+from coevolve.validation.judge import Judge
+from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
-from protocols.interfaces import ComputingPart, Part, Reader, SimulatorService, Supervision
-from protocols.tasks import AnyTask
-from protocols.transitions import Writer
+from protocols.evolution import Candidate
+from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
+from protocols.rollouts import Writer
+from protocols.tasks import Task, TaskText
 
 Fault = tuple[bool, str]
 """Whether a rule is broken, and the message that says so: what is needed, what was found, and the
@@ -77,28 +84,49 @@ class Environment(Protocol):
         """Whether a run imitates what somebody else than the policy writes."""
         ...
 
+    capabilities: ClassVar[Capabilities]
+    """What the loop may do; what is absent is said in status and report."""
+
     swappable: ClassVar[bool]
     """Whether a model synthesizes, which can be swapped for another while the run goes on."""
 
-    exports: ClassVar[tuple[str, ...]]
-    """Names of the tables that `coevolve.export` can write of a run."""
+    own_models: ClassVar[Mapping[str, ModelConfig]]
+    """The models that `make_model` makes: what ``policy.model`` calls them -> `config.json`."""
+
+    exports: ClassVar[Mapping[str, Exporter]]
+    """The tables that `coevolve.export` can write of a run, by name."""
+
+    async def conformance(self, most: int) -> tuple[Finding, ...]:
+        """Return what came of checking that the environment keeps what it declares.
+
+        Measured on at most ``most`` tasks of each split. Raises ConfigError and DependencyError.
+        """
+        ...
 
     # Tasks.
 
-    def sampler(self) -> Supply:
+    def sampler(self) -> TaskSampler:
         """Return what draws the tasks of groups; nothing is folded into it yet."""
         ...
 
-    def scored_tasks(self) -> Sequence[AnyTask]:
+    def scored_tasks(self) -> Sequence[Task]:
         """Return the tasks that policy versions are scored on."""
         ...
 
-    def canaries(self) -> Sequence[AnyTask]:
+    def canaries(self) -> Sequence[Task]:
         """Return the tasks that the guard watches: neither trained on nor reported, if possible."""
         ...
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return the groups that the score of each scored task is reported under, by task id."""
+        ...
+
+    def describe(self, task: Task) -> TaskText:
+        """Return the task in words."""
+        ...
+
+    def describe_candidate(self, candidate: Candidate) -> str:
+        """Return in a few words what a candidate would be, for example ``2 turns``."""
         ...
 
     # Attempts.
@@ -111,15 +139,15 @@ class Environment(Protocol):
         self,
         name: str,
         context: PartContext,
-        engine: ProvenEngine,
+        engine: VerifiedEngine,
         simulators: Sequence[SimulatorService],
-    ) -> Mapping[Writer, Player]:
+    ) -> Mapping[Writer, Agent]:
         """Return who attempts tasks in the part ``name``, by who writes."""
         ...
 
-    def examiner(
-        self, context: PartContext, engine: ProvenEngine, simulators: Sequence[SimulatorService]
-    ) -> Examiner:
+    def scorer(
+        self, context: PartContext, engine: VerifiedEngine, simulators: Sequence[SimulatorService]
+    ) -> Scorer:
         """Return what scores the policy that ``engine`` serves."""
         ...
 
@@ -135,8 +163,19 @@ class Environment(Protocol):
         """Return the part that makes tasks out of signals."""
         ...
 
-    def validator(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Part:
-        """Return the part that judges candidates."""
+    def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
+        """Return what says whether a candidate is sound."""
+        ...
+
+    def task_index(self) -> TaskIndex:
+        """Return what finds tasks that are much alike; there are none in it yet."""
+        ...
+
+    def judge(self, context: PartContext) -> Judge:
+        """Return who is asked for an opinion on candidates, which is recorded and decides nothing.
+
+        `coevolve.validation.judge.NoJudge` has none.
+        """
         ...
 
     # Learning.

@@ -10,7 +10,7 @@ import msgspec
 
 from coevolve.environments.settings import section
 from coevolve.yaml_structs import check_section
-from protocols.config import DEFAULT_ENVIRONMENT, RunConfig
+from protocols.config import RunConfig
 from protocols.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ BUILT_IN = {
     "hdl": "coevolve.environments.hdl.environment:Hdl",
 }
 
+DEFAULT = next(iter(BUILT_IN))
+"""Of run files that name none."""
+
 
 def names() -> tuple[str, ...]:
     """Return the names of the built-in environments and of those that installed packages offer."""
@@ -33,6 +36,7 @@ def names() -> tuple[str, ...]:
 
 def environment_type(use: str) -> "type[Environment]":
     """Return the class that ``use`` names. Raises ConfigError."""
+    use = use or DEFAULT
     path = BUILT_IN.get(use) or _offered(use) or use
     module, colon, name = path.partition(":")
     if not colon:
@@ -55,7 +59,7 @@ def check_environment(given: Any, faults: list[str]) -> None:
     if not isinstance(given, Mapping):
         return
     settings = dict(cast("Mapping[str, Any]", given))
-    use = settings.pop("use", DEFAULT_ENVIRONMENT)
+    use = settings.pop("use", DEFAULT)
     if not isinstance(use, str):
         faults.append(f"$.environment.use: needs a name, found {use!r}")
         return
@@ -69,7 +73,7 @@ def complete(config: RunConfig) -> RunConfig:
     """Return the config with every setting of its environment spelled out."""
     given = {name: value for name, value in config.environment.items() if name != "use"}
     settings = msgspec.convert(given, environment_type(config.uses).config_type)
-    return msgspec.structs.replace(config, environment=section(config.uses, settings))
+    return msgspec.structs.replace(config, environment=section(config.uses or DEFAULT, settings))
 
 
 def config_of(environment: Mapping[str, Any]) -> RunConfig:
@@ -82,6 +86,11 @@ def config_of(environment: Mapping[str, Any]) -> RunConfig:
     if faults:
         raise ConfigError("\n".join(faults))
     return complete(RunConfig(name="environment", environment=dict(environment)))
+
+
+def environment_named(use: str, **settings: Any) -> "Environment":
+    """Return an environment with these settings, outside any run. Raises ConfigError."""
+    return environment_of(config_of({"use": use} | settings))
 
 
 def _offered(use: str) -> str:

@@ -5,26 +5,32 @@ changed. DIR is there whole in the end, or not at all.
 """
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coevolve.export.exporting import DATA, WEIGHTS, export_data, export_weights
+from coevolve.environments.registry import environment_of, environment_type, names
+from coevolve.export.exporter import Exporter
+from coevolve.export.exporting import WEIGHTS, export_data, export_weights
 from coevolve.run import directory as run_directory
-from protocols.errors import CoevolveError
+from protocols.errors import CoevolveError, ConfigError
 
 
 def main(argv: Sequence[str]) -> int:
     """Export and say what is there now; return the exit status."""
-    arguments = _parse(argv)
+    exporters = _exporters(argv)
+    arguments = _parse(argv, exporters)
     target: Path = arguments.to.absolute()
     try:
         directory = run_directory.find(arguments.run, arguments.runs)
+        environment = environment_of(directory.config())
         if arguments.what in WEIGHTS:
-            done = export_weights(directory, arguments.what, arguments.version, target)
+            done = export_weights(directory, environment, arguments.what, arguments.version, target)
         else:
-            options = {name: getattr(arguments, name) for name in DATA[arguments.what].options}
-            done = export_data(directory, arguments.what, target, options)
+            wanted = exporters[arguments.what].options
+            options = {name: getattr(arguments, name) for name in wanted}
+            done = export_data(directory, environment, arguments.what, target, options)
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
         return 1
@@ -32,17 +38,39 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def _exporters(argv: Sequence[str]) -> Mapping[str, Exporter]:
+    """Return the tables of all environments with a name, and of the run's, which go first."""
+    found: dict[str, Exporter] = {}
+    for use in names():
+        with contextlib.suppress(ConfigError):  # another's package that cannot be imported
+            found.update(environment_type(use).exports)
+    known, _ = _of_any_run(add_help=False).parse_known_args(argv)
+    with contextlib.suppress(CoevolveError):  # said when the command is carried out
+        config = run_directory.find(known.run, known.runs).config()
+        found.update(environment_of(config).exports)
+    return found
+
+
+def _of_any_run(*, add_help: bool) -> argparse.ArgumentParser:
+    """Return a parser of which run it is."""
     parser = argparse.ArgumentParser(
-        prog="python -m coevolve.export", description=__doc__, allow_abbrev=False
+        prog="python -m coevolve.export",
+        description=__doc__,
+        allow_abbrev=False,
+        add_help=add_help,
     )
-    parser.add_argument("run", help="a run's folder or name")
+    parser.add_argument("run", nargs=None if add_help else "?", help="a run's folder or name")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
+    return parser
+
+
+def _parse(argv: Sequence[str], exporters: Mapping[str, Exporter]) -> argparse.Namespace:
+    parser = _of_any_run(add_help=True)
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    for name, text in {**WEIGHTS, **{kind: data.about for kind, data in DATA.items()}}.items():
+    for name, text in {**WEIGHTS, **{name: each.about for name, each in exporters.items()}}.items():
         kind = kinds.add_parser(name, help=text, description=text, allow_abbrev=False)
         kind.add_argument("--to", type=Path, required=True, metavar="DIR", help="new folder")
-        for option, choices in DATA[name].options.items() if name in DATA else ():
+        for option, choices in exporters[name].options.items() if name in exporters else ():
             kind.add_argument(
                 f"--{option}",
                 choices=choices,

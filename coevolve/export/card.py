@@ -46,9 +46,7 @@ rows = load_dataset("{folder}", split="train")
 ```
 """
 
-TINY_POLICY = (
-    "coevolve's tiny policy (coevolve/environments/tools/filesystem/checkpoint in its package)"
-)
+TINY_POLICY = "coevolve's tiny policy (coevolve/models/tiny in its package)"
 
 
 def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, folder: str) -> str:

@@ -3,14 +3,15 @@
 import asyncio
 import importlib
 import importlib.util
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar, Protocol
 
-from coevolve.environments.registry import environment_of
 from coevolve.export.card import data_card, model_card
+from coevolve.export.exporter import Exporter
 from coevolve.export.source import open_source
 from coevolve.export.target import check_target, write_target
+from coevolve.report.material import Described
 from coevolve.run.directory import RunDirectory
 from protocols.errors import DependencyError, RunError
 
@@ -20,64 +21,27 @@ WEIGHTS = {
 }
 
 
-@dataclass(frozen=True)
-class Data:
-    """One kind of table."""
+class Exported(Described, Protocol):
+    """What an export asks of the run's environment."""
 
-    about: str
-    file: str
-    module: str
-    """Whose ``write`` makes it, and whose docstring explains its columns."""
-
-    options: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """Keywords of ``write``, each with its choices, the default first."""
+    exports: ClassVar[Mapping[str, Exporter]]
+    """The tables that can be written, by name."""
 
 
-DATA = {
-    "pool": Data(
-        "the training tasks with references, lineage, weights and status, as parquet",
-        "train.parquet",
-        "coevolve.export.pool",
-    ),
-    "rollouts": Data(
-        "the rollouts with their chats, rewards and tokens, as parquet",
-        "train.parquet",
-        "coevolve.export.rollouts",
-    ),
-    "verl": Data(
-        "the training tasks as verl's prompts for RL, as parquet",
-        "train.parquet",
-        "coevolve.export.verl",
-    ),
-    "sft": Data(
-        "successful rollouts and references for supervised fine-tuning, as JSON lines",
-        "train.jsonl",
-        "coevolve.export.sft",
-    ),
-    "transitions": Data(
-        "steps on hardware designs for supervised fine-tuning, as JSON lines",
-        "train.jsonl",
-        "coevolve.export.transitions",
-        options={
-            "form": ("chat", "llamafactory"),
-            "keep": ("stage", "paper", "released", "warm_up", "unfiltered"),
-        },
-    ),
-}
-
-
-def export_weights(directory: RunDirectory, kind: str, wanted: str, target: Path) -> str:
+def export_weights(
+    directory: RunDirectory, environment: Exported, kind: str, wanted: str, target: Path
+) -> str:
     """Write a policy version's weights, tokenizer and card to ``target``; return what is there.
 
-    Raises RunError where ``wanted`` names no version whose weights are on disk, and where
-    ``target`` is not free or cannot be written.
+    ``environment`` is the run's. Raises RunError where ``wanted`` names no version whose weights
+    are on disk, and where ``target`` is not free or cannot be written.
     """
     # Torch and peft load here, not where tables alone are written.
     from coevolve.export.versions import find_version
     from coevolve.export.weights import write_adapter, write_merged
 
     check_target(target)
-    source = open_source(directory)
+    source = open_source(directory, environment)
     progress = source.material.progress
     held = asyncio.run(find_version(directory.path, source.reader, wanted, progress.canaries))
     is_adapter = kind == "adapter"
@@ -96,30 +60,33 @@ def export_weights(directory: RunDirectory, kind: str, wanted: str, target: Path
 
 
 def export_data(
-    directory: RunDirectory, kind: str, target: Path, options: Mapping[str, str]
+    directory: RunDirectory,
+    environment: Exported,
+    kind: str,
+    target: Path,
+    options: Mapping[str, str],
 ) -> str:
     """Write a table and its card to ``target``; return what is in it.
 
-    ``options`` are those of `DATA`. Raises RunError where the run has no such table, and where
-    ``target`` is not free or cannot be written, and DependencyError where a package that writes the
-    table is not installed.
+    ``environment`` is the run's, ``options`` are those of its exporter. Raises RunError where the
+    run has no such table, and where ``target`` is not free or cannot be written, and
+    DependencyError where a package that writes the table is not installed.
     """
-    data = DATA[kind]
     check_target(target)
-    _check_has(directory, kind)
-    if data.file.endswith(".parquet") and importlib.util.find_spec("pyarrow") is None:
+    exporter = _exporter(directory, environment, kind)
+    if exporter.file.endswith(".parquet") and importlib.util.find_spec("pyarrow") is None:
         raise DependencyError(
             f"exporting {kind} writes parquet, which needs the package pyarrow, which is not "
             "installed: pip install pyarrow, or everything for exports: pip install -e '.[export]'"
         )
-    module = importlib.import_module(data.module)
-    source = open_source(directory)
+    module = importlib.import_module(exporter.module)
+    source = open_source(directory, environment)
     contents: list[str] = []
 
     def write(folder: Path) -> None:
-        content = asyncio.run(module.write(source, folder / data.file, **options))
+        content = asyncio.run(module.write(source, folder / exporter.file, **options))
         card = data_card(
-            source, kind, content, module.__doc__ or "", file=data.file, folder=target.name
+            source, kind, content, module.__doc__ or "", file=exporter.file, folder=target.name
         )
         (folder / "README.md").write_text(card, encoding="utf-8")
         contents.append(content)
@@ -128,12 +95,11 @@ def export_data(
     return contents[0]
 
 
-def _check_has(directory: RunDirectory, kind: str) -> None:
-    """Refuse what the run has not got. Raises RunError."""
-    config = directory.config()
-    exports = environment_of(config).exports
-    if kind not in exports:
-        raise RunError(
-            f"{directory.path}: a run of environment {config.uses} has no table {kind}; it has: "
-            f"{', '.join(exports)}"
-        )
+def _exporter(directory: RunDirectory, environment: Exported, kind: str) -> Exporter:
+    """Return what writes the table ``kind``. Raises RunError where the run has no such table."""
+    if kind in environment.exports:
+        return environment.exports[kind]
+    raise RunError(
+        f"{directory.path}: a run of environment {directory.config().uses} has no table {kind}; "
+        f"it has: {', '.join(environment.exports)}"
+    )

@@ -18,21 +18,6 @@ import pyarrow.parquet as pq
 ROWS = 512
 """Of one row group."""
 
-_FUNCTION = pa.struct([("name", pa.string()), ("arguments", pa.string())])
-_CALL = pa.struct([("id", pa.string()), ("type", pa.string()), ("function", _FUNCTION)])
-
-MESSAGES: Any = pa.list_(
-    pa.struct(
-        [
-            ("role", pa.string()),
-            ("content", pa.string()),
-            ("tool_calls", pa.list_(_CALL)),
-            ("tool_call_id", pa.string()),
-        ]
-    )
-)
-"""A `coevolve.export.conversation` chat; what a message has not is null."""
-
 
 class ParquetFile:
     """A table that is being written."""

@@ -3,9 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
-from coevolve.build import parts as build
 from coevolve.journal.reader import run_reader
-from coevolve.report.material import Material, gather
+from coevolve.report.material import Described, Material, gather
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.interfaces import Reader
@@ -23,14 +22,17 @@ class Source:
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """The training tasks with tools by id, seeds and synthesized ones; never a held-out one."""
-        tasks = [each for each in self.material.evolution.tasks.values() if isinstance(each, Task)]
+        """The training tasks by id, seeds and synthesized ones; never a held-out one."""
+        tasks = self.material.evolution.tasks.values()
         return {task.task_id: task for task in tasks if task.split == "train"}
 
 
-def open_source(directory: RunDirectory) -> Source:
-    """Read a run. Raises RunError or JournalError where its folder or journal is unreadable."""
+def open_source(directory: RunDirectory, environment: Described) -> Source:
+    """Read a run of ``environment``.
+
+    Raises RunError or JournalError where its folder or journal is unreadable.
+    """
     config = directory.config()
     reader = run_reader(directory.path)
-    material = asyncio.run(gather(reader, config, build.labels(config), {}))
+    material = asyncio.run(gather(reader, config, environment))
     return Source(directory=directory, config=config, reader=reader, material=material)

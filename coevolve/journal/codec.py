@@ -7,14 +7,14 @@ What `Reader.find` finds under each index:
 
 | index                  | messages               | key                                      |
 |------------------------|------------------------|------------------------------------------|
-| `TASKS_BY_ID`          | Task, CoverageTask     | `task_id`                                |
-| `TASKS_BY_SIGNAL`      | Task, synthesized; CoverageTask that one begins with | `signal_id` |
-| `DESIGNS_BY_ID`        | DesignMade             | `design.design_id`                       |
+| `TASKS_BY_ID`          | Task                   | `task_id`                                |
+| `TASKS_BY_SIGNAL`      | Task, synthesized      | `signal_id`                              |
+| `RECORDS_BY_KEY`       | EnvironmentRecord      | `kind` and `key`: see `record_key`       |
 | `REQUESTS_BY_GROUP`    | RolloutRequest         | `group_id`                               |
-| `ROLLOUTS_BY_TASK`     | Rollout, VoidRollout   | `task_id`                                |
-| `ROLLOUTS_BY_GROUP`    | Rollout, VoidRollout   | `group_id`                               |
+| `ROLLOUTS_BY_TASK`     | Rollout, FailedRollout | `task_id`                                |
+| `ROLLOUTS_BY_GROUP`    | Rollout, FailedRollout | `group_id`                               |
 | `ROLLOUTS_BY_VERSION`  | Rollout                | `version_min`                            |
-| `ROLLOUTS_BY_EVALUATION` | Rollout with a testbench that met no limit | `graded.key` |
+| `ROLLOUTS_BY_OUTCOME`  | Rollout whose outcome is to be found | `outcome_key`              |
 | `DISCARDS_BY_GROUP`    | GroupDiscarded         | `group_id`                               |
 | `STEPS_BY_NUMBER`      | StepReport             | `step`                                   |
 | `VERSIONS_BY_NUMBER`   | PolicyVersion          | `version`                                |
@@ -23,12 +23,12 @@ What `Reader.find` finds under each index:
 | `SIGNALS_BY_ID`        | Signal                 | `signal_id`                              |
 | `SIGNALS_BY_KIND`      | Signal                 | `kind`                                   |
 | `SIGNALS_BY_TASK`      | Signal about a task    | `task_id`                                |
-| `VISITS_BY_TASK`       | Visit, DesignVisit     | `task_id`, with designs the `root`       |
+| `SUMMARIES_BY_TASK`    | GroupSummary           | `root`                                   |
 | `SETTLED_BY_SIGNAL`    | SignalSettled          | `signal_id`                              |
 | `EXPLORATIONS_BY_ID`   | Exploration            | `exploration_id`                         |
 | `EXPLORATIONS_BY_SIGNAL` | Exploration          | `signal_id`                              |
-| `CANDIDATES_BY_ID`     | Candidate, DesignCandidate | `candidate_id`                       |
-| `CANDIDATES_BY_SIGNAL` | Candidate, DesignCandidate | `signal_id`                          |
+| `CANDIDATES_BY_ID`     | Candidate              | `candidate_id`                           |
+| `CANDIDATES_BY_SIGNAL` | Candidate              | `signal_id`                              |
 | `VERDICTS_BY_CANDIDATE` | CandidateVerdict      | `candidate_id`                           |
 | `PROBES_BY_CANDIDATE`  | ProbeReport            | `candidate_id`                           |
 | `CALLS_BY_SIGNAL`      | ModelCall              | `signal_id`                              |
@@ -42,12 +42,13 @@ from typing import TypeVar, cast, get_args
 
 import msgspec
 
-from protocols.design_evolution import DesignCandidate, DesignMade, DesignVisit
 from protocols.errors import JournalError
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
+    EnvironmentRecord,
     Exploration,
+    GroupSummary,
     ModelCall,
     OnTask,
     ProbeReport,
@@ -55,23 +56,20 @@ from protocols.evolution import (
     SignalSettled,
     SwapRefused,
     SynthesizerSwapped,
-    Visit,
 )
-from protocols.hardware import TimedOut
 from protocols.journal import Message, Record, StoredRecord
 from protocols.learning import Checkpoint, Evaluation, GroupDiscarded, PolicyVersion, StepReport
-from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
-from protocols.tasks import CoverageTask, Synthesized, Task
-from protocols.transitions import Graded
+from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
+from protocols.tasks import Synthesized, Task
 
 TASKS_BY_ID = "tasks_by_id"
 TASKS_BY_SIGNAL = "tasks_by_signal"
-DESIGNS_BY_ID = "designs_by_id"
+RECORDS_BY_KEY = "records_by_key"
 REQUESTS_BY_GROUP = "requests_by_group"
 ROLLOUTS_BY_TASK = "rollouts_by_task"
 ROLLOUTS_BY_GROUP = "rollouts_by_group"
 ROLLOUTS_BY_VERSION = "rollouts_by_version"
-ROLLOUTS_BY_EVALUATION = "rollouts_by_evaluation"
+ROLLOUTS_BY_OUTCOME = "rollouts_by_outcome"
 DISCARDS_BY_GROUP = "discards_by_group"
 STEPS_BY_NUMBER = "steps_by_number"
 VERSIONS_BY_NUMBER = "versions_by_number"
@@ -80,7 +78,7 @@ EVALUATIONS_BY_VERSION = "evaluations_by_version"
 SIGNALS_BY_ID = "signals_by_id"
 SIGNALS_BY_KIND = "signals_by_kind"
 SIGNALS_BY_TASK = "signals_by_task"
-VISITS_BY_TASK = "visits_by_task"
+SUMMARIES_BY_TASK = "summaries_by_task"
 SETTLED_BY_SIGNAL = "settled_by_signal"
 EXPLORATIONS_BY_ID = "explorations_by_id"
 EXPLORATIONS_BY_SIGNAL = "explorations_by_signal"
@@ -145,22 +143,23 @@ def decode_as(record: StoredRecord, kind: type[Kind]) -> Kind:
     return message
 
 
+def record_key(kind: str, key: str) -> str:
+    """Return what an environment's record is found under."""
+    return f"{kind}/{key}"
+
+
 def _keys(message: Message) -> tuple[tuple[str, str], ...]:
     plain = _FIELDS.get(type(message), {})
     keys = tuple((index, str(getattr(message, field))) for index, field in plain.items())
     match message:
-        # What is known by now of a testbench; a limit may not be met again.
-        case Rollout(graded=Graded(outcome=outcome, key=key)) if not isinstance(outcome, TimedOut):
-            return (*keys, (ROLLOUTS_BY_EVALUATION, key))
-        case (
-            Task(origin=Synthesized(signal_id=signal_id))
-            | CoverageTask(root="", origin=Synthesized(signal_id=signal_id))
-        ):
+        case Rollout(outcome_key=key) if key:
+            return (*keys, (ROLLOUTS_BY_OUTCOME, key))
+        case Task(origin=Synthesized(signal_id=signal_id)):
             return (*keys, (TASKS_BY_SIGNAL, signal_id))
         case Signal(about=OnTask(task_id=task_id)):
             return (*keys, (SIGNALS_BY_TASK, task_id))
-        case DesignMade(design=design):
-            return ((DESIGNS_BY_ID, design.design_id),)
+        case EnvironmentRecord(kind=kind, key=key):
+            return ((RECORDS_BY_KEY, record_key(kind, key)),)
         case _:
             return keys
 
@@ -168,27 +167,23 @@ def _keys(message: Message) -> tuple[tuple[str, str], ...]:
 _OF_CANDIDATE = {CANDIDATES_BY_ID: "candidate_id", CANDIDATES_BY_SIGNAL: "signal_id"}
 _OF_ROLLOUT = {ROLLOUTS_BY_TASK: "task_id", ROLLOUTS_BY_GROUP: "group_id"}
 _OF_SWAP = {SWAPS_BY_REQUEST: "request_id"}
-_OF_TASK = {TASKS_BY_ID: "task_id"}
 
 _FIELDS: Mapping[type[Message], Mapping[str, str]] = {
     Rollout: {**_OF_ROLLOUT, ROLLOUTS_BY_VERSION: "version_min"},
-    VoidRollout: _OF_ROLLOUT,
+    FailedRollout: _OF_ROLLOUT,
     RolloutRequest: {REQUESTS_BY_GROUP: "group_id"},
     GroupDiscarded: {DISCARDS_BY_GROUP: "group_id"},
     StepReport: {STEPS_BY_NUMBER: "step"},
     PolicyVersion: {VERSIONS_BY_NUMBER: "version"},
     Checkpoint: {CHECKPOINTS_BY_STEP: "step"},
     Evaluation: {EVALUATIONS_BY_VERSION: "version"},
-    Task: _OF_TASK,
-    CoverageTask: _OF_TASK,
-    Visit: {VISITS_BY_TASK: "task_id"},
-    DesignVisit: {VISITS_BY_TASK: "root"},
+    Task: {TASKS_BY_ID: "task_id"},
+    GroupSummary: {SUMMARIES_BY_TASK: "root"},
     Signal: {SIGNALS_BY_ID: "signal_id", SIGNALS_BY_KIND: "kind"},
     SignalSettled: {SETTLED_BY_SIGNAL: "signal_id"},
     Exploration: {EXPLORATIONS_BY_ID: "exploration_id", EXPLORATIONS_BY_SIGNAL: "signal_id"},
     ModelCall: {CALLS_BY_SIGNAL: "signal_id"},
     Candidate: _OF_CANDIDATE,
-    DesignCandidate: _OF_CANDIDATE,
     CandidateVerdict: {VERDICTS_BY_CANDIDATE: "candidate_id"},
     ProbeReport: {PROBES_BY_CANDIDATE: "candidate_id"},
     SynthesizerSwapped: _OF_SWAP,

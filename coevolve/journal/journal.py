@@ -48,7 +48,7 @@ from protocols.journal import Append, Complete, Durability, JournalStatistics, R
 MAX_REQUEST_BYTES = 256 << 20
 """LMDB ends a transaction at 512 MB of changed pages."""
 
-EVICTABLE = ("rollout", "void_rollout")
+EVICTABLE = ("rollout", "failed_rollout")
 """Topics that retention may shorten."""
 
 

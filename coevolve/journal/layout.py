@@ -33,8 +33,8 @@ from protocols.journal import Record, StoredRecord
 if TYPE_CHECKING:
     from lmdb import _Database as Table  # pyright: ignore[reportPrivateUsage]
 
-FORMAT = 1
-"""Raised with every change to this file that an older reader would misread."""
+FORMAT = 2
+"""Raised with every change to this file, or to messages, that would be misread."""
 
 DATA_FILE = "data.mdb"
 FORMAT_KEY = b"format"

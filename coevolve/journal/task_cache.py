@@ -1,38 +1,43 @@
 """The tasks that a part works with, read from the journal once each."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from coevolve.journal.codec import TASKS_BY_ID, decode
+from coevolve.journal.codec import TASKS_BY_ID, decode_as
 from protocols.errors import JournalError
 from protocols.interfaces import Reader
-from protocols.tasks import AnyTask
+from protocols.tasks import Task
 
-SHELF_SIZE = 4096
+CACHE_SIZE = 4096
 
-TaskT = TypeVar("TaskT", bound=AnyTask)
+TaskT = TypeVar("TaskT")
 
 
-class TaskShelf(Generic[TaskT]):
-    """The most recently used tasks of some kinds, by id."""
+class TaskCache(Generic[TaskT]):
+    """The most recently used tasks, by id, as their reader has them."""
 
-    def __init__(self, reader: Reader, *kinds: type[TaskT]) -> None:
+    def __init__(self, reader: Reader, read: Callable[[Task], TaskT]) -> None:
+        """Keep what ``read`` makes of each task."""
         self._reader = reader
-        self._kinds = kinds
+        self._read = read
         self._tasks: OrderedDict[str, TaskT] = OrderedDict()
 
     async def get(self, task_id: str) -> TaskT:
-        """Return the task. Raises JournalError where the journal has none of this id and kind."""
+        """Return the task. Raises JournalError where the journal has none of this id."""
         if task_id not in self._tasks:
             found = await self._reader.find(TASKS_BY_ID, task_id, limit=1)
-            task = decode(found[0]) if found else None
-            if not isinstance(task, self._kinds):
-                kinds = " or ".join(kind.__name__ for kind in self._kinds)
+            if not found:
                 raise JournalError(
-                    f"the journal holds no {kinds} {task_id!r}, although a request names it"
+                    f"the journal holds no task {task_id!r}, although a record names it"
                 )
-            self._tasks[task_id] = task
-            if len(self._tasks) > SHELF_SIZE:
+            self._tasks[task_id] = self._read(decode_as(found[0], Task))
+            if len(self._tasks) > CACHE_SIZE:
                 self._tasks.popitem(last=False)
         self._tasks.move_to_end(task_id)
         return self._tasks[task_id]
+
+
+def unread(task: Task) -> Task:
+    """Return the task as the journal has it."""
+    return task

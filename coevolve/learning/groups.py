@@ -24,7 +24,7 @@ from protocols.learner_config import LearnerConfig
 from protocols.learning import DiscardReason as Reason
 from protocols.learning import GroupDiscarded
 from protocols.objectives import Dpo, Sft
-from protocols.rollouts import Rollout, VoidRollout
+from protocols.rollouts import FailedRollout, Rollout
 
 COMPARABLE = 2
 """Rollouts without which an advantage means nothing."""
@@ -101,8 +101,8 @@ class Discard:
 class _Gathering:
     """A group of which some members are still under way."""
 
-    members: dict[int, tuple[int, Rollout | VoidRollout]] = field(
-        default_factory=dict[int, tuple[int, Rollout | VoidRollout]]
+    members: dict[int, tuple[int, Rollout | FailedRollout]] = field(
+        default_factory=dict[int, tuple[int, Rollout | FailedRollout]]
     )
 
     def complete(self) -> Group:
@@ -186,12 +186,12 @@ class Groups:
         nearest = incomplete[: max(0, wanted)]
         return sum(nearest) + group_size * max(0, wanted - len(nearest))
 
-    def add(self, sequence: int, message: Rollout | VoidRollout) -> None:
+    def add(self, sequence: int, message: Rollout | FailedRollout) -> None:
         """Take in one record, in the journal's order; one that is here already changes nothing."""
         if sequence in self._held:
             return
         self._held.add(sequence)
-        if isinstance(message, VoidRollout):
+        if isinstance(message, FailedRollout):
             self.last_failure = message.reason
         gathering = self._gathering.setdefault(message.group_id, _Gathering())
         gathering.members[message.index] = (sequence, message)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from coevolve.journal.codec import VERSIONS_BY_NUMBER, decode_as
 from coevolve.journal.paging import whole_topic
-from coevolve.journal.task_cache import TaskShelf
+from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.learning.batch import Batch, BatchGroup, Rates, Reference
 from protocols.errors import JournalError, LearnerError
 from protocols.interfaces import Reader, Supervision
@@ -21,7 +21,6 @@ from protocols.learning import (
     TrainedGroup,
 )
 from protocols.rollouts import Rollout
-from protocols.tasks import CoverageTask, Task
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -33,7 +32,7 @@ class History:
         """Read one run's records, and what its environment tells of them."""
         self._reader = reader
         self.supervision = supervision
-        self._tasks = TaskShelf(reader, Task, CoverageTask)
+        self._tasks = TaskCache(reader, unread)
 
     async def first_version(self) -> PolicyVersion | None:
         """Return version 0, or None where the run has not begun."""

@@ -39,7 +39,7 @@ from coevolve.learning.versions import (
     write_checkpoint,
     write_version,
 )
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus
@@ -47,7 +47,7 @@ from protocols.errors import CoevolveError, LearnerError
 from protocols.interfaces import Reader, Store, Supervision
 from protocols.journal import Message
 from protocols.learning import PolicyRegressed, Returned, StepReport
-from protocols.rollouts import Rollout, VoidRollout
+from protocols.rollouts import FailedRollout, Rollout
 
 TAKE_LIMIT = 256
 
@@ -72,7 +72,7 @@ class Learner:
         self._store = store
         self._reader = reader
         self._history = History(reader, supervision)
-        self._standing = Standing("learner")
+        self._standing = StatusReporter("learner")
         self._stopping = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -121,7 +121,7 @@ class Learner:
         mailbox = Mailbox(
             self._store,
             consumer="learner",
-            topics=("rollout", "void_rollout"),
+            topics=("rollout", "failed_rollout"),
             member="learner",
             lease_s=self._config.store.lease_s,
         )
@@ -170,7 +170,7 @@ class _Session:
         guarded_through: int,
         reader: Reader,
         deliveries: DeliveryWatch,
-        standing: Standing,
+        standing: StatusReporter,
         last_checkpoint: int,
     ) -> None:
         self.trainer = trainer
@@ -282,7 +282,7 @@ class _Session:
             )
             for delivery in await self._take(stopping):
                 message = delivery.message
-                assert isinstance(message, Rollout | VoidRollout)
+                assert isinstance(message, Rollout | FailedRollout)
                 self._groups.add(delivery.sequence, message)
             await self._discard()
         await self._deliveries.check()

@@ -22,7 +22,7 @@ from protocols.config import RunConfig
 from protocols.control import RunResumed, RunStarted
 from protocols.errors import DeliveryError
 from protocols.interfaces import Reader
-from protocols.learning import Delivered, DeliveryAlarm, NothingDelivered
+from protocols.learning import NothingDelivered, WeightsVerified, WeightSyncAlarm
 
 
 def rollout_engines(config: RunConfig) -> tuple[str, ...]:
@@ -64,12 +64,12 @@ class DeliveryWatch:
     async def check(self) -> None:
         """Take notice of what engines have said. Raises DeliveryError where there is an alarm."""
         await self._find_opening()
-        alarm = await self._reader.last(topic_of(DeliveryAlarm))
+        alarm = await self._reader.last(topic_of(WeightSyncAlarm))
         if alarm is not None and alarm.sequence > self._opened:
-            raise DeliveryError(sentence(decode_as(alarm, DeliveryAlarm)))
-        while page := await self._reader.scan(topic_of(Delivered), after=self._seen):
+            raise DeliveryError(sentence(decode_as(alarm, WeightSyncAlarm)))
+        while page := await self._reader.scan(topic_of(WeightsVerified), after=self._seen):
             for record in page:
-                self._fold(decode_as(record, Delivered))
+                self._fold(decode_as(record, WeightsVerified))
             self._seen = page[-1].sequence
         if self._open and not self.left_s:
             raise await self._alarmed(self._overdue(self._open[0]))
@@ -84,7 +84,9 @@ class DeliveryWatch:
         wrong = self._sampler.add(metrics[ON_POLICY_DIFFERENCE], tokens) if tokens else None
         if wrong is not None:
             engines = " or ".join(self._newest)
-            raise await self._alarmed(DeliveryAlarm(engine=engines, version=step - 1, reason=wrong))
+            raise await self._alarmed(
+                WeightSyncAlarm(engine=engines, version=step - 1, reason=wrong)
+            )
 
     def metrics(self) -> dict[str, float]:
         """Return what became known of deliveries since the last call.
@@ -104,7 +106,7 @@ class DeliveryWatch:
             self._opened = max(self._opened, opening.sequence if opening else 0)
         self._seen = max(self._seen, self._opened)
 
-    def _fold(self, proof: Delivered) -> None:
+    def _fold(self, proof: WeightsVerified) -> None:
         if proof.engine not in self._newest:
             return
         self._newest[proof.engine] = max(self._newest[proof.engine], proof.version)
@@ -117,16 +119,16 @@ class DeliveryWatch:
     def _keep_largest(self, name: str, value: float) -> None:
         self._news[name] = max(self._news.get(name, 0.0), value)
 
-    def _overdue(self, overdue: "_Published") -> DeliveryAlarm:
+    def _overdue(self, overdue: "_Published") -> WeightSyncAlarm:
         late = next(e for e, newest in self._newest.items() if newest < overdue.version)
         waited_s = time.monotonic() - overdue.since_s
-        return DeliveryAlarm(
+        return WeightSyncAlarm(
             engine=late,
             version=overdue.version,
             reason=NothingDelivered(waited_s=waited_s, newest=self._newest[late]),
         )
 
-    async def _alarmed(self, alarm: DeliveryAlarm) -> DeliveryError:
+    async def _alarmed(self, alarm: WeightSyncAlarm) -> DeliveryError:
         """Record the alarm and return it as an error."""
         await self._append([alarm])
         return DeliveryError(sentence(alarm))

@@ -7,18 +7,17 @@ there.
 
 import json
 import re
+from collections.abc import Container
 from pathlib import Path
 
-import coevolve
 from coevolve.models.architecture import KNOWN, ModelConfig, read_config
 from protocols.config import PolicyConfig
 from protocols.errors import ConfigError
 
 TINY = "tiny"
-TINY_HDL = "tiny_hdl"
-"""The tiny hardware policy: it is made when a run begins, in the run's folder."""
+"""The tiny policy, which is shipped."""
 
-TINY_FOLDER = Path(coevolve.__file__).parent / "environments/tools/filesystem/checkpoint"
+TINY_FOLDER = Path(__file__).parent / "tiny"
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 INDEX = "model.safetensors.index.json"
@@ -57,10 +56,6 @@ def model_config(policy: PolicyConfig) -> ModelConfig:
     Raises:
         ConfigError: It is in neither place.
     """
-    if policy.model == TINY_HDL:
-        from coevolve.environments.hdl.policy.tiny.vocabulary import MODEL
-
-        return MODEL
     if policy.model in KNOWN and local_folder(policy.model) is None:
         return KNOWN[policy.model]
     return read_config(_folder(policy.model))
@@ -74,12 +69,15 @@ def local_folder(name: str) -> Path | None:
         return None
 
 
-def check_model(policy: PolicyConfig) -> None:
-    """Raise ConfigError unless a run can start from the model, make it, or shrink it."""
+def check_model(policy: PolicyConfig, own: Container[str]) -> None:
+    """Raise ConfigError unless a run can start from the model, make it, or shrink it.
+
+    ``own`` are the names of the models that the run's environment makes when a run begins.
+    """
     if not policy.shrink:
-        if policy.model != TINY_HDL:
+        if policy.model not in own:
             model_folder(policy.model)
-    elif policy.model in (TINY, TINY_HDL):
+    elif policy.model == TINY or policy.model in own:
         raise ConfigError(
             f"policy.shrink: needs a model to make a small one of, found {policy.model!r}, "
             "which is small; leave it out"

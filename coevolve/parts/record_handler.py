@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from coevolve.journal.mailbox import Mailbox
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.control import PartStatus
 from protocols.interfaces import Store
@@ -37,7 +37,7 @@ class AnsweringPart:
     def __init__(
         self,
         answerer: Answerer,
-        standing: Standing,
+        standing: StatusReporter,
         *,
         store: Store,
         topic: str,

@@ -6,7 +6,7 @@ import time
 from protocols.control import PartStatus
 
 
-class Standing:
+class StatusReporter:
     """Remembers what a part waits for, since when, and what went wrong last."""
 
     def __init__(self, part: str) -> None:

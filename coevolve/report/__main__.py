@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from coevolve.environments.registry import environment_of
 from coevolve.report.writing import report
 from coevolve.run import directory as run_directory
 from protocols.errors import CoevolveError
@@ -27,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         directory = run_directory.find(arguments.run, arguments.runs)
         path = arguments.out or directory.report
-        asyncio.run(report(directory, path))
+        asyncio.run(report(directory, path, environment_of(directory.config())))
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
         return 1

@@ -1,7 +1,8 @@
 """What a report is made of, folded from a run's journal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
@@ -11,15 +12,16 @@ from coevolve.run.attribution import Attribution
 from coevolve.run.costs import TOPICS as COSTS_TOPICS
 from coevolve.run.costs import Costs
 from coevolve.run.evolution import TOPICS as EVOLUTION_TOPICS
-from coevolve.run.evolution import Evolution
-from coevolve.run.fates import AnyVisit
+from coevolve.run.evolution import LineageIndex
 from coevolve.run.progress import TOPICS as PROGRESS_TOPICS
 from coevolve.run.progress import Progress
+from protocols.capabilities import Capabilities, absent
 from protocols.config import RunConfig
 from protocols.errors import RunError
+from protocols.evolution import GroupSummary
 from protocols.interfaces import Reader
 from protocols.journal import Message
-from protocols.tasks import AnyTask, CoverageTask
+from protocols.tasks import Task, TaskText
 
 TOPICS = tuple(
     dict.fromkeys((*TIMELINE_TOPICS, *PROGRESS_TOPICS, *EVOLUTION_TOPICS, *COSTS_TOPICS))
@@ -29,16 +31,40 @@ TOPICS = tuple(
 NO_TOOL = "no call"
 
 
+class Described(Protocol):
+    """What a report asks of the run's environment."""
+
+    capabilities: ClassVar[Capabilities]
+
+    def scored_tasks(self) -> Sequence[Task]:
+        """Return the tasks that policy versions are scored on."""
+        ...
+
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the groups that the score of each scored task is reported under, by task id."""
+        ...
+
+    def describe(self, task: Task) -> TaskText:
+        """Return the task in words."""
+        ...
+
+
 @dataclass(frozen=True)
 class Material:
     """One run, as far as it has come."""
 
     config: RunConfig
     skills: Mapping[str, Sequence[str]]
-    """Held-out task id -> skills, one a turn."""
+    """Scored task id -> skills, one a turn where that is known."""
+
+    describe: Callable[[Task], TaskText]
+    """Puts a task into words."""
+
+    without: Mapping[str, str]
+    """Capabilities that the environment does not have, with what the loop does without each."""
 
     progress: Progress
-    evolution: Evolution
+    evolution: LineageIndex
     costs: Costs
     timeline: Timeline
     attribution: Attribution | RunError | None = None
@@ -53,21 +79,16 @@ class Material:
 
 
 def nothing_yet(
-    config: RunConfig,
-    labels: Mapping[str, Sequence[str]],
-    skills: Mapping[str, Sequence[str]],
-    attribution: Attribution | RunError | None = None,
+    config: RunConfig, environment: Described, attribution: Attribution | RunError | None = None
 ) -> Material:
-    """Return the material of a run without records.
-
-    ``labels`` name the groups of each held-out task, as `Progress` takes them; ``skills`` what each
-    turn of it asks for.
-    """
+    """Return the material of a run of ``environment`` without records."""
     return Material(
         config=config,
-        skills=skills,
-        progress=Progress(labels),
-        evolution=Evolution(),
+        skills={task.task_id: task.skills for task in environment.scored_tasks()},
+        describe=environment.describe,
+        without=absent(environment.capabilities),
+        progress=Progress(environment.labels()),
+        evolution=LineageIndex(),
         costs=Costs(),
         timeline=Timeline(),
         attribution=attribution,
@@ -77,35 +98,21 @@ def nothing_yet(
 async def gather(
     reader: Reader,
     config: RunConfig,
-    labels: Mapping[str, Sequence[str]],
-    skills: Mapping[str, Sequence[str]],
+    environment: Described,
     attribution: Attribution | RunError | None = None,
 ) -> Material:
     """Return everything that the journal holds by now; the run may go on meanwhile."""
-    material = nothing_yet(config, labels, skills, attribution)
+    material = nothing_yet(config, environment, attribution)
     async for record in in_order(reader, TOPICS):
         material.fold(decode(record), record.time_ns)
     return material
 
 
-def tools_of(task: AnyTask) -> tuple[str, ...]:
-    """Return the tools that the task's reference calls, in order; none for a design's."""
-    if isinstance(task, CoverageTask):
-        return ()
-    calls = (call for turn in task.body.turns for call in turn.reference)
-    return tuple(call.partition("(")[0] for call in calls)
-
-
-def judged(visits: Sequence[AnyVisit]) -> list[AnyVisit]:
+def judged(visits: Sequence[GroupSummary]) -> list[GroupSummary]:
     """Leave out the visits of which machines' failures left no rollout: they have no version."""
     return [visit for visit in visits if visit.rollouts]
 
 
-def skills_of(task: AnyTask) -> tuple[str, ...]:
-    """Return what the task exercises: its skills, or the tools of its reference; each once.
-
-    A task on a design exercises the design.
-    """
-    if isinstance(task, CoverageTask):
-        return (task.design,)
-    return tuple(dict.fromkeys(task.skills or tools_of(task))) or (NO_TOOL,)
+def skills_of(material: Material, task: Task) -> tuple[str, ...]:
+    """Return what the task exercises: its skills, or the tools that it takes; each once."""
+    return tuple(dict.fromkeys(task.skills or material.describe(task).tools)) or (NO_TOOL,)

@@ -19,11 +19,11 @@ from protocols.control import (
 from protocols.evolution import SwapRefused, SynthesizerSwapped
 from protocols.journal import Message
 from protocols.learning import (
-    DeliveryAlarm,
     Evaluation,
     GroupDiscarded,
     PolicyRegressed,
     StepReport,
+    WeightSyncAlarm,
 )
 
 _PLAIN: dict[type[Message], str] = {
@@ -44,7 +44,7 @@ TOPICS = topics_of(
     Evaluation,
     SynthesizerSwapped,
     SwapRefused,
-    DeliveryAlarm,
+    WeightSyncAlarm,
     PolicyRegressed,
 )
 
@@ -117,7 +117,7 @@ def _told(message: Message) -> tuple[str, str] | None:
             return f"nothing moved for {message.quiet_s:.0f} s", "; ".join(message.waiting)
         case PartFailed():
             return f"{message.part} was started again", message.reason
-        case DeliveryAlarm(engine=engine):
+        case WeightSyncAlarm(engine=engine):
             return f"{engine} does not serve what was published", sentence(message)
         case PolicyRegressed(version=version):
             return f"version {version} lost what an earlier one could do", regression(message)

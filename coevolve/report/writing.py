@@ -2,22 +2,22 @@
 
 from pathlib import Path
 
-from coevolve.build import parts as build
 from coevolve.journal.reader import run_reader
-from coevolve.report.material import gather
+from coevolve.report.material import Described, gather
 from coevolve.report.page import write_report
 from coevolve.run import attribution
 from coevolve.run.directory import RunDirectory
 
 
-async def report(directory: RunDirectory, path: Path) -> None:
-    """Write the report of the run in ``directory``, as far as its journal goes, to ``path``."""
-    config = directory.config()
+async def report(directory: RunDirectory, path: Path, environment: Described) -> None:
+    """Write the report of the run in ``directory``, as far as its journal goes, to ``path``.
+
+    ``environment`` is the run's.
+    """
     material = await gather(
         run_reader(directory.path),
-        config,
-        labels=build.labels(config),
-        skills=build.skills(config),
+        directory.config(),
+        environment,
         attribution=attribution.known(directory.path),
     )
     write_report(path, material)

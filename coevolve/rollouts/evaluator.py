@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.journal.mailbox import Mailbox
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from coevolve.rollouts.conversation import Player
+from coevolve.rollouts.agent import Agent
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError
 from protocols.interfaces import Store
 from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore
-from protocols.tasks import AnyTask, Task
+from protocols.tasks import Task
 
 TAKE_LIMIT = 64
 
@@ -33,28 +33,27 @@ REST_S = 1.0
 """Between takes: most versions are not scored, so several are passed over with one call."""
 
 
-class Examiner(Protocol):
-    """Has the policy sit a held-out task."""
+class Scorer(Protocol):
+    """Measures the policy on one task."""
 
-    async def examine(self, task: AnyTask, session: str) -> TaskScore:
-        """Return how it went. Raises SimulatorError and GeneratorError, as `Player.play`."""
+    async def score(self, task: Task, session: str) -> TaskScore:
+        """Return how it went. Raises SimulatorError and GeneratorError, as `Agent.attempt`."""
         ...
 
 
 @dataclass(frozen=True)
-class ToolExaminer:
-    """One greedy attempt at a task with tools."""
+class AttemptScorer:
+    """One attempt of an agent."""
 
-    player: Player
+    agent: Agent
 
-    async def examine(self, task: AnyTask, session: str) -> TaskScore:
+    async def score(self, task: Task, session: str) -> TaskScore:
         """Return which turns passed."""
-        assert isinstance(task, Task)
-        played = await self.player.play(task.body, session, seed=0)
+        episode = await self.agent.attempt(task, session, seed=0)
         return TaskScore(
             task_id=task.task_id,
-            turns_passed=played.turns_passed,
-            turns_total=played.turns_total,
+            turns_passed=episode.turns_passed,
+            turns_total=episode.turns_total,
         )
 
 
@@ -66,15 +65,15 @@ class Evaluator:
         config: RunConfig,
         *,
         store: Store,
-        engine: ProvenEngine,
-        examiner: Examiner,
-        tasks: Sequence[AnyTask],
-        canaries: Sequence[AnyTask],
+        engine: VerifiedEngine,
+        scorer: Scorer,
+        tasks: Sequence[Task],
+        canaries: Sequence[Task],
     ) -> None:
         """Score on the held-out ``tasks`` and on the guard's ``canaries``."""
         self._config = config
         self._engine = engine
-        self._examiner = examiner
+        self._scorer = scorer
         self._tasks = tasks
         self._canaries = canaries
         self._mailbox = Mailbox(
@@ -85,7 +84,7 @@ class Evaluator:
             lease_s=config.store.lease_s,
         )
         self._newest = -1
-        self._standing = Standing("evaluator")
+        self._standing = StatusReporter("evaluator")
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -145,7 +144,7 @@ class Evaluator:
         )
         scored = {score.task_id: score for score in found if score is not None}
 
-        def of(wanted: Sequence[AnyTask]) -> tuple[TaskScore, ...]:
+        def of(wanted: Sequence[Task]) -> tuple[TaskScore, ...]:
             return tuple(scored[task.task_id] for task in wanted if task.task_id in scored)
 
         scores: list[Evaluation | CanaryScores] = []
@@ -166,13 +165,13 @@ class Evaluator:
         return scores
 
     async def _score(
-        self, number: int, task: AnyTask, version: PolicyVersion, gate: asyncio.Semaphore
+        self, number: int, task: Task, version: PolicyVersion, gate: asyncio.Semaphore
     ) -> TaskScore | None:
         async with gate:
             for attempt in range(self._config.rollout.tries):
                 session = f"evaluation-{version.version}-{number}/{attempt}"
                 try:
-                    return await self._examiner.examine(task, session)
+                    return await self._scorer.score(task, session)
                 except SimulatorError as error:
                     self._standing.last_error = str(error)
         return None

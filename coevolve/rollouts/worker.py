@@ -15,23 +15,22 @@ from collections.abc import Mapping
 
 import structlog
 
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.mailbox import GATHER_S, IDLE_WAIT_S, Delivery, Mailbox
-from coevolve.journal.task_cache import TaskShelf
-from coevolve.parts.status import Standing
+from coevolve.journal.task_cache import TaskCache, unread
+from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from coevolve.rollouts.conversation import Played, Player, rollout_of
+from coevolve.rollouts.agent import Agent, Episode, rollout_of
 from protocols.config import RolloutConfig
 from protocols.control import PartStatus
 from protocols.errors import EndpointError, GeneratorError, LeaseLostError, SimulatorError
 from protocols.evolution import ProbeReport, ProbeRequest
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
-from protocols.learning import Delivered, PolicyVersion
-from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
-from protocols.tasks import CoverageTask, Task, TaskBody
-from protocols.transitions import Writer
+from protocols.learning import PolicyVersion, WeightsVerified
+from protocols.rollouts import FailedRollout, Rollout, RolloutRequest, Writer
+from protocols.tasks import Seeded, Task
 
 RETRY_PAUSE_S = 0.5
 """Before the second attempt, twice as long before each further one: workers restart in seconds."""
@@ -52,11 +51,11 @@ class RolloutWorker:
         *,
         store: Store,
         reader: Reader,
-        engine: ProvenEngine,
-        players: Mapping[Writer, Player],
+        engine: VerifiedEngine,
+        agents: Mapping[Writer, Agent],
         lease_s: float,
     ) -> None:
-        """Follow the published versions with ``engine``; ``players`` are by who is to write.
+        """Follow the published versions with ``engine``; ``agents`` are by who is to write.
 
         The policy is one of them, and makes the probes.
         """
@@ -64,8 +63,8 @@ class RolloutWorker:
         self._store = store
         self._reader = reader
         self._engine = engine
-        self._players = players
-        self._tasks = TaskShelf(reader, Task, CoverageTask)
+        self._agents = agents
+        self._tasks = TaskCache(reader, unread)
         self._mailbox = Mailbox(
             store,
             consumer="rollout",
@@ -74,7 +73,7 @@ class RolloutWorker:
             lease_s=lease_s,
             gather_s=GATHER_S,
         )
-        self._standing = Standing(name)
+        self._standing = StatusReporter(name)
         self._loaded = asyncio.Condition()
         self._stopping = asyncio.Event()
         self._live: set[asyncio.Task[None]] = set()
@@ -122,7 +121,7 @@ class RolloutWorker:
         newest = await self._reader.last(topic_of(PolicyVersion))
         return decode_as(newest, PolicyVersion) if newest else None
 
-    async def _served(self, version: PolicyVersion) -> Delivered | None:
+    async def _served(self, version: PolicyVersion) -> WeightsVerified | None:
         """Serve ``version``; None where its weights were removed because newer ones are there."""
         try:
             return await self._engine.serve(version)
@@ -192,16 +191,15 @@ class RolloutWorker:
         del self._in_hand[answered.group_id]
         return True
 
-    async def _roll_out(self, request: RolloutRequest) -> Rollout | VoidRollout:
+    async def _roll_out(self, request: RolloutRequest) -> Rollout | FailedRollout:
         task = await self._tasks.get(request.task_id)
         await self._version_at_least(request.policy_version_at_least)
         session = f"{request.group_id}/{request.index}"
         try:
-            attempted = task.body if isinstance(task, Task) else task
-            player = self._players[request.author]
-            played = await self._played(player, attempted, session, request.seed)
+            agent = self._agents[request.author]
+            episode = await self._attempted(agent, task, session, request.seed)
         except (SimulatorError, EndpointError) as error:
-            return VoidRollout(
+            return FailedRollout(
                 group_id=request.group_id,
                 group=request.group,
                 index=request.index,
@@ -210,7 +208,7 @@ class RolloutWorker:
                 reason=str(error),
                 tries=self._config.tries if isinstance(error, SimulatorError) else 1,
             )
-        return rollout_of(request, played)
+        return rollout_of(request, episode)
 
     async def _probe(self, request: ProbeRequest) -> ProbeReport:
         await self._version_at_least(request.policy_version_at_least)
@@ -230,18 +228,23 @@ class RolloutWorker:
             calls=sum(len(each.actions) for each in played),
         )
 
-    async def _probed(self, request: ProbeRequest, index: int) -> Played | None:
+    async def _probed(self, request: ProbeRequest, index: int) -> Episode | None:
         """Return one probe, None where a machine's failure made it void."""
         try:
             session = f"{request.probe_id}/{index}"
-            player = self._players["policy"]
-            return await self._played(player, request.body, session, request.seed + index)
+            task = Task(
+                task_id=request.candidate_id,
+                split="train",
+                origin=Seeded(source="candidate"),
+                skills=request.skills,
+                body=request.body,
+            )
+            agent = self._agents["policy"]
+            return await self._attempted(agent, task, session, request.seed + index)
         except SimulatorError:
             return None
 
-    async def _played(
-        self, player: Player, task: TaskBody | CoverageTask, session: str, seed: int
-    ) -> Played:
+    async def _attempted(self, agent: Agent, task: Task, session: str, seed: int) -> Episode:
         """Attempt a task; raises SimulatorError after the last of several tries.
 
         Models that teach are tried again by their own client.
@@ -249,7 +252,7 @@ class RolloutWorker:
         attempt = 0
         while True:
             try:
-                return await player.play(task, f"{session}/{attempt}", seed=seed)
+                return await agent.attempt(task, f"{session}/{attempt}", seed=seed)
             except EndpointError as error:
                 self._note(session, error)
                 raise

@@ -9,24 +9,21 @@ from dataclasses import dataclass, field
 
 from coevolve.journal.codec import topics_of
 from coevolve.llm.usage import ModelUsage
-from protocols.design_evolution import DesignVisit
 from protocols.evolution import (
     Admitted,
     CandidateVerdict,
+    GroupSummary,
     ModelCall,
     ProbeReport,
     SignalSettled,
-    Visit,
 )
 from protocols.journal import Message
 from protocols.learning import StepReport
-from protocols.tasks import CoverageTask, Synthesized, Task
+from protocols.tasks import Continued, Synthesized, Task
 
 TOPICS = topics_of(
     Task,
-    CoverageTask,
-    Visit,
-    DesignVisit,
+    GroupSummary,
     StepReport,
     SignalSettled,
     CandidateVerdict,
@@ -48,7 +45,7 @@ class Sampled:
 
     simulator_calls: int = 0
 
-    def add(self, work: Visit | DesignVisit | ProbeReport) -> None:
+    def add(self, work: GroupSummary | ProbeReport) -> None:
         """Count one group or one probe."""
         self.rollouts += work.rollouts
         self.void += work.void
@@ -103,19 +100,19 @@ class Costs:
     """Task id -> groups that training steps took, discarded ones left out."""
 
     _synthesized: dict[str, bool] = field(default_factory=dict[str, bool])
-    _continued: dict[str, bool] = field(default_factory=dict[str, bool])
-    """Tasks that go on with a turn on a design, and whether the loop made what it began with."""
+    _roots: dict[str, str] = field(default_factory=dict[str, str])
+    """Tasks that go on from a rollout -> the tasks that the work began with."""
 
     def fold(self, message: Message) -> None:
         """Take in one record; kinds that cost nothing are passed over."""
         match message:
-            case Task(split="train") | CoverageTask(split="train"):
-                goes_on = isinstance(message, CoverageTask) and message.root
-                of_kind = self._continued if goes_on else self._synthesized
-                of_kind[message.task_id] = isinstance(message.origin, Synthesized)
+            case Task(split="train", origin=Continued(root=root), task_id=task_id):
+                self._roots[task_id] = root
+            case Task(split="train", origin=origin, task_id=task_id):
+                self._synthesized[task_id] = isinstance(origin, Synthesized)
             case StepReport():
                 self.groups_by_task.update(group.task_id for group in message.groups)
-            case Visit() | DesignVisit():
+            case GroupSummary():
                 self.visits += 1
                 self.training.add(message)
             case ProbeReport():
@@ -149,8 +146,11 @@ class Costs:
     @property
     def synthesized_groups(self) -> int:
         """Those of them whose task the loop made."""
-        made = self._synthesized | self._continued
-        return sum(n for task, n in self.groups_by_task.items() if made.get(task))
+        return sum(
+            groups
+            for task, groups in self.groups_by_task.items()
+            if self._synthesized.get(self._roots.get(task, task))
+        )
 
     @property
     def synthesized_share(self) -> float | None:

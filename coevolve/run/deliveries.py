@@ -6,9 +6,9 @@ from statistics import median
 from coevolve.journal.codec import topics_of
 from protocols.control import RunResumed
 from protocols.journal import Message
-from protocols.learning import Delivered, DeliveryAlarm, StepReport
+from protocols.learning import StepReport, WeightsVerified, WeightSyncAlarm
 
-TOPICS = topics_of(RunResumed, StepReport, Delivered, DeliveryAlarm)
+TOPICS = topics_of(RunResumed, StepReport, WeightsVerified, WeightSyncAlarm)
 PARAM_SYNC = "timing_s/param_sync"
 
 
@@ -16,7 +16,7 @@ PARAM_SYNC = "timing_s/param_sync"
 class Deliveries:
     """Fold records into this in journal order; each changes it once."""
 
-    newest: dict[str, Delivered] = field(default_factory=dict[str, Delivered])
+    newest: dict[str, WeightsVerified] = field(default_factory=dict[str, WeightsVerified])
     """Engine -> what it has proven last."""
 
     proofs: int = 0
@@ -29,18 +29,18 @@ class Deliveries:
     syncs_s: list[float] = field(default_factory=list[float])
     """From the publication of a version to its last proof, as the steps report it."""
 
-    alarm: DeliveryAlarm | None = None
+    alarm: WeightSyncAlarm | None = None
     """What keeps the run from training; None where nothing does."""
 
     def fold(self, message: Message) -> None:
         """Take in one record; kinds that have nothing to do with it are passed over."""
         match message:
-            case Delivered():
+            case WeightsVerified():
                 self.newest[message.engine] = message
                 self.proofs += 1
                 self.most_difference = max(self.most_difference, message.max_abs_difference)
                 self.longest_pause_s = max(self.longest_pause_s, message.pause_s)
-            case DeliveryAlarm():
+            case WeightSyncAlarm():
                 self.alarm = message
             case RunResumed():
                 self.alarm = None

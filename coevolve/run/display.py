@@ -21,7 +21,7 @@ from coevolve.run.teaching import sentence as regression
 from protocols.config import RunConfig
 from protocols.control import PartFailed, Stalled
 from protocols.journal import Message
-from protocols.learning import DeliveryAlarm, Evaluation, PolicyRegressed, StepReport
+from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
 
 log = structlog.get_logger()
 
@@ -53,13 +53,13 @@ class LineDisplay:
             case Evaluation():
                 version = message.version
                 scores = {"success": progress.evaluations[version]}
-                if version in progress.coverage:
-                    scores["coverage"] = progress.coverage[version]
+                for measure, means in progress.measured.items():
+                    scores[measure] = means.get(version, {})
                 log.info("evaluation", version=version, void=message.void, **scores)
             case PartFailed():
                 log.warning("part_restarted", part=message.part, reason=message.reason)
-            case DeliveryAlarm():
-                log.error("delivery_alarm", engine=message.engine, reason=sentence(message))
+            case WeightSyncAlarm():
+                log.error("weight_sync_alarm", engine=message.engine, reason=sentence(message))
             case PolicyRegressed():
                 log.warning("policy_regressed", reason=regression(message))
             case Stalled():
@@ -92,7 +92,7 @@ class LiveDisplay:
         match message:
             case PartFailed():
                 self._said.append(f"{message.part} was started again: {message.reason}")
-            case DeliveryAlarm():
+            case WeightSyncAlarm():
                 self._said.append(sentence(message))
             case PolicyRegressed():
                 self._said.append(regression(message))
@@ -153,13 +153,11 @@ def _evolution_line(progress: Progress) -> str:
 def score_tables(progress: Progress) -> Sequence[Table]:
     """Return what was scored, a row a group of tasks and a column a scored version.
 
-    Held-out success; of designs, seen ones among them, coverage and then the share that passed.
+    The environment's measures come first, then success.
     """
-    if not progress.coverage:
-        return (_score_table("held-out success, %", progress.evaluations),)
     return (
-        _score_table("coverage (overall average), %", progress.coverage),
-        _score_table("designs at their threshold, %", progress.evaluations),
+        *(_score_table(f"{name}, %", means) for name, means in progress.measured.items()),
+        _score_table("success, %", progress.evaluations),
     )
 
 

@@ -44,7 +44,7 @@ ASKED = ("stop_requested", "run_paused", "run_continued")
 """What is asked of a run that goes on: nothing to one that was started again since."""
 
 FOLLOWED = (*TOPICS, *ASKED)
-WAKING = ("step_report", "evaluation", "part_failed", "stalled", "delivery_alarm", *ASKED)
+WAKING = ("step_report", "evaluation", "part_failed", "stalled", "weight_sync_alarm", *ASKED)
 """What the run is told of at once; the rest is looked up then."""
 
 LOOK_GATHER_S = 1.0

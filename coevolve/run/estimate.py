@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coevolve.models.architecture import Architecture, architecture
+from coevolve.models.architecture import Architecture, ModelConfig, architecture
 from coevolve.models.model_folder import local_folder, model_config
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
 from protocols.objectives import Dpo, NoObjective, Sft
@@ -81,15 +81,22 @@ class Estimate:
     disk: Disk
 
 
-def estimate(config: RunConfig, *, imitates_others: bool = False) -> Estimate:
+def estimate(
+    config: RunConfig,
+    *,
+    imitates_others: bool = False,
+    own: Mapping[str, ModelConfig] | None = None,
+) -> Estimate:
     """Return what a run of ``config`` takes.
 
-    With ``imitates_others`` the run imitates what somebody else than the policy writes.
+    With ``imitates_others`` the run imitates what somebody else than the policy writes. ``own`` are
+    the models that the run's environment makes, by name.
 
     Raises:
         ConfigError: The model is neither on disk nor one that is known.
     """
-    sizes = architecture(model_config(config.policy))
+    made = (own or {}).get(config.policy.model)
+    sizes = architecture(made or model_config(config.policy))
     count = parameters(config.policy, sizes)
     learning = trained(config.policy, sizes, count)
     cache = cache_bytes_a_token(config, sizes)

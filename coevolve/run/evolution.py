@@ -13,8 +13,6 @@ from coevolve.journal.fold import in_order
 from coevolve.llm.usage import ModelUsage
 from coevolve.run.fates import (
     WAITING,
-    AnyCandidate,
-    AnyVisit,
     Lineage,
     SignalFate,
     Swap,
@@ -23,11 +21,11 @@ from coevolve.run.fates import (
     Trained,
 )
 from protocols.control import RunContinued, RunPaused
-from protocols.design_evolution import DesignCandidate, DesignVisit
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
     Exploration,
+    GroupSummary,
     ModelCall,
     OnTask,
     ProbeReport,
@@ -36,23 +34,19 @@ from protocols.evolution import (
     SignalSettled,
     SwapRefused,
     SynthesizerSwapped,
-    Visit,
 )
 from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import StepReport
-from protocols.tasks import AnyTask, CoverageTask, Synthesized, Task
+from protocols.tasks import Continued, Synthesized, Task
 
 TOPICS = topics_of(
     Task,
-    CoverageTask,
-    Visit,
-    DesignVisit,
+    GroupSummary,
     Signal,
     SignalSettled,
     Exploration,
     Candidate,
-    DesignCandidate,
     CandidateVerdict,
     ProbeReport,
     ModelCall,
@@ -73,7 +67,7 @@ class _Noted(NamedTuple):
 
 
 @dataclass
-class Evolution:
+class LineageIndex:
     """Fold records into this; each changes it once."""
 
     version: int = 0
@@ -83,21 +77,21 @@ class Evolution:
     synthesizer: str = ""
     """Name of the model that synthesizes, as far as records tell; empty before any does."""
 
-    tasks: dict[str, AnyTask] = field(default_factory=dict[str, AnyTask])
+    tasks: dict[str, Task] = field(default_factory=dict[str, Task])
     """Those that work begins with."""
 
     signals: dict[str, Signal] = field(default_factory=dict[str, Signal])
     settled: dict[str, SignalSettled] = field(default_factory=dict[str, SignalSettled])
     explorations: dict[str, Exploration] = field(default_factory=dict[str, Exploration])
-    candidates: dict[str, AnyCandidate] = field(default_factory=dict[str, AnyCandidate])
+    candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate])
     verdicts: dict[str, list[CandidateVerdict]] = field(
         default_factory=dict[str, list[CandidateVerdict]]
     )
     """Candidate id -> verdicts, oldest first. The newest counts."""
 
     probes: dict[str, list[ProbeReport]] = field(default_factory=dict[str, list[ProbeReport]])
-    visits: dict[str, list[AnyVisit]] = field(default_factory=dict[str, list[AnyVisit]])
-    """Task id -> visits, oldest first. With designs the groups that follow are visits, too."""
+    visits: dict[str, list[GroupSummary]] = field(default_factory=dict[str, list[GroupSummary]])
+    """Task id -> visits, oldest first. Groups that go on from a visit are visits, too."""
 
     trained: dict[str, list[Trained]] = field(default_factory=dict[str, list[Trained]])
     """Task id -> training steps that used it."""
@@ -110,7 +104,7 @@ class Evolution:
     _tasks_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     _signals_about: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     _roots: dict[str, str] = field(default_factory=dict[str, str])
-    """Task id -> the task that its turn on a design began with."""
+    """Task that goes on from a rollout -> the task that the work began with."""
 
     _usage: dict[str, ModelUsage] = field(default_factory=dict[str, ModelUsage])
     """Model -> what its calls took, in the order in which they were first asked."""
@@ -118,16 +112,9 @@ class Evolution:
     def fold(self, message: Message, time_ns: int = 0) -> None:
         """Take in one record; kinds that say nothing of the training data are passed over."""
         match message:
-            case Task() | CoverageTask() | Visit() | DesignVisit() | StepReport():
+            case Task() | GroupSummary() | StepReport():
                 self._fold_training(message)
-            case (
-                Signal()
-                | SignalSettled()
-                | Exploration()
-                | Candidate()
-                | DesignCandidate()
-                | ModelCall()
-            ):
+            case Signal() | SignalSettled() | Exploration() | Candidate() | ModelCall():
                 self._fold_synthesis(message, time_ns)
             case CandidateVerdict(candidate_id=candidate):
                 self.verdicts.setdefault(candidate, []).append(message)
@@ -231,15 +218,11 @@ class Evolution:
         outcomes = [verdicts[-1].outcome for verdicts in self.verdicts.values()]
         return Counter(each.gate for each in outcomes if isinstance(each, Refused))
 
-    def _fold_training(
-        self, message: Task | CoverageTask | Visit | DesignVisit | StepReport
-    ) -> None:
+    def _fold_training(self, message: Task | GroupSummary | StepReport) -> None:
         match message:
-            case Task() | CoverageTask():
+            case Task():
                 self._fold_task(message)
-            case Visit(task_id=task_id):
-                self.visits.setdefault(task_id, []).append(message)
-            case DesignVisit(root=root):
+            case GroupSummary(root=root):
                 self.visits.setdefault(root, []).append(message)
             case StepReport(step=step, groups=groups):
                 self.version = step
@@ -248,9 +231,9 @@ class Evolution:
                     root = self._roots.get(group.task_id, group.task_id)
                     self.trained.setdefault(root, []).append(trained)
 
-    def _fold_task(self, task: AnyTask) -> None:
-        if isinstance(task, CoverageTask) and task.root:
-            self._roots[task.task_id] = task.root
+    def _fold_task(self, task: Task) -> None:
+        if isinstance(task.origin, Continued):
+            self._roots[task.task_id] = task.origin.root
             return
         self.tasks[task.task_id] = task
         if isinstance(task.origin, Synthesized):
@@ -258,7 +241,7 @@ class Evolution:
 
     def _fold_synthesis(
         self,
-        message: Signal | SignalSettled | Exploration | Candidate | DesignCandidate | ModelCall,
+        message: Signal | SignalSettled | Exploration | Candidate | ModelCall,
         time_ns: int,
     ) -> None:
         match message:
@@ -274,7 +257,7 @@ class Evolution:
                     self.synthesizer = message.synthesizer or self.synthesizer
             case Exploration():
                 self.explorations[message.exploration_id] = message
-            case Candidate() | DesignCandidate():
+            case Candidate():
                 self.candidates[message.candidate_id] = message
                 self._candidates_of.setdefault(message.signal_id, []).append(message.candidate_id)
             case ModelCall(purpose="teach"):
@@ -296,9 +279,9 @@ class Evolution:
         self.synthesizer = message.synthesizer
 
 
-async def whole_fold(reader: Reader) -> Evolution:
+async def whole_fold(reader: Reader) -> LineageIndex:
     """Return the evolution of everything that the journal holds by now."""
-    evolution = Evolution()
+    evolution = LineageIndex()
     async for record in in_order(reader, TOPICS):
         evolution.fold(decode(record), record.time_ns)
     return evolution

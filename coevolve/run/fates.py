@@ -4,25 +4,21 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from coevolve.llm.usage import ModelUsage
-from protocols.design_evolution import DesignCandidate, DesignVisit
 from protocols.evolution import (
     Admitted,
     Candidate,
     CandidateVerdict,
     Exploration,
+    GroupSummary,
     Label,
     Parked,
     ProbeReport,
     Refused,
     Signal,
     SignalSettled,
-    Visit,
 )
 from protocols.synthesizers import SynthesizerModel
-from protocols.tasks import AnyTask
-
-AnyVisit = Visit | DesignVisit
-AnyCandidate = Candidate | DesignCandidate
+from protocols.tasks import Task
 
 WAITING = "waiting"
 """The outcome of a signal that nobody has settled yet."""
@@ -41,11 +37,11 @@ class Trained:
 class TaskHistory:
     """A task and what happened to it."""
 
-    task: AnyTask
+    task: Task
     verdict: CandidateVerdict | None
     """What admitted it; None for a seed task."""
 
-    visits: tuple[AnyVisit, ...]
+    visits: tuple[GroupSummary, ...]
     trained: tuple[Trained, ...]
 
     @property
@@ -68,14 +64,14 @@ class SignalFate:
     time_ns: int
     """Unix time at which it was recorded; 0 where that is not known."""
 
-    before: tuple[AnyVisit, ...]
+    before: tuple[GroupSummary, ...]
     """Visits of the flagged task until then; empty where a pattern is flagged."""
 
-    since: tuple[AnyVisit, ...]
+    since: tuple[GroupSummary, ...]
     """Its visits after that."""
 
     settled: SignalSettled | None
-    candidates: tuple[AnyCandidate, ...]
+    candidates: tuple[Candidate, ...]
     verdicts: tuple[CandidateVerdict, ...]
     """The newest of each candidate that was judged."""
 
@@ -87,7 +83,7 @@ class SignalFate:
         return self.settled.outcome if self.settled else WAITING
 
     @property
-    def visits(self) -> tuple[AnyVisit, ...]:
+    def visits(self) -> tuple[GroupSummary, ...]:
         """The visits of the tasks that came of it."""
         return tuple(visit for task in self.tasks for visit in task.visits)
 
@@ -99,7 +95,7 @@ class Lineage:
     history: TaskHistory
     signal: SignalFate | None
     exploration: Exploration | None
-    candidate: AnyCandidate | None
+    candidate: Candidate | None
     verdicts: tuple[CandidateVerdict, ...]
     """Of the candidate, oldest first: it may have been parked before it was admitted."""
 

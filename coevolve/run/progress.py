@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
 
 from coevolve.journal.codec import topics_of
 from coevolve.run.deliveries import TOPICS as DELIVERY_TOPICS
@@ -41,8 +40,8 @@ TOPICS = (
 )
 RECENT = 5
 
-HELD_OUT = "held-out designs"
-"""The group of designs that are never trained on."""
+HELD_OUT = "held out"
+"""The group of tasks that are never trained on, where others are scored beside them."""
 
 
 @dataclass
@@ -57,8 +56,10 @@ class Progress:
     evaluations: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
     """Policy version -> group -> success share; the group ``all`` holds every task."""
 
-    coverage: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
-    """The same with mean coverage, 0..1; empty where the tasks are not about coverage."""
+    measured: dict[str, dict[int, dict[str, float]]] = field(
+        default_factory=dict[str, dict[int, dict[str, float]]]
+    )
+    """Measure of the environment -> the same with its means, 0..1."""
 
     canaries: dict[int, float] = field(default_factory=dict[int, float])
     """Policy version -> mean score over the guard's tasks, 0..1."""
@@ -84,7 +85,7 @@ class Progress:
                 self.metrics = message.metrics
             case Evaluation():
                 self.evaluations[message.version] = self._success(message)
-                self.coverage |= self._coverage(message)
+                self._measure(message)
                 self.void[message.version] = message.void
             case CanaryScores(scores=scores) if message.is_comparable:
                 self.canaries[message.version] = fmean(each.score for each in scores)
@@ -104,14 +105,14 @@ class Progress:
         return sum(n for name, n in self.evolution.items() if name.startswith(prefix))
 
     @property
-    def measure(self) -> Literal["coverage", "success"]:
-        """What versions are compared by: coverage where the tasks are about it."""
-        return "coverage" if self.coverage else "success"
+    def measure(self) -> str:
+        """What versions are compared by: the environment's first measure, or success."""
+        return next(iter(self.measured), "success")
 
     @property
     def scores(self) -> Mapping[int, Mapping[str, float]]:
         """Policy version -> group -> share, by that measure."""
-        return self.coverage or self.evaluations
+        return self.measured.get(self.measure, self.evaluations)
 
     def held_out(self) -> dict[int, float]:
         """Return the score of each scored version on what is held out, by that measure."""
@@ -122,14 +123,14 @@ class Progress:
             (score.task_id, score.turns_passed == score.turns_total) for score in evaluation.scores
         )
 
-    def _coverage(self, evaluation: Evaluation) -> dict[int, dict[str, float]]:
-        """Return mean coverage under the version; nothing where tasks are not about coverage."""
-        means = self._means(
-            (score.task_id, score.coverage)
-            for score in evaluation.scores
-            if score.coverage is not None
-        )
-        return {evaluation.version: means} if means else {}
+    def _measure(self, evaluation: Evaluation) -> None:
+        """Take in the means of all measures."""
+        for name in dict.fromkeys(name for each in evaluation.scores for name in each.measures):
+            self.measured.setdefault(name, {})[evaluation.version] = self._means(
+                (score.task_id, score.measures[name])
+                for score in evaluation.scores
+                if name in score.measures
+            )
 
     def _means(self, scores: Iterable[tuple[str, float]]) -> dict[str, float]:
         """Return the mean of the tasks' numbers, by group."""
@@ -173,8 +174,9 @@ class MetricsFile:
                 line = {"step": message.version, "timing_s/testing": message.wall_s} | {
                     f"val/success/{label}": share for label, share in scores.items()
                 }
-                coverage = progress.coverage.get(message.version, {})
-                line |= {f"val/coverage/{label}": share for label, share in coverage.items()}
+                for measure, means in progress.measured.items():
+                    shares = means.get(message.version, {})
+                    line |= {f"val/{measure}/{label}": share for label, share in shares.items()}
             case CanaryScores() if message.version in progress.canaries:
                 line = {
                     "step": message.version,

@@ -1,7 +1,7 @@
 """What the steps of a run learned from, folded from their reports.
 
 Shares say how far each source moved the weights (`coevolve.learning.attribution`). They do not say
-what a source is worth: that takes training without it (`coevolve.replay --ablate`, `coevolve.bench
+what a source is worth: that takes training without it (`coevolve.replay --ablate`, `tests.bench
 learning sources`).
 """
 

@@ -20,7 +20,7 @@ import numpy as np
 from coevolve.signals.detector import RULES
 from coevolve.signals.history import History
 from protocols.config import RunConfig
-from protocols.evolution import OnPattern, PatternCount, SignalKind, Visit
+from protocols.evolution import GroupSummary, OnPattern, PatternCount, SignalKind
 
 LEVELS = tuple(level / 20 for level in range(21))
 """Success rates."""
@@ -85,12 +85,12 @@ class Simulation:
         """Return an empty history."""
         return History(self.signals, tools)
 
-    def visit(self, skill: float, version: int, task_id: str = "task") -> Visit:
+    def visit(self, skill: float, version: int, task_id: str = "task") -> GroupSummary:
         """Return a visit by a policy that succeeds with probability ``skill``."""
         successes = int(self.random.binomial(self.group_size, skill))
         return _visit(task_id, version, successes, self.group_size)
 
-    def fires(self, rules: str, kind: SignalKind, history: History, visit: Visit) -> bool:
+    def fires(self, rules: str, kind: SignalKind, history: History, visit: GroupSummary) -> bool:
         """Return whether a rule says anything of the newest ``visit`` in ``history``."""
         return next(RULES[rules][kind](self.signals, history, visit), None) is not None
 
@@ -99,7 +99,7 @@ class Simulation:
         kind: SignalKind,
         situation: str,
         meaning: Meaning,
-        judged: Iterator[tuple[History, Visit]],
+        judged: Iterator[tuple[History, GroupSummary]],
     ) -> list[Rate]:
         """Let both rule sets judge the same histories and newest visits."""
         fired = dict.fromkeys(SETS, 0)
@@ -220,7 +220,7 @@ def rare_rates(simulation: Simulation) -> Iterator[Rate]:
 def uncertainty_rates(simulation: Simulation) -> Iterator[Rate]:
     """Yield the rates for a task like all others, and for one of three times their surprise."""
 
-    def judged(factor: float) -> Iterator[tuple[History, Visit]]:
+    def judged(factor: float) -> Iterator[tuple[History, GroupSummary]]:
         for _ in range(simulation.size.tasks):
             history = simulation.history()
             surprises = simulation.random.gamma(4.0, 0.1, POOL_TASKS)
@@ -237,7 +237,7 @@ def uncertainty_rates(simulation: Simulation) -> Iterator[Rate]:
 
 def _one_task(
     simulation: Simulation, before: float, now: float, earlier: int
-) -> Iterator[tuple[History, Visit]]:
+) -> Iterator[tuple[History, GroupSummary]]:
     """Yield histories of one task, each visit by a version of its own, and the newest visit."""
     for _ in range(simulation.size.tasks * (5 if earlier == 0 else 1)):
         history = simulation.history()
@@ -301,11 +301,12 @@ def _visit(
     *,
     surprise: float = 0.0,
     patterns: tuple[PatternCount, ...] = (),
-) -> Visit:
-    return Visit(
+) -> GroupSummary:
+    return GroupSummary(
         group_id=f"{task_id}@{version}",
         group=version,
         task_id=task_id,
+        root=task_id,
         version_min=version,
         version_max=version,
         successes=successes,

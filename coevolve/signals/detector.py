@@ -10,7 +10,7 @@ from coevolve.signals import paper, posterior
 from coevolve.signals.history import History
 from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, Rule, signal_of
 from coevolve.signals.uncertainty import uncertainty
-from protocols.evolution import Signal, SignalKind, Visit
+from protocols.evolution import GroupSummary, Signal, SignalKind
 from protocols.evolution_config import SignalsConfig
 
 RULES: Mapping[str, Mapping[SignalKind, Rule]] = {
@@ -42,15 +42,15 @@ class Detector:
             kind: rule for kind, rule in RULES[config.rules].items() if kind in config.kinds
         }
 
-    def recall(self, message: Visit | Signal) -> None:
+    def recall(self, message: GroupSummary | Signal) -> None:
         """Take in what was judged or said before; says nothing about it."""
         match message:
-            case Visit():
+            case GroupSummary():
                 self._history.add(message)
             case Signal():
                 self._cool_down.start(message)
 
-    def judge(self, visit: Visit) -> tuple[Signal, ...]:
+    def judge(self, visit: GroupSummary) -> tuple[Signal, ...]:
         """Take in a further visit and return what is to be said of it."""
         self.recall(visit)
         if visit.rollouts == 0:
@@ -64,7 +64,7 @@ class Detector:
             self.recall(signal)
         return signals
 
-    def _news(self, kind: SignalKind, rule: Rule, visit: Visit) -> Iterator[Finding]:
+    def _news(self, kind: SignalKind, rule: Rule, visit: GroupSummary) -> Iterator[Finding]:
         """Yield the findings that do not repeat what was said a short while ago."""
         for finding in rule(self._config, self._history, visit):
             if not self._cool_down.silences(kind, finding.about, visit.version_max):

@@ -1,14 +1,15 @@
-"""The signals part: turns rollouts into visits and signals.
+"""The signals part: turns rollouts into open_groups and signals.
 
 Promises:
 
-- A group's visit and signals enter the journal in the transaction that finishes its rollouts, so
+- A group's summary and signals enter the journal in the transaction that finishes its rollouts, so
   each group is judged exactly once whatever is killed.
-- What it says is a function of the journal's order: whoever is killed and rebuilt from the visits
-  and signals so far says what would have been said. Rollouts are read once, when they arrive.
+- What it says is a function of the journal's order: whoever is killed and rebuilt from the
+  summaries and signals so far says what would have been said. Rollouts are read once, when they
+  arrive.
 - Void rollouts are counted and say nothing else.
 
-What a visit is, and what the rules are, is the domain's: an `Observer`.
+How a group is summed up, and what the rules are, is the environment's: an `Observer`.
 """
 
 import asyncio
@@ -20,17 +21,15 @@ import structlog
 from coevolve.journal.codec import decode
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.paging import whole_topic
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from coevolve.signals.detector import Detector
-from coevolve.signals.visits import CompleteGroup, Visits, visit_of
+from coevolve.signals.groups import CompleteGroup, OpenGroups
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.design_evolution import DesignVisit
-from protocols.evolution import Signal, Visit
+from protocols.evolution import GroupSummary, Signal
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
-from protocols.rollouts import Rollout, VoidRollout
+from protocols.rollouts import FailedRollout, Rollout
 
 TAKE_LIMIT = 256
 
@@ -52,30 +51,9 @@ class Observer(Protocol):
         """Take in what was judged or said before; says nothing about it."""
         ...
 
-    async def judge(self, group: CompleteGroup) -> tuple[Visit | DesignVisit, Sequence[Signal]]:
+    async def judge(self, group: CompleteGroup) -> tuple[GroupSummary, Sequence[Signal]]:
         """Take in a further group; return its visit and what is to be said of it."""
         ...
-
-
-class ToolObserver:
-    """An `Observer` of rollouts with tools."""
-
-    topics = ("visit", "signal")
-
-    def __init__(self, config: RunConfig, tools: Sequence[str]) -> None:
-        """Remember nothing; ``tools`` are the names of all tools that the policy may call."""
-        self._tools = frozenset(tools)
-        self._detector = Detector(config.signals, sorted(self._tools))
-
-    def recall(self, message: Message) -> None:
-        """Take in a visit or a signal."""
-        assert isinstance(message, Visit | Signal)
-        self._detector.recall(message)
-
-    async def judge(self, group: CompleteGroup) -> tuple[Visit, Sequence[Signal]]:
-        """Sum up the group and ask the rules; see `Observer`."""
-        visit = visit_of(group.members, self._tools)
-        return visit, self._detector.judge(visit)
 
 
 class SignalExtractor:
@@ -94,7 +72,7 @@ class SignalExtractor:
         self._store = store
         self._reader = reader
         self._open_observer = open_observer
-        self._standing = Standing("signals")
+        self._standing = StatusReporter("signals")
         self._stopping = asyncio.Event()
         self._mailbox: Mailbox | None = None
 
@@ -117,33 +95,33 @@ class SignalExtractor:
         self._mailbox = mailbox = Mailbox(
             self._store,
             consumer="signals",
-            topics=("rollout", "void_rollout"),
+            topics=("rollout", "failed_rollout"),
             member="signals",
             lease_s=self._config.store.lease_s,
         )
         observer = await self._rebuilt()
-        visits = Visits()
+        open_groups = OpenGroups()
         flowing = False
         while True:
             self._standing.waits_for("the last rollouts of a group")
             deliveries = await mailbox.take(
                 TAKE_LIMIT,
                 GROUP_GATHER_S if flowing else IDLE_WAIT_S,
-                self._worth_taking(visits, flowing),
+                self._worth_taking(open_groups, flowing),
             )
             flowing = bool(deliveries)
             groups: list[CompleteGroup] = []
             for sequence, message in deliveries:
-                assert isinstance(message, Rollout | VoidRollout)
-                if group := visits.add(sequence, message):
+                assert isinstance(message, Rollout | FailedRollout)
+                if group := open_groups.add(sequence, message):
                     groups.append(group)
             if groups:
                 await self._settle(mailbox, observer, groups)
 
-    def _worth_taking(self, visits: Visits, flowing: bool) -> int:
+    def _worth_taking(self, open_groups: OpenGroups, flowing: bool) -> int:
         """Return how many records to wait for: a step's worth, or what completes one group."""
         groups = self._config.learner.groups_per_step if flowing else 1
-        return min(TAKE_LIMIT, visits.missing(groups, self._config.rollout.group_size))
+        return min(TAKE_LIMIT, open_groups.missing(groups, self._config.rollout.group_size))
 
     async def _settle(
         self, mailbox: Mailbox, observer: Observer, groups: Sequence[CompleteGroup]
@@ -151,9 +129,9 @@ class SignalExtractor:
         """Finish ``groups``, in order, together with what is to be said of them."""
         outputs: list[Message] = []
         for group in groups:
-            visit, signals = await observer.judge(group)
-            outputs += [visit, *signals]
-            self._standing.policy_version = max(self._standing.policy_version, visit.version_max)
+            summary, signals = await observer.judge(group)
+            outputs += [summary, *signals]
+            self._standing.policy_version = max(self._standing.policy_version, summary.version_max)
             for signal in signals:
                 log.info("signal", kind=signal.kind, score=round(signal.score, 3), rule=signal.rule)
         sequences = [sequence for group in groups for sequence in group.sequences]
@@ -162,7 +140,7 @@ class SignalExtractor:
 
     async def _rebuilt(self) -> Observer:
         """Return an observer that remembers what the journal holds."""
-        self._standing.waits_for("earlier visits to be read")
+        self._standing.waits_for("earlier open_groups to be read")
         observer = self._open_observer()
         for topic in observer.topics:
             async for record in whole_topic(self._reader, topic):

@@ -7,10 +7,11 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from coevolve.signals.patterns import PatternKey
 from coevolve.signals.probability import Tally
-from protocols.evolution import PatternKind, Visit
+from protocols.evolution import GroupSummary, PatternKind
 from protocols.evolution_config import SignalsConfig
+
+PatternKey = tuple[PatternKind, str]
 
 
 class Outcome(NamedTuple):
@@ -91,7 +92,7 @@ class History:
         self._window = config.window
         self._shares = _Decaying(config.half_life_visits)
 
-    def add(self, visit: Visit) -> None:
+    def add(self, visit: GroupSummary) -> None:
         """Take in a further visit."""
         if visit.rollouts == 0:
             return
@@ -107,7 +108,7 @@ class History:
         """Return the decayed share of a pattern; 0 where it never occurred."""
         return Share(self._shares.weight((kind, pattern)), self._shares.weight((kind, "")))
 
-    def _add_patterns(self, visit: Visit) -> None:
+    def _add_patterns(self, visit: GroupSummary) -> None:
         of_kind: Counter[PatternKind] = Counter()
         for each in visit.patterns:
             of_kind[each.kind] += each.count

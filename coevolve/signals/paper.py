@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 from coevolve.signals.history import History
 from coevolve.signals.rules import Finding
-from protocols.evolution import OnPattern, OnTask, Visit
+from protocols.evolution import GroupSummary, OnPattern, OnTask
 from protocols.evolution_config import SignalsConfig
 
 GOOD = 0.5
 """Success rate from which a visit counts as good."""
 
 
-def forgetting(config: SignalsConfig, history: History, visit: Visit) -> Iterator[Finding]:
+def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
     """Fire where some visit in the window was good and the newest is not."""
     best = max(
         (outcome.tally for outcome in history.tasks[visit.task_id].earlier()),
@@ -40,7 +40,7 @@ def forgetting(config: SignalsConfig, history: History, visit: Visit) -> Iterato
         )
 
 
-def boundary(config: SignalsConfig, history: History, visit: Visit) -> Iterator[Finding]:
+def boundary(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
     """Fire where one group holds a reward above 0.5 and one below (rewards are 0 or 1)."""
     if 0 < visit.successes < visit.rollouts:
         rate = visit.successes / visit.rollouts
@@ -52,7 +52,7 @@ def boundary(config: SignalsConfig, history: History, visit: Visit) -> Iterator[
         )
 
 
-def rare(config: SignalsConfig, history: History, visit: Visit) -> Iterator[Finding]:
+def rare(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
     """Fire for the tools of this visit that are a small share of all calls so far."""
     calls = history.totals["tool", ""]
     tools = [each.pattern for each in visit.patterns if each.kind == "tool"]

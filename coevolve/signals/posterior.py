@@ -22,8 +22,7 @@ Hochberg 1995 for discoveries in a pool; Altham 1969 for exact tests as posterio
 import math
 from collections.abc import Iterator
 
-from coevolve.signals.history import History, Share
-from coevolve.signals.patterns import PatternKey
+from coevolve.signals.history import History, PatternKey, Share
 from coevolve.signals.probability import (
     Tally,
     at_least,
@@ -33,14 +32,14 @@ from coevolve.signals.probability import (
     same_rate,
 )
 from coevolve.signals.rules import Finding
-from protocols.evolution import OnPattern, OnTask, Visit
+from protocols.evolution import GroupSummary, OnPattern, OnTask
 from protocols.evolution_config import SignalsConfig
 
 ROUNDING = 1e-9
 """Decayed counts carry rounding errors; this much is not rounded up or down."""
 
 
-def forgetting(config: SignalsConfig, history: History, visit: Visit) -> Iterator[Finding]:
+def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
     """Fire where the task's drop is among the discoveries of the whole pool."""
     before, now = history.tasks[visit.task_id].before_and_now()
     doubt = no_drop(before, now, config.forgetting_drop)
@@ -61,24 +60,28 @@ def forgetting(config: SignalsConfig, history: History, visit: Visit) -> Iterato
         )
 
 
-def boundary(config: SignalsConfig, history: History, visit: Visit) -> Iterator[Finding]:
+def boundary(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
     """Fire where the task's success rate lies inside the band with confidence."""
     _, now = history.tasks[visit.task_id].before_and_now()
-    below = at_least(now.successes, now.rollouts, config.boundary_low)
-    above = at_most(now.successes, now.rollouts, config.boundary_high)
+    low, high = (
+        _observed(rate, config.reward_flip_rate)
+        for rate in (config.boundary_low, config.boundary_high)
+    )
+    below = at_least(now.successes, now.rollouts, low)
+    above = at_most(now.successes, now.rollouts, high)
     if below + above <= 1 - config.confidence + ROUNDING:
         yield Finding(
             about=OnTask(task_id=visit.task_id),
             score=expected_variance(now),
             rule=(
-                f"posterior boundary: {now} now, P({config.boundary_low:g} < success < "
-                f"{config.boundary_high:g}) >= {_probability(1 - below - above)}"
+                f"posterior boundary: {now} now, P({low:g} < success < {high:g}) >= "
+                f"{_probability(1 - below - above)}"
             ),
             evidence=visit.evidence,
         )
 
 
-def rare(config: SignalsConfig, history: History, visit: Visit) -> Iterator[Finding]:
+def rare(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
     """Fire for patterns of this visit, and for tools used or not, whose share is small."""
     shares = [(history.share(*key), key) for key in _asked(config, history, visit)]
     rising = sorted(
@@ -107,7 +110,12 @@ def expected_variance(tally: Tally) -> float:
     return 4 * a * b / ((a + b) * (a + b + 1))
 
 
-def _asked(config: SignalsConfig, history: History, visit: Visit) -> set[PatternKey]:
+def _observed(rate: float, flips: float) -> float:
+    """Return the share of successes that is seen of ``rate`` when verdicts flip so often."""
+    return rate * (1 - 2 * flips) + flips
+
+
+def _asked(config: SignalsConfig, history: History, visit: GroupSummary) -> set[PatternKey]:
     """Return the patterns to be judged: a pattern seen long ago alone has no evidence any more."""
     asked: set[PatternKey] = {("tool", tool) for tool in history.tools}
     asked.update((each.kind, each.pattern) for each in visit.patterns)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from coevolve.signals.history import History
-from protocols.evolution import OnPattern, OnTask, Signal, SignalKind, Visit
+from protocols.evolution import GroupSummary, OnPattern, OnTask, Signal, SignalKind
 from protocols.evolution_config import SignalsConfig
 
 MOST_PER_VISIT = 2
@@ -44,7 +44,7 @@ def signal_of(
     )
 
 
-Rule = Callable[[SignalsConfig, History, Visit], Iterator[Finding]]
+Rule = Callable[[SignalsConfig, History, GroupSummary], Iterator[Finding]]
 
 
 class CoolDown:

@@ -11,13 +11,13 @@ import numpy as np
 
 from coevolve.signals.history import History
 from coevolve.signals.rules import Finding
-from protocols.evolution import OnTask, Visit
+from protocols.evolution import GroupSummary, OnTask
 from protocols.evolution_config import SignalsConfig
 
 ROUNDING = 1e-9
 
 
-def uncertainty(config: SignalsConfig, history: History, visit: Visit) -> Iterator[Finding]:
+def uncertainty(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
     """Fire where the surprise is among the highest of the pool and the group's outcomes differ."""
     if not 0 < visit.successes < visit.rollouts:
         return

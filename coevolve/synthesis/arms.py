@@ -16,13 +16,13 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import PAGE
-from coevolve.synthesis.briefs import BriefWriter, Subject, seed_of
+from coevolve.synthesis.briefs import BriefContext, BriefWriter, Subject, seed_of
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
-from protocols.evolution import OnPattern, OnTask, Signal, Visit
-from protocols.interfaces import Reader, TaskSource
+from protocols.evolution import GroupSummary, OnPattern, OnTask, Signal
+from protocols.interfaces import Reader
 from protocols.synthesis import Anything, Brief
 
 NOTHING = Subject(about=Anything(), evidence=())
@@ -31,9 +31,9 @@ NOTHING = Subject(about=Anything(), evidence=())
 class ArmBriefs:
     """The briefs of a run's arm."""
 
-    def __init__(self, config: RunConfig, *, reader: Reader, source: TaskSource) -> None:
+    def __init__(self, config: RunConfig, *, reader: Reader, context: BriefContext) -> None:
         self._config = config
-        self._writer = BriefWriter(config, reader=reader, source=source)
+        self._writer = BriefWriter(config, reader=reader, context=context)
         self._visited = Visited(reader)
 
     async def brief(self, signal: Signal, sequence: int) -> Brief:
@@ -81,9 +81,9 @@ class Visited:
 
     async def follow(self) -> None:
         """Take in the visits that were added since the last time."""
-        while page := await self._reader.scan("visit", after=self._read, limit=PAGE):
+        while page := await self._reader.scan(topic_of(GroupSummary), after=self._read, limit=PAGE):
             for record in page:
-                self._take_in(record.sequence, decode_as(record, Visit))
+                self._take_in(record.sequence, decode_as(record, GroupSummary))
             self._read = page[-1].sequence
 
     def others(self, about: OnTask | OnPattern, before: int) -> Sequence[OnTask | OnPattern]:
@@ -104,7 +104,7 @@ class Visited:
                 found.extend(self._evidence[visit])
         return tuple(found[:count])
 
-    def _take_in(self, sequence: int, visit: Visit) -> None:
+    def _take_in(self, sequence: int, visit: GroupSummary) -> None:
         """Remember a visit; one of which no rollout was sound has nothing to show."""
         if not visit.evidence:
             return

@@ -10,15 +10,17 @@ have fewer attempts than the first time.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
 
 from coevolve.journal.retained import retained_rollouts
-from coevolve.journal.task_cache import TaskShelf
-from coevolve.synthesis.precedents import Precedents
+from coevolve.journal.task_cache import TaskCache, unread
 from protocols.config import RunConfig
 from protocols.errors import LeakError
 from protocols.evolution import OnPattern, OnTask, Signal
-from protocols.interfaces import Reader, TaskSource
-from protocols.synthesis import Anything, Attempt, Brief, Start
+from protocols.interfaces import Reader
+from protocols.synthesis import Anything, Attempt, Brief
 from protocols.tasks import Task
 
 SEED_BYTES = 4
@@ -34,15 +36,26 @@ class Subject:
     """Journal sequences of rollouts."""
 
 
+class BriefContext(Protocol):
+    """What an environment tells besides."""
+
+    async def context(self, signal: Signal, sequence: int, task: Task | None) -> msgspec.Raw:
+        """Return the body of `protocols.synthesis.Brief.context`.
+
+        ``sequence`` is the signal's in the journal, ``task`` the flagged one, if a task is flagged.
+        A function of these, of the run's seed, and of the journal before ``sequence``.
+        """
+        ...
+
+
 class BriefWriter:
     """Writes briefs of one run."""
 
-    def __init__(self, config: RunConfig, *, reader: Reader, source: TaskSource) -> None:
+    def __init__(self, config: RunConfig, *, reader: Reader, context: BriefContext) -> None:
         self._config = config
         self._reader = reader
-        self._source = source
-        self._tasks = TaskShelf(reader, Task)
-        self._precedents = Precedents(reader)
+        self._context = context
+        self._tasks = TaskCache(reader, unread)
 
     async def brief(self, signal: Signal, sequence: int, subject: Subject) -> Brief:
         """Return the brief for the signal at journal sequence ``sequence``, about ``subject``.
@@ -56,23 +69,12 @@ class BriefWriter:
             signal_id=signal.signal_id,
             kind=signal.kind,
             about=subject.about,
-            instructions=tuple(turn.instruction for turn in task.body.turns) if task else (),
             attempts=await self._attempts(signal, subject.evidence),
-            starts=self._starts(signal, task),
             steps=self._config.synthesizer.steps,
-            precedents=await self._precedents.before(sequence),
+            context=await self._context.context(signal, sequence, task),
             seed=seed_of(self._config.seed, signal.signal_id, "brief"),
             policy_version=signal.policy_version,
         )
-
-    def _starts(self, signal: Signal, task: Task | None) -> tuple[Start, ...]:
-        """Return a start for each round, the flagged task's own world first."""
-        numbers = (
-            seed_of(self._config.seed, signal.signal_id, f"start {round_}")
-            for round_ in range(self._config.synthesizer.rounds - (task is not None))
-        )
-        own = () if task is None else (_world_of(task),)
-        return (*own, *map(self._source.start, numbers))
 
     async def _attempts(self, signal: Signal, sequences: Sequence[int]) -> tuple[Attempt, ...]:
         rollouts = (await retained_rollouts(self._reader, sequences)).values()
@@ -102,13 +104,3 @@ def seed_of(run_seed: int, signal_id: str, what: str) -> int:
     """Return a number for one purpose, the same wherever it is computed; 0 <= seed < 2**31."""
     digest = hashlib.sha256(f"{run_seed}/{signal_id}/{what}".encode()).digest()
     return int.from_bytes(digest[:SEED_BYTES]) >> 1
-
-
-def _world_of(task: Task) -> Start:
-    return Start(
-        origin=task.task_id,
-        classes=task.body.classes,
-        world=task.body.world,
-        long_context=task.body.long_context,
-        checks_directory=task.body.checks_directory,
-    )

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from protocols.errors import EndpointError, GeneratorError
 from protocols.interfaces import Synthesizer
 from protocols.synthesizers import SynthesizerModel
@@ -31,7 +31,7 @@ class ServedModel:
         self,
         model: SynthesizerModel,
         open_model: OpenModel,
-        standing: Standing,
+        standing: StatusReporter,
         *,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:

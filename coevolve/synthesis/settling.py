@@ -7,7 +7,7 @@ import structlog
 
 from coevolve.journal.mailbox import Appender
 from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.backlog import Waiting
 from coevolve.synthesis.serving import ServedModel
@@ -31,7 +31,7 @@ RETRY_PAUSE_S = 0.5
 log = structlog.get_logger()
 
 
-class Workbench:
+class SynthesisWorker:
     """Where signals are worked on."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Workbench:
         reader: Reader,
         append: Appender,
         briefs: ArmBriefs,
-        standing: Standing,
+        standing: StatusReporter,
     ) -> None:
         self._tries = config.rollout.tries
         self._reader = reader

@@ -16,17 +16,18 @@ import structlog
 from coevolve.journal.codec import decode_as
 from coevolve.journal.mailbox import GATHER_S, Delivery, Mailbox
 from coevolve.parts.pausing import is_paused
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.backlog import Backlog, Waiting
+from coevolve.synthesis.briefs import BriefContext
 from coevolve.synthesis.serving import FIRST_PAUSE_S, OpenModel, ServedModel
-from coevolve.synthesis.settling import Workbench, without_synthesis
+from coevolve.synthesis.settling import SynthesisWorker, without_synthesis
 from protocols.config import RunConfig
 from protocols.control import PartStatus, RunContinued, RunPaused
 from protocols.errors import CoevolveError, LeaseLostError
 from protocols.evolution import Signal, SwapRefused, SwapRequested, SynthesizerSwapped
-from protocols.interfaces import Reader, Store, TaskSource
+from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import PolicyVersion
 from protocols.synthesizers import SynthesizerModel
@@ -46,17 +47,21 @@ class SynthesizerWorker:
         store: Store,
         reader: Reader,
         open_model: OpenModel,
-        source: TaskSource,
+        context: BriefContext,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
-        """Prepare to work; ``first_pause_s`` is the first of the pauses after a model's failure."""
+        """Prepare to work.
+
+        ``context`` adds to briefs what the environment tells; ``first_pause_s`` is the first of the
+        pauses after a model's failure.
+        """
         self._config = config
         self._store = store
         self._reader = reader
         self._open_model = open_model
-        self._source = source
+        self._context = context
         self._first_pause_s = first_pause_s
-        self._standing = Standing("synthesizer")
+        self._standing = StatusReporter("synthesizer")
         self._stopping = asyncio.Event()
         self._mailbox: Mailbox | None = None
         self._models: list[ServedModel] = []
@@ -76,7 +81,7 @@ class SynthesizerWorker:
             mailbox=self._mailbox,
             store=self._store,
             reader=self._reader,
-            briefs=ArmBriefs(self._config, reader=self._reader, source=self._source),
+            briefs=ArmBriefs(self._config, reader=self._reader, context=self._context),
             standing=self._standing,
             serve=self._serve,
         )
@@ -117,7 +122,7 @@ class _Session:
         store: Store,
         reader: Reader,
         briefs: ArmBriefs,
-        standing: Standing,
+        standing: StatusReporter,
         serve: Callable[[SynthesizerModel], ServedModel],
     ) -> None:
         self._config = config.synthesizer
@@ -126,7 +131,7 @@ class _Session:
         self._reader = reader
         self._standing = standing
         self._serve = serve
-        self._bench = Workbench(
+        self._bench = SynthesisWorker(
             config, reader=reader, append=mailbox.append, briefs=briefs, standing=standing
         )
         self._backlog = Backlog()

@@ -1,220 +1,69 @@
-"""The gates that a candidate has to pass by itself, in the order of `protocols.evolution.Gate`.
+"""What an environment tells the validator: whether a candidate is sound, and what it is like."""
 
-All rest on machine facts: what is written, and what the simulators and their verifier make of it.
-What compares a candidate with other tasks comes after them (`coevolve.validation.similarity`).
-
-CoEvolve's "retain on positive reward" clause stands behind ``positive_reward``: a candidate whose
-reference fails is let through where some turn was passed nevertheless, and no gate that rests on a
-sound reference is asked. It is off, because the reward says nothing of the candidate: a turn passes
-where state and answers are the reference's, and a reference that fails agrees with itself. So the
-clause admits tasks that cannot be solved as they are told, and the learner would imitate them.
-"""
-
-import asyncio
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from coevolve.validation import mutants
-from coevolve.validation.form import MalformedError, read_reference, unknown_tool
-from coevolve.validation.mutants import Slot, Turns
-from coevolve.validation.reading import ReadCall, tools_of
-from coevolve.validation.trials import Trials, passes
-from coevolve.validation.wording import invented, omitted
-from coevolve.validation.worlds import names
-from protocols.evolution import Candidate, Gate, Refused
-from protocols.interfaces import Simulator
-from protocols.simulation import Failed, Passed, Tried, TriedTurn
-from protocols.tasks import ToolTask
+from protocols.evolution import Candidate, EnvironmentRecord, Refused
 
-MAX_FOUND_CHARS = 240
+
+@dataclass(frozen=True, kw_only=True)
+class Sound:
+    """The candidate passed every gate that concerns it alone."""
+
+    body: msgspec.Raw
+    """Of the task that it becomes."""
+
+    skills: tuple[str, ...]
+    """Of that task."""
+
+    records: tuple[EnvironmentRecord, ...] = ()
+    """What the environment has to remember where the task is admitted."""
+
+    tried: tuple[int, int] | None = None
+    """(successes, rollouts) of the policy on the task, if the environment knows them without
+    asking the policy; else the policy is probed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """What the gates say of a candidate."""
 
-    outcome: ToolTask | Refused
-    """The task with the answers that the simulators gave; or the gate that refused it."""
-
+    outcome: Sound | Refused
     simulator_calls: int
 
 
-class Gates:
-    """Asks every gate that concerns the candidate alone."""
-
-    def __init__(
-        self, simulator: Simulator, *, calls_per_turn: int, positive_reward: bool = False
-    ) -> None:
-        """Refuse references that make more than ``calls_per_turn`` calls in a turn."""
-        self._simulator = simulator
-        self._calls_per_turn = calls_per_turn
-        self._positive_reward = positive_reward
+class Gates(Protocol):
+    """Asks every gate that concerns a candidate alone."""
 
     async def examine(self, candidate: Candidate) -> Findings:
         """Ask gate after gate until one refuses.
 
-        Raises:
-            SimulatorError: A simulator broke again and again; nothing is known of the candidate.
+        Raises SimulatorError where a machine failed; nothing is then known of the candidate.
         """
-        trials = Trials(self._simulator, candidate.candidate_id, candidate.body)
-        try:
-            outcome = await self._outcome(candidate.body, trials)
-        except _RefusedError as refusal:
-            outcome = refusal.refused
-        return Findings(outcome=outcome, simulator_calls=trials.calls)
-
-    async def _outcome(self, body: ToolTask, trials: Trials) -> ToolTask:
-        try:
-            read = read_reference(body, self._calls_per_turn)
-        except MalformedError as error:
-            raise _RefusedError("malformed", str(error)) from error
-        _refuse("unknown_tool", unknown_tool(body, read))
-        turns = tuple(turn.reference for turn in body.turns)
-        played = await trials.play(turns)
-        fault = _replay_fault(turns, played)
-        if fault and self._positive_reward and any(map(_passed, played.turns)):
-            return _with_results(body, played)
-        _refuse("replay_failed", fault)
-        _refuse("not_deterministic", _difference(played, await trials.play(turns)))
-        _refuse("no_effect", _idleness(played))
-        await _refuse_weak_verifier(turns, read, played, names(body), trials)
-        answers = [[observed.result for observed in turn.observed] for turn in played.turns]
-        _refuse("description_omits", omitted(body.turns, read, answers, tools_of(body.classes)))
-        _refuse("description_invents", invented(body.turns, read))
-        return _with_results(body, played)
+        ...
 
 
-class _RefusedError(Exception):
-    """A gate refused; only ever seen by `Gates.examine`."""
+class Match(NamedTuple):
+    """The task that is most alike."""
 
-    def __init__(self, gate: Gate, found: str) -> None:
-        super().__init__(found)
-        self.refused = Refused(gate=gate, found=found[:MAX_FOUND_CHARS])
-
-
-def _refuse(gate: Gate, found: str) -> None:
-    if found:
-        raise _RefusedError(gate, found)
+    key: str
+    degree: float
+    """0 to 1."""
 
 
-def _passed(turn: TriedTurn) -> bool:
-    return isinstance(turn.verdict, Passed)
+class TaskIndex(Protocol):
+    """Tasks by what they are alike in."""
 
+    def add(self, key: str, body: msgspec.Raw) -> None:
+        """Remember a task under ``key``, in place of the one that was there."""
+        ...
 
-def _with_results(body: ToolTask, played: Tried) -> ToolTask:
-    turns = tuple(
-        msgspec.structs.replace(turn, results=tuple(each.result for each in tried.observed))
-        for turn, tried in zip(body.turns, played.turns, strict=True)
-    )
-    return msgspec.structs.replace(body, turns=turns)
+    def discard(self, key: str) -> None:
+        """Forget a task; unknown ones are no error."""
+        ...
 
-
-def _replay_fault(turns: Turns, played: Tried) -> str:
-    """Return what is wrong with a replay of the reference; empty where nothing is."""
-    for number, (calls, turn) in enumerate(zip(turns, played.turns, strict=True)):
-        for call, observed in zip(calls, turn.observed, strict=True):
-            if observed.failed:
-                return f"turn {number + 1}: {call} answers {observed.result}"
-        if not turn.state:
-            return f"turn {number + 1} leaves a world that holds itself"
-        if isinstance(turn.verdict, Failed):
-            return f"turn {number + 1}: {turn.verdict.reason}"
-    return ""
-
-
-def _difference(first: Tried, second: Tried) -> str:
-    if first.initial != second.initial:
-        return "two fresh worlds differ"
-    for number, (one, other) in enumerate(zip(first.turns, second.turns, strict=True)):
-        for a, b in zip(one.observed, other.observed, strict=True):
-            if a != b:
-                return f"turn {number + 1}: once {a.result}, once {b.result}"
-        if one != other:
-            return f"turn {number + 1} leaves another world each time"
-    return ""
-
-
-def _idleness(played: Tried) -> str:
-    """Return the first turn that changes nothing and answers nothing; empty where none is so."""
-    before = played.initial
-    for number, turn in enumerate(played.turns):
-        answers = [observed.result for observed in turn.observed]
-        if turn.state == before and all(map(_is_empty, answers)):
-            shown = ", ".join(answers) or "there are no calls"
-            return f"turn {number + 1} changes nothing and answers nothing: {shown}"
-        before = turn.state
-    return ""
-
-
-def _is_empty(answer: str) -> bool:
-    try:
-        value = json.loads(answer)
-    except (ValueError, RecursionError):
-        return answer in ("", "None")
-    entries = cast("dict[str, object]", value).values() if isinstance(value, dict) else (value,)
-    return not any(entry or entry == 0 for entry in entries)
-
-
-async def _refuse_weak_verifier(
-    turns: Turns,
-    read: Sequence[Sequence[ReadCall]],
-    played: Tried,
-    seen: Sequence[str],
-    trials: Trials,
-) -> None:
-    """Refuse a task whose verifier lets a mutant of the reference pass."""
-    for mutant, tried in await _all_played(tuple(mutants.idle(turns)), trials):
-        _refuse("passes_without_acting", _let_pass(mutant, turns, tried))
-    for mutant, tried in await _all_played(tuple(mutants.truncated(turns)), trials):
-        _refuse("passes_truncated", _let_pass(mutant, turns, tried))
-    for mutant, tried in await _all_played(tuple(mutants.reordered(turns)), trials):
-        if not _equivalent(tried, played):
-            _refuse("passes_reordered", _let_pass(mutant, turns, tried))
-    for slot, values in await _unguarded(turns, read, seen, trials):
-        found = f"turn {slot.turn + 1}: {slot.tool}'s {slot.argument.name}={slot.argument.value!r}"
-        others = ", ".join(map(repr, values))
-        raise _RefusedError("passes_wrong_argument", f"{found} may as well be {others}")
-
-
-async def _all_played(variants: Sequence[Turns], trials: Trials) -> list[tuple[Turns, Tried]]:
-    tried = await asyncio.gather(*map(trials.play, variants))
-    return list(zip(variants, tried, strict=True))
-
-
-def _let_pass(mutant: Turns, turns: Turns, tried: Tried) -> str:
-    """Return which mutant the verifier let pass; empty where it did not."""
-    if not passes(tried):
-        return ""
-    changed = next(number for number, calls in enumerate(mutant) if calls != turns[number])
-    return f"turn {changed + 1} passes with {'; '.join(mutant[changed])}"
-
-
-def _equivalent(tried: Tried, played: Tried) -> bool:
-    """Return whether a mutant reached the reference's states with the reference's answers."""
-    return all(
-        one.state == other.state
-        and sorted(each.result for each in one.observed)
-        == sorted(each.result for each in other.observed)
-        for one, other in zip(tried.turns, played.turns, strict=True)
-    )
-
-
-async def _unguarded(
-    turns: Turns, read: Sequence[Sequence[ReadCall]], seen: Sequence[str], trials: Trials
-) -> list[tuple[Slot, tuple[object, ...]]]:
-    """Return the arguments for which every wrong value passes, with these values."""
-
-    async def all_pass(slot: Slot, values: Sequence[object]) -> bool:
-        for value in values:
-            if not passes(await trials.play(mutants.with_value(turns, read, slot, value))):
-                return False
-        return True
-
-    every = mutants.slots(read)
-    wrong = [(slot, mutants.wrong_values(slot, every, seen)) for slot in every]
-    passed = await asyncio.gather(*(all_pass(slot, values) for slot, values in wrong))
-    return [each for each, passes_all in zip(wrong, passed, strict=True) if passes_all]
+    def nearest(self, body: msgspec.Raw) -> Match | None:
+        """Return the task that is most alike; None where none is too much so."""
+        ...

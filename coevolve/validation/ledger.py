@@ -7,11 +7,18 @@ from collections.abc import Iterable, Iterator
 
 from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
-from coevolve.validation.similarity import Likenesses, likeness
-from protocols.evolution import Admitted, CandidateVerdict, Parked, ProbeRequest, Refused
+from coevolve.validation.gates import TaskIndex
+from protocols.evolution import (
+    Admitted,
+    CandidateVerdict,
+    EnvironmentRecord,
+    Parked,
+    ProbeRequest,
+    Refused,
+)
 from protocols.interfaces import Reader
 from protocols.journal import Message
-from protocols.tasks import Synthesized, Task
+from protocols.tasks import Continued, Synthesized, Task
 
 TOPICS = topics_of(Task, ProbeRequest, CandidateVerdict)
 
@@ -26,10 +33,11 @@ class Ledger:
     Taking in the newest records once more, in their order, changes nothing.
     """
 
-    pool: Likenesses
+    pool: TaskIndex
     """Training tasks by task id, and candidates under probe or parked by candidate id."""
 
-    def __init__(self, reader: Reader, similarity: float) -> None:
+    def __init__(self, reader: Reader, pool: TaskIndex) -> None:
+        """Know nothing yet; ``pool`` is empty."""
         self._reader = reader
         self._through = 0
         self._judged: set[str] = set()
@@ -39,7 +47,7 @@ class Ledger:
         self._parked: dict[str, int] = {}
         self._admitted: set[str] = set()
         self._not_yet: set[str] = set()
-        self.pool = Likenesses(similarity)
+        self.pool = pool
 
     async def follow(self) -> None:
         """Take in what the journal holds and this ledger does not know yet."""
@@ -83,8 +91,8 @@ class Ledger:
     def _take_in(self, message: Message) -> None:
         match message:
             case Task():
-                if message.split == "train":
-                    self.pool.add(message.task_id, likeness(message.body))
+                if message.split == "train" and not isinstance(message.origin, Continued):
+                    self.pool.add(message.task_id, message.body)
                 if isinstance(message.origin, Synthesized):
                     self.pool.discard(message.origin.candidate_id)
             case ProbeRequest(candidate_id=candidate_id, probe_id=probe_id):
@@ -92,9 +100,11 @@ class Ledger:
                 self._asked.setdefault(candidate_id, set()).add(probe_id)
                 self._in_vain.setdefault(candidate_id, set()).add(probe_id)
                 self._parked.pop(candidate_id, None)
-                self.pool.add(candidate_id, likeness(message.body))
+                self.pool.add(candidate_id, message.body)
             case CandidateVerdict():
                 self._conclude(message)
+            case EnvironmentRecord():
+                pass
             case other:
                 raise TypeError(f"the ledger does not take {type(other).__name__}")
 

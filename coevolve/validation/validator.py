@@ -14,6 +14,7 @@ by whoever has its lease next. What is decided follows from the journal alone
 """
 
 import asyncio
+import functools
 import hashlib
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -24,13 +25,11 @@ import structlog
 
 from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as
 from coevolve.journal.mailbox import RENEWALS_PER_LEASE, Delivery, Mailbox
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from coevolve.validation.gates import Findings, Gates
+from coevolve.validation.gates import Findings, Gates, Sound, TaskIndex
 from coevolve.validation.judge import Judge
 from coevolve.validation.ledger import Ledger
-from coevolve.validation.reading import read_call, tools_of
-from coevolve.validation.similarity import Likenesses, likeness
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import JournalError, LeaseLostError, SimulatorError
@@ -45,10 +44,10 @@ from protocols.evolution import (
     ProbeRequest,
     Refused,
 )
-from protocols.interfaces import Reader, Simulator, Store
+from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import PolicyVersion
-from protocols.tasks import Synthesized, Task, ToolTask, ToolTurn
+from protocols.tasks import Synthesized, Task
 
 AHEAD = 16
 """Records are taken ahead of what is judged, at most so many times as many."""
@@ -85,30 +84,29 @@ class Validator:
         *,
         store: Store,
         reader: Reader,
-        simulator: Simulator,
+        gates: Gates,
+        open_index: Callable[[], TaskIndex],
         held_out: Sequence[Task],
         judge: Judge,
     ) -> None:
+        """Judge by ``gates``; ``open_index`` makes what finds tasks that are alike."""
         self._config = config
         self._settings = config.validator
         self._store = store
         self._reader = reader
         self._judge = judge
-        self._gates = Gates(
-            simulator,
-            calls_per_turn=config.rollout.max_calls_per_turn,
-            positive_reward=config.validator.positive_reward_clause,
-        )
-        self._held_out = Likenesses(config.validator.similarity)
+        self._gates = gates
+        self._open_index = open_index
+        self._held_out = open_index()
         for task in held_out:
-            self._held_out.add(task.task_id, likeness(task.body))
-        self._standing = Standing("validator")
+            self._held_out.add(task.task_id, task.body)
+        self._standing = StatusReporter("validator")
         self._stopping = asyncio.Event()
         self._start_over()
 
     def _start_over(self) -> None:
         """Forget what the journal does not say."""
-        self._ledger = Ledger(self._reader, self._settings.similarity)
+        self._ledger = Ledger(self._reader, self._open_index())
         self._mailbox = Mailbox(
             self._store,
             consumer="validator",
@@ -205,7 +203,7 @@ class Validator:
             await self._mailbox.complete([decision.sequence for decision in batch], outputs)
         except LeaseLostError as error:
             log.warning("judgements_dropped", records=len(batch), reason=str(error))
-            self._ledger = Ledger(self._reader, self._settings.similarity)
+            self._ledger = Ledger(self._reader, self._open_index())
             return False
         self._standing.done += len(batch)
         return True
@@ -238,41 +236,41 @@ class Validator:
         if self._ledger.knows(candidate.candidate_id):
             return ()
         outcome = findings.outcome
-        if isinstance(outcome, ToolTask):
-            outcome = self._too_alike(outcome) or outcome
-        if isinstance(outcome, ToolTask):
-            probe = self._probe(candidate.candidate_id, outcome, candidate.policy_version)
-            calls = findings.simulator_calls
-            return (msgspec.structs.replace(probe, simulator_calls=calls, opinion=opinion),)
-        return (
-            CandidateVerdict(
-                candidate_id=candidate.candidate_id,
-                signal_id=candidate.signal_id,
-                synthesizer=candidate.synthesizer,
-                outcome=outcome,
-                policy_version=candidate.policy_version,
-                simulator_calls=findings.simulator_calls,
-                opinion=opinion,
-            ),
+        if isinstance(outcome, Sound):
+            outcome = self._too_alike(outcome.body) or outcome
+        verdict = functools.partial(
+            _verdict, candidate, candidate.policy_version, findings.simulator_calls, opinion
         )
+        if isinstance(outcome, Refused):
+            return (verdict(outcome),)
+        if outcome.tried is not None:
+            task = _task(candidate, outcome.body, outcome.skills)
+            return (*outcome.records, task, verdict(_admitted(task, *outcome.tried)))
+        probe = self._probe(
+            candidate.candidate_id, outcome.body, outcome.skills, candidate.policy_version
+        )
+        calls = findings.simulator_calls
+        return (msgspec.structs.replace(probe, simulator_calls=calls, opinion=opinion),)
 
-    def _too_alike(self, body: ToolTask) -> Refused | None:
-        asked = likeness(body)
-        if match := self._ledger.pool.nearest(asked):
+    def _too_alike(self, body: msgspec.Raw) -> Refused | None:
+        if match := self._ledger.pool.nearest(body):
             found = f"to the degree {match.degree:.2f} like {match.key}"
             return Refused(gate="duplicate", found=found)
-        if match := self._held_out.nearest(asked):
-            # Which one is nobody's business who makes training tasks.
+        if match := self._held_out.nearest(body):
+            # Do not reveal which held-out task matched.
             found = f"to the degree {match.degree:.2f} like a held-out task"
             return Refused(gate="contaminated", found=found)
         return None
 
-    def _probe(self, candidate_id: str, body: ToolTask, version: int) -> ProbeRequest:
+    def _probe(
+        self, candidate_id: str, body: msgspec.Raw, skills: tuple[str, ...], version: int
+    ) -> ProbeRequest:
         probe_id = f"{candidate_id}/probe-{self._ledger.probes_asked(candidate_id)}"
         return ProbeRequest(
             probe_id=probe_id,
             candidate_id=candidate_id,
             body=body,
+            skills=skills,
             rollouts=self._settings.probes,
             seed=int.from_bytes(hashlib.blake2b(probe_id.encode(), digest_size=4).digest()),
             policy_version_at_least=version,
@@ -286,60 +284,62 @@ class Validator:
         if not report.rollouts and (
             self._ledger.probes_since_verdict(report.candidate_id) < VOID_PROBES
         ):
-            again = self._probe(report.candidate_id, asked.body, report.policy_version)
+            again = self._probe(
+                report.candidate_id, asked.body, asked.skills, report.policy_version
+            )
             calls, opinion = asked.simulator_calls, asked.opinion
             return (msgspec.structs.replace(again, simulator_calls=calls, opinion=opinion),)
-        label = _label(report)
+        verdict = functools.partial(
+            _verdict, candidate, report.policy_version, asked.simulator_calls, asked.opinion
+        )
         has_room = self._ledger.has_room_for_not_yet(self._settings.not_yet_share)
-        if report.rollouts and (label != "not_yet" or has_room):
-            task = _task(candidate, asked.body)
-            outcome = Admitted(
-                task_id=task.task_id,
-                label=label,
-                probe_successes=report.successes,
-                probe_rollouts=report.rollouts,
-            )
-            return task, _verdict(candidate, asked, report, outcome)
-        return (_verdict(candidate, asked, report, Parked(probe_rollouts=report.rollouts)),)
+        if report.rollouts and (report.successes or has_room):
+            task = _task(candidate, asked.body, asked.skills)
+            return task, verdict(_admitted(task, report.successes, report.rollouts))
+        return (verdict(Parked(probe_rollouts=report.rollouts)),)
 
     def _due(self, version: PolicyVersion) -> Sequence[Message]:
         """Return further probes of what was parked long enough ago."""
         since = version.version - self._settings.retry_after_versions
         due = islice(self._ledger.parked_until(since), self._settings.concurrent)
-        return [self._probe(each.candidate_id, each.body, version.version) for each in due]
+        return [
+            self._probe(each.candidate_id, each.body, each.skills, version.version) for each in due
+        ]
 
 
-def _label(report: ProbeReport) -> Label:
-    if report.successes == report.rollouts:
-        return "mastered"
-    return "learnable" if report.successes else "not_yet"
+def _admitted(task: Task, successes: int, rollouts: int) -> Admitted:
+    label: Label = "mastered" if successes == rollouts else "learnable"
+    return Admitted(
+        task_id=task.task_id,
+        label=label if successes else "not_yet",
+        probe_successes=successes,
+        probe_rollouts=rollouts,
+    )
 
 
 def _verdict(
-    candidate: Candidate, asked: ProbeRequest, report: ProbeReport, outcome: Admitted | Parked
+    candidate: Candidate,
+    version: int,
+    simulator_calls: int,
+    opinion: Opinion,
+    outcome: Admitted | Parked | Refused,
 ) -> CandidateVerdict:
     return CandidateVerdict(
         candidate_id=candidate.candidate_id,
         signal_id=candidate.signal_id,
         synthesizer=candidate.synthesizer,
         outcome=outcome,
-        policy_version=report.policy_version,
-        simulator_calls=asked.simulator_calls,
-        opinion=asked.opinion,
+        policy_version=version,
+        simulator_calls=simulator_calls,
+        opinion=opinion,
     )
 
 
-def _task(candidate: Candidate, body: ToolTask) -> Task:
-    origin = Synthesized(candidate_id=candidate.candidate_id, signal_id=candidate.signal_id)
+def _task(candidate: Candidate, body: msgspec.Raw, skills: tuple[str, ...]) -> Task:
     return Task(
         task_id=f"task-{candidate.candidate_id}",
         split="train",
-        origin=origin,
-        skills=tuple(_skill(turn, body.classes) for turn in body.turns),
+        origin=Synthesized(candidate_id=candidate.candidate_id, signal_id=candidate.signal_id),
+        skills=skills,
         body=body,
     )
-
-
-def _skill(turn: ToolTurn, classes: tuple[str, ...]) -> str:
-    """Return the tools of a turn, in the order in which they are called."""
-    return "+".join(read_call(call, tools_of(classes)).tool for call in turn.reference) or "none"

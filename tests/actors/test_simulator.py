@@ -16,13 +16,22 @@ import ray
 
 from actors.simulator import RemoteSimulator, SimulatorActor
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
+from coevolve.environments.tools.commands import (
+    Act,
+    Broken,
+    Observed,
+    Passed,
+    Ready,
+    Release,
+    Reset,
+)
+from coevolve.environments.tools.interfaces import SimulatorWorker
 from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.task import read_body
 from coevolve.environments.tools.wire import ToolClient
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError
-from protocols.interfaces import SimulatorWorker
-from protocols.simulation import Act, Broken, Observed, Passed, Ready, Release, Reset
 from protocols.tasks import Task
 
 CONFIG = RunConfig(name="test", environment={"use": "bfcl"})
@@ -65,8 +74,8 @@ async def test_conversations_pass_through_the_actors(actors: list[Any], task: Ta
     pool = SimulatorPool(workers)
 
     async def converse(session: str) -> None:
-        await pool.reset(session, task.body)
-        for turn in task.body.turns:
+        await pool.reset(session, read_body(task.body))
+        for turn in read_body(task.body).turns:
             for call in turn.reference:
                 assert not (await pool.act(session, call)).failed
             assert await pool.grade(session) == Passed()
@@ -86,8 +95,10 @@ async def test_conversations_pass_through_the_actors(actors: list[Any], task: Ta
 @pytest.mark.ray
 async def test_trials_pass_through_the_actors(actors: list[Any], task: Task) -> None:
     pool = SimulatorPool([ToolClient(RemoteSimulator(actor, 90.0)) for actor in actors])
-    reference = [turn.reference for turn in task.body.turns]
-    tried = await asyncio.gather(*(pool.trial(f"t{n}", task.body, reference) for n in range(6)))
+    reference = [turn.reference for turn in read_body(task.body).turns]
+    tried = await asyncio.gather(
+        *(pool.trial(f"t{n}", read_body(task.body), reference) for n in range(6))
+    )
     assert all(each == tried[0] for each in tried)
     assert all(turn.verdict == Passed() for turn in tried[0].turns)
 
@@ -98,7 +109,7 @@ async def test_a_killed_actor_is_void_sessions_and_comes_back(
 ) -> None:
     pool = SimulatorPool([ToolClient(RemoteSimulator(actor, 90.0)) for actor in actors])
     for name in ("x", "y"):
-        await pool.reset(name, task.body)
+        await pool.reset(name, read_body(task.body))
         await pool.act(name, "ls()")
     status: PartStatus = await actors[0].status.remote()
     (child,) = psutil.Process(status.pid).children()
@@ -111,7 +122,7 @@ async def test_a_killed_actor_is_void_sessions_and_comes_back(
     async with asyncio.timeout(60):
         while True:
             try:
-                await pool.reset("x", task.body)
+                await pool.reset("x", read_body(task.body))
                 await pool.act("x", "ls()")
                 break
             except SimulatorError:
@@ -122,7 +133,7 @@ async def test_a_killed_actor_is_void_sessions_and_comes_back(
 @pytest.mark.ray
 async def test_a_killed_child_is_replaced_by_its_actor(actors: list[Any], task: Task) -> None:
     worker = ToolClient(RemoteSimulator(actors[0], 90.0))
-    reset = Reset(session="x", task=task.body)
+    reset = Reset(session="x", task=read_body(task.body))
     assert list(await worker.execute([reset])) == [Ready()]
     status: PartStatus = await actors[0].status.remote()
     (child,) = psutil.Process(status.pid).children()
@@ -146,7 +157,7 @@ async def test_an_actor_that_is_gone_or_silent_is_broken(
     assert list(await impatient.execute([Release(session="x")])) == [Ready()]
     status: PartStatus = await actor.status.remote()
     os.kill(status.pid, signal.SIGSTOP)
-    (silent,) = await impatient.execute([Reset(session="x", task=task.body)])
+    (silent,) = await impatient.execute([Reset(session="x", task=read_body(task.body))])
     assert isinstance(silent, Broken)
     assert "no answer from the simulator actor within 2.0 s" in silent.reason
     ray.kill(actor)

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from coevolve.config import load_config
+from coevolve.environments.hdl.config import LocalTeacher
 from coevolve.environments.hdl.settings import hdl_settings
 from protocols.config import RunConfig, TransformersEngine
 from protocols.errors import ConfigError
-from protocols.hardware_config import LocalTeacher
 from protocols.objectives import Gspo, NoObjective
 from protocols.synthesizers import EndpointModel
 

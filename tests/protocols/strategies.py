@@ -7,13 +7,12 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect
 
+from coevolve.environments.hdl.simulate.messages import KindCount
+from coevolve.environments.tools.task import ToolTurn
 from protocols import columns
-from protocols.design_evolution import DesignVisit
-from protocols.evolution import Visit
-from protocols.hardware import KindCount
+from protocols.evolution import GroupSummary
 from protocols.learning import Probe
 from protocols.rollouts import Rollout, RolloutRequest, Tokens
-from protocols.tasks import ToolTurn
 
 
 def of(kind: Any) -> st.SearchStrategy[Any]:
@@ -52,14 +51,9 @@ def _request(fields: dict[str, Any]) -> RolloutRequest:
     return RolloutRequest(**{**fields, "group_size": fields["index"] + fields["group_size"]})
 
 
-def _visit(fields: dict[str, Any]) -> Visit:
+def _summary(fields: dict[str, Any]) -> GroupSummary:
     successes, rollouts = sorted((abs(fields["successes"]), abs(fields["rollouts"])))
-    return Visit(**{**fields, "successes": successes, "rollouts": rollouts})
-
-
-def _design_visit(fields: dict[str, Any]) -> DesignVisit:
-    successes, rollouts = sorted((abs(fields["successes"]), abs(fields["rollouts"])))
-    return DesignVisit(**{**fields, "successes": successes, "rollouts": rollouts})
+    return GroupSummary(**{**fields, "successes": successes, "rollouts": rollouts})
 
 
 def _probe(fields: dict[str, Any]) -> Probe:
@@ -78,8 +72,7 @@ LAWFUL: dict[type[msgspec.Struct], Callable[[dict[str, Any]], Any]] = {
     ToolTurn: _turn,
     Rollout: _rollout,
     RolloutRequest: _request,
-    Visit: _visit,
-    DesignVisit: _design_visit,
+    GroupSummary: _summary,
     Probe: _probe,
     KindCount: _kind_count,
 }
@@ -138,8 +131,14 @@ def _of(info: Any) -> st.SearchStrategy[Any]:  # noqa: C901  one case a kind of 
             return st.none()
         case inspect.BytesType():
             return st.binary(max_size=12)
+        case inspect.RawType():
+            return st.dictionaries(st.text(), st.integers(0, 9), max_size=2).map(_raw)
         case _:
             raise NotImplementedError(f"no strategy for {info}")
+
+
+def _raw(value: dict[str, int]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.msgpack.encode(value))
 
 
 def tags(kind: Any) -> dict[str, type[msgspec.Struct]]:

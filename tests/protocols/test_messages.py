@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import protocols
+from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated
+from coevolve.environments.tools.commands import Command, Reply
+from coevolve.environments.tools.task import ToolTurn
 from protocols import columns
 from protocols.config import RunConfig
-from protocols.hardware import Evaluate, Evaluated
 from protocols.journal import Message
 from protocols.rollouts import Rollout, RolloutRequest, Tokens
-from protocols.simulation import Command, Reply
-from protocols.tasks import ToolTurn
 from tests.protocols import strategies
 
 UNIONS = {

@@ -28,7 +28,7 @@ from protocols import columns
 from protocols.config import VllmEngine
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
-from protocols.learning import PolicyVersion, Served
+from protocols.learning import PolicyVersion, ServedWeights
 
 READING_S = 0.02
 """Seconds for which tensors are read at a time, while requests wait for their next token."""
@@ -86,7 +86,7 @@ class VllmGenerator:
         """End a conversation's request; what is cached goes by itself, by room and weights."""
         self._forget(conversation_id)
 
-    async def load(self, version: PolicyVersion) -> Served:
+    async def load(self, version: PolicyVersion) -> ServedWeights:
         """Serve ``version``, and measure its probe by a request like any other.
 
         Requests in flight go on: under the new weights, with keys and values that are computed
@@ -106,7 +106,7 @@ class VllmGenerator:
                 logprobs = (await self._measured(version)).tobytes()
                 pause_s = self._core.pause_s
             rows, settings = await self._read()
-            return Served(
+            return ServedWeights(
                 version=version.version,
                 digest=published.digest,
                 logprobs=logprobs,

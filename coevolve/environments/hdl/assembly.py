@@ -11,40 +11,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import coevolve
+from coevolve.environments.hdl.config import LocalTeacher, TeacherModel
+from coevolve.environments.hdl.policy.interfaces import StepRenderer
 from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder
 from coevolve.run.progress import HELD_OUT
 from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
-from protocols.hardware_config import LocalTeacher, TeacherModel
-from protocols.interfaces import (
-    Generator,
-    Reader,
-    SimulatorService,
-    StepRenderer,
-    TestbenchSimulator,
-)
+from protocols.interfaces import Generator, Reader, SimulatorService
 from protocols.synthesizers import EndpointModel
 
 if TYPE_CHECKING:
-    from coevolve.delivery.engine import ProvenEngine
+    from coevolve.delivery.engine import VerifiedEngine
     from coevolve.environments.hdl.curation.supervision import GrammarOf
     from coevolve.environments.hdl.designs.catalogue import Catalogue
+    from coevolve.environments.hdl.designs.design import Design
     from coevolve.environments.hdl.policy.frontier import Frontier
-    from coevolve.environments.hdl.policy.steps import StepWriter, Workbench
+    from coevolve.environments.hdl.policy.steps import StepWriter, TestbenchAgent
+    from coevolve.environments.hdl.policy.task import CoverageTask
     from coevolve.environments.hdl.policy.teacher import Teacher
     from coevolve.environments.hdl.simulate.harnessed import HarnessSimulator
     from coevolve.environments.hdl.simulate.wire import TestbenchClient
     from coevolve.journal.mailbox import Appender
     from coevolve.parts.context import PartContext
-    from coevolve.rollouts.conversation import Player
-    from coevolve.rollouts.evaluator import Examiner
+    from coevolve.rollouts.agent import Agent
+    from coevolve.rollouts.evaluator import Scorer
     from protocols.config import RunConfig
-    from protocols.designs import Design
     from protocols.generation import Grammar
-    from protocols.tasks import CoverageTask
-    from protocols.transitions import Writer
+    from protocols.rollouts import Writer
+    from protocols.tasks import Task
 
 NEEDED = ("pyslang",)
 UNIFORM = 1e6
@@ -152,58 +149,58 @@ def frontier(config: "RunConfig") -> "Frontier":
     return Frontier(config, [each for each in designs(config) if each.file.split == "train"])
 
 
-def workbench(
+def policy_agent(
     config: "RunConfig",
     engine: Generator,
     workers: Sequence[TestbenchSimulator],
     reader: Reader,
     *,
     temperature: float,
-) -> "Workbench":
+) -> "TestbenchAgent":
     """Return what lets the policy take steps on designs."""
     from coevolve.environments.hdl.policy.steps import PolicyWriter
 
     known = catalogue(config, reader)
     renderer = _renderer(config, known.known)
     writer = PolicyWriter(generator=engine, renderer=renderer, temperature=temperature)
-    return _workbench(config, writer, renderer, known, workers, reader)
+    return _agent(config, writer, renderer, known, workers, reader)
 
 
 def writers(
     name: str,
     context: "PartContext",
-    engine: "ProvenEngine",
+    engine: "VerifiedEngine",
     simulators: Sequence[SimulatorService],
-) -> "Mapping[Writer, Player]":
+) -> "Mapping[Writer, Agent]":
     """Return whoever writes in some stage, for the part ``name``; the policy always."""
     config = context.config
     workers = clients(simulators)
     wanted = {writer for stage in hdl_settings(config).stages for writer in stage.writers}
-    players: dict[Writer, Player] = {}
+    agents: dict[Writer, Agent] = {}
     temperatures: dict[Writer, float] = {"policy": config.rollout.temperature}
     if "grammar" in wanted:
         temperatures["grammar"] = UNIFORM
     for writer, temperature in temperatures.items():
-        players[writer] = workbench(
+        agents[writer] = policy_agent(
             config, engine.generator, workers, context.reader, temperature=temperature
         )
     if "teacher" in wanted:
-        players["teacher"] = teachers_workbench(
+        agents["teacher"] = teacher_agent(
             context,
             workers,
             served=lambda: engine.version,
             append=context.appender("delivery", name),
         )
-    return players
+    return agents
 
 
-def teachers_workbench(
+def teacher_agent(
     context: "PartContext",
     workers: Sequence[TestbenchSimulator],
     *,
     served: Callable[[], int],
     append: "Appender",
-) -> "Workbench":
+) -> "TestbenchAgent":
     """Return what lets a teacher take steps on designs, in the policy's tokens.
 
     ``served`` returns the policy version of the engine beside it; ``append`` writes its calls.
@@ -240,7 +237,7 @@ def teachers_workbench(
         served=served,
         open_log=open_log,
     )
-    return _workbench(config, writer, renderer, known, workers, reader)
+    return _agent(config, writer, renderer, known, workers, reader)
 
 
 def _teacher(model: TeacherModel, run_dir: Path, concurrent: int) -> "Teacher":
@@ -261,20 +258,20 @@ def _teacher(model: TeacherModel, run_dir: Path, concurrent: int) -> "Teacher":
             return InProcessTeacher(model, generator, ChatTemplate.load(folder, variables={}))
 
 
-def _workbench(
+def _agent(
     config: "RunConfig",
     writer: "StepWriter",
     renderer: StepRenderer,
     known: "Catalogue",
     workers: Sequence[TestbenchSimulator],
     reader: Reader,
-) -> "Workbench":
-    from coevolve.environments.hdl.policy.steps import Workbench
+) -> "TestbenchAgent":
+    from coevolve.environments.hdl.policy.steps import TestbenchAgent
     from coevolve.environments.hdl.simulate.pool import EvaluationPool
     from coevolve.environments.hdl.simulate.recall import RecallingSimulator
     from coevolve.environments.hdl.simulate.toolchain import find_toolchain
 
-    return Workbench(
+    return TestbenchAgent(
         writer=writer,
         simulator=RecallingSimulator(EvaluationPool(workers), reader, find_toolchain()),
         renderer=renderer,
@@ -320,19 +317,19 @@ def grammar_of(config: "RunConfig", reader: Reader) -> "GrammarOf | None":
     return of
 
 
-def examiner(config: "RunConfig", player: "Player") -> "Examiner":
+def scorer(config: "RunConfig", agent: "Agent") -> "Scorer":
     """Return what scores a policy version on designs."""
-    from coevolve.environments.hdl.policy.steps import StepExaminer
+    from coevolve.environments.hdl.policy.steps import StepScorer
 
-    return StepExaminer(
-        player=player,
+    return StepScorer(
+        agent=agent,
         rounds=hdl_settings(config).evaluation_rounds,
         keeps_best=hdl_settings(config).memory == "best",
     )
 
 
-def examined(config: "RunConfig") -> "Sequence[CoverageTask]":
+def scored_tasks(config: "RunConfig") -> "Sequence[Task]":
     """Return what versions are scored on: every design, from its beginning."""
     from coevolve.environments.hdl.policy.frontier import beginning
 
-    return [beginning(design, config) for design in designs(config)]
+    return [beginning(design, config).task() for design in designs(config)]

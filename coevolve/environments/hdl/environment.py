@@ -4,27 +4,39 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from coevolve.environments.findings import Finding
 from coevolve.environments.hdl import assembly
+from coevolve.environments.hdl.config import HdlConfig
+from coevolve.environments.hdl.evolution.messages import change_of
+from coevolve.environments.hdl.export.exporters import EXPORTERS
+from coevolve.environments.hdl.export.wording import asked, changed
 from coevolve.environments.hdl.policy.stages import is_learned_from, teaches_itself
+from coevolve.environments.hdl.policy.task import read_body
+from coevolve.environments.hdl.policy.tiny.vocabulary import MODEL, TINY_HDL
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.interface import Fault
+from coevolve.export.exporter import Exporter
+from coevolve.models.architecture import ModelConfig
 from coevolve.models.model_files import has_chat_template
-from coevolve.models.model_folder import TINY, TINY_HDL, model_folder
+from coevolve.models.model_folder import TINY, model_folder
+from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
-from protocols.hardware_config import HdlConfig
-from protocols.interfaces import ComputingPart, Part, Reader, SimulatorService, Supervision
+from protocols.evolution import Candidate
+from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
 from protocols.objectives import Dpo, PolicyGradient
-from protocols.tasks import AnyTask
-from protocols.transitions import Writer
+from protocols.rollouts import Writer
+from protocols.tasks import SPLITS, Task, TaskText
 
 if TYPE_CHECKING:
-    from coevolve.curriculum.task_sampler import Supply
-    from coevolve.delivery.engine import ProvenEngine
+    from coevolve.curriculum.task_sampler import TaskSampler
+    from coevolve.delivery.engine import VerifiedEngine
     from coevolve.parts.context import PartContext
-    from coevolve.rollouts.conversation import Player
-    from coevolve.rollouts.evaluator import Examiner
+    from coevolve.rollouts.agent import Agent
+    from coevolve.rollouts.evaluator import Scorer
     from coevolve.signals.extractor import Observer
+    from coevolve.validation.gates import Gates, TaskIndex
+    from coevolve.validation.judge import Judge
 
 
 class Hdl:
@@ -34,7 +46,9 @@ class Hdl:
     patience_s: ClassVar[float] = 600.0
     name: ClassVar[str] = "hdl"
     swappable: ClassVar[bool] = False
-    exports: ClassVar[tuple[str, ...]] = ("transitions",)
+    capabilities: ClassVar[Capabilities] = Capabilities(references=False)
+    exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
+    own_models: ClassVar[Mapping[str, ModelConfig]] = {TINY_HDL: MODEL}
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
@@ -54,12 +68,6 @@ class Hdl:
                 "uncertainty" in config.signals.kinds,
                 "$.signals.kinds: environment hdl has forgetting, boundary and rare, found "
                 "uncertainty; leave it out",
-            ),
-            (
-                learner.imitation.weight > 0 or learner.imitation.replay_per_step > 0,
-                f"$.learner.imitation.weight: {learner.imitation.weight}, with "
-                f"learner.imitation.replay_per_step {learner.imitation.replay_per_step}, needs "
-                "tasks with references, and environment hdl has none; set both to 0",
             ),
             (
                 learner.credit == "turn",
@@ -107,15 +115,23 @@ class Hdl:
         """Whether a stage trains on what a teacher or a grammar writes."""
         return not teaches_itself(self._settings.stages)
 
-    def sampler(self) -> "Supply":
+    def describe(self, task: Task) -> TaskText:
+        """Return what is to be reached on which design."""
+        return TaskText(headline=asked(read_body(task.body)))
+
+    def describe_candidate(self, candidate: Candidate) -> str:
+        """Return what is to be made of which design."""
+        return changed(change_of(candidate))
+
+    def sampler(self) -> "TaskSampler":
         """Return the frontier of states."""
         return assembly.frontier(self._config)
 
-    def scored_tasks(self) -> Sequence[AnyTask]:
+    def scored_tasks(self) -> Sequence[Task]:
         """Return every design, from its beginning."""
-        return assembly.examined(self._config)
+        return assembly.scored_tasks(self._config)
 
-    def canaries(self) -> Sequence[AnyTask]:
+    def canaries(self) -> Sequence[Task]:
         """Return the designs that the run trains on: there are too few to keep some apart."""
         return [task for task in self.scored_tasks() if task.split == "train"]
 
@@ -133,27 +149,27 @@ class Hdl:
         self,
         name: str,
         context: "PartContext",
-        engine: "ProvenEngine",
+        engine: "VerifiedEngine",
         simulators: Sequence[SimulatorService],
-    ) -> "Mapping[Writer, Player]":
+    ) -> "Mapping[Writer, Agent]":
         """Return the policy, and whoever else writes in some stage."""
         return assembly.writers(name, context, engine, simulators)
 
-    def examiner(
+    def scorer(
         self,
         context: "PartContext",
-        engine: "ProvenEngine",
+        engine: "VerifiedEngine",
         simulators: Sequence[SimulatorService],
-    ) -> "Examiner":
+    ) -> "Scorer":
         """Return what has the policy take some steps on each design."""
-        player = assembly.workbench(
+        agent = assembly.policy_agent(
             context.config,
             engine.generator,
             assembly.clients(simulators),
             context.reader,
             temperature=self._settings.evaluation_temperature,
         )
-        return assembly.examiner(context.config, player)
+        return assembly.scorer(context.config, agent)
 
     def observer(
         self, context: "PartContext", simulators: Sequence[SimulatorService]
@@ -171,11 +187,37 @@ class Hdl:
 
         return evolution.synthesizer(context, assembly.clients(simulators))
 
-    def validator(self, context: "PartContext", simulators: Sequence[SimulatorService]) -> Part:
-        """Return the part that simulates what a candidate asks for."""
+    def gates(self, context: "PartContext", simulators: Sequence[SimulatorService]) -> "Gates":
+        """Return what simulates what a candidate asks for."""
         from coevolve.environments.hdl.evolution import assembly as evolution
 
-        return evolution.validator(context, assembly.clients(simulators))
+        return evolution.gates(context, assembly.clients(simulators))
+
+    def task_index(self) -> "TaskIndex":
+        """Return what finds tasks that ask for the same."""
+        from coevolve.environments.hdl.evolution.gates import DesignIndex
+
+        return DesignIndex()
+
+    def judge(self, context: "PartContext") -> "Judge":
+        """Return nobody: what was simulated is enough."""
+        from coevolve.validation.judge import NoJudge
+
+        return NoJudge()
+
+    async def conformance(self, most: int) -> tuple[Finding, ...]:
+        """Return what came of simulating the testbenches of designs twice."""
+        from coevolve.environments.hdl.conformance import conformance
+
+        designs = assembly.designs(self._config)
+        sides = [[each for each in designs if each.file.split == side] for side in SPLITS]
+        service = self.simulator()
+        try:
+            (simulator,) = assembly.clients([service])
+            chosen = [design for side in sides for design in side[:most]]
+            return await conformance(chosen, simulator, self._settings.limits, self.capabilities)
+        finally:
+            await service.close()
 
     def supervision(self, reader: Reader) -> Supervision:
         """Return coverage-guided rejection, the rarity bonus and the tiny policy's grammar."""

@@ -2,9 +2,9 @@
 
 import msgspec
 
+from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.settings import section, settings_of
 from protocols.config import RunConfig
-from protocols.hardware_config import HdlConfig
 
 
 def hdl_settings(config: RunConfig) -> HdlConfig:

@@ -41,6 +41,17 @@ from datetime import datetime
 from functools import partial
 from typing import BinaryIO, TypeVar, assert_never
 
+from coevolve.environments.tools.commands import (
+    Act,
+    Broken,
+    Command,
+    Grade,
+    Ready,
+    Release,
+    Reply,
+    Reset,
+    Trial,
+)
 from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
 from coevolve.environments.tools.frames import (
     NUMBER_BYTES,
@@ -57,7 +68,6 @@ from coevolve.environments.tools.toolsets import tool_set
 from coevolve.environments.tools.trial import TrialRun
 from coevolve.environments.tools.weight import MAX_WEIGHT
 from protocols.errors import CoevolveError
-from protocols.simulation import Act, Broken, Command, Grade, Ready, Release, Reply, Reset, Trial
 
 T = TypeVar("T")
 

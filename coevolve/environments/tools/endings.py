@@ -2,7 +2,7 @@
 
 import msgspec
 
-from protocols.simulation import Failed, Observed, Reply
+from coevolve.environments.tools.commands import Failed, Observed, Reply
 
 COMMAND_CPU_S = 0.25
 """Maximum CPU seconds of one call, or of one comparison with the reference. The most expensive work

@@ -1,8 +1,8 @@
 """What all environments have in common in which a policy calls tools.
 
 A subclass says where tasks come from and what its tools are called. Attempts are conversations
-(`coevolve.rollouts.conversation`), new tasks come of exploring, and a candidate is sound if its
-calls can be carried out and its words say them (`coevolve.validation`).
+(`coevolve.environments.tools.agent`), new tasks come of exploring, and a candidate is sound if its
+calls can be carried out and its words say them (`coevolve.environments.tools.gates`).
 """
 
 import importlib
@@ -13,39 +13,44 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from coevolve.curriculum.task_sampler import Supply, of_source
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.curriculum.task_sampler import TaskSampler, sampler_of
+from coevolve.delivery.engine import VerifiedEngine
+from coevolve.environments.findings import Finding
 from coevolve.environments.interface import Fault
+from coevolve.environments.tools.agent import ToolAgent
+from coevolve.environments.tools.export.exporters import EXPORTERS
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.gates.similarity import Likenesses
+from coevolve.environments.tools.interfaces import Renderer, ToolSource
+from coevolve.environments.tools.observer import ToolObserver
 from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.task import read_body, tool_task
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.environments.tools.worker import ToolWorker
+from coevolve.export.exporter import Exporter
+from coevolve.models.architecture import ModelConfig
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder
 from coevolve.parts.context import PartContext
-from coevolve.rollouts.conversation import Arena, Player
-from coevolve.rollouts.evaluator import Examiner, ToolExaminer
-from coevolve.signals.extractor import Observer, ToolObserver
+from coevolve.rollouts.agent import Agent
+from coevolve.rollouts.evaluator import AttemptScorer, Scorer
+from coevolve.signals.extractor import Observer
+from coevolve.synthesis.briefs import BriefContext
+from coevolve.validation.gates import Gates, TaskIndex
+from coevolve.validation.judge import Judge
+from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
+from protocols.evolution import Candidate
 from protocols.generation import Grammar
-from protocols.interfaces import (
-    Generator,
-    Reader,
-    Renderer,
-    SimulatorService,
-    Supervision,
-    TaskSource,
-)
-from protocols.rollouts import Rollout
+from protocols.interfaces import Generator, Reader, SimulatorService, Supervision
+from protocols.rollouts import Rollout, Writer
 from protocols.synthesizers import PolicyModel
-from protocols.tasks import AnyTask, Task
-from protocols.transitions import Writer
+from protocols.tasks import Task, TaskText, TurnText
 
 if TYPE_CHECKING:
     from coevolve.synthesis.worker import SynthesizerWorker
-    from coevolve.validation.validator import Validator
 
 ROLLOUT_GATHER_S = 0.1
 """How long a rollout's command waits for others: what a worker's call costs is shared by more."""
@@ -59,13 +64,15 @@ class ToolEnvironment(ABC):
     patience_s: ClassVar[float] = 90.0
     imitates_others = False
     swappable: ClassVar[bool] = True
-    exports: ClassVar[tuple[str, ...]] = ("pool", "rollouts", "sft", "verl")
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    own_models: ClassVar[Mapping[str, ModelConfig]] = {}
+    exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
 
     @abstractmethod
-    def source(self) -> TaskSource:
+    def source(self) -> ToolSource:
         """Return the source of seed tasks. Raises ConfigError."""
 
     @abstractmethod
@@ -112,13 +119,30 @@ class ToolEnvironment(ABC):
             for document in tool_documents(name):
                 yield msgspec.json.encode(document).decode()
         for task in self.source().pool():
-            for turn in task.body.turns:
+            for turn in tool_task(task).turns:
                 yield turn.instruction
                 yield from turn.reference
 
-    def sampler(self) -> Supply:
+    def describe(self, task: Task) -> TaskText:
+        """Return what the user says, and what solves it."""
+        body = tool_task(task)
+        calls = [call for turn in body.turns for call in turn.reference]
+        return TaskText(
+            headline=body.turns[0].instruction,
+            turns=tuple(
+                TurnText(instruction=turn.instruction, calls=turn.reference) for turn in body.turns
+            ),
+            tools=tuple(call.partition("(")[0] for call in calls),
+        )
+
+    def describe_candidate(self, candidate: Candidate) -> str:
+        """Return how long it is."""
+        turns = len(read_body(candidate.body).turns)
+        return "1 turn" if turns == 1 else f"{turns} turns"
+
+    def sampler(self) -> TaskSampler:
         """Return the draws of the run's arm: from the source, or from the pool of tasks."""
-        return of_source(self._config, self.source())
+        return sampler_of(self._config, self.source())
 
     def scored_tasks(self) -> Sequence[Task]:
         """Return the held-out tasks."""
@@ -132,7 +156,7 @@ class ToolEnvironment(ABC):
         """Return the number of turns, and the kinds."""
         return {
             task.task_id: (
-                "one turn" if len(task.body.turns) == 1 else "several turns",
+                "one turn" if len(tool_task(task).turns) == 1 else "several turns",
                 *self.kinds(task),
             )
             for task in self.scored_tasks()
@@ -141,7 +165,7 @@ class ToolEnvironment(ABC):
     def tools(self) -> tuple[str, ...]:
         """Return the names of all tools that tasks offer."""
         source = self.source()
-        bodies = (source.start(0), *(task.body for task in source.pool()))
+        bodies = (source.start(0), *map(tool_task, source.pool()))
         classes = dict.fromkeys(name for body in bodies for name in body.classes)
         return tuple(document.name for name in classes for document in tool_documents(name))
 
@@ -169,9 +193,9 @@ class ToolEnvironment(ABC):
         self,
         name: str,
         context: PartContext,
-        engine: ProvenEngine,
+        engine: VerifiedEngine,
         simulators: Sequence[SimulatorService],
-    ) -> Mapping[Writer, Player]:
+    ) -> Mapping[Writer, Agent]:
         """Return the policy."""
         config = self._config
         return {
@@ -180,18 +204,18 @@ class ToolEnvironment(ABC):
             )
         }
 
-    def examiner(
+    def scorer(
         self,
         context: PartContext,
-        engine: ProvenEngine,
+        engine: VerifiedEngine,
         simulators: Sequence[SimulatorService],
-    ) -> Examiner:
+    ) -> Scorer:
         """Return one greedy attempt."""
         return self.greedy(engine.generator, simulators)
 
-    def greedy(self, engine: Generator, simulators: Sequence[SimulatorService]) -> Examiner:
+    def greedy(self, engine: Generator, simulators: Sequence[SimulatorService]) -> Scorer:
         """Return what scores tasks by one greedy attempt with ``engine``."""
-        return ToolExaminer(self.agent(engine, simulators, 0.0, 0.0))
+        return AttemptScorer(self.agent(engine, simulators, 0.0, 0.0))
 
     def agent(
         self,
@@ -199,9 +223,9 @@ class ToolEnvironment(ABC):
         simulators: Sequence[SimulatorService],
         temperature: float,
         gather_s: float,
-    ) -> Player:
+    ) -> Agent:
         """Return a model that talks with the tools."""
-        return Arena(
+        return ToolAgent(
             generator=engine,
             simulator=SimulatorPool(list(map(ToolClient, simulators)), gather_s=gather_s),
             renderer=self.renderer(),
@@ -222,15 +246,37 @@ class ToolEnvironment(ABC):
         if isinstance(self._config.synthesizer.model, PolicyModel):
             # Loaded before the part says that it has started, so that this counts as starting.
             importlib.import_module("coevolve.engine.generator")
-        return synthesizer(context, self.source(), simulators)
+        return synthesizer(context, self.brief_context(context.reader), simulators)
 
-    def validator(
-        self, context: PartContext, simulators: Sequence[SimulatorService]
-    ) -> "Validator":
-        """Return the part that carries candidates out."""
-        from coevolve.environments.tools.evolution import validator
+    def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
+        """Return what carries candidates out."""
+        from coevolve.environments.tools.evolution import gates
 
-        return validator(context, self.source(), simulators)
+        return gates(context, simulators)
+
+    def task_index(self) -> TaskIndex:
+        """Return what finds near-duplicates."""
+        return Likenesses(self._config.validator.similarity)
+
+    def judge(self, context: PartContext) -> Judge:
+        """Return the synthesizer's model, if its opinion is wanted."""
+        from coevolve.environments.tools.evolution import judge
+
+        return judge(context)
+
+    def brief_context(self, reader: Reader) -> BriefContext:
+        """Return what synthesizers are told of tools, beside what the loop tells."""
+        from coevolve.environments.tools.synthesis.context import ToolBriefs
+
+        return ToolBriefs(self._config, reader=reader, source=self.source())
+
+    async def conformance(self, most: int) -> tuple[Finding, ...]:
+        """Return what came of checking tasks and tools, each in a simulator's own process."""
+        from coevolve.environments.tools.conformance import conformance
+
+        return await conformance(
+            self.source(), self.simulator(), self.tool_sets(), self.capabilities, most
+        )
 
     def supervision(self, reader: Reader) -> Supervision:
         """Return the references of tasks, to be imitated."""
@@ -247,17 +293,16 @@ class ReferenceSupervision:
         """Return the rewards as they are."""
         return tuple(rollout.reward for rollout in rollouts)
 
-    def demonstration(self, task: AnyTask) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the reference in the policy's tokens."""
-        assert isinstance(task, Task)
         return self._renderer.demonstration(task)
 
     async def select(
-        self, task: AnyTask, group: int, rollouts: Sequence[Rollout]
+        self, task: Task, group: int, rollouts: Sequence[Rollout]
     ) -> tuple[int, ...] | None:
         """Return None: the rewards choose."""
         return None
 
-    async def grammar(self, task: AnyTask) -> Grammar | None:
+    async def grammar(self, task: Task) -> Grammar | None:
         """Return None: the policy writes freely."""
         return None

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.wire import ToolClient
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
@@ -12,12 +13,12 @@ from coevolve.journal.mailbox import Appender
 from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
 from coevolve.models.model_folder import model_folder
 from coevolve.parts.context import PartContext
+from coevolve.synthesis.briefs import BriefContext
 from coevolve.synthesis.worker import SynthesizerWorker
 from coevolve.validation.judge import Judge, NoJudge
-from coevolve.validation.validator import Validator
 from protocols.config import RunConfig
 from protocols.evolution import Candidate, Signal
-from protocols.interfaces import Reader, SimulatorService, Synthesizer, TaskSource
+from protocols.interfaces import Reader, SimulatorService, Synthesizer
 from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
 
 GATHER_S = 0.3
@@ -31,9 +32,9 @@ SYNTHESES = 128
 
 
 def synthesizer(
-    context: PartContext, source: TaskSource, simulators: Sequence[SimulatorService]
+    context: PartContext, told: BriefContext, simulators: Sequence[SimulatorService]
 ) -> SynthesizerWorker:
-    """Return the part that makes tasks out of signals."""
+    """Return the part that makes tasks out of signals; ``told`` adds to its briefs."""
     append = context.appender("delivery", SYNTHESIZER)
     return SynthesizerWorker(
         context.config,
@@ -42,7 +43,7 @@ def synthesizer(
         open_model=lambda model: synthesizer_model(
             context.config, context.run_dir, context.reader, append, simulators, model
         ),
-        source=source,
+        context=told,
     )
 
 
@@ -73,7 +74,7 @@ def synthesizer_model(
             )
             return PolicySynthesizer(
                 model,
-                engine=ProvenEngine(
+                engine=VerifiedEngine(
                     SYNTHESIZER,
                     generator,
                     reader=reader,
@@ -86,31 +87,27 @@ def synthesizer_model(
                 reader=reader,
             )
         case EndpointModel():
-            from coevolve.synthesis.endpoint import EndpointSynthesizer
+            from coevolve.environments.tools.synthesis.endpoint import EndpointSynthesizer
 
             return EndpointSynthesizer(model, simulator=simulator)
 
 
-def validator(
-    context: PartContext, source: TaskSource, simulators: Sequence[SimulatorService]
-) -> Validator:
-    """Return the part that judges candidates."""
-    return Validator(
-        context.config,
-        store=context.store,
-        reader=context.reader,
-        simulator=SimulatorPool(list(map(ToolClient, simulators)), gather_s=GATHER_S),
-        held_out=source.held_out(),
-        judge=_judge(context),
+def gates(context: PartContext, simulators: Sequence[SimulatorService]) -> ToolGates:
+    """Return what carries candidates out."""
+    config = context.config
+    return ToolGates(
+        SimulatorPool(list(map(ToolClient, simulators)), gather_s=GATHER_S),
+        calls_per_turn=config.rollout.max_calls_per_turn,
+        positive_reward=config.validator.positive_reward_clause,
     )
 
 
-def _judge(context: PartContext) -> Judge:
+def judge(context: PartContext) -> Judge:
     """Return who is asked for a second opinion; its calls are on the run's account."""
     config, model = context.config, context.config.synthesizer.model
     if not (config.validator.judge and isinstance(model, EndpointModel)):
         return NoJudge()
-    from coevolve.synthesis.judge import Account, EndpointJudge
+    from coevolve.environments.tools.synthesis.judge import Account, EndpointJudge
 
     ledger = Ledger(Budget.of_synthesizer(config.synthesizer), context.reader)
     append = context.appender("judge", "judge")

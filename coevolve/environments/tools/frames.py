@@ -7,7 +7,7 @@ it can work, the child sends a first `Answer`, which answers nothing.
 
 import msgspec
 
-from protocols.simulation import Command, Reply
+from coevolve.environments.tools.commands import Command, Reply
 
 NUMBER_BYTES = 4
 

@@ -13,9 +13,7 @@ sessions reach a tenth of that.
 
 from collections.abc import Container, Sequence
 
-from coevolve.environments.tools.endings import OUT_OF_MEMORY, OUT_OF_TIME, Ending, ending_of
-from coevolve.environments.tools.session import CALL_CHARS
-from protocols.simulation import (
+from coevolve.environments.tools.commands import (
     Act,
     Broken,
     Command,
@@ -27,6 +25,8 @@ from protocols.simulation import (
     Tried,
     TriedTurn,
 )
+from coevolve.environments.tools.endings import OUT_OF_MEMORY, OUT_OF_TIME, Ending, ending_of
+from coevolve.environments.tools.session import CALL_CHARS
 
 MAX_SESSIONS = 2000
 

@@ -9,9 +9,11 @@ from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.simple import PlainToolSet, folder_of, plain_class
 from coevolve.environments.tools.source import FixedSource
+from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.task_files import read_tasks
 from coevolve.environments.tools.wire import ToolService
 from coevolve.environments.tools.worker import ToolWorker
+from protocols.capabilities import NAMES, Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.numbers import Count
@@ -84,7 +86,7 @@ class OwnTools(ToolEnvironment):
 
     def _check_reference(self, task: Task) -> None:
         """Refuse a task that nobody could fail. Raises ConfigError."""
-        if not any(turn.reference for turn in task.body.turns):
+        if not any(turn.reference for turn in tool_task(task).turns):
             raise ConfigError(
                 f"{self._path()}: task {task.task_id!r} needs a reference in at least one turn, "
                 f"because {self._tools} has no method reward(self, task) that judges without one"
@@ -94,4 +96,16 @@ class OwnTools(ToolEnvironment):
 def own_environment(kind: type[Any], use: str) -> type[OwnTools]:
     """Return the environment of a plain class. Raises ConfigError if it cannot be one."""
     PlainToolSet(kind)
-    return type(kind.__name__, (OwnTools,), {"name": use, "__doc__": kind.__doc__})
+    declared = {"name": use, "capabilities": _capabilities(kind), "__doc__": kind.__doc__}
+    return type(kind.__name__, (OwnTools,), declared)
+
+
+def _capabilities(kind: type[Any]) -> Capabilities:
+    """Return what the class has: everything but what ``lacks`` names. Raises ConfigError."""
+    lacks = tuple(getattr(kind, "lacks", ()))
+    if unknown := sorted(set(lacks) - set(NAMES)):
+        raise ConfigError(
+            f"environment.use: {kind.__qualname__}.lacks needs names among {', '.join(NAMES)}, "
+            f"found {', '.join(map(repr, unknown))}"
+        )
+    return Capabilities(**dict.fromkeys(lacks, False))

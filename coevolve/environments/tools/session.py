@@ -57,13 +57,13 @@ from coevolve.environments.tools.calls import (
     as_far_as_read,
     parse_call,
 )
+from coevolve.environments.tools.commands import Failed, Observed, Passed, Verdict
 from coevolve.environments.tools.digest import digest, text_digest
 from coevolve.environments.tools.endings import OUT_OF_MEMORY, Ending
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.environments.tools.toolsets import OpenTools, tool_documents, tool_set
 from coevolve.environments.tools.weight import OverweightError, weigh
 from protocols.errors import DependencyError, SimulatorError
-from protocols.simulation import Failed, Observed, Passed, Verdict
-from protocols.tasks import ToolTask, ToolTurn
 
 MAX_ANSWER_CHARS = 1_000_000
 

@@ -18,9 +18,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 
-from protocols.errors import SimulatorError
-from protocols.interfaces import SimulatorWorker
-from protocols.simulation import (
+from coevolve.environments.tools.commands import (
     Act,
     Broken,
     Command,
@@ -35,7 +33,9 @@ from protocols.simulation import (
     Tried,
     Verdict,
 )
-from protocols.tasks import TaskBody
+from coevolve.environments.tools.interfaces import SimulatorWorker
+from coevolve.environments.tools.task import ToolTask
+from protocols.errors import SimulatorError
 
 MAX_BATCH = 256
 MAX_REST_S = 0.015
@@ -58,7 +58,7 @@ class SimulatorPool:
         self._lanes = [_Lane(worker, max_batch, gather_s) for worker in workers]
         self._lane_of: dict[str, _Lane] = {}
 
-    async def reset(self, session: str, task: TaskBody) -> None:
+    async def reset(self, session: str, task: ToolTask) -> None:
         """Open a session on a fresh world; a failure is the first command's to report."""
         lane = self._lane_of.get(session)
         if lane is None:
@@ -88,7 +88,7 @@ class SimulatorPool:
             self._unpin(session)
             lane.tell(Release(session=session))
 
-    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
+    async def trial(self, name: str, task: ToolTask, turns: Sequence[Sequence[str]]) -> Tried:
         """Play calls in a world of their own, on whichever worker. Raises SimulatorError."""
         lane = min(self._lanes, key=_Lane.load)
         lane.open()

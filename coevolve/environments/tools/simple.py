@@ -20,6 +20,9 @@ A run file names it: ``environment: {use: "keyvalue:KeyValue", tasks: tasks.json
 - ``reward(task)``, if there is one, returns the reward after the last turn, 0 to 1, in place of the
   comparison with the reference; 1 is success. ``task`` is the line of the task file.
 
+- ``lacks``, if there is one, is a tuple of the capabilities that the class does not have
+  (`protocols.capabilities`), for example ``("deterministic_reward",)``.
+
 The class is used in the simulators' own processes, which limit time and memory, and in which no
 file, socket or process can be opened after the class was imported (`tools.child`).
 """

@@ -14,12 +14,13 @@ import msgspec
 import numpy as np
 import structlog
 
+from coevolve.environments.tools.commands import Failed, Tried
+from coevolve.environments.tools.synthesis.brief import Start
+from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.environments.tools.trial import TrialRun
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
-from protocols.simulation import Failed, Tried
-from protocols.synthesis import Start
-from protocols.tasks import Split, Task, ToolTask
+from protocols.tasks import Split, Task, body_of
 
 _HELD_OUT_STREAM = 1
 _POOL_STREAM = 2
@@ -104,11 +105,12 @@ class FixedSource:
         """Return the world of a training task, of the pool or not."""
         rng = np.random.default_rng((self._seed, _START_STREAM, number))
         task = self._train[int(rng.integers(len(self._train)))]
+        body = tool_task(task)
         return Start(
             origin=task.task_id,
-            classes=task.body.classes,
-            world=task.body.world,
-            long_context=task.body.long_context,
+            classes=body.classes,
+            world=body.world,
+            long_context=body.long_context,
         )
 
 
@@ -117,7 +119,7 @@ def _checked(given: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:
     passed: list[Task] = []
     left_out: dict[str, str] = {}
     for task in given:
-        tried = _carried_out(task.body)
+        tried = _carried_out(tool_task(task))
         if reason := fault(tried):
             left_out[task.task_id] = reason
         else:
@@ -151,11 +153,13 @@ def _first(left_out: Mapping[str, str]) -> str:
 
 
 def _answered(task: Task, tried: Tried) -> Task:
+    body = tool_task(task)
     turns = tuple(
         msgspec.structs.replace(turn, results=tuple(each.result for each in played.observed))
-        for turn, played in zip(task.body.turns, tried.turns, strict=True)
+        for turn, played in zip(body.turns, tried.turns, strict=True)
     )
-    return msgspec.structs.replace(task, body=msgspec.structs.replace(task.body, turns=turns))
+    answered = msgspec.structs.replace(body, turns=turns)
+    return msgspec.structs.replace(task, body=body_of(answered))
 
 
 def _shuffled(tasks: Sequence[Task], split: Split, seed: tuple[int, int]) -> tuple[Task, ...]:

@@ -22,8 +22,9 @@ from typing import Any
 
 import msgspec
 
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from protocols.errors import ConfigError, DependencyError
-from protocols.tasks import Seeded, Split, Task, ToolTask, ToolTurn
+from protocols.tasks import Seeded, Split, Task, body_of
 
 
 class TurnLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -163,14 +164,16 @@ def _task(line: TaskLine, row: dict[str, Any], tool_set: str, split: Split, file
         split=split,
         origin=Seeded(source=f"{file}:{line.id}"),
         skills=tuple(_tools(turn) for turn in line.turns),
-        body=ToolTask(
-            classes=(tool_set,),
-            world=msgspec.json.encode({tool_set: line.world}).decode(),
-            turns=tuple(
-                ToolTurn(instruction=turn.instruction, reference=turn.reference)
-                for turn in line.turns
-            ),
-            extra=msgspec.json.encode(extra).decode() if extra else "",
+        body=body_of(
+            ToolTask(
+                classes=(tool_set,),
+                world=msgspec.json.encode({tool_set: line.world}).decode(),
+                turns=tuple(
+                    ToolTurn(instruction=turn.instruction, reference=turn.reference)
+                    for turn in line.turns
+                ),
+                extra=msgspec.json.encode(extra).decode() if extra else "",
+            )
         ),
     )
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
+from coevolve.environments.tools.commands import Observed, Tried, TriedTurn, Verdict
 from coevolve.environments.tools.session import Session
-from protocols.simulation import Observed, Tried, TriedTurn, Verdict
-from protocols.tasks import ToolTask
+from coevolve.environments.tools.task import ToolTask
 
 T = TypeVar("T")
 

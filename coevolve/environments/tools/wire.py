@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from coevolve.environments.tools.commands import Broken, Command, Ready, Release, Reply
 from coevolve.environments.tools.worker import ToolWorker
 from protocols.errors import SimulatorError
 from protocols.interfaces import SimulatorService
-from protocols.simulation import Broken, Command, Ready, Release, Reply
 
 _encoder = msgspec.msgpack.Encoder()
 _commands = msgspec.msgpack.Decoder(tuple[Command, ...])

@@ -24,6 +24,16 @@ import structlog
 
 import coevolve
 from coevolve.environments.tools.calls import as_far_as_read
+from coevolve.environments.tools.commands import (
+    Act,
+    Broken,
+    Command,
+    Ready,
+    Release,
+    Reply,
+    Reset,
+    Trial,
+)
 from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_TIME
 from coevolve.environments.tools.frames import (
     NUMBER_BYTES,
@@ -36,7 +46,6 @@ from coevolve.environments.tools.frames import (
 from coevolve.environments.tools.histories import Histories
 from protocols.config import SimulatorConfig
 from protocols.errors import SimulatorError
-from protocols.simulation import Act, Broken, Command, Ready, Release, Reply, Reset, Trial
 
 START_S = 60.0
 """Wall clock for a child to load the simulators; a second or less on an idle machine."""

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from coevolve.models.model_folder import TINY_HDL
 from protocols.config import Engine, RunConfig, VllmEngine
 
 MODEL = "model"
@@ -20,15 +19,16 @@ def running(config: RunConfig, run_dir: Path) -> RunConfig:
     Then the policy is the model in the run's folder; where it is a shrunk one, learner and engines
     are on the CPU.
     """
-    if config.policy.model == TINY_HDL:
-        return replace(config, policy=replace(config.policy, model=str(run_dir / MODEL)))
-    if not config.policy.shrink:
-        return config
-    return replace(
-        config,
-        policy=replace(config.policy, model=str(run_dir / MODEL), device="cpu"),
-        rollout=replace(config.rollout, engine=_on_cpu(config.rollout.engine)),
-    )
+    made = run_dir / MODEL
+    if config.policy.shrink:
+        return replace(
+            config,
+            policy=replace(config.policy, model=str(made), device="cpu"),
+            rollout=replace(config.rollout, engine=_on_cpu(config.rollout.engine)),
+        )
+    if made.is_dir():
+        return replace(config, policy=replace(config.policy, model=str(made)))
+    return config
 
 
 def _on_cpu(engine: Engine) -> Engine:

@@ -13,7 +13,7 @@ from coevolve.report.times import duration, moment
 from protocols.config import RunConfig
 from protocols.synthesizers import EndpointModel, PolicyModel
 
-PACKAGES = ("coevolve", "bfcl-eval", "ray", "torch", "transformers", "msgspec", "lmdb")
+PACKAGES = ("coevolve", "ray", "torch", "transformers", "msgspec", "lmdb")
 
 
 def head(material: Material) -> Markup:
@@ -37,6 +37,8 @@ def run_section(material: Material) -> Markup:
             ["name", config.name],
             ["arm", config.arm],
             ["seed", str(config.seed)],
+            ["environment", config.uses],
+            *([f"without {name}", words] for name, words in material.without.items()),
             ["policy", f"{config.policy.model}, {config.policy.train} weights trained"],
             ["synthesizer", _synthesizer(config)],
             ["steps", f"{timeline.step} of {config.learner.steps}"],

@@ -6,21 +6,21 @@ from itertools import zip_longest
 from coevolve.report.bar_chart import small_columns
 from coevolve.report.figure import Table, code, listed, missing, section, several
 from coevolve.report.markup import Markup, clipped, joined, tag
-from coevolve.report.material import NO_TOOL, Material, judged, tools_of
-from coevolve.run.evolution import Evolution
-from coevolve.run.fates import AnyVisit, Lineage, TaskHistory
-from coevolve.run.wording import asks
+from coevolve.report.material import NO_TOOL, Material, judged
+from coevolve.run.evolution import LineageIndex
+from coevolve.run.fates import Lineage, TaskHistory
 from protocols.evolution import (
     Admitted,
     CandidateVerdict,
     Exploration,
+    GroupSummary,
     OnPattern,
     OnTask,
     Parked,
     Refused,
     Signal,
 )
-from protocols.tasks import AnyTask, CoverageTask, Synthesized
+from protocols.tasks import Synthesized, Task, TaskText
 
 CHAINS = 6
 """Tasks whose whole lineage is told."""
@@ -48,15 +48,15 @@ def lineage_section(material: Material) -> Markup:
         "The most visited tasks of each kind of signal, at most "
         f"{CHAINS}; {len(chosen)} of {len(made)}."
     )
-    chains = [_chain(evolution, evolution.lineage(task.task_id)) for task in chosen]
+    chains = [_chain(material, evolution.lineage(task.task_id)) for task in chosen]
     return section(
-        "lineage", title, tag("h3", "Examples"), tag("p", note), *chains, _all(evolution, made)
+        "lineage", title, tag("h3", "Examples"), tag("p", note), *chains, _all(material, made)
     )
 
 
-def exemplary(evolution: Evolution, made: Sequence[AnyTask]) -> list[AnyTask]:
+def exemplary(evolution: LineageIndex, made: Sequence[Task]) -> list[Task]:
     """Return at most `CHAINS` tasks: of each kind of signal in turn the most visited one."""
-    by_kind: dict[str, list[AnyTask]] = {}
+    by_kind: dict[str, list[Task]] = {}
     for task in made:
         by_kind.setdefault(_kind(evolution, task), []).append(task)
     for tasks in by_kind.values():
@@ -65,21 +65,22 @@ def exemplary(evolution: Evolution, made: Sequence[AnyTask]) -> list[AnyTask]:
     return [task for each in rounds for task in each if task][:CHAINS]
 
 
-def _chain(evolution: Evolution, lineage: Lineage) -> Markup:
+def _chain(material: Material, lineage: Lineage) -> Markup:
     task = lineage.history.task
+    text = material.describe(task)
     parts: list[str] = []
     if lineage.signal:
-        parts.append(_stage("signal", *_signal(evolution, lineage.signal.signal)))
+        parts.append(_stage("signal", *_signal(material.evolution, lineage.signal.signal)))
     if lineage.exploration:
         parts.append(_stage("reflection", *_reflection(lineage.exploration)))
         parts.append(_stage("exploration", *_exploration(lineage.exploration)))
     if lineage.candidate:
         made_by = f"By {lineage.candidate.synthesizer}."
-        parts.append(_stage("candidate", tag("p", made_by), _turns(task)))
+        parts.append(_stage("candidate", tag("p", made_by), _turns(text)))
     told = [tag("p", verdict_told(verdict)) for verdict in lineage.verdicts]
     parts.append(_stage("verdict", *told))
     parts.append(_stage("task", *_training(lineage.history)))
-    head = tag("h4", code(task.task_id), ": ", " → ".join(tools_of(task)) or NO_TOOL)
+    head = tag("h4", code(task.task_id), ": ", _tools(text))
     return tag("article", head, tag("ol", *parts, class_="chain"))
 
 
@@ -87,7 +88,7 @@ def _stage(name: str, *children: str) -> Markup:
     return tag("li", tag("b", name), *(children or (tag("p", "Not on record."),)))
 
 
-def _signal(evolution: Evolution, signal: Signal) -> list[str]:
+def _signal(evolution: LineageIndex, signal: Signal) -> list[str]:
     said = (
         f"{signal.kind}, score {signal.score:.2f}, at policy version {signal.policy_version}, "
         f"on {len(signal.evidence)} rollouts."
@@ -137,9 +138,9 @@ def _exploration(exploration: Exploration) -> list[str]:
     return [head, tag("ol", *steps), *more]
 
 
-def _turns(task: AnyTask) -> Markup:
-    if isinstance(task, CoverageTask):
-        return tag("p", f"{asks(task).capitalize()}.")
+def _turns(text: TaskText) -> Markup:
+    if not text.turns:
+        return tag("p", f"{text.headline.capitalize()}.")
     return tag(
         "ol",
         *(
@@ -147,11 +148,15 @@ def _turns(task: AnyTask) -> Markup:
                 "li",
                 clipped(turn.instruction, TEXT),
                 " ",
-                several([code(clipped(call, SHORT)) for call in turn.reference]),
+                several([code(clipped(call, SHORT)) for call in turn.calls]),
             )
-            for turn in task.body.turns
+            for turn in text.turns
         ),
     )
+
+
+def _tools(text: TaskText) -> str:
+    return " → ".join(text.tools) or NO_TOOL
 
 
 def verdict_told(verdict: CandidateVerdict) -> str:
@@ -178,7 +183,7 @@ def _training(history: TaskHistory) -> list[str]:
     return [_by_visit(history.visits, "Success by visit"), tag("p", said)]
 
 
-def _by_visit(visits: Sequence[AnyVisit], title: str) -> Markup:
+def _by_visit(visits: Sequence[GroupSummary], title: str) -> Markup:
     seen = judged(visits)
     if not seen:
         return tag("p", "Not visited yet.")
@@ -195,7 +200,7 @@ def _some(texts: Sequence[str], most: int = 24) -> str:
     return f"…, {shown}" if len(texts) > most else shown
 
 
-def _all(evolution: Evolution, made: Sequence[AnyTask]) -> Markup:
+def _all(material: Material, made: Sequence[Task]) -> Markup:
     shown = made[-LISTED:]
     cut = "" if len(shown) == len(made) else f"The newest {LISTED} of {len(made)}."
     columns = (
@@ -211,11 +216,12 @@ def _all(evolution: Evolution, made: Sequence[AnyTask]) -> Markup:
         "first success",
         "newest success",
     )
-    rows = [_row(evolution, task) for task in shown]
+    rows = [_row(material, task) for task in shown]
     return listed("All synthesized tasks", cut, Table("Synthesized tasks", columns, rows, words=7))
 
 
-def _row(evolution: Evolution, task: AnyTask) -> list[str]:
+def _row(material: Material, task: Task) -> list[str]:
+    evolution, text = material.evolution, material.describe(task)
     history = evolution.history(task.task_id)
     visits = judged(history.visits)
     return [
@@ -224,8 +230,8 @@ def _row(evolution: Evolution, task: AnyTask) -> list[str]:
         _about(evolution, task),
         history.synthesizer,
         (history.label or "").replace("_", " "),
-        clipped(" → ".join(tools_of(task)) or NO_TOOL, SHORT),
-        clipped(asks(task), SHORT),
+        clipped(_tools(text), SHORT),
+        clipped(text.headline, SHORT),
         str(len(history.trained)),
         str(len(visits)),
         f"{visits[0].successes}/{visits[0].rollouts}" if visits else "",
@@ -233,12 +239,12 @@ def _row(evolution: Evolution, task: AnyTask) -> list[str]:
     ]
 
 
-def _kind(evolution: Evolution, task: AnyTask) -> str:
+def _kind(evolution: LineageIndex, task: Task) -> str:
     signal = _signal_of(evolution, task)
     return signal.kind if signal else ""
 
 
-def _about(evolution: Evolution, task: AnyTask) -> Markup:
+def _about(evolution: LineageIndex, task: Task) -> Markup:
     signal = _signal_of(evolution, task)
     match signal.about if signal else None:
         case OnTask(task_id=task_id):
@@ -249,6 +255,6 @@ def _about(evolution: Evolution, task: AnyTask) -> Markup:
             return Markup()
 
 
-def _signal_of(evolution: Evolution, task: AnyTask) -> Signal | None:
+def _signal_of(evolution: LineageIndex, task: Task) -> Signal | None:
     origin = task.origin
     return evolution.signals.get(origin.signal_id) if isinstance(origin, Synthesized) else None

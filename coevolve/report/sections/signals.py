@@ -9,9 +9,9 @@ from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.material import Material
 from coevolve.report.scales import bin_name, bins, number, percent
-from coevolve.run.evolution import Evolution
+from coevolve.run.evolution import LineageIndex
 from coevolve.run.fates import WAITING, Tally
-from protocols.evolution import Admitted, Gate, Parked, SignalKind
+from protocols.evolution import Admitted, Parked, SignalKind
 
 COLUMNS = 40
 OUTCOMES = ("synthesized", "nothing_found", "expired", "over_budget", "failed", WAITING)
@@ -52,7 +52,7 @@ def candidates_section(material: Material) -> Markup:
     return section("candidates", title, *parts)
 
 
-def funnel(evolution: Evolution) -> list[tuple[str, float]]:
+def funnel(evolution: LineageIndex) -> list[tuple[str, float]]:
     """Return how many are left at each station from a signal to a task."""
     outcomes = [verdicts[-1].outcome for verdicts in evolution.verdicts.values()]
     admitted = Counter(each.label for each in outcomes if isinstance(each, Admitted))
@@ -72,7 +72,7 @@ def funnel(evolution: Evolution) -> list[tuple[str, float]]:
     ]
 
 
-def _over_versions(evolution: Evolution) -> Markup:
+def _over_versions(evolution: LineageIndex) -> Markup:
     signals = evolution.signals.values()
     newest = max(evolution.version, *(signal.policy_version for signal in signals), 0)
     periods = bins(0, newest, COLUMNS)
@@ -96,7 +96,7 @@ def _over_versions(evolution: Evolution) -> Markup:
     )
 
 
-def _funnel(evolution: Evolution) -> Markup:
+def _funnel(evolution: LineageIndex) -> Markup:
     rows = funnel(evolution)
     title = "From signals to tasks"
     return figure(
@@ -107,15 +107,15 @@ def _funnel(evolution: Evolution) -> Markup:
     )
 
 
-def _refusals(evolution: Evolution) -> Markup:
+def _refusals(evolution: LineageIndex) -> Markup:
     counts = evolution.refusals()
     if not counts:
         return missing("No candidate has been refused.")
-    gates = [gate for gate in get_args(Gate) if counts[gate]]
+    gates = sorted(counts, key=lambda gate: (-counts[gate], gate))
     title = "Candidates refused, by gate"
     return figure(
         title,
-        "In the order in which the validator asks; the first gate that a candidate fails counts.",
+        "The most frequent first; the first gate that a candidate fails counts.",
         row_chart(title, [(gate.replace("_", " "), counts[gate]) for gate in gates]),
         Table(title, ["gate", "candidates"], [[gate, str(counts[gate])] for gate in gates]),
     )
@@ -159,7 +159,7 @@ def _synthesizers(tallies: list[Tally]) -> Markup:
     return listed(title, "", Table("What each synthesizer achieved and took", columns, rows))
 
 
-def _kinds(evolution: Evolution) -> list[str]:
+def _kinds(evolution: LineageIndex) -> list[str]:
     present = evolution.kinds()
     return [kind for kind in get_args(SignalKind) if kind in present]
 

@@ -7,7 +7,7 @@ from coevolve.report.figure import Table, figure, missing, section
 from coevolve.report.heat_map import Cell, heat_map
 from coevolve.report.line_chart import Line, line_chart
 from coevolve.report.markup import Markup
-from coevolve.report.material import NO_TOOL, Material, judged, skills_of, tools_of
+from coevolve.report.material import NO_TOOL, Material, judged, skills_of
 from coevolve.report.scales import bin_name, bins, evenly, percent, wilson
 from protocols.learning import Evaluation
 
@@ -27,7 +27,7 @@ def held_out_section(material: Material) -> Markup:
     if not material.timeline.evaluations:
         return section("held-out", title, missing("No policy version has been scored yet."))
     parts = [_over_steps(material)]
-    if material.skills:
+    if material.progress.measure == "success" and material.skills:
         parts.append(_by_skill(material))
     return section("held-out", title, *parts)
 
@@ -74,7 +74,7 @@ def trained_by_skill(material: Material, periods: Sequence[range]) -> dict[tuple
         period = next(each for each in periods if report.step in each)
         for group in report.groups:
             task = tasks.get(group.task_id)
-            for skill in skills_of(task) if task else ():
+            for skill in skills_of(material, task) if task else ():
                 key = (skill, bin_name(period))
                 _add(cells, key, group.successes, len(group.sequences))
     return cells
@@ -85,7 +85,7 @@ def visited_by_tool(material: Material, periods: Sequence[range]) -> dict[tuple[
     cells: dict[tuple[str, str], Cell] = {}
     for task_id, visits in material.evolution.visits.items():
         task = material.evolution.tasks.get(task_id)
-        tool = next(iter(tools_of(task)), NO_TOOL) if task else "unknown"
+        tool = next(iter(material.describe(task).tools), NO_TOOL) if task else "unknown"
         for visit in judged(visits):
             period = next(each for each in periods if visit.version_max in each)
             _add(cells, (tool, bin_name(period)), visit.successes, visit.rollouts)
@@ -94,7 +94,7 @@ def visited_by_tool(material: Material, periods: Sequence[range]) -> dict[tuple[
 
 def _over_steps(material: Material) -> Markup:
     scores = material.progress.scores
-    is_coverage = material.progress.measure == "coverage"
+    measure = material.progress.measure
     versions = sorted(material.timeline.evaluations)
     names = list(dict.fromkeys(name for version in versions for name in scores[version]))
     lines = [
@@ -102,7 +102,7 @@ def _over_steps(material: Material) -> Markup:
             name=name,
             points=tuple((v, scores[v][name]) for v in versions if name in scores[v]),
             bounds=tuple(_bounds(material.timeline.evaluations[v]) for v in versions)
-            if name == "all" and not is_coverage
+            if name == "all" and measure == "success"
             else (),
             strong=name == "all",
         )
@@ -113,9 +113,9 @@ def _over_steps(material: Material) -> Markup:
         for name in names
     ]
     tasks = len(material.timeline.evaluations[versions[-1]].scores)
-    if is_coverage:
-        title, up = "Coverage by policy version", "overall average"
-        said = f"The best testbench of a few steps on each of {tasks} designs; 0 where all failed."
+    if measure != "success":
+        title, up = f"{measure.capitalize()} by policy version", "mean"
+        said = f"What the environment measures on each of {tasks} tasks."
     else:
         title, up = "Held-out success by policy version", "success"
         said = (

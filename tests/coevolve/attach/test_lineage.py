@@ -105,6 +105,7 @@ async def test_a_lineage_for_programs(stage: Stage, capsys: pytest.CaptureFixtur
     found = answer["lineage"]
     assert not answer["running"]
     assert found["history"]["task"]["task_id"] == "made-1"
+    assert found["history"]["task"]["body"]["turns"][0]["reference"] == ["ls()"]
     assert found["signal"]["signal"]["signal_id"] == "s1"
     assert found["exploration"]["start"] == "seed-7"
     assert found["candidate"]["candidate_id"] == "c1"

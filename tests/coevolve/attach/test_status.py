@@ -5,7 +5,7 @@ import pytest
 
 from coevolve.attach.status import status
 from protocols.control import PartFailed, RunPaused
-from protocols.learning import Delivered, DeliveryAlarm, NothingDelivered
+from protocols.learning import NothingDelivered, WeightsVerified, WeightSyncAlarm
 from protocols.synthesizers import PolicyModel
 from tests.coevolve.attach.conftest import Stage
 from tests.evolving import story, swapped
@@ -87,7 +87,7 @@ async def test_status_for_programs(stage: Stage, capsys: pytest.CaptureFixture[s
 async def test_status_shows_what_engines_have_proven_and_what_stopped_the_run(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
-    proof = Delivered(
+    proof = WeightsVerified(
         engine="rollout-0",
         version=7,
         digest="0123456789abcdef",
@@ -97,7 +97,7 @@ async def test_status_shows_what_engines_have_proven_and_what_stopped_the_run(
         proven_ns=1,
     )
     reason = NothingDelivered(waited_s=300.0, newest=7)
-    stage.write([*story(), proof, DeliveryAlarm(engine="rollout-0", version=8, reason=reason)])
+    stage.write([*story(), proof, WeightSyncAlarm(engine="rollout-0", version=8, reason=reason)])
     await status(stage.subject(), as_json=False)
     said = capsys.readouterr().out
     words = " ".join(said.split())
@@ -108,4 +108,4 @@ async def test_status_shows_what_engines_have_proven_and_what_stopped_the_run(
     await status(stage.subject(), as_json=True)
     tree = json.loads(capsys.readouterr().out)
     assert tree["deliveries"]["rollout-0"]["version"] == 7
-    assert tree["delivery_alarm"]["reason"]["type"] == "nothing_delivered"
+    assert tree["weight_sync_alarm"]["reason"]["type"] == "nothing_delivered"

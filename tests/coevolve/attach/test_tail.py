@@ -5,11 +5,15 @@ import msgspec
 import pytest
 
 from coevolve.attach.tail import tail
+from coevolve.environments.tools.filesystem.grammar import uniform_task
 from protocols import columns
 from protocols.errors import RunError
 from protocols.learning import PolicyVersion, Probe
 from tests.coevolve.attach.conftest import Stage
 from tests.evolving import seed, signal
+from tests.exporting import tiny_rollout
+
+TASK = uniform_task(0, 0)
 
 
 async def test_the_newest_records_are_printed_oldest_first(
@@ -60,3 +64,26 @@ async def test_bytes_are_base64_in_json(stage: Stage, capsys: pytest.CaptureFixt
     await tail(stage.subject(), "policy_version", count=1, follow=False, as_json=True)
     shown = json.loads(capsys.readouterr().out)
     assert base64.b64decode(shown["probe"]["token_ids"]) == probe.token_ids
+
+
+async def test_the_body_of_a_task_is_part_of_its_record(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.write([seed()])
+    await tail(stage.subject(), "task", count=1, follow=False, as_json=True)
+    shown = json.loads(capsys.readouterr().out)
+    assert [turn["instruction"] for turn in shown["body"]["turns"]] == [
+        "List the files.",
+        "Go to docs.",
+    ]
+    await tail(stage.subject(), "task", count=1, follow=False, as_json=False)
+    assert "'instruction': 'List the files.'" in capsys.readouterr().out
+
+
+async def test_a_rollouts_tokens_are_counted(stage: Stage, capsys: pytest.CaptureFixture[str]):
+    stage.write([tiny_rollout(TASK, 0)])
+    for as_json, said in ((True, '"tokens":{n},'), (False, "tokens={n}  ")):
+        await tail(stage.subject(), "rollout", count=1, follow=False, as_json=as_json)
+        assert said.replace("{n}", str(tiny_rollout(TASK, 0).tokens.count)) in (
+            capsys.readouterr().out
+        )

@@ -12,9 +12,7 @@ from coevolve.curriculum.task_pool import NEW, Pool
 from protocols.config import RunConfig
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded
-from protocols.rollouts import RolloutRequest
-from protocols.transitions import Writer
-from tests.design_visits import design_visit
+from protocols.rollouts import RolloutRequest, Writer
 from tests.evolving import admitted, seed, signal, stepped, verdict, visit
 
 CONFIG = RunConfig(name="test")
@@ -272,7 +270,7 @@ def test_what_others_than_the_policy_write_retires_no_task():
     config = of(retire_after=2)
     lives: dict[Writer, str] = {"policy": "retired", "teacher": "live", "grammar": "live"}
     for author, life in lives.items():
-        mastered = design_visit({}, root="m", successes=8, author=author)
+        mastered = msgspec.structs.replace(visit("m", 8), author=author)
         assert folded([made("m"), mastered, mastered], config).task("m").life == life
-    later = design_visit({}, root="m", task_id="m/1", round_=1, successes=8)
+    later = msgspec.structs.replace(visit("m", 8), task_id="m/1")
     assert folded([made("m"), later, later], config).task("m").life == "live"

@@ -7,23 +7,23 @@ import msgspec
 import numpy as np
 import pytest
 
-from coevolve.curriculum.task_sampler import of_source
+from coevolve.curriculum.task_sampler import sampler_of
 from coevolve.curriculum.worker import Curriculum
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
+from coevolve.environments.tools.synthesis.brief import Start
 from coevolve.journal.codec import decode, decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted
 from protocols.errors import LeaseLostError
-from protocols.evolution import Parked, Visit
+from protocols.evolution import GroupSummary, Parked
 from protocols.interfaces import TaskSource
 from protocols.journal import Append, Message, Receipt
 from protocols.learning import GroupDiscarded, StepReport, TrainedGroup
 from protocols.rollouts import RolloutRequest
-from protocols.synthesis import Start
 from protocols.tasks import Task
 from tests import evolving
 from tests.evolving import admitted, candidate, settled, signal, verdict
@@ -73,7 +73,7 @@ class Desk:
             self._config,
             store=self.store,
             reader=self.store,
-            open_supply=lambda: of_source(self._config, self._source),
+            open_supply=lambda: sampler_of(self._config, self._source),
         )
         self.running = asyncio.create_task(self.curriculum.run())
 
@@ -146,7 +146,7 @@ def discarded(group: int, consumed: int) -> GroupDiscarded:
     )
 
 
-def visits(desk_tasks: Sequence[str], *groups: int, successes: int = 4) -> list[Visit]:
+def visits(desk_tasks: Sequence[str], *groups: int, successes: int = 4) -> list[GroupSummary]:
     return [
         msgspec.structs.replace(evolving.visit(desk_tasks[group], successes), group=group)
         for group in groups

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import pytest
 import torch
 
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.weights.models import Base
 from coevolve.weights.published import read_published
 from protocols.config import Engine, PolicyConfig, RolloutConfig, RunConfig
@@ -52,7 +52,7 @@ class Scene(Generic[Served]):
         self.journal.add(version)
         return version
 
-    def engine(self) -> ProvenEngine:
+    def engine(self) -> VerifiedEngine:
         """An engine that has proven nothing yet."""
         return proven(self.generator, self.journal, self.run_dir, self.config)
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from coevolve.delivery.alarms import sentence
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.delivery.probe import PROBE_TOKENS, probe_tokens, tolerance_of
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.learning.policy import Policy
@@ -20,13 +20,13 @@ from protocols.config import DeliveryConfig, PolicyConfig, RolloutConfig, RunCon
 from protocols.errors import DeliveryError, GeneratorError
 from protocols.generation import GenerationRequest
 from protocols.learning import (
-    DeliveryAlarm,
     NothingDelivered,
     OldVersionServed,
     PolicyVersion,
     Probe,
-    Served,
+    ServedWeights,
     WeightsDiffer,
+    WeightSyncAlarm,
 )
 from tests.delivering import DeafGenerator, Published
 from tests.fakes import ScriptGenerator
@@ -55,11 +55,11 @@ def run(lora: Published, tmp_path: Path) -> Published:
 
 
 @pytest.fixture
-def engine(run: Published, generator: TransformersGenerator) -> ProvenEngine:
+def engine(run: Published, generator: TransformersGenerator) -> VerifiedEngine:
     return run.engine(generator)
 
 
-async def refused(engine: ProvenEngine, version: PolicyVersion) -> str:
+async def refused(engine: VerifiedEngine, version: PolicyVersion) -> str:
     with pytest.raises(DeliveryError) as refusal:
         await engine.serve(version)
     return str(refusal.value)
@@ -102,7 +102,7 @@ async def test_an_engine_proves_each_version_that_it_takes_over(either: Publishe
 
 
 async def test_the_pause_is_that_of_requests_in_flight(
-    run: Published, generator: TransformersGenerator, engine: ProvenEngine
+    run: Published, generator: TransformersGenerator, engine: VerifiedEngine
 ) -> None:
     request = GenerationRequest(
         conversation_id="talk",
@@ -124,7 +124,7 @@ async def test_the_pause_is_that_of_requests_in_flight(
 
 
 async def test_a_file_that_changed_after_it_was_published_raises_an_alarm(
-    run: Published, engine: ProvenEngine
+    run: Published, engine: VerifiedEngine
 ) -> None:
     content = bytearray(run.weights(2).read_bytes())
     content[-1] ^= 0xFF
@@ -142,7 +142,7 @@ async def test_a_file_that_changed_after_it_was_published_raises_an_alarm(
 
 
 async def test_weights_that_were_wrong_when_they_were_published_raise_an_alarm(
-    run: Published, engine: ProvenEngine
+    run: Published, engine: VerifiedEngine
 ) -> None:
     weights = load_file(run.weights(2))
     weights = {name: tensor * 1.5 for name, tensor in weights.items()}
@@ -166,7 +166,7 @@ async def test_weights_that_were_wrong_when_they_were_published_raise_an_alarm(
 
 
 async def test_an_old_file_in_a_new_place_is_called_by_its_version(
-    run: Published, engine: ProvenEngine
+    run: Published, engine: VerifiedEngine
 ) -> None:
     shutil.copy(run.weights(1), run.weights(3))
     said = await refused(engine, run.versions()[3])
@@ -189,7 +189,7 @@ async def test_an_engine_that_says_itself_that_it_serves_an_old_version_is_belie
     run: Published,
 ) -> None:
     class Honest(ScriptGenerator):
-        async def load(self, version: PolicyVersion) -> Served:
+        async def load(self, version: PolicyVersion) -> ServedWeights:
             return msgspec.structs.replace(await super().load(version), version=0)
 
     await refused(run.engine(Honest([])), run.versions()[2])
@@ -199,7 +199,7 @@ async def test_an_engine_that_says_itself_that_it_serves_an_old_version_is_belie
 
 async def test_logprobs_that_are_no_numbers_raise_an_alarm(run: Published) -> None:
     class Broken(ScriptGenerator):
-        async def load(self, version: PolicyVersion) -> Served:
+        async def load(self, version: PolicyVersion) -> ServedWeights:
             nothing = columns.float32([float("nan")] * (PROBE_TOKENS - 1))
             return msgspec.structs.replace(await super().load(version), logprobs=nothing)
 
@@ -208,7 +208,7 @@ async def test_logprobs_that_are_no_numbers_raise_an_alarm(run: Published) -> No
 
 
 async def test_a_version_that_is_gone_is_an_error_of_the_machine_and_no_alarm(
-    run: Published, engine: ProvenEngine
+    run: Published, engine: VerifiedEngine
 ) -> None:
     shutil.rmtree(run.weights(2).parent)
     with pytest.raises(GeneratorError, match="cannot read the weights of version 2"):
@@ -217,7 +217,7 @@ async def test_a_version_that_is_gone_is_an_error_of_the_machine_and_no_alarm(
 
 
 async def test_a_version_without_a_probe_is_proven_by_its_digest(
-    run: Published, engine: ProvenEngine
+    run: Published, engine: VerifiedEngine
 ) -> None:
     version = msgspec.structs.replace(run.versions()[2], probe=Probe())
     proof = await engine.serve(version)
@@ -225,7 +225,7 @@ async def test_a_version_without_a_probe_is_proven_by_its_digest(
 
 
 async def test_a_step_that_changed_nothing_makes_no_alarm(
-    run: Published, engine: ProvenEngine
+    run: Published, engine: VerifiedEngine
 ) -> None:
     again = msgspec.structs.replace(run.versions()[3], version=4)
     run.journal.add(again)
@@ -244,7 +244,7 @@ def test_the_tolerance_is_the_configured_one_or_that_of_the_precision() -> None:
 
 def test_what_is_not_delivered_names_the_log_and_the_setting() -> None:
     reason = NothingDelivered(waited_s=300.2, newest=-1)
-    said = sentence(DeliveryAlarm(engine="rollout-1", version=7, reason=reason))
+    said = sentence(WeightSyncAlarm(engine="rollout-1", version=7, reason=reason))
     assert "version 7 has to be served by rollout-1, and no proof came within 300 s" in said
     assert "logs/rollout-1.jsonl; raise delivery.timeout_s" in said
     assert "go on with --resume" in said

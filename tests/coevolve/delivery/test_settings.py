@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.fitting import check_positions
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.models.load import read_config, read_model
@@ -67,7 +67,7 @@ class Served:
         )
         self.model: Any = self.generator._model
         run = RunConfig(name="settings", policy=PolicyConfig(model=str(folder), train="full"))
-        self.engine: ProvenEngine = proven(self.generator, MemoryJournal(), run_dir, run)
+        self.engine: VerifiedEngine = proven(self.generator, MemoryJournal(), run_dir, run)
 
     @torch.inference_mode()
     def compute(self, length: int) -> None:

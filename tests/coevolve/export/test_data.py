@@ -10,10 +10,13 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from coevolve.build import parts as build
+from coevolve.environments.registry import environment_of, environment_type, names
+from coevolve.environments.tools.export.conversation import reference
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.filesystem.tokenizer import END
-from coevolve.export.conversation import reference
+from coevolve.environments.tools.task import ToolTask, tool_task
+from coevolve.export.__main__ import main
+from coevolve.models.model_folder import TINY_FOLDER
 from coevolve.run.directory import RunDirectory
 from protocols import columns
 from protocols.config import RunConfig
@@ -25,14 +28,15 @@ from tests.coevolve.export.conftest import Export, Refusal
 from tests.exporting import settings, tiny_rollout, write_run
 
 ROOT = Path(__file__).parents[3]
-TASK = next(task for n in range(99) if len((task := uniform_task(0, n)).body.turns) == 3)
-SHORT = next(task for n in range(99) if len((task := uniform_task(1, n)).body.turns) == 1)
+TASK = next(task for n in range(99) if len(tool_task(task := uniform_task(0, n)).turns) == 3)
+SHORT = next(task for n in range(99) if len(tool_task(task := uniform_task(1, n)).turns) == 1)
+BODY = tool_task(TASK)
 
 
 def story(config: RunConfig) -> list[Message]:
     """Two grammar tasks with rollouts of every ending, a held-out one, and an evolution."""
-    first = len(TASK.body.turns[0].reference)
-    held_out = msgspec.structs.replace(build.tool_environment(config, "x").source().held_out()[0])
+    first = len(BODY.turns[0].reference)
+    held_out = held_out_tasks(config)[0]
     return [
         *(TASK, SHORT, held_out),
         tiny_rollout(TASK, 0),
@@ -49,11 +53,17 @@ def story(config: RunConfig) -> list[Message]:
     ]
 
 
+def held_out_tasks(config: RunConfig) -> Sequence[Task]:
+    tasks = environment_of(config).scored_tasks()
+    assert {task.split for task in tasks} == {"held_out"}
+    return tasks
+
+
 def cut_after(task: Task) -> int:
     """Tokens of the reference behind its first turn's last call."""
     whole = tiny_rollout(task, 0).tokens
     ends = [at for at, token in enumerate(columns.from_int32(whole.token_ids)) if token == END]
-    return whole.count - ends[len(task.body.turns[0].reference) - 1] - 1
+    return whole.count - ends[len(tool_task(task).turns[0].reference) - 1] - 1
 
 
 @pytest.fixture
@@ -75,7 +85,7 @@ def compact(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def as_json(task: Task) -> list[dict[str, Any]]:
-    return json.loads(msgspec.json.encode(reference(task.body)))
+    return json.loads(msgspec.json.encode(reference(tool_task(task))))
 
 
 def test_rollouts_are_exported_token_by_token_with_their_chats(
@@ -101,7 +111,7 @@ def test_rollouts_are_exported_token_by_token_with_their_chats(
     assert compact(whole["messages"]) == as_json(TASK)
     assert whole["written"][-1] == "<d>"
     assert [text.removesuffix("<e>") for text in whole["written"] if text != "<d>"] == [
-        call for turn in TASK.body.turns for call in turn.reference
+        call for turn in BODY.turns for call in turn.reference
     ]
     assert compact(malformed["messages"])[:-1] == as_json(TASK)[:-1]
     assert compact(malformed["messages"])[-1] == {"role": "assistant", "content": "<e>"}
@@ -109,7 +119,7 @@ def test_rollouts_are_exported_token_by_token_with_their_chats(
     assert many["messages"][-1]["tool_calls"]
     assert (
         sum(message["role"] == "tool" for message in many["messages"])
-        == len(TASK.body.turns[0].reference) - 1
+        == len(BODY.turns[0].reference) - 1
     )
 
 
@@ -121,7 +131,7 @@ def test_the_pool_is_exported_with_lineage_and_status(
     rows = {row["task_id"]: row for row in loaded(out, tmp_path / "cache")}
     assert set(rows) == {TASK.task_id, SHORT.task_id, "seed-1", "made-1"}
     assert compact(rows[TASK.task_id]["messages"]) == as_json(TASK)
-    assert msgspec.json.decode(rows[TASK.task_id]["task"], type=type(TASK.body)) == TASK.body
+    assert msgspec.json.decode(rows[TASK.task_id]["task"], type=ToolTask) == BODY
     made = rows["made-1"]
     lineage = ("signal_id", "signal_kind", "candidate_id", "exploration_id", "synthesizer", "label")
     assert [made[name] for name in lineage] == [
@@ -145,13 +155,13 @@ def test_verl_gets_prompts_with_what_a_reward_needs(
     row = next(row for row in rows if row["extra_info"]["task_id"] == TASK.task_id)
     assert set(row) == {"data_source", "prompt", "ability", "reward_model", "extra_info"}
     assert row["data_source"] == "coevolve/filesystem"
-    assert row["prompt"] == [{"role": "user", "content": TASK.body.turns[0].instruction}]
+    assert row["prompt"] == [{"role": "user", "content": BODY.turns[0].instruction}]
     assert row["reward_model"]["style"] == "rule"
     assert json.loads(row["reward_model"]["ground_truth"]) == [
-        list(turn.reference) for turn in TASK.body.turns
+        list(turn.reference) for turn in BODY.turns
     ]
     assert row["extra_info"]["split"] == "train"
-    assert msgspec.json.decode(row["extra_info"]["task"], type=type(TASK.body)) == TASK.body
+    assert msgspec.json.decode(row["extra_info"]["task"], type=ToolTask) == BODY
 
 
 def test_solutions_for_supervised_training_are_whole_and_each_there_once(
@@ -176,9 +186,7 @@ def test_solutions_for_supervised_training_are_whole_and_each_there_once(
 
 
 def test_no_held_out_task_is_exported(run: RunDirectory, export: Export, tmp_path: Path):
-    worlds = {
-        task.body.world for task in build.tool_environment(run.config(), "x").source().held_out()
-    }
+    worlds = {tool_task(task).world for task in held_out_tasks(run.config())}
     for kind in ("pool", "verl"):
         export(run.path, kind, "--to", tmp_path / kind)
         table = pq.read_table(tmp_path / kind / "train.parquet").to_pylist()
@@ -236,15 +244,32 @@ def test_parquet_without_its_package_is_refused_with_the_command(run: RunDirecto
     assert not (tmp_path / "pool").exists()
 
 
+def test_a_table_of_another_environment_is_refused_with_those_that_there_are(
+    run: RunDirectory, refusal: Refusal, tmp_path: Path
+):
+    said = refusal(run.path, "transitions", "--to", tmp_path / "out")
+    assert (
+        "a run of environment filesystem has no table transitions; it has: pool, rollouts" in said
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_tells_the_tables_of_every_environment(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    for use in names():
+        for name, exporter in environment_type(use).exports.items():
+            assert f"{name} {exporter.about}" in said
+
+
 def test_nothing_is_left_of_an_export_that_fails(
     quickstart: RunConfig, refusal: Refusal, tmp_path: Path
 ):
     model = tmp_path / "model"
     model.mkdir()
     for name in ("config.json", "model.safetensors"):
-        (model / name).write_bytes(
-            (ROOT / "coevolve/environments/tools/filesystem/checkpoint" / name).read_bytes()
-        )
+        (model / name).write_bytes((TINY_FOLDER / name).read_bytes())
     config = settings(quickstart, policy={"model": str(model)})
     run = write_run(tmp_path / "run", config, story(config))
     assert "tokenizer" in refusal(run.path, "rollouts", "--to", tmp_path / "out" / "rollouts")
@@ -253,8 +278,8 @@ def test_nothing_is_left_of_an_export_that_fails(
 
 def test_tables_are_exported_without_loading_torch():
     code = (
-        "import sys, coevolve.export.__main__, coevolve.export.pool, coevolve.export.verl; "
-        "print(*sys.modules)"
+        "import sys, coevolve.export.__main__, coevolve.environments.tools.export.pool, "
+        "coevolve.environments.tools.export.verl; print(*sys.modules)"
     )
     finished = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT

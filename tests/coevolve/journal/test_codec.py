@@ -12,7 +12,7 @@ from protocols.errors import JournalError
 from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.journal import Message, Record, StoredRecord
 from protocols.learning import PolicyVersion
-from protocols.rollouts import RolloutRequest, VoidRollout
+from protocols.rollouts import FailedRollout, RolloutRequest
 from protocols.tasks import Synthesized, Task
 from tests.fakes import tool_task
 from tests.protocols import strategies
@@ -53,7 +53,7 @@ def test_outcomes_of_a_group_are_found_together_and_apart_from_its_requests() ->
         seed=0,
         policy_version_at_least=0,
     )
-    void = VoidRollout(
+    void = FailedRollout(
         group_id="g",
         group=0,
         index=0,

@@ -8,7 +8,7 @@ from protocols.journal import Message, StoredRecord
 from protocols.tasks import Task
 from tests.evolving import seed, signal, visit, write
 
-TOPICS = ("task", "visit", "candidate_verdict")
+TOPICS = ("task", "group_summary", "candidate_verdict")
 
 
 async def test_topics_come_in_the_journals_order_and_each_record_once(tmp_path: Path):

@@ -426,13 +426,16 @@ def test_a_refused_opening_lets_go_of_the_folder(folder: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_a_journal_of_another_format_is_refused(folder: Path) -> None:
+@pytest.mark.parametrize("other", ["1", "7"])
+def test_a_journal_of_another_format_is_refused(folder: Path, other: str) -> None:
     Journal.open(folder).close()
     with lmdb.open(str(folder), max_dbs=16) as env:
         meta = env.open_db(b"meta")
         with env.begin(write=True) as txn:
-            txn.put(FORMAT_KEY, b"7", db=meta)
-    with pytest.raises(JournalFormatError, match="needs format version 1 and has 7; open it with"):
+            txn.put(FORMAT_KEY, other.encode(), db=meta)
+    with pytest.raises(
+        JournalFormatError, match=f"needs format version 2 and has {other}; open it with"
+    ):
         Journal.open(folder)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 
-from coevolve.bench.trl_peer import TrlPeer, trl_inputs, written_columns
 from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
 from coevolve.learning.constraints import Constraints
 from coevolve.learning.objectives import aggregation, policy_gradient
@@ -32,6 +31,7 @@ from protocols.learner_config import ImitationConfig
 from protocols.learning import TrainedGroup
 from protocols.objectives import Dapo, Dpo, DrGrpo, Grpo, Gspo, NoObjective, PolicyGradient, Sft
 from protocols.rollouts import Rollout, Tokens
+from tests.bench.trl_peer import TrlPeer, trl_inputs, written_columns
 from tests.learning import rollout
 
 SIZE = 6

@@ -8,20 +8,20 @@ from coevolve.learning.groups import Groups, use_of
 from protocols.config import LearnerConfig
 from protocols.learner_config import ImitationConfig
 from protocols.objectives import Dapo, NoObjective
-from protocols.rollouts import Rollout, VoidRollout
+from protocols.rollouts import FailedRollout, Rollout
 from tests.learning import rollout, void
 
 CONFIG = LearnerConfig(groups_per_step=2, max_staleness=1, refill_batches=0)
 
 
-def members(group: int, *passed: bool, version: int = 0) -> list[Rollout | VoidRollout]:
+def members(group: int, *passed: bool, version: int = 0) -> list[Rollout | FailedRollout]:
     return [
         rollout(group, index, size=len(passed), passed=won, version=version)
         for index, won in enumerate(passed)
     ]
 
 
-def filled(groups: Groups, records: list[tuple[int, Rollout | VoidRollout]]) -> None:
+def filled(groups: Groups, records: list[tuple[int, Rollout | FailedRollout]]) -> None:
     for sequence, message in records:
         groups.add(sequence, message)
 
@@ -287,7 +287,7 @@ def test_a_batch_is_not_handed_over_before_it_is_full():
         groups.take_batch()
 
 
-def journal(seed: int) -> list[tuple[int, Rollout | VoidRollout]]:
+def journal(seed: int) -> list[tuple[int, Rollout | FailedRollout]]:
     """30 groups of 3 whose members arrive mixed up, some void, at slowly rising versions."""
     rng = random.Random(seed)
     arrivals = sorted((group + rng.random() * 6, group, i) for group in range(30) for i in range(3))
@@ -303,7 +303,7 @@ def journal(seed: int) -> list[tuple[int, Rollout | VoidRollout]]:
 
 
 def play(
-    records: list[tuple[int, Rollout | VoidRollout]],
+    records: list[tuple[int, Rollout | FailedRollout]],
     chunks: random.Random,
     *,
     refill_batches: int,

@@ -23,7 +23,7 @@ def canaries(version: int, passed: str) -> CanaryScores:
 
 def covered(version: int, *coverage: float) -> CanaryScores:
     scores = [
-        TaskScore(task_id=f"c{number}", turns_passed=1, turns_total=1, coverage=each)
+        TaskScore(task_id=f"c{number}", turns_passed=1, turns_total=1, measures={"coverage": each})
         for number, each in enumerate(coverage)
     ]
     return CanaryScores(version=version, scores=tuple(scores), void=0)

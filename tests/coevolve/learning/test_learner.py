@@ -8,6 +8,7 @@ import pytest
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
+from coevolve.cli.replay import replay
 from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.journal.codec import decode_as
 from coevolve.journal.journal import Journal
@@ -15,7 +16,6 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.learning.history import History
 from coevolve.learning.learner import Learner
 from coevolve.models.weight_files import version_digest
-from coevolve.replay import replay
 from protocols.config import (
     DeliveryConfig,
     EvaluatorConfig,

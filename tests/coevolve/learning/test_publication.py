@@ -13,13 +13,13 @@ from protocols.control import RunResumed, RunStarted
 from protocols.errors import DeliveryError
 from protocols.journal import Message
 from protocols.learning import (
-    Delivered,
-    DeliveryAlarm,
     GroupDiscarded,
     NothingDelivered,
     OldVersionServed,
     PolicyVersion,
     StepReport,
+    WeightsVerified,
+    WeightSyncAlarm,
 )
 from tests.delivering import learner, settings
 from tests.learning import MemoryJournal, add_groups, small_model
@@ -30,8 +30,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_model(tmp_path_factory.mktemp("model"))
 
 
-def proof(engine: str, version: int, *, difference: float = 0.0, pause_s: float = 0.0) -> Delivered:
-    return Delivered(
+def proof(
+    engine: str, version: int, *, difference: float = 0.0, pause_s: float = 0.0
+) -> WeightsVerified:
+    return WeightsVerified(
         engine=engine,
         version=version,
         digest="",
@@ -54,8 +56,8 @@ def watch(journal: MemoryJournal, actors: int = 1, timeout_s: float = 0.2) -> De
     return DeliveryWatch(config, reader=journal, append=append)
 
 
-def alarms(journal: MemoryJournal) -> list[DeliveryAlarm]:
-    return [alarm for alarm in journal.all(DeliveryAlarm) if isinstance(alarm, DeliveryAlarm)]
+def alarms(journal: MemoryJournal) -> list[WeightSyncAlarm]:
+    return [alarm for alarm in journal.all(WeightSyncAlarm) if isinstance(alarm, WeightSyncAlarm)]
 
 
 async def test_a_version_that_no_engine_proves_raises_an_alarm_that_is_recorded() -> None:
@@ -134,7 +136,7 @@ async def test_an_alarm_holds_until_the_run_is_resumed() -> None:
     journal = MemoryJournal()
     reason = OldVersionServed(served=0, evidence="digest")
     journal.add(RunStarted(run_id="r", config=""))
-    journal.add(DeliveryAlarm(engine="evaluator", version=1, reason=reason))
+    journal.add(WeightSyncAlarm(engine="evaluator", version=1, reason=reason))
     for _ in range(2):
         with pytest.raises(DeliveryError, match="served by evaluator, and by the digest it serves"):
             await watch(journal).check()
@@ -194,7 +196,7 @@ async def test_an_alarm_of_an_engine_keeps_the_learner_from_a_batch_that_is_comp
     running = asyncio.create_task(part.run())
     await journal.until(lambda: part.status().waits_for == "complete groups (1 of 2)")
     reason = OldVersionServed(served=0, evidence="logprobs")
-    journal.add(DeliveryAlarm(engine="rollout-0", version=1, reason=reason))
+    journal.add(WeightSyncAlarm(engine="rollout-0", version=1, reason=reason))
     add_groups(journal, range(3, 6))
     await journal.append(msgspec.structs.replace(MemoryJournal().as_append(), records=()))
     with pytest.raises(DeliveryError, match="by the logprobs it serves version 0 instead"):

@@ -14,17 +14,16 @@ import msgspec
 import pytest
 import torch
 
+from coevolve.cli.replay import replay
 from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.learning.history import History
 from coevolve.models.weight_files import version_digest
-from coevolve.replay import replay
 from protocols.config import EvaluatorConfig, RunConfig
 from protocols.errors import CheckpointError, DeliveryError, JournalError
 from protocols.journal import Message
 from protocols.learning import (
     CanaryScores,
     Checkpoint,
-    DeliveryAlarm,
     GroupDiscarded,
     OldVersionServed,
     PolicyRegressed,
@@ -33,6 +32,7 @@ from protocols.learning import (
     StepReport,
     TaskScore,
     WeightsFormat,
+    WeightSyncAlarm,
 )
 from tests.coevolve.learning.test_learner import digests, learner, reports, versions
 from tests.coevolve.learning.test_learner import settings as plain_settings
@@ -351,7 +351,7 @@ async def test_no_step_goes_back_while_an_engine_serves_something_else(model: Pa
         score(outputs)
         if any(isinstance(each, StepReport) and each.step == 4 for each in outputs):
             reason = OldVersionServed(served=2, evidence="statement")
-            journal.add(DeliveryAlarm(engine="rollout-0", version=3, reason=reason))
+            journal.add(WeightSyncAlarm(engine="rollout-0", version=3, reason=reason))
 
     journal.before_complete = alarm
     with pytest.raises(DeliveryError, match="it serves version 2 instead"):

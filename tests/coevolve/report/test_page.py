@@ -2,10 +2,12 @@ import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
 
+from coevolve.environments.tools.task import tool_task
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.report.material import Material, gather, nothing_yet
@@ -13,6 +15,7 @@ from coevolve.report.page import SECTIONS, page, write_report
 from coevolve.report.sections.pool import composition
 from coevolve.report.sections.signals import funnel
 from coevolve.report.sections.success import held_out_by_skill, trained_by_skill, visited_by_tool
+from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.control import (
     PartFailed,
@@ -28,15 +31,46 @@ from protocols.errors import RunError
 from protocols.evolution import SwapRefused
 from protocols.journal import Message
 from protocols.learning import Evaluation, GroupDiscarded, StepReport, TaskScore, TrainedGroup
+from protocols.tasks import NOTHING, Seeded, Task, TaskText, TurnText
 from tests import evolving
 
 CONFIG = RunConfig(name="trial", arm="full", seed=7)
 LABELS = {"h1": ("one turn",), "h2": ("several turns",)}
 SKILLS = {"h1": ("ls",), "h2": ("ls", "cd", "rm")}
 HOSTILE = "</code></style><script>alert(1)</script><img src=x onerror='alert(2)'>\"&\x00\u202e"
+NO_CONVERSATION = TaskText(headline="cover 3 points of fifo, from 61.2 %")
 SECOND_NS = 1_000_000_000
 EN_DASH = "\N{EN DASH}"
 EMPTY = {"meta", "!doctype"}
+
+
+class Reported:
+    """An environment of two held-out tasks, which puts the tasks of `evolving` into words."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities()
+
+    def __init__(self, text: TaskText | None = None) -> None:
+        self._text = text
+
+    def scored_tasks(self) -> list[Task]:
+        origin = Seeded(source="held out")
+        return [
+            Task(task_id=task_id, split="held_out", origin=origin, skills=skills, body=NOTHING)
+            for task_id, skills in SKILLS.items()
+        ]
+
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        return LABELS
+
+    def describe(self, task: Task) -> TaskText:
+        turns = tool_task(task).turns
+        return self._text or TaskText(
+            headline=turns[0].instruction,
+            turns=tuple(
+                TurnText(instruction=turn.instruction, calls=turn.reference) for turn in turns
+            ),
+            tools=tuple(call.partition("(")[0] for turn in turns for call in turn.reference),
+        )
 
 
 class Elements(HTMLParser):
@@ -140,8 +174,10 @@ def whole_story() -> list[Message]:
     ]
 
 
-def material(messages: Sequence[Message], config: RunConfig = CONFIG) -> Material:
-    found = nothing_yet(config, LABELS, SKILLS)
+def material(
+    messages: Sequence[Message], config: RunConfig = CONFIG, text: TaskText | None = None
+) -> Material:
+    found = nothing_yet(config, Reported(text))
     for number, message in enumerate(messages):
         found.fold(message, 1_790_000_000 * SECOND_NS + number * SECOND_NS)
     return found
@@ -213,6 +249,15 @@ def test_what_tasks_and_models_wrote_is_text():
     assert "\x00" not in elements.text
 
 
+def test_made_tasks_are_told_in_their_environments_words():
+    text = parsed(page(material(whole_story()))).text
+    assert "made-1: ls → cd" in text
+    assert "List the files. ls()" in text
+    told = parsed(page(material(whole_story(), text=NO_CONVERSATION))).text
+    assert "made-1: no call" in told
+    assert "Cover 3 points of fifo, from 61.2 %." in told
+
+
 def test_the_numbers_are_those_of_the_folds():
     found = material(whole_story())
     text = parsed(page(found)).text
@@ -247,7 +292,7 @@ def test_groups_on_made_tasks_are_told_apart_by_their_label():
 async def test_the_journal_is_read_in_order_and_with_its_times(tmp_path: Path):
     journal = Journal.open(tmp_path)
     evolving.write(journal, whole_story())
-    found = await gather(LocalStore(journal), CONFIG, LABELS, SKILLS)
+    found = await gather(LocalStore(journal), CONFIG, Reported())
     assert found.timeline.step == 9
     assert found.timeline.newest_ns >= found.timeline.started_ns > 0
     assert found.timeline.happenings[0].what == "started"
@@ -300,7 +345,7 @@ def _spoilt(message: Message) -> Message:
     """Put hostile text wherever a task or a model may say something."""
     if isinstance(message, GroupDiscarded):
         return message
-    tree = msgspec.to_builtins(message)
+    tree = msgspec.msgpack.decode(msgspec.msgpack.encode(message))
 
     def walk(value: object, key: str) -> object:
         match value:
@@ -313,7 +358,7 @@ def _spoilt(message: Message) -> Message:
             case _:
                 return value
 
-    return msgspec.convert(walk(tree, ""), type(message))
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(walk(tree, "")), type=type(message))
 
 
 FREE = {

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.rollouts.evaluator import Evaluator
 from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig
 from protocols.errors import JournalError, SimulatorError
 from protocols.journal import Message
-from protocols.learning import CanaryScores, Delivered, Evaluation, PolicyVersion, TaskScore
-from protocols.tasks import AnyTask
+from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore, WeightsVerified
+from protocols.tasks import Task
 from tests.fakes import ScriptGenerator, tool_task
 from tests.learning import MemoryJournal
 
@@ -42,7 +42,7 @@ def version(number: int, config: RunConfig) -> PolicyVersion:
     )
 
 
-class Examiner:
+class Scorer:
     """Every task passes as many turns as its name has letters; some break the simulator."""
 
     def __init__(self, broken: Sequence[str] = ()) -> None:
@@ -50,7 +50,7 @@ class Examiner:
         self.seen: list[tuple[str, str]] = []
         """(version, task) of every attempt."""
 
-    async def examine(self, task: AnyTask, session: str) -> TaskScore:
+    async def score(self, task: Task, session: str) -> TaskScore:
         self.seen.append((session.split("-")[1], task.task_id))
         if task.task_id in self._broken:
             raise SimulatorError("the child died")
@@ -64,7 +64,7 @@ def score(task_id: str) -> TaskScore:
 def evaluator(
     config: RunConfig,
     journal: MemoryJournal,
-    examiner: Examiner,
+    scorer: Scorer,
     *,
     tasks: Sequence[str] = ("a", "bb"),
     canaries: Sequence[str] = ("bb", "ccc"),
@@ -72,7 +72,7 @@ def evaluator(
     async def append(messages: Sequence[Message]) -> None:
         journal.add(*messages)
 
-    engine = ProvenEngine(
+    engine = VerifiedEngine(
         "evaluator",
         ScriptGenerator([]),
         reader=journal,
@@ -84,7 +84,7 @@ def evaluator(
         config,
         store=journal,
         engine=engine,
-        examiner=examiner,
+        scorer=scorer,
         tasks=[tool_task("ls", task_id=each) for each in tasks],
         canaries=[tool_task("ls", task_id=each) for each in canaries],
     )
@@ -93,7 +93,7 @@ def evaluator(
 async def scored(part: Evaluator, journal: MemoryJournal, versions: int) -> None:
     """Let the evaluator work until it has proven so many versions."""
     running = asyncio.create_task(part.run())
-    await journal.until(lambda: len(journal.all(Delivered)) == versions or running.done())
+    await journal.until(lambda: len(journal.all(WeightsVerified)) == versions or running.done())
     await part.stop()
     await running
 
@@ -110,13 +110,11 @@ def evaluations(journal: MemoryJournal) -> list[tuple[str, int, list[str], int]]
     return found
 
 
-async def everything(
-    config: RunConfig, examiner: Examiner, **tasks: Sequence[str]
-) -> MemoryJournal:
+async def everything(config: RunConfig, scorer: Scorer, **tasks: Sequence[str]) -> MemoryJournal:
     """The journal of a whole run's versions, all of them scored that are to be."""
     journal = MemoryJournal()
     journal.add(*(version(number, config) for number in range(8)))
-    part = evaluator(config, journal, examiner, **tasks)
+    part = evaluator(config, journal, scorer, **tasks)
     await scored(part, journal, sum(is_scored(number, config) for number in range(8)))
     return journal
 
@@ -133,7 +131,7 @@ def test_the_last_version_and_every_so_many_are_scored_on_either_kind_of_task():
 
 
 async def test_each_version_is_scored_on_what_is_due():
-    journal = await everything(settings(), Examiner())
+    journal = await everything(settings(), Scorer())
     held_out, canaries = ["a", "bb"], ["bb", "ccc"]
     assert evaluations(journal) == [
         ("held out", 0, held_out, 0),
@@ -146,16 +144,16 @@ async def test_each_version_is_scored_on_what_is_due():
         ("held out", 7, held_out, 0),
         ("canaries", 7, canaries, 0),
     ]
-    delivered = [each for each in journal.all(Delivered) if isinstance(each, Delivered)]
+    delivered = [each for each in journal.all(WeightsVerified) if isinstance(each, WeightsVerified)]
     assert [each.version for each in delivered] == [0, 2, 3, 4, 6, 7]
     assert {each.engine for each in delivered} == {"evaluator"}
 
 
 async def test_a_task_that_is_both_is_attempted_once():
-    examiner = Examiner()
-    await everything(settings(), examiner)
+    scorer = Scorer()
+    await everything(settings(), scorer)
     attempts = {
-        number: [task for seen, task in examiner.seen if seen == str(number)] for number in range(8)
+        number: [task for seen, task in scorer.seen if seen == str(number)] for number in range(8)
     }
     both, held_out, canaries = ["a", "bb", "ccc"], ["a", "bb"], ["bb", "ccc"]
     assert attempts == {
@@ -164,30 +162,30 @@ async def test_a_task_that_is_both_is_attempted_once():
 
 
 async def test_a_task_that_breaks_the_simulator_is_void_in_both_after_some_tries():
-    examiner = Examiner(broken=["bb"])
-    journal = await everything(settings(), examiner)
+    scorer = Scorer(broken=["bb"])
+    journal = await everything(settings(), scorer)
     assert evaluations(journal)[:2] == [
         ("held out", 0, ["a"], 1),
         ("canaries", 0, ["ccc"], 1),
     ]
-    assert examiner.seen.count(("0", "bb")) == TRIES
+    assert scorer.seen.count(("0", "bb")) == TRIES
 
 
 async def test_without_a_guard_there_are_no_scores_of_canaries():
-    examiner = Examiner()
-    journal = await everything(settings(action="none"), examiner, canaries=("bb", "ccc"))
+    scorer = Scorer()
+    journal = await everything(settings(action="none"), scorer, canaries=("bb", "ccc"))
     assert [each[:2] for each in evaluations(journal)] == [
         ("held out", number) for number in (0, 2, 4, 6, 7)
     ]
-    assert {task for _, task in examiner.seen} == {"a", "bb"}
+    assert {task for _, task in scorer.seen} == {"a", "bb"}
 
 
 async def test_without_canaries_the_learner_still_hears_that_a_version_is_done_with():
-    examiner = Examiner()
-    journal = await everything(settings(), examiner, canaries=())
+    scorer = Scorer()
+    journal = await everything(settings(), scorer, canaries=())
     found = [each for each in evaluations(journal) if each[0] == "canaries"]
     assert found == [("canaries", number, [], 0) for number in (0, 3, 6, 7)]
-    assert {task for _, task in examiner.seen} == {"a", "bb"}
+    assert {task for _, task in scorer.seen} == {"a", "bb"}
 
 
 async def test_scores_are_written_in_the_transaction_that_finishes_the_version():
@@ -202,10 +200,10 @@ async def test_scores_are_written_in_the_transaction_that_finishes_the_version()
 
     journal.before_complete = die
     with pytest.raises(JournalError, match="the power went"):
-        await evaluator(config, journal, Examiner()).run()
+        await evaluator(config, journal, Scorer()).run()
     assert evaluations(journal) == []
     assert journal.finished == set()
-    await scored(evaluator(config, journal, Examiner()), journal, 1)
-    assert written == [["Delivered", "Evaluation", "CanaryScores"]] * 2
+    await scored(evaluator(config, journal, Scorer()), journal, 1)
+    assert written == [["WeightsVerified", "Evaluation", "CanaryScores"]] * 2
     assert len(evaluations(journal)) == 2
     assert journal.finished == {sequence}

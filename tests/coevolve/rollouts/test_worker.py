@@ -7,16 +7,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.environments.tools.agent import ToolAgent
 from coevolve.journal.codec import decode, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.rollouts.conversation import Arena
 from coevolve.rollouts.worker import RolloutWorker
 from protocols.errors import DeliveryError
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator
 from protocols.journal import Append, Complete, Message, Receipt
-from protocols.learning import Delivered, DeliveryAlarm, PolicyVersion
+from protocols.learning import PolicyVersion, WeightsVerified, WeightSyncAlarm
 from protocols.rollouts import Rollout, RolloutRequest
 from tests.delivering import Published, TamperedGenerator
 from tests.fakes import ScriptGenerator, ScriptRenderer, ScriptSimulator, tool_task
@@ -54,8 +54,8 @@ class Loop:
             store=self.store,
             reader=self.store,
             engine=self.run.engine(generator, reader=self.store, append=append),
-            players={
-                "policy": Arena(
+            agents={
+                "policy": ToolAgent(
                     generator=generator,
                     simulator=ScriptSimulator([]),
                     renderer=ScriptRenderer(),
@@ -68,8 +68,8 @@ class Loop:
 
     async def proofs(self, count: int) -> list[int]:
         """The versions that were proven, once there are ``count``."""
-        found = await self.written(Delivered, count)
-        return [each.version for each in found if isinstance(each, Delivered)]
+        found = await self.written(WeightsVerified, count)
+        return [each.version for each in found if isinstance(each, WeightsVerified)]
 
     async def written(self, kind: type[msgspec.Struct], count: int) -> list[Message]:
         """Every message of a kind, once there are ``count``."""
@@ -102,7 +102,7 @@ async def test_an_engine_that_was_killed_and_came_back_is_proven_again(
     await running
     for generator in generators:
         await generator.close()
-    assert not await loop.store.scan(topic_of(DeliveryAlarm))
+    assert not await loop.store.scan(topic_of(WeightSyncAlarm))
 
 
 async def test_versions_that_were_missed_are_passed_over_even_where_their_weights_are_gone(
@@ -127,7 +127,7 @@ async def test_versions_that_were_missed_are_passed_over_even_where_their_weight
     await worker.stop()
     await running
     await generator.close()
-    assert not await loop.store.scan(topic_of(DeliveryAlarm))
+    assert not await loop.store.scan(topic_of(WeightSyncAlarm))
 
 
 async def test_a_part_whose_engine_serves_something_else_ends_with_the_alarm_on_record(
@@ -142,8 +142,8 @@ async def test_a_part_whose_engine_serves_something_else_ends_with_the_alarm_on_
     with pytest.raises(BaseExceptionGroup) as failure:
         await asyncio.wait_for(loop.worker(generator).run(), WAIT_S)
     assert failure.group_contains(DeliveryError, match="version 4 has to be served by rollout-0")
-    assert len(await loop.store.scan(topic_of(DeliveryAlarm))) == 1
-    assert not await loop.store.scan(topic_of(Delivered))
+    assert len(await loop.store.scan(topic_of(WeightSyncAlarm))) == 1
+    assert not await loop.store.scan(topic_of(WeightsVerified))
     await generator.close()
 
 

@@ -1,25 +1,26 @@
 import pytest
 
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.run.costs import Costs
 from protocols.evolution import (
     Admitted,
     CandidateVerdict,
+    GroupSummary,
     ModelCall,
     Parked,
     ProbeReport,
     SignalSettled,
-    Visit,
 )
 from protocols.journal import Message
 from protocols.learning import StepReport, TrainedGroup
-from protocols.tasks import Seeded, Synthesized, Task, ToolTask, ToolTurn
+from protocols.tasks import Seeded, Synthesized, Task, body_of
 
 SYNTHESIZED = Synthesized(candidate_id="c", signal_id="s")
 
 
 def task(task_id: str, origin: Seeded | Synthesized) -> Task:
     body = ToolTask(classes=(), world="{}", turns=(ToolTurn(instruction="do", reference=("f()",)),))
-    return Task(task_id=task_id, split="train", origin=origin, skills=(), body=body)
+    return Task(task_id=task_id, split="train", origin=origin, skills=(), body=body_of(body))
 
 
 def step(number: int, *task_ids: str) -> StepReport:
@@ -42,11 +43,12 @@ def step(number: int, *task_ids: str) -> StepReport:
     )
 
 
-def visit(rollouts: int, tokens: int, calls: int) -> Visit:
-    return Visit(
+def visit(rollouts: int, tokens: int, calls: int) -> GroupSummary:
+    return GroupSummary(
         group_id="g",
         group=0,
         task_id="a",
+        root="a",
         version_min=0,
         version_max=0,
         successes=0,

@@ -1,10 +1,10 @@
 from coevolve.run.deliveries import Deliveries
 from protocols.control import RunResumed
-from protocols.learning import Delivered, DeliveryAlarm, OldVersionServed, StepReport
+from protocols.learning import OldVersionServed, StepReport, WeightsVerified, WeightSyncAlarm
 
 
-def proven(engine: str, version: int, difference: float, pause_s: float) -> Delivered:
-    return Delivered(
+def proven(engine: str, version: int, difference: float, pause_s: float) -> WeightsVerified:
+    return WeightsVerified(
         engine=engine,
         version=version,
         digest="d",
@@ -41,7 +41,7 @@ def test_the_summary_says_how_versions_reached_the_engines():
 def test_an_alarm_stands_until_the_run_is_resumed():
     deliveries = Deliveries()
     reason = OldVersionServed(served=1, evidence="digest")
-    alarm = DeliveryAlarm(engine="rollout-0", version=2, reason=reason)
+    alarm = WeightSyncAlarm(engine="rollout-0", version=2, reason=reason)
     deliveries.fold(alarm)
     assert deliveries.alarm == alarm
     deliveries.fold(RunResumed(run_id="r", config=""))

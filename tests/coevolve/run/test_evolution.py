@@ -6,15 +6,11 @@ import pytest
 
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.run.evolution import TOPICS, Evolution, in_order, whole_fold
-from coevolve.run.wording import asks, changed
+from coevolve.run.evolution import TOPICS, LineageIndex, in_order, whole_fold
 from protocols.control import RunContinued, RunPaused
-from protocols.design_evolution import DesignCandidate, RegionGoal
 from protocols.evolution import Parked, Refused, SwapRefused
 from protocols.journal import Message
-from protocols.tasks import CoverageTask, Synthesized
-from protocols.transitions import Blank
-from tests.design_visits import design_visit
+from protocols.tasks import Continued
 from tests.evolving import (
     admitted,
     called,
@@ -32,8 +28,8 @@ from tests.evolving import (
 )
 
 
-def folded(messages: Sequence[Message]) -> Evolution:
-    evolution = Evolution()
+def folded(messages: Sequence[Message]) -> LineageIndex:
+    evolution = LineageIndex()
     for time_ns, message in enumerate(messages):
         evolution.fold(message, time_ns)
     return evolution
@@ -192,40 +188,25 @@ def test_order_within_a_moment_does_not_matter():
     assert one.candidate == other.candidate
 
 
-def test_a_turn_on_a_design_is_told_with_the_task_that_it_began_with():
-    goal = RegionGoal(design="top", points=(1, 2), start=7)
-    proposed = DesignCandidate(
-        candidate_id="c", signal_id="s", synthesizer="m", change=goal, policy_version=3
-    )
-    task = CoverageTask(
-        task_id="made",
-        split="train",
-        design="top",
-        form="stimulus",
-        instance="dut",
-        state=Blank(),
-        round=0,
-        threshold=0.9,
-        goal=goal.points,
-        origin=Synthesized(candidate_id="c", signal_id="s"),
-    )
-    following = msgspec.structs.replace(task, task_id="made/1/ab", round=1, root="made")
+def test_work_that_goes_on_is_told_with_the_task_that_it_began_with():
+    task = made("made", "c", "s")
+    origin = Continued(root="made", rollout="g0/1")
+    following = msgspec.structs.replace(task, task_id="made/1/ab", origin=origin)
+    later = msgspec.structs.replace(visit("made", 5), task_id="made/1/ab")
     evolution = folded(
         [
             signal("s"),
-            proposed,
+            candidate("c", "s"),
             task,
             verdict("c", "s", admitted("made", 0)),
             following,
-            design_visit({}, root="made", successes=2),
-            design_visit({}, root="made", task_id="made/1/ab", successes=5),
+            visit("made", 2),
+            later,
             stepped(4, "made/1/ab"),
         ]
     )
     assert list(evolution.tasks) == ["made"]
     lineage = evolution.lineage("made")
-    assert (lineage.candidate, lineage.exploration) == (proposed, None)
+    assert lineage.candidate == candidate("c", "s")
     assert [each.successes for each in lineage.history.visits] == [2, 5]
     assert [each.step for each in lineage.history.trained] == [4]
-    assert asks(task) == "cover 2 points of top"
-    assert changed(goal) == "cover 2 points of top, from the rollout at sequence 7"

@@ -29,7 +29,12 @@ def test_a_task_counts_when_every_turn_passed_in_each_of_its_groups():
 
 def covered(version: int, **shares: float) -> Evaluation:
     scores = tuple(
-        TaskScore(task_id=task, turns_passed=int(share >= 0.9), turns_total=1, coverage=share)
+        TaskScore(
+            task_id=task,
+            turns_passed=int(share >= 0.9),
+            turns_total=1,
+            measures={"coverage": share},
+        )
         for task, share in shares.items()
     )
     return Evaluation(version=version, scores=scores, void=0, wall_s=1.0)
@@ -39,19 +44,19 @@ def test_designs_are_told_by_coverage_and_the_held_out_ones_apart():
     progress = Progress({"a": ("seen designs",), "b": (HELD_OUT,), "c": (HELD_OUT,)})
     progress.fold(covered(0, a=1.0, b=0.5, c=0.25))
     progress.fold(covered(9, a=0.25, b=0.75, c=0.5))
-    assert progress.coverage[9] == {"all": 0.5, "seen designs": 0.25, HELD_OUT: 0.625}
+    assert progress.measured["coverage"][9] == {"all": 0.5, "seen designs": 0.25, HELD_OUT: 0.625}
     assert progress.evaluations[0] == {"all": 1 / 3, "seen designs": 1.0, HELD_OUT: 0.0}
     assert progress.held_out() == {0: 0.375, 9: 0.625}
     titles = [table.title for table in score_tables(progress)]
-    assert titles == ["coverage (overall average), %", "designs at their threshold, %"]
+    assert titles == ["coverage, %", "success, %"]
 
 
 def test_without_coverage_versions_are_told_by_success():
     progress = Progress(LABELS)
     progress.fold(evaluated(40, a=2, b=1, c=2))
     assert progress.held_out() == {40: 2 / 3}
-    assert not progress.coverage
-    assert [table.title for table in score_tables(progress)] == ["held-out success, %"]
+    assert not progress.measured
+    assert [table.title for table in score_tables(progress)] == ["success, %"]
 
 
 def test_discards_are_counted_by_reason():

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from coevolve.signals.history import History
 from protocols import columns
-from protocols.evolution import PatternCount, PatternKind, Visit
+from protocols.evolution import GroupSummary, PatternCount, PatternKind
 from protocols.evolution_config import SignalsConfig
-from protocols.rollouts import Action, Rollout, Tokens, VoidRollout
+from protocols.rollouts import Action, FailedRollout, Rollout, Tokens
 
 CONFIG = SignalsConfig()
 
@@ -21,11 +21,12 @@ def visit(
     group: int = 0,
     surprise: float = 0.0,
     patterns: Sequence[tuple[PatternKind, str, int]] = (),
-) -> Visit:
-    return Visit(
+) -> GroupSummary:
+    return GroupSummary(
         group_id=f"g{group}",
         group=group,
         task_id=task_id,
+        root=task_id,
         version_min=version,
         version_max=version if version_max is None else version_max,
         successes=successes,
@@ -40,7 +41,7 @@ def visit(
 
 
 def history_of(
-    visits: Sequence[Visit], config: SignalsConfig = CONFIG, tools: Sequence[str] = ()
+    visits: Sequence[GroupSummary], config: SignalsConfig = CONFIG, tools: Sequence[str] = ()
 ) -> History:
     history = History(config, tools)
     for each in visits:
@@ -89,8 +90,8 @@ def rollout(
     )
 
 
-def void(group: int, index: int, *, size: int = 4, task_id: str = "task") -> VoidRollout:
-    return VoidRollout(
+def void(group: int, index: int, *, size: int = 4, task_id: str = "task") -> FailedRollout:
+    return FailedRollout(
         group_id=f"g{group}",
         group=group,
         index=index,

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.signals.detector import Detector
-from protocols.evolution import OnTask, Signal, Visit
+from protocols.evolution import GroupSummary, OnTask, Signal
 from protocols.evolution_config import SignalsConfig
 from tests.coevolve.signals.histories import visit
 
@@ -18,7 +18,7 @@ EAGER = SignalsConfig(
 )
 
 
-def judged(visits: list[Visit], config: SignalsConfig = EAGER) -> list[Signal]:
+def judged(visits: list[GroupSummary], config: SignalsConfig = EAGER) -> list[Signal]:
     detector = Detector(config, TOOLS)
     return [signal for each in visits for signal in detector.judge(each)]
 
@@ -60,7 +60,7 @@ def test_a_visit_raises_two_rare_signals_and_the_next_visit_the_others():
     assert len({each.about for each in found}) == 3
 
 
-def some_visit(group: int) -> st.SearchStrategy[Visit]:
+def some_visit(group: int) -> st.SearchStrategy[GroupSummary]:
     return st.builds(
         lambda task, successes, tool, surprise: visit(
             successes,
@@ -85,7 +85,7 @@ some_visits = st.integers(1, 25).flatmap(
 @settings(max_examples=50)
 @given(some_visits, st.sampled_from(["paper", "posterior"]), st.data())
 def test_a_detector_that_is_rebuilt_goes_on_where_the_old_one_was(
-    visits: tuple[Visit, ...], rules: str, data: st.DataObject
+    visits: tuple[GroupSummary, ...], rules: str, data: st.DataObject
 ):
     config = msgspec.structs.replace(EAGER, rules=rules)
     whole = judged(list(visits), config)
@@ -101,6 +101,6 @@ def test_a_detector_that_is_rebuilt_goes_on_where_the_old_one_was(
 
 @settings(max_examples=30)
 @given(some_visits, st.integers(0, 25))
-def test_void_groups_change_nothing(visits: tuple[Visit, ...], at: int):
+def test_void_groups_change_nothing(visits: tuple[GroupSummary, ...], at: int):
     void = visit(0, 0, version=-1, task_id="a", group=99)
     assert judged([*visits[:at], void, *visits[at:]]) == judged(list(visits))

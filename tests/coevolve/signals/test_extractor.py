@@ -9,15 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from coevolve.environments.tools.observer import ToolObserver
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.signals.extractor import SignalExtractor, ToolObserver
+from coevolve.signals.extractor import SignalExtractor
 from protocols.config import RolloutConfig, RunConfig
-from protocols.evolution import Signal, Visit
+from protocols.evolution import GroupSummary, Signal
 from protocols.evolution_config import SignalsConfig
 from protocols.journal import Append, Receipt
-from protocols.rollouts import Rollout, VoidRollout
+from protocols.rollouts import FailedRollout, Rollout
 from tests.coevolve.signals.histories import action, rollout, void
 
 SIZE = 4
@@ -34,7 +35,7 @@ CONFIG = RunConfig(
     ),
 )
 
-Member = Rollout | VoidRollout
+Member = Rollout | FailedRollout
 
 
 def members(groups: int, seed: int) -> list[Member]:
@@ -93,19 +94,19 @@ class Desk:
     async def visits(self, count: int) -> None:
         """Wait until there are so many visits."""
         seen = 0
-        while len(await self.store.scan("visit", limit=10_000)) < count:
-            seen = await self.store.wait(("visit",), seen, 10)
+        while len(await self.store.scan("group_summary", limit=10_000)) < count:
+            seen = await self.store.wait(("group_summary",), seen, 10)
 
     async def said(self) -> list[dict[str, Any]]:
         """Every visit and signal in order, with evidence named by group and index."""
         records = [
-            *await self.store.scan("visit", limit=10_000),
+            *await self.store.scan("group_summary", limit=10_000),
             *await self.store.scan("signal", limit=10_000),
         ]
         outputs: list[dict[str, Any]] = []
         for record in sorted(records, key=lambda each: each.sequence):
-            output = decode_as(record, Visit if record.topic == "visit" else Signal)
-            tree = msgspec.to_builtins(output)
+            output = decode_as(record, GroupSummary if record.topic == "group_summary" else Signal)
+            tree = msgspec.msgpack.decode(record.body)
             outputs.append({**tree, "evidence": [self._identity[s] for s in output.evidence]})
         return outputs
 
@@ -170,7 +171,7 @@ async def test_a_visit_and_its_signals_finish_the_group_in_one_transaction(tmp_p
     async with at_work(extractor) as running:
         await desk.visits(1)
         [visit, signal] = [
-            *await desk.store.scan("visit"),
+            *await desk.store.scan("group_summary"),
             *await desk.store.scan("signal"),
         ]
         assert signal.sequence == visit.sequence + 1
@@ -192,7 +193,7 @@ async def test_a_part_may_be_run_again(tmp_path: Path):
     async with at_work(extractor):
         await desk.add(messages[10:])
         await desk.visits(6)
-    assert len(await desk.store.scan("visit")) == 6
+    assert len(await desk.store.scan("group_summary")) == 6
     desk.journal.close()
 
 
@@ -202,7 +203,7 @@ async def test_void_rollouts_are_counted_and_say_nothing(tmp_path: Path):
     await desk.add([void(1, 0), *(rollout(1, index) for index in range(1, SIZE))])
     async with at_work(desk.extractor()):
         await desk.visits(2)
-    visits = [decode_as(record, Visit) for record in await desk.store.scan("visit")]
+    visits = [decode_as(record, GroupSummary) for record in await desk.store.scan("group_summary")]
     assert [(each.successes, each.rollouts, each.void) for each in visits] == [(0, 0, 4), (3, 3, 1)]
     assert not await desk.store.scan("signal")
     desk.journal.close()

@@ -4,12 +4,12 @@ import pytest
 
 from coevolve.signals import paper
 from coevolve.signals.rules import Finding
-from protocols.evolution import OnPattern, OnTask, Visit
+from protocols.evolution import GroupSummary, OnPattern, OnTask
 from protocols.evolution_config import SignalsConfig
 from tests.coevolve.signals.histories import CONFIG, history_of, visit
 
 
-def forgetting(visits: Sequence[Visit], config: SignalsConfig = CONFIG) -> list[Finding]:
+def forgetting(visits: Sequence[GroupSummary], config: SignalsConfig = CONFIG) -> list[Finding]:
     return list(paper.forgetting(config, history_of(visits, config), visits[-1]))
 
 

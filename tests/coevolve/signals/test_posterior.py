@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from coevolve.signals import posterior
 from coevolve.signals.probability import at_least
 from coevolve.signals.rules import Finding
-from protocols.evolution import OnPattern, OnTask, PatternKind, Visit
+from protocols.evolution import GroupSummary, OnPattern, OnTask, PatternKind
 from protocols.evolution_config import SignalsConfig
 from tests.coevolve.signals.histories import CONFIG, history_of, visit
 
 
-def forgetting(visits: Sequence[Visit], config: SignalsConfig = CONFIG) -> list[Finding]:
+def forgetting(visits: Sequence[GroupSummary], config: SignalsConfig = CONFIG) -> list[Finding]:
     return list(posterior.forgetting(config, history_of(visits, config), visits[-1]))
 
 
@@ -79,7 +79,7 @@ def test_tasks_that_cannot_be_compared_are_not_in_the_pool():
     assert forgetting([*pool, visit(4, 4, version=1), visit(0, 4, version=2)])
 
 
-def boundary(visits: Sequence[Visit]) -> list[Finding]:
+def boundary(visits: Sequence[GroupSummary]) -> list[Finding]:
     return list(posterior.boundary(CONFIG, history_of(visits), visits[-1]))
 
 
@@ -106,7 +106,7 @@ def test_boundary_raises_few_false_alarms_at_its_edges_for_any_number_of_rollout
 
 
 def rare(
-    visits: Sequence[Visit], config: SignalsConfig = CONFIG, tools: Sequence[str] = ()
+    visits: Sequence[GroupSummary], config: SignalsConfig = CONFIG, tools: Sequence[str] = ()
 ) -> list[Finding]:
     return list(posterior.rare(config, history_of(visits, config, tools), visits[-1]))
 
@@ -115,7 +115,7 @@ LASTING = SignalsConfig(half_life_visits=1e15)
 """Hardly any decay, so that visits can be counted by hand."""
 
 
-def using(pattern: str, count: int = 1, kind: PatternKind = "tool", group: int = 0) -> Visit:
+def using(pattern: str, count: int = 1, kind: PatternKind = "tool", group: int = 0) -> GroupSummary:
     return visit(0, group=group, patterns=[(kind, pattern, count)])
 
 

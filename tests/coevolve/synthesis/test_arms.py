@@ -5,13 +5,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.environments.tools.synthesis.brief import tool_context
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.synthesis.arms import ArmBriefs
 from protocols.errors import ConfigError
-from protocols.evolution import OnPattern, OnTask, PatternCount, PatternKind, Visit
+from protocols.evolution import GroupSummary, OnPattern, OnTask, PatternCount, PatternKind
 from protocols.synthesis import Anything, Brief
-from tests.scripted import CONFIG, NumberedSource, add, rollout, signal, task
+from tests.scripted import CONFIG, add, rollout, signal, task, told
 
 TASKS = ("a", "b", "c", "d")
 ARMS = ("full", "random", "placebo")
@@ -24,11 +25,14 @@ async def store(tmp_path: Path) -> AsyncIterator[LocalStore]:
     journal.close()
 
 
-def visit(task_id: str, evidence: Sequence[int], *patterns: tuple[PatternKind, str]) -> Visit:
-    return Visit(
+def visit(
+    task_id: str, evidence: Sequence[int], *patterns: tuple[PatternKind, str]
+) -> GroupSummary:
+    return GroupSummary(
         group_id=f"g-{task_id}",
         group=0,
         task_id=task_id,
+        root=task_id,
         version_min=0,
         version_max=0,
         successes=0,
@@ -56,7 +60,7 @@ async def visited(store: LocalStore, *tasks: str, patterns: bool = True) -> dict
 
 def arm_briefs(store: LocalStore, arm: str, seed: int = 0) -> ArmBriefs:
     config = msgspec.structs.replace(CONFIG, arm=arm, seed=seed)
-    return ArmBriefs(config, reader=store, source=NumberedSource())
+    return ArmBriefs(config, reader=store, context=told(config, store))
 
 
 def said(brief: Brief) -> list[str]:
@@ -68,22 +72,26 @@ async def test_the_arms_have_the_same_number_of_rounds_steps_and_attempts(store:
     flagged = signal("s", about=OnTask(task_id="a"), evidence=evidence["a"])
     (sequence,) = await add(store, flagged)
     full, random, placebo = [await arm_briefs(store, a).brief(flagged, sequence) for a in ARMS]
-    assert {(len(b.starts), b.steps, b.seed, b.kind) for b in (full, random, placebo)} == {
-        (3, 12, full.seed, "forgetting")
-    }
+    assert {
+        (len(tool_context(b).starts), b.steps, b.seed, b.kind) for b in (full, random, placebo)
+    } == {(3, 12, full.seed, "forgetting")}
     assert len(full.attempts) == len(placebo.attempts) == 2
-    assert full.starts[1:] == placebo.starts[1:]
+    assert tool_context(full).starts[1:] == tool_context(placebo).starts[1:]
 
 
 async def test_full_tells_the_signal_and_random_nothing(store: LocalStore):
     evidence = await visited(store, *TASKS)
     flagged = signal("s", about=OnTask(task_id="a"), evidence=evidence["a"])
     full = await arm_briefs(store, "full").brief(flagged, 99)
-    assert (full.about, full.starts[0].origin) == (OnTask(task_id="a"), "a")
+    assert (full.about, tool_context(full).starts[0].origin) == (OnTask(task_id="a"), "a")
     assert said(full) == ["a1()", "a2()"]
     random = await arm_briefs(store, "random").brief(flagged, 99)
-    assert (random.about, random.instructions, random.attempts) == (Anything(), (), ())
-    assert all(start.origin.startswith("start:") for start in random.starts)
+    assert (random.about, tool_context(random).instructions, random.attempts) == (
+        Anything(),
+        (),
+        (),
+    )
+    assert all(start.origin.startswith("start:") for start in tool_context(random).starts)
 
 
 async def test_a_placebo_tells_of_another_task_with_its_own_rollouts(store: LocalStore):
@@ -95,8 +103,8 @@ async def test_a_placebo_tells_of_another_task_with_its_own_rollouts(store: Loca
         assert isinstance(brief.about, OnTask)
         other = brief.about.task_id
         drawn[other] += 1
-        assert brief.instructions == (f"do {other}", f"then {other}")
-        assert brief.starts[0].origin == other
+        assert tool_context(brief).instructions == (f"do {other}", f"then {other}")
+        assert tool_context(brief).starts[0].origin == other
         assert said(brief) == [f"{other}1()", f"{other}2()"]
     assert set(drawn) == {"b", "c", "d"}
     assert min(drawn.values()) > 70
@@ -149,7 +157,7 @@ async def test_where_nothing_else_was_visited_a_placebo_tells_nothing(store: Loc
     await add(store, visit("void", ()))
     flagged = signal("s", about=OnTask(task_id="a"), evidence=evidence["a"])
     brief = await arm_briefs(store, "placebo").brief(flagged, 99)
-    assert (brief.about, brief.attempts, len(brief.starts)) == (Anything(), (), 3)
+    assert (brief.about, brief.attempts, len(tool_context(brief).starts)) == (Anything(), (), 3)
 
 
 @pytest.mark.parametrize("arm", ["uniform", "static"])

@@ -4,6 +4,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.environments.tools.synthesis.brief import tool_context
+from coevolve.environments.tools.task import read_body
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.synthesis.briefs import BriefWriter, Subject, seed_of
@@ -11,8 +13,8 @@ from protocols.errors import JournalError, LeakError
 from protocols.evolution import OnPattern, OnTask
 from protocols.journal import StoredRecord
 from protocols.synthesis import Anything, Attempt
-from protocols.tasks import Task
-from tests.scripted import CONFIG, NumberedSource, add, rollout, signal, task
+from protocols.tasks import Task, body_of
+from tests.scripted import CONFIG, add, rollout, signal, task, told
 
 CANARY = "kestrel"
 ON_TASK = OnTask(task_id="t")
@@ -40,16 +42,18 @@ class Forgetful(LocalStore):
 
 def writer(reader: LocalStore, **changes: object) -> BriefWriter:
     config = msgspec.structs.replace(CONFIG, **changes)
-    return BriefWriter(config, reader=reader, source=NumberedSource())
+    return BriefWriter(config, reader=reader, context=told(config, reader))
 
 
 def marked(made: Task) -> Task:
     """Return the task with a reference, and its results, that say the canary."""
     turns = tuple(
         msgspec.structs.replace(turn, reference=(f"mkdir('{CANARY}')",), results=(CANARY,))
-        for turn in made.body.turns
+        for turn in read_body(made.body).turns
     )
-    return msgspec.structs.replace(made, body=msgspec.structs.replace(made.body, turns=turns))
+    return msgspec.structs.replace(
+        made, body=body_of(msgspec.structs.replace(read_body(made.body), turns=turns))
+    )
 
 
 async def test_a_brief_on_a_task_tells_its_instructions_its_world_and_the_attempts(
@@ -61,7 +65,7 @@ async def test_a_brief_on_a_task_tells_its_instructions_its_world_and_the_attemp
     flagged = signal("s", version=7, evidence=evidence)
     brief = await writer(store).brief(flagged, 99, Subject(about=ON_TASK, evidence=tuple(evidence)))
     assert (brief.signal_id, brief.kind, brief.about) == ("s", "forgetting", ON_TASK)
-    assert brief.instructions == ("do t", "then t")
+    assert tool_context(brief).instructions == ("do t", "then t")
     assert [(a.actions[0].text, a.succeeded) for a in brief.attempts] == [
         ("ls()", False),
         ("pwd()", True),
@@ -69,17 +73,17 @@ async def test_a_brief_on_a_task_tells_its_instructions_its_world_and_the_attemp
     assert brief.attempts[0] == Attempt(
         actions=rollout().actions, succeeded=False, turns_passed=0, ended="wrong"
     )
-    assert brief.starts[0].origin == "t"
-    assert (len(brief.starts), brief.steps, brief.policy_version) == (3, 12, 7)
+    assert tool_context(brief).starts[0].origin == "t"
+    assert (len(tool_context(brief).starts), brief.steps, brief.policy_version) == (3, 12, 7)
 
 
 async def test_without_a_task_every_start_is_fresh(store: LocalStore):
     for about in (OnPattern(kind="tool", pattern="mv"), Anything()):
         brief = await writer(store).brief(signal("s"), 99, Subject(about=about, evidence=()))
-        origins = {start.origin for start in brief.starts}
+        origins = {start.origin for start in tool_context(brief).starts}
         assert len(origins) == 3
         assert all(origin.startswith("start:") for origin in origins)
-        assert (brief.instructions, brief.attempts) == ((), ())
+        assert (tool_context(brief).instructions, brief.attempts) == ((), ())
 
 
 async def test_the_same_journal_gives_the_same_brief_and_another_seed_another(store: LocalStore):
@@ -90,7 +94,7 @@ async def test_the_same_journal_gives_the_same_brief_and_another_seed_another(st
     other_run = await writer(store, seed=1).brief(signal("s"), 99, subject)
     other_signal = await writer(store).brief(signal("s2"), 99, subject)
     assert len({brief.seed for brief in (first, other_run, other_signal)}) == 3
-    assert len({brief.starts[1] for brief in (first, other_run, other_signal)}) == 3
+    assert len({tool_context(brief).starts[1] for brief in (first, other_run, other_signal)}) == 3
 
 
 def test_seeds_are_the_same_in_every_process():
@@ -111,10 +115,10 @@ async def test_what_retention_evicted_is_left_out(tmp_path: Path):
 
 
 async def test_no_word_of_a_reference_is_in_a_brief(store: LocalStore):
-    assert CANARY in str(marked(task()))
+    assert CANARY.encode() in msgspec.msgpack.encode(marked(task()))
     _, evidence = await add(store, marked(task()), rollout())
     brief = await writer(store).brief(signal("s"), 99, Subject(about=ON_TASK, evidence=(evidence,)))
-    assert CANARY not in str(brief)
+    assert CANARY.encode() not in msgspec.msgpack.encode(brief)
 
 
 async def test_a_held_out_task_is_never_in_a_brief(store: LocalStore):

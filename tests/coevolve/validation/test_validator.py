@@ -10,8 +10,14 @@ from typing import TypeVar
 import msgspec
 import pytest
 
+from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, static_pool
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
+from coevolve.environments.tools.gates.gates import ToolGates
+from coevolve.environments.tools.gates.similarity import Likenesses
+from coevolve.environments.tools.gates.trials import TRIES
+from coevolve.environments.tools.interfaces import Simulator
+from coevolve.environments.tools.task import ToolTask, read_body
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -19,7 +25,6 @@ from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.paging import whole_topic
 from coevolve.validation.judge import NoJudge
 from coevolve.validation.ledger import FIRST
-from coevolve.validation.trials import TRIES
 from coevolve.validation.validator import VOID_PROBES, Validator
 from protocols.config import RunConfig
 from protocols.errors import SimulatorError
@@ -34,7 +39,7 @@ from protocols.evolution import (
     ProbeRequest,
     Refused,
 )
-from protocols.interfaces import Simulator, Store
+from protocols.interfaces import Store
 from protocols.journal import (
     Append,
     Complete,
@@ -45,8 +50,7 @@ from protocols.journal import (
     Take,
 )
 from protocols.learning import PolicyVersion
-from protocols.simulation import Tried
-from protocols.tasks import Synthesized, Task, TaskBody
+from protocols.tasks import Synthesized, Task
 from tests.planted import SPOILT, candidate, copies, draws, said, with_turns
 
 WAIT_S = 20.0
@@ -102,7 +106,8 @@ class Desk:
             self.config,
             store=store or self.store,
             reader=self.store,
-            simulator=self.simulator,
+            gates=ToolGates(self.simulator, calls_per_turn=self.config.rollout.max_calls_per_turn),
+            open_index=lambda: Likenesses(self.config.validator.similarity),
             held_out=self.held_out,
             judge=judge or NoJudge(),
         )
@@ -179,7 +184,7 @@ def sound(seed: int, count: int) -> list[Candidate]:
     return [
         candidate(
             with_turns(
-                task.body,
+                read_body(task.body),
                 [said(f"Make 'new{seed}_{n}.txt'.", f"touch(file_name='new{seed}_{n}.txt')")],
             )
         )
@@ -197,13 +202,13 @@ async def test_a_sound_candidate_is_probed_and_becomes_a_task(
     desk = Desk(tmp_path, quickstart, judge=True)
     await desk.kill()
     desk.start(judge=StubbornJudge())
-    body = next(draws(31)).body
+    body = read_body(next(draws(31)).body)
     asked = msgspec.structs.replace(candidate(body), policy_version=3)
     await desk.say(asked)
     (verdict,) = await desk.verdicts(1)
     (probe,) = await desk.all(ProbeRequest)
     (task,) = await desk.all(Task)
-    assert probe.body == body
+    assert read_body(probe.body) == body
     assert probe.rollouts == desk.config.validator.probes
     assert probe.policy_version_at_least == 3
     assert verdict.outcome == Admitted(
@@ -212,7 +217,7 @@ async def test_a_sound_candidate_is_probed_and_becomes_a_task(
     assert verdict.policy_version == 3
     assert verdict.simulator_calls > 0
     assert verdict.opinion.reason == f"no to {asked.candidate_id}"
-    assert task.body == body
+    assert read_body(task.body) == body
     assert task.split == "train"
     assert task.skills == tuple(
         "+".join(call.partition("(")[0] for call in turn.reference) for turn in body.turns
@@ -259,7 +264,7 @@ async def test_nearly_all_of_many_planted_good_candidates_are_admitted(
     tmp_path: Path, quickstart: RunConfig
 ) -> None:
     desk = Desk(tmp_path, quickstart)
-    good = [candidate(task.body) for task in islice(draws(55), 105)]
+    good = [candidate(read_body(task.body)) for task in islice(draws(55), 105)]
     await desk.say(*good)
     verdicts = await desk.verdicts(len(good))
     alike = ("duplicate", "contaminated")
@@ -352,7 +357,9 @@ async def test_what_is_parked_is_probed_again_when_the_policy_has_moved_on(
     (parked,) = await desk.verdicts(1)
     assert (parked.outcome, parked.policy_version) == (Parked(probe_rollouts=4), 2)
     await desk.say(version(3), version(6))
-    await desk.say(hard_again := candidate(hard.body))  # what is parked is a task in waiting
+    await desk.say(
+        hard_again := candidate(read_body(hard.body))
+    )  # what is parked is a task in waiting
     _, duplicate = await desk.verdicts(2)
     assert isinstance(duplicate.outcome, Refused)
     assert duplicate.candidate_id == hard_again.candidate_id
@@ -378,7 +385,7 @@ async def test_candidates_that_come_together_are_not_twins_in_the_pool(
     tmp_path: Path, quickstart: RunConfig
 ) -> None:
     desk = Desk(tmp_path, quickstart)
-    body = next(draws(32)).body
+    body = read_body(next(draws(32)).body)
     await desk.say(*(candidate(body) for _ in range(6)))
     verdicts = await desk.verdicts(6)
     assert kinds(verdicts) == {Admitted: 1, Refused: 5}
@@ -393,7 +400,7 @@ class BreakingSimulator(InProcessSimulator):
         super().__init__()
         self.trials = 0
 
-    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
+    async def trial(self, name: str, task: ToolTask, turns: Sequence[Sequence[str]]) -> Tried:
         self.trials += 1
         if self.trials <= TRIES:
             raise SimulatorError("the child died")

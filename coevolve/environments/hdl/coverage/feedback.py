@@ -13,7 +13,7 @@ or a branch here.
 from collections.abc import Iterator, Mapping, Sequence
 
 from coevolve.environments.hdl.coverage.gaps import Gap, gaps, reachable
-from protocols.hardware import Coverage, Metric, Point, Unit
+from coevolve.environments.hdl.simulate.messages import Coverage, Metric, Point, Unit
 
 ALL_COVERED = "Every point is covered.\n"
 _SOURCE_CHARACTERS = 80

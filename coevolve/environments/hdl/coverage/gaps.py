@@ -2,7 +2,7 @@
 
 A gap is one or more uncovered points of one kind at one place: the bits of a vector that never
 toggled, as ranges; the combinations of one condition that never decided it; a state that was never
-entered. Points that no testbench can cover (`protocols.hardware.Unit.unreachable`) are left out.
+entered. Points that no testbench can cover (`hdl.simulate.messages.Unit.unreachable`) are left out.
 
 Order is that of usefulness to whoever writes the next testbench: `ORDER` by kind; states before
 arcs, and arcs out of states that were never entered last; else by place.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from coevolve.environments.hdl.coverage.points import point_text
-from protocols.hardware import Coverage, Metric, Point, Unit
+from coevolve.environments.hdl.simulate.messages import Coverage, Metric, Point, Unit
 
 ORDER: tuple[Metric, ...] = ("fsm", "line", "branch", "expr", "toggle")
 

@@ -31,7 +31,7 @@ from pyslang.syntax import ModuleDeclarationSyntax
 from coevolve.environments.hdl.coverage.processes import Clock, asynchronous_clocks
 from coevolve.environments.hdl.coverage.state_machines import Machine, machines
 from coevolve.environments.hdl.designs.rtl import Rtl
-from protocols.hardware import SourceFile
+from coevolve.environments.hdl.simulate.messages import SourceFile
 
 LABEL = "coevolve_fsm_"
 CLOCKLESS = (

@@ -19,8 +19,15 @@ import msgspec
 
 from coevolve.environments.hdl.coverage.instrument import FsmPoint, Instrumented
 from coevolve.environments.hdl.coverage.scopes import plain_text
+from coevolve.environments.hdl.simulate.messages import (
+    METRICS,
+    Coverage,
+    KindCount,
+    Metric,
+    Point,
+    Unit,
+)
 from protocols.errors import ConfigError
-from protocols.hardware import METRICS, Coverage, KindCount, Metric, Point, Unit
 
 DUT = "-"
 
@@ -51,7 +58,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class PointSet:
-    """All points of a design, in the order of `protocols.hardware.Coverage.hits`."""
+    """All points of a design, in the order of `hdl.simulate.messages.Coverage.hits`."""
 
     points: tuple[Point, ...]
     sha256: str

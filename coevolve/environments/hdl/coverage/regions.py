@@ -13,8 +13,8 @@ from itertools import groupby
 
 from coevolve.environments.hdl.coverage.gaps import ORDER, reachable
 from coevolve.environments.hdl.coverage.points import point_text
+from coevolve.environments.hdl.simulate.messages import Point, Unit
 from protocols.evolution import OnPattern
-from protocols.hardware import Point, Unit
 
 MOST_POINTS = 8
 NEAR_LINES = 3

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from protocols.hardware import NotCovered
+from coevolve.environments.hdl.simulate.messages import NotCovered
 
 PREFIX = "Vtb"
 """Of everything that Verilator writes."""

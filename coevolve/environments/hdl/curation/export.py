@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from protocols.transitions import Blank, ChatText, Transition, coverage_of
+from coevolve.environments.hdl.policy.transition import Blank, ChatText, Transition, coverage_of
 
 RowForm = Literal["chat", "llamafactory"]
 

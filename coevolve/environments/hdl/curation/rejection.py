@@ -10,7 +10,7 @@ is kept where its testbench has coverage and
 Of the kept steps from one state the one with the greatest gain stays, the first of equals; where a
 run asks for it (``keep``), so many.
 
-A step towards a goal (`protocols.tasks.CoverageTask.goal`) is kept where it covers more of the goal
+A step towards a goal (`hdl.policy.task.DesignTask.goal`) is kept where it covers more of the goal
 than the state before, whatever it gained besides, and no kind of coverage fell; the one that covers
 most of the goal stays, of those the one with the greatest gain. A rule that asks for no gain at all
 (``least_gain`` -1) asks for none of the goal either.
@@ -18,7 +18,7 @@ most of the goal stays, of those the one with the greatest gain. A rule that ask
 `PAPER` is that. `RELEASED` differs as the authors' script does: the gain must exceed the threshold
 rather than reach it, steps from a blank state are dropped, and one step a design stays rather than
 one a state. Their rule looks at the rows of their simulator's report; here it looks at the kinds of
-`protocols.hardware`, so lines and branches may not fall each for itself.
+`coevolve.environments.hdl.simulate.messages`, so lines and branches may not fall each for itself.
 """
 
 from collections import Counter, defaultdict
@@ -27,9 +27,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from coevolve.environments.hdl.config import RejectionConfig
 from coevolve.environments.hdl.curation.states import average, exact, falls, gain, reached
-from protocols.hardware_config import RejectionConfig
-from protocols.transitions import Blank, DesignState, Graded, Transition, coverage_of
+from coevolve.environments.hdl.policy.transition import (
+    Blank,
+    DesignState,
+    Graded,
+    Transition,
+    coverage_of,
+)
 
 Reason = Literal[
     "kept", "no_coverage", "below_floor", "blank_state", "too_little_gain", "kind_fell", "outdone"

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import msgspec
 
-from protocols.hardware import Coverage
-from protocols.transitions import Blank, DesignState, coverage_of
+from coevolve.environments.hdl.policy.transition import Blank, DesignState, coverage_of
+from coevolve.environments.hdl.simulate.messages import Coverage
 
 
 def state_key(design_id: str, state: DesignState) -> str:

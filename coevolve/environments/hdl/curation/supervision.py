@@ -2,14 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.curation.rejection import most_gained, rule_of
 from coevolve.environments.hdl.curation.signals import rarity_bonuses
 from coevolve.environments.hdl.policy.stages import is_learned_from, stage_of
+from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
+from coevolve.environments.hdl.policy.transition import coverage_of, graded_of
 from protocols.generation import Grammar
-from protocols.hardware_config import HdlConfig
 from protocols.rollouts import Rollout
-from protocols.tasks import AnyTask, CoverageTask
-from protocols.transitions import coverage_of
+from protocols.tasks import Task
 
 GrammarOf = Callable[[CoverageTask], Awaitable[Grammar | None]]
 """Tells what a step was kept within while the policy wrote."""
@@ -34,29 +35,30 @@ class DesignSupervision:
         bonuses = rarity_bonuses([_hits(rollout) for rollout in rollouts])
         return tuple(r + weight * bonus for r, bonus in zip(rewards, bonuses, strict=True))
 
-    def demonstration(self, task: AnyTask) -> None:
+    def demonstration(self, task: Task) -> None:
         """Return None: designs have no references that a policy could imitate."""
 
     async def select(
-        self, task: AnyTask, group: int, rollouts: Sequence[Rollout]
+        self, task: Task, group: int, rollouts: Sequence[Rollout]
     ) -> tuple[int, ...] | None:
         """Return what coverage-guided rejection leaves; None if nothing was graded."""
-        made = {index: each.graded for index, each in enumerate(rollouts) if each.graded}
+        states = [graded_of(each) for each in rollouts]
+        made = {index: state for index, state in enumerate(states) if state is not None}
         if not made:
             return None
-        assert isinstance(task, CoverageTask)
+        asked = coverage_task(task)
         stages = self._settings.stages
         stage = stages[stage_of(stages, group)]
         if not is_learned_from(stage, rollouts[0].author):
             return ()
-        return most_gained(task.state, made, rule_of(stage.rejection), task.goal)
+        return most_gained(asked.state, made, rule_of(stage.rejection), asked.goal)
 
-    async def grammar(self, task: AnyTask) -> Grammar | None:
+    async def grammar(self, task: Task) -> Grammar | None:
         """Return the tiny policy's grammar of the step."""
-        assert isinstance(task, CoverageTask)
-        return None if self._grammar_of is None else await self._grammar_of(task)
+        return None if self._grammar_of is None else await self._grammar_of(coverage_task(task))
 
 
 def _hits(rollout: Rollout) -> bytes:
-    coverage = coverage_of(rollout.graded) if rollout.graded else None
+    state = graded_of(rollout)
+    coverage = coverage_of(state) if state else None
     return coverage.hits if coverage else b""

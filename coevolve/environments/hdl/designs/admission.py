@@ -32,10 +32,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from coevolve.environments.hdl.designs.design import (
+    GOOD_AT_LEAST,
+    POOR_AT_MOST,
+    QUALITIES,
+    Design,
+    Quality,
+)
 from coevolve.environments.hdl.designs.mutants import Bugs
 from coevolve.environments.hdl.designs.similarity import ALIKE_FROM, copies
-from protocols.designs import GOOD_AT_LEAST, POOR_AT_MOST, QUALITIES, Design, Quality
-from protocols.hardware import Coverage
+from coevolve.environments.hdl.simulate.messages import Coverage
 
 FEWEST_POINTS = 100
 MOST_POINTS = 1000

@@ -25,10 +25,10 @@ from coevolve.environments.hdl.designs.admission import (
     kept_apart,
     refusals,
 )
+from coevolve.environments.hdl.designs.design import QUALITIES, Design, PointsFile
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.designs.freezing import freeze
 from coevolve.environments.hdl.designs.measuring import Laboratory, measure, open_laboratory
-from protocols.designs import QUALITIES, Design, PointsFile
 from protocols.errors import CoevolveError, ConfigError
 
 

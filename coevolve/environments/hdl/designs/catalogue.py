@@ -2,11 +2,16 @@
 
 from collections.abc import Iterable
 
-from coevolve.journal.codec import DESIGNS_BY_ID, decode_as
-from protocols.design_evolution import DesignMade
-from protocols.designs import Design
+import msgspec
+
+from coevolve.environments.hdl.designs.design import Design
+from coevolve.environments.hdl.evolution.messages import DESIGN
+from coevolve.journal.codec import RECORDS_BY_KEY, decode_as, record_key
 from protocols.errors import JournalError
+from protocols.evolution import EnvironmentRecord
 from protocols.interfaces import Reader
+
+_decoder = msgspec.msgpack.Decoder(Design)
 
 
 class Catalogue:
@@ -23,11 +28,11 @@ class Catalogue:
     async def get(self, design_id: str) -> Design:
         """Return the design. Raises JournalError where there is none of this id."""
         if design_id not in self.known:
-            found = await self._reader.find(DESIGNS_BY_ID, design_id, limit=1)
+            found = await self._reader.find(RECORDS_BY_KEY, record_key(DESIGN, design_id), limit=1)
             if not found:
                 raise JournalError(
                     f"neither the run's folder of designs nor its journal holds {design_id!r}, "
                     "although a task is about it; give back the folder that the run began with"
                 )
-            self.known[design_id] = decode_as(found[0], DesignMade).design
+            self.known[design_id] = _decoder.decode(decode_as(found[0], EnvironmentRecord).body)
         return self.known[design_id]

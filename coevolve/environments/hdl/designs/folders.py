@@ -1,6 +1,6 @@
 """Reads the folders of ``designs/`` strictly, and RTL files that have no folder.
 
-What a folder holds is told in `protocols.designs`. One ConfigError names every fault of a folder;
+What a folder holds is told in `hdl.designs.design`. One ConfigError names every fault of a folder;
 what only running the design can show (its points, how good its testbenches are) is
 `hdl.designs.admit`'s to check.
 """
@@ -13,11 +13,11 @@ from typing import Any, cast
 import msgspec
 
 from coevolve.environments.hdl.coverage.points import is_point_text
+from coevolve.environments.hdl.designs.design import QUALITIES, Design, DesignFile, Mutant, Quality
 from coevolve.environments.hdl.designs.rtl import elaborate, ports, ports_of
+from coevolve.environments.hdl.simulate.messages import Port, Reset, SourceFile, Unit
 from coevolve.yaml_structs import NOT_YAML, check_section, parse_yaml
-from protocols.designs import QUALITIES, Design, DesignFile, Mutant, Quality
 from protocols.errors import ConfigError
-from protocols.hardware import Port, Reset, SourceFile, Unit
 
 TESTBENCH_FILE = "tb.sv"
 MOST_CHARACTERS = 4 << 20

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+from coevolve.environments.hdl.designs.design import PointsFile
 from coevolve.environments.hdl.designs.folders import load
-from protocols.designs import PointsFile
 from protocols.errors import ConfigError
 
 _POINTS = re.compile(r"^points:.*\n(?:[ \t]+.*\n)*", re.MULTILINE)

@@ -15,6 +15,7 @@ import numpy as np
 from coevolve.environments.hdl.coverage.gaps import reachable
 from coevolve.environments.hdl.coverage.points import point_set, point_text, score
 from coevolve.environments.hdl.designs.admission import RANDOM_CYCLES, Measured, Run
+from coevolve.environments.hdl.designs.design import QUALITIES, Design, Quality
 from coevolve.environments.hdl.designs.mutants import Bugs, killed
 from coevolve.environments.hdl.designs.output_trace import OutputTracer
 from coevolve.environments.hdl.evaluation.baselines.target import target_of
@@ -23,11 +24,7 @@ from coevolve.environments.hdl.evaluation.baselines.uniform import (
     longest,
     random_programs,
 )
-from coevolve.environments.hdl.simulate.summary import message
-from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
-from coevolve.environments.hdl.stimulus.harness import Harness
-from protocols.designs import QUALITIES, Design, Quality
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     Coverage,
     Covered,
     Evaluate,
@@ -36,6 +33,9 @@ from protocols.hardware import (
     Testbench,
     Unit,
 )
+from coevolve.environments.hdl.simulate.summary import message
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
+from coevolve.environments.hdl.stimulus.harness import Harness
 
 REPETITIONS: dict[Quality, int] = {"poor": 1, "mid": 1, "good": 3}
 

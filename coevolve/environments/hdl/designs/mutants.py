@@ -16,10 +16,9 @@ from typing import assert_never
 
 import msgspec
 
+from coevolve.environments.hdl.designs.design import Design, Mutant
 from coevolve.environments.hdl.designs.output_trace import OutputTracer, Trace, Traced
-from protocols.designs import Design, Mutant
-from protocols.errors import ConfigError
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     BadStimulus,
     CompileFailed,
     Covered,
@@ -31,6 +30,7 @@ from protocols.hardware import (
     TimedOut,
     Unit,
 )
+from protocols.errors import ConfigError
 
 LIMITS = SimulationLimits()
 

@@ -15,10 +15,10 @@ import msgspec
 from coevolve.environments.hdl.designs.rtl import ports
 from coevolve.environments.hdl.gate.elaboration import find_top
 from coevolve.environments.hdl.gate.source import violations
+from coevolve.environments.hdl.simulate.messages import Outcome, Rejected, SimulationLimits, Unit
 from coevolve.environments.hdl.simulate.runtime import SOURCES
 from coevolve.environments.hdl.simulate.simulation import Stopped, Tools, simulation
 from protocols.errors import SimulatorError
-from protocols.hardware import Outcome, Rejected, SimulationLimits, Unit
 
 NO_COVERAGE = 'coverage_off -file "*"\n'
 
@@ -34,7 +34,7 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True, tag="traced"):
 
 
 Trace = Traced | Outcome
-"""Never `protocols.hardware.Covered`."""
+"""Never `coevolve.environments.hdl.simulate.messages.Covered`."""
 
 
 class OutputTracer:

@@ -33,8 +33,8 @@ from pyslang.syntax import (
 
 from coevolve.environments.hdl.gate.elaboration import check_design
 from coevolve.environments.hdl.gate.tokens import Positions, read
+from coevolve.environments.hdl.simulate.messages import Port, SourceFile, Unit
 from protocols.errors import ConfigError
-from protocols.hardware import Port, SourceFile, Unit
 
 HEADERS = (".svh", ".vh")
 MOST_ERRORS = 8

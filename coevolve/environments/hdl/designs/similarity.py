@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from protocols.designs import Design
+from coevolve.environments.hdl.designs.design import Design
 
 ALIKE_FROM = 0.5
 """ROUGE-L F1 from which two files are copies of one another."""

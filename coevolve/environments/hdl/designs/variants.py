@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from protocols.design_evolution import Replaced
-from protocols.designs import Design
+from coevolve.environments.hdl.designs.design import Design
+from coevolve.environments.hdl.evolution.messages import Replaced
 
 LEAST = 16
 """Constants below are too common to be a secret, and too easily found."""

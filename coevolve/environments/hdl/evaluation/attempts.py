@@ -24,18 +24,18 @@ from typing import Protocol
 
 import numpy as np
 
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.evaluation.baselines.structural import structural_programs
 from coevolve.environments.hdl.evaluation.baselines.target import target_of
 from coevolve.environments.hdl.evaluation.baselines.uniform import long_runs, random_programs
 from coevolve.environments.hdl.policy.chains import TakeStep, best, chained
+from coevolve.environments.hdl.policy.task import CoverageTask
+from coevolve.environments.hdl.policy.transition import Graded
 from coevolve.environments.hdl.simulate.grading import graded, grading
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import SimulationLimits, Stimulus
 from coevolve.environments.hdl.stimulus.language import format as printed
-from coevolve.rollouts.conversation import sampling_seed
-from protocols.designs import Design
-from protocols.hardware import SimulationLimits, Stimulus
-from protocols.interfaces import TestbenchSimulator
-from protocols.tasks import CoverageTask
-from protocols.transitions import Graded
+from coevolve.rollouts.agent import sampling_seed
 
 AGENTIC, DIRECT, FIRST = "agentic", "direct", "direct, 1 call"
 LONG, RANDOM, STRUCTURAL = "long random runs", "random programs", "structural"

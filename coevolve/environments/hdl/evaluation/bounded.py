@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated, Point, Unit
 from protocols.errors import SimulatorError
-from protocols.hardware import Evaluate, Evaluated, Point, Unit
-from protocols.interfaces import TestbenchSimulator
 
 
 class BoundedSimulator:

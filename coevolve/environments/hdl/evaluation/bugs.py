@@ -10,16 +10,16 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from coevolve.environments.hdl.designs.design import Design, Mutant
 from coevolve.environments.hdl.designs.mutants import Bugs, apply, killed
 from coevolve.environments.hdl.designs.output_trace import OutputTracer
+from coevolve.environments.hdl.policy.transition import Graded, coverage_of
+from coevolve.environments.hdl.simulate.messages import SimulationLimits, Unit
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator
 from coevolve.environments.hdl.stimulus.language import parse
 from coevolve.environments.hdl.stimulus.outputs import OutputHarness, is_told
 from coevolve.environments.hdl.stimulus.program import Program
-from protocols.designs import Design, Mutant
 from protocols.errors import ConfigError, SimulatorError
-from protocols.hardware import SimulationLimits, Unit
-from protocols.transitions import Graded, coverage_of
 
 
 class BugJudge:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from coevolve.environments.hdl.curation.states import average, meets
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.evaluation.attempts import (
     Attempt,
     Budget,
@@ -22,11 +23,11 @@ from coevolve.environments.hdl.evaluation.attempts import (
 )
 from coevolve.environments.hdl.evaluation.bugs import BugJudge, share
 from coevolve.environments.hdl.evaluation.measures import Attempted, Score, score
-from protocols.designs import Design
-from protocols.hardware import SimulationLimits
-from protocols.interfaces import TestbenchSimulator
-from protocols.tasks import CoverageTask, Split
-from protocols.transitions import coverage_of
+from coevolve.environments.hdl.policy.task import CoverageTask
+from coevolve.environments.hdl.policy.transition import coverage_of
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import SimulationLimits
+from protocols.tasks import Split
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from coevolve.environments.hdl.evaluation.measures import (
     difference,
     mean_score,
 )
+from coevolve.environments.hdl.simulate.messages import SubmissionForm
 from coevolve.llm.usage import ModelUsage
-from protocols.hardware import SubmissionForm
 from protocols.tasks import Split
 
 SPLITS: tuple[tuple[Split, str], ...] = (

@@ -3,27 +3,28 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from coevolve.environments.hdl.config import HdlConfig
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy import prompts
+from coevolve.environments.hdl.policy.steps import written_by
+from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.teacher import Teacher
+from coevolve.environments.hdl.policy.transition import Graded
 from coevolve.environments.hdl.simulate.grading import graded, grading
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.llm.usage import ModelUsage
-from coevolve.rollouts.conversation import Player
-from protocols.designs import Design
-from protocols.hardware_config import HdlConfig
-from protocols.interfaces import TestbenchSimulator
-from protocols.tasks import CoverageTask
-from protocols.transitions import Graded
+from coevolve.rollouts.agent import Agent
 
 
 @dataclass(frozen=True)
 class PlayingWriter:
     """A policy, as a `hdl.evaluation.attempts.Writer`."""
 
-    player: Player
+    agent: Agent
 
     async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
         """Let the policy take the step."""
-        return (await self.player.play(task, session, seed=seed)).graded
+        return await written_by(self.agent, task, session, seed=seed)
 
 
 @dataclass(frozen=True, kw_only=True)

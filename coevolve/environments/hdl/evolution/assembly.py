@@ -7,14 +7,14 @@ from coevolve.environments.hdl.evolution.enumeration import Enumeration
 from coevolve.environments.hdl.evolution.gates import DesignGates
 from coevolve.environments.hdl.evolution.observer import DesignObserver
 from coevolve.environments.hdl.evolution.synthesizer import synthesizer_part
-from coevolve.environments.hdl.evolution.validator import validator_part
+from coevolve.environments.hdl.policy.task import coverage_task
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.pool import EvaluationPool
-from coevolve.journal.task_cache import TaskShelf
+from coevolve.journal.task_cache import TaskCache
 from coevolve.parts.context import PartContext
 from coevolve.parts.record_handler import AnsweringPart
 from protocols.config import RunConfig
-from protocols.interfaces import Reader, TestbenchSimulator
-from protocols.tasks import CoverageTask
+from protocols.interfaces import Reader
 
 
 def observer(
@@ -23,7 +23,7 @@ def observer(
     """Return what the signals part makes of groups; it remembers nothing yet."""
     return DesignObserver(
         config,
-        tasks=TaskShelf(reader, CoverageTask),
+        tasks=TaskCache(reader, coverage_task),
         catalogue=hardware.catalogue(config, reader),
         simulator=EvaluationPool(workers),
     )
@@ -41,13 +41,11 @@ def synthesizer(context: PartContext, workers: Sequence[TestbenchSimulator]) -> 
     return synthesizer_part(config, context.store, reader, enumeration)
 
 
-def validator(context: PartContext, workers: Sequence[TestbenchSimulator]) -> AnsweringPart:
-    """Return the part that judges candidates."""
-    config, reader = context.config, context.reader
-    gates = DesignGates(
-        config,
-        reader=reader,
-        catalogue=hardware.catalogue(config, reader),
+def gates(context: PartContext, workers: Sequence[TestbenchSimulator]) -> DesignGates:
+    """Return what judges candidates."""
+    return DesignGates(
+        context.config,
+        reader=context.reader,
+        catalogue=hardware.catalogue(context.config, context.reader),
         simulator=EvaluationPool(workers),
     )
-    return validator_part(config, context.store, reader, gates)

@@ -20,19 +20,24 @@ from collections.abc import Mapping, Sequence
 from coevolve.environments.hdl.coverage.regions import Region, design_of, named, regions
 from coevolve.environments.hdl.curation.states import average, exact, reached
 from coevolve.environments.hdl.designs.catalogue import Catalogue
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.variants import other_constants
+from coevolve.environments.hdl.evolution.messages import (
+    DesignChange,
+    DesignVariant,
+    HarderThreshold,
+    RegionGoal,
+)
+from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
+from coevolve.environments.hdl.policy.transition import Graded, coverage_of, graded_of
 from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.journal.retained import retained_rollouts
-from coevolve.journal.task_cache import TaskShelf
+from coevolve.journal.task_cache import TaskCache
 from coevolve.synthesis.briefs import seed_of
 from protocols.config import RunConfig
-from protocols.design_evolution import DesignChange, DesignVariant, HarderThreshold, RegionGoal
-from protocols.designs import Design
 from protocols.evolution import OnPattern, OnTask, Signal
-from protocols.interfaces import Reader, TestbenchSimulator
-from protocols.rollouts import Rollout
-from protocols.tasks import CoverageTask
-from protocols.transitions import coverage_of
+from protocols.interfaces import Reader
 
 PERCENT = 100
 """Thresholds are in whole percents."""
@@ -54,7 +59,7 @@ class Enumeration:
         self._reader = reader
         self._catalogue = catalogue
         self._simulator = simulator
-        self._tasks = TaskShelf(reader, CoverageTask)
+        self._tasks = TaskCache(reader, coverage_task)
         self._train = sorted(
             (each for each in catalogue.given.values() if each.file.split == "train"),
             key=lambda each: each.design_id,
@@ -85,11 +90,10 @@ class Enumeration:
     async def _start(self, region: Region, signal: Signal) -> int:
         """Return the best rollout of the evidence that lacks the region; 0 where there is none."""
         lacking = {
-            sequence: average(coverage_of(rollout.graded))
-            for sequence, rollout in await self._evidence(signal)
-            if rollout.graded is not None
-            and coverage_of(rollout.graded) is not None
-            and len(reached(region.points, rollout.graded)) < len(region.points)
+            sequence: average(coverage_of(state))
+            for sequence, state in await self._evidence(signal)
+            if coverage_of(state) is not None
+            and len(reached(region.points, state)) < len(region.points)
         }
         return max(lacking, key=lambda sequence: lacking[sequence], default=0)
 
@@ -97,8 +101,7 @@ class Enumeration:
         self, task: CoverageTask, signal: Signal, variants: Mapping[str, int]
     ) -> list[DesignChange]:
         evidence = await self._evidence(signal)
-        states = [rollout.graded for _, rollout in evidence if rollout.graded is not None]
-        best = max((average(coverage_of(state)) for state in states), default=0)
+        best = max((average(coverage_of(state)) for _, state in evidence), default=0)
         made: list[DesignChange] = []
         least, most = PERCENT * exact(task.threshold), math.floor(PERCENT * best)
         if most > least:
@@ -134,8 +137,11 @@ class Enumeration:
     async def _regions(self, design: Design) -> Sequence[Region]:
         return regions(await self._simulator.points(design.unit), design.unit)
 
-    async def _evidence(self, signal: Signal) -> list[tuple[int, Rollout]]:
-        return list((await retained_rollouts(self._reader, signal.evidence)).items())
+    async def _evidence(self, signal: Signal) -> list[tuple[int, Graded]]:
+        """Return the testbenches of the signal's rollouts, by journal sequence."""
+        found = (await retained_rollouts(self._reader, signal.evidence)).items()
+        states = [(sequence, graded_of(rollout)) for sequence, rollout in found]
+        return [(sequence, state) for sequence, state in states if state is not None]
 
     def _generator(self, signal: Signal, what: str) -> random.Random:
         return random.Random(seed_of(self._config.seed, signal.signal_id, what))  # noqa: S311

@@ -19,8 +19,8 @@ A design's own testbenches are executed and never shown: nothing that leaves her
 Testbenches on record are the signal's evidence; they are executed anew.
 """
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 import msgspec
@@ -29,50 +29,63 @@ from coevolve.environments.hdl.coverage.gaps import reachable
 from coevolve.environments.hdl.coverage.points import point_set
 from coevolve.environments.hdl.curation.states import average, reached
 from coevolve.environments.hdl.designs.catalogue import Catalogue
+from coevolve.environments.hdl.designs.design import GOOD_AT_LEAST, POOR_AT_MOST, Design, PointsFile
 from coevolve.environments.hdl.designs.variants import varied
-from coevolve.environments.hdl.policy.frontier import beginning
-from coevolve.environments.hdl.policy.steps import succeeds
-from coevolve.environments.hdl.settings import hdl_settings
-from coevolve.environments.hdl.simulate.grading import graded, grading
-from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
-from coevolve.journal.retained import retained_rollouts
-from coevolve.journal.task_cache import TaskShelf
-from protocols.config import RunConfig
-from protocols.design_evolution import (
-    DesignCandidate,
+from coevolve.environments.hdl.evolution.messages import (
+    DESIGN,
     DesignVariant,
     HarderThreshold,
     RegionGoal,
+    change_of,
 )
-from protocols.designs import GOOD_AT_LEAST, POOR_AT_MOST, Design, PointsFile
+from coevolve.environments.hdl.policy.frontier import beginning
+from coevolve.environments.hdl.policy.steps import succeeds
+from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task, read_body
+from coevolve.environments.hdl.policy.transition import Graded, coverage_of, graded_of
+from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.environments.hdl.simulate.grading import graded, grading
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import Stimulus, Submission, Testbench
+from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
+from coevolve.journal.retained import retained_rollouts
+from coevolve.journal.task_cache import TaskCache
+from coevolve.validation.gates import Findings, Match, Sound
+from protocols.config import RunConfig
 from protocols.errors import ConfigError, JournalError
-from protocols.evolution import Gate, Refused, Signal
-from protocols.hardware import Stimulus, Submission, Testbench
-from protocols.interfaces import Reader, TestbenchSimulator
-from protocols.tasks import CoverageTask, Synthesized
-from protocols.transitions import Graded, coverage_of
+from protocols.evolution import Candidate, EnvironmentRecord, Gate, Refused, Signal
+from protocols.interfaces import Reader
+from protocols.tasks import body_of
+
+ID_DIGITS = 12
+"""Of the hash of constants in a variant's id."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sound:
-    """The candidate passed every gate."""
+class DesignIndex:
+    """A `coevolve.validation.gates.TaskIndex`: tasks that ask for the same are the same.
 
-    task: CoverageTask
-    made: Design | None
-    """The design that the task is about, where the run has to learn it; without testbenches."""
+    They ask for the same if design and goal are the same or, without a goal, design and threshold.
+    """
 
-    successes: int
-    """Rollouts of the evidence that would have done the task, and all on the same design."""
+    def __init__(self) -> None:
+        self._tasks: dict[str, tuple[object, ...]] = {}
 
-    rollouts: int
+    def add(self, key: str, body: msgspec.Raw) -> None:
+        """Remember a task under ``key``, in place of the one that was there."""
+        self._tasks[key] = _essence(body)
+
+    def discard(self, key: str) -> None:
+        """Forget a task; unknown ones are no error."""
+        self._tasks.pop(key, None)
+
+    def nearest(self, body: msgspec.Raw) -> Match | None:
+        """Return the first task that asks for the same; None where there is none."""
+        asked = _essence(body)
+        return next((Match(key, 1.0) for key, each in self._tasks.items() if each == asked), None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """What the gates say of a candidate."""
-
-    outcome: Sound | Refused
-    simulator_calls: int
+def _essence(body: msgspec.Raw) -> tuple[object, ...]:
+    task = read_body(body)
+    return (task.design, task.goal) if task.goal else (task.design, task.threshold)
 
 
 class DesignGates:
@@ -91,11 +104,11 @@ class DesignGates:
         self._reader = reader
         self._catalogue = catalogue
         self._simulator = simulator
-        self._tasks = TaskShelf(reader, CoverageTask)
+        self._tasks = TaskCache(reader, coverage_task)
         self._good: dict[str, Graded] = {}
         """What designs' good testbenches come to; admission saw that they do so every time."""
 
-    async def examine(self, candidate: DesignCandidate) -> Findings:
+    async def examine(self, candidate: Candidate) -> Findings:
         """Ask gate after gate until one refuses.
 
         Raises SimulatorError where a machine failed; nothing is then known of the candidate.
@@ -107,19 +120,15 @@ class DesignGates:
             outcome = refusal.refused
         return Findings(outcome=outcome, simulator_calls=trial.calls)
 
-    async def _outcome(self, candidate: DesignCandidate, trial: "_Trial") -> Sound:
-        change = candidate.change
+    async def _outcome(self, candidate: Candidate, trial: "_Trial") -> Sound:
+        change = change_of(candidate)
         try:
             design = await self._catalogue.get(change.design)
         except JournalError as error:
             raise _RefusedError("malformed", f"there is no design {change.design!r}") from error
         if design.file.split != "train":
             raise _RefusedError("contaminated", f"{change.design} is held out")
-        task = msgspec.structs.replace(
-            beginning(design, self._config),
-            task_id=f"task-{candidate.candidate_id}",
-            origin=Synthesized(candidate_id=candidate.candidate_id, signal_id=candidate.signal_id),
-        )
+        task = beginning(design, self._config)
         evidence = await self._evidence(candidate, design)
         match change:
             case RegionGoal():
@@ -127,14 +136,15 @@ class DesignGates:
             case HarderThreshold():
                 task = await self._with_threshold(task, change)
             case DesignVariant():
-                made = await self._variant(candidate, change, design, trial)
-                named = msgspec.structs.replace(task, design=made.design_id)
-                return Sound(task=named, made=made, successes=0, rollouts=0)
+                made = await self._variant(change, design, trial)
+                task = msgspec.structs.replace(task, design=made.design_id)
+                record = EnvironmentRecord(kind=DESIGN, key=made.design_id, body=body_of(made))
+                return _sound(task, (0, 0), record)
             case _:
                 assert_never(change)
         done = [state for state in evidence if state is not None and succeeds(task, state)]
         await self._refuse_unreached(task, design, done, trial)
-        return Sound(task=task, made=None, successes=len(done), rollouts=len(evidence))
+        return _sound(task, (len(done), len(evidence)))
 
     async def _with_goal(
         self, task: CoverageTask, change: RegionGoal, design: Design
@@ -146,13 +156,13 @@ class DesignGates:
                 raise _RefusedError("malformed", f"point {point} of {len(points)} does not count")
         found = await retained_rollouts(self._reader, (change.start,)) if change.start else {}
         for start in found.values():
-            before = await self._tasks.get(start.task_id)
-            if start.graded is None or before.design != design.design_id:
+            before, state = await self._tasks.get(start.task_id), graded_of(start)
+            if state is None or before.design != design.design_id:
                 raise _RefusedError("malformed", "the start is no testbench of the design")
-            if len(reached(change.points, start.graded)) == len(change.points):
+            if len(reached(change.points, state)) == len(change.points):
                 raise _RefusedError("no_effect", "the start covers the goal")
             parent = f"{start.group_id}/{start.index}"
-            task = msgspec.structs.replace(task, state=start.graded, parent=parent)
+            task = msgspec.structs.replace(task, state=state, parent=parent)
         return msgspec.structs.replace(task, goal=change.points)
 
     async def _with_threshold(self, task: CoverageTask, change: HarderThreshold) -> CoverageTask:
@@ -180,13 +190,10 @@ class DesignGates:
         if not good or not succeeds(task, self._good[design.design_id]):
             raise _RefusedError("unreached", "no testbench does it")
 
-    async def _variant(
-        self, candidate: DesignCandidate, change: DesignVariant, design: Design, trial: "_Trial"
-    ) -> Design:
+    async def _variant(self, change: DesignVariant, design: Design, trial: "_Trial") -> Design:
         if design.design_id not in self._catalogue.given:
             raise _RefusedError("malformed", f"{design.design_id} is a variant itself")
-        name = f"{design.design_id}.{candidate.candidate_id}"
-        made = varied(design, change.constants, name)
+        made = varied(design, change.constants, variant_id(change))
         try:
             points = await self._simulator.points(made.unit)
         except ConfigError as error:
@@ -203,13 +210,26 @@ class DesignGates:
             testbenches={},
         )
 
-    async def _evidence(self, candidate: DesignCandidate, design: Design) -> list[Graded | None]:
+    async def _evidence(self, candidate: Candidate, design: Design) -> list[Graded | None]:
         """Return what the signal's rollouts on this design made."""
         found = await self._reader.find(SIGNALS_BY_ID, candidate.signal_id, limit=1)
         sequences = decode_as(found[0], Signal).evidence if found else ()
         rollouts = (await retained_rollouts(self._reader, sequences)).values()
         tasks = {each.task_id: await self._tasks.get(each.task_id) for each in rollouts}
-        return [each.graded for each in rollouts if tasks[each.task_id].design == design.design_id]
+        return [
+            graded_of(each) for each in rollouts if tasks[each.task_id].design == design.design_id
+        ]
+
+
+def variant_id(change: DesignVariant) -> str:
+    """Return the id of a variant: the same for the same constants."""
+    digest = hashlib.sha256(msgspec.msgpack.encode(change)).hexdigest()
+    return f"{change.design}.{digest[:ID_DIGITS]}"
+
+
+def _sound(task: CoverageTask, tried: tuple[int, int], *records: EnvironmentRecord) -> Sound:
+    made = task.task()
+    return Sound(body=made.body, skills=made.skills, records=records, tried=tried)
 
 
 class _RefusedError(Exception):

@@ -22,55 +22,39 @@ from coevolve.environments.hdl.coverage.regions import Region, design_of, region
 from coevolve.environments.hdl.curation.signals import counts
 from coevolve.environments.hdl.curation.states import average
 from coevolve.environments.hdl.designs.catalogue import Catalogue
+from coevolve.environments.hdl.evolution.messages import DesignSummary, GroupDetails
 from coevolve.environments.hdl.evolution.rules import forgotten, rare
+from coevolve.environments.hdl.policy.task import CoverageTask
+from coevolve.environments.hdl.policy.transition import coverage_of, graded_of
 from coevolve.environments.hdl.settings import hdl_settings
-from coevolve.journal.task_cache import TaskShelf
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.journal.task_cache import TaskCache
 from coevolve.signals.detector import Detector
+from coevolve.signals.groups import CompleteGroup, summary_of
 from coevolve.signals.rules import MOST_PER_VISIT, Finding, signal_of
-from coevolve.signals.visits import NO_VERSION, CompleteGroup, sampled_surprise
 from protocols.config import RunConfig
-from protocols.design_evolution import DesignVisit
-from protocols.evolution import OnPattern, Signal, SignalKind, Visit
-from protocols.interfaces import TestbenchSimulator
+from protocols.evolution import GroupSummary, OnPattern, Signal, SignalKind
 from protocols.journal import Message
 from protocols.rollouts import Rollout
-from protocols.tasks import CoverageTask
-from protocols.transitions import coverage_of
+from protocols.tasks import body_of
 
 ABOUT_REGIONS: tuple[SignalKind, ...] = ("forgetting", "rare")
 
 
-def visit_of(group: CompleteGroup, task: CoverageTask) -> DesignVisit:
+def summary_on(group: CompleteGroup, task: CoverageTask) -> DesignSummary:
     """Sum up a whole group on ``task``."""
-    first = group.members[0][1]
-    played = [(sequence, each) for sequence, each in group.members if isinstance(each, Rollout)]
-    rollouts = [rollout for _, rollout in played]
-    states = [rollout.graded for rollout in rollouts if rollout.graded is not None]
+    rollouts = [each for _, each in group.members if isinstance(each, Rollout)]
+    states = [state for each in rollouts if (state := graded_of(each)) is not None]
     covered = [coverage for state in states if (coverage := coverage_of(state)) is not None]
-    return DesignVisit(
-        group_id=first.group_id,
-        group=first.group,
-        task_id=task.task_id,
-        root=task.beginning,
+    details = GroupDetails(
         design=task.design,
         round=task.round,
-        author=rollouts[0].author if rollouts else "policy",
-        version_min=min((rollout.version_min for rollout in rollouts), default=NO_VERSION),
-        version_max=max((rollout.version_max for rollout in rollouts), default=NO_VERSION),
-        successes=sum(rollout.succeeded for rollout in rollouts),
-        rollouts=len(rollouts),
-        void=len(group.members) - len(rollouts),
-        sampled_tokens=sum(
-            sampled_surprise(rollout.tokens)[1]
-            for rollout in rollouts
-            if rollout.author != "teacher"
-        ),
-        calls=len(states),
         best=float(max(map(average, covered), default=0)),
         points_hash=covered[0].points_hash if covered else "",
         counts=np.array(counts([each.hits for each in covered]), "<u2").tobytes(),
-        evidence=tuple(sequence for sequence, _ in played),
     )
+    summary = summary_of(group.members, root=task.root, calls=len(states), details=body_of(details))
+    return DesignSummary(summary, details)
 
 
 class RegionDetector:
@@ -79,10 +63,10 @@ class RegionDetector:
     def __init__(self, config: RunConfig) -> None:
         self._config = config.signals
         window = self._config.window
-        self._of_design: defaultdict[str, deque[DesignVisit]] = defaultdict(
+        self._of_design: defaultdict[str, deque[DesignSummary]] = defaultdict(
             lambda: deque(maxlen=window)
         )
-        self._of_task: defaultdict[str, deque[DesignVisit]] = defaultdict(
+        self._of_task: defaultdict[str, deque[DesignSummary]] = defaultdict(
             lambda: deque(maxlen=window)
         )
         """Visits of the tasks that work begins with."""
@@ -92,28 +76,28 @@ class RegionDetector:
 
         self._said: Counter[OnPattern] = Counter()
 
-    def recall(self, message: DesignVisit | Signal) -> None:
+    def recall(self, message: DesignSummary | Signal) -> None:
         """Take in what was judged or said before."""
         match message:
-            case DesignVisit():
-                self._of_design[message.design].append(message)
-                if message.task_id == message.root:
-                    self._of_task[message.root].append(message)
+            case DesignSummary():
+                self._of_design[message.details.design].append(message)
+                if message.group.task_id == message.group.root:
+                    self._of_task[message.group.root].append(message)
             case Signal(about=OnPattern() as about):
                 self._last[message.kind, design_of(about)] = message.policy_version
                 self._said[about] += 1
             case Signal():
                 pass
 
-    def judge(self, visit: DesignVisit, found: Sequence[Region], points: int) -> list[Signal]:
+    def judge(self, visit: DesignSummary, found: Sequence[Region], points: int) -> list[Signal]:
         """Take in a visit, of a design with these regions; return what is to be said."""
         earlier = [
             each
-            for each in self._of_task.get(visit.task_id, ())
-            if each.version_max < visit.version_min and _alike(each, visit)
+            for each in self._of_task.get(visit.group.task_id, ())
+            if each.group.version_max < visit.group.version_min and _alike(each, visit)
         ]
         self.recall(visit)
-        recent = [each for each in self._of_design[visit.design] if _alike(each, visit)]
+        recent = [each for each in self._of_design[visit.details.design] if _alike(each, visit)]
         findings: dict[SignalKind, list[Finding]] = {
             "forgetting": forgotten(self._config, earlier, visit, found, points) if earlier else [],
             "rare": rare(self._config, recent, found, points),
@@ -128,12 +112,12 @@ class RegionDetector:
             self.recall(signal)
         return signals
 
-    def _is_silent(self, kind: SignalKind, visit: DesignVisit) -> bool:
-        last = self._last.get((kind, visit.design))
-        return last is not None and visit.version_max - last < self._config.cool_down_versions
+    def _is_silent(self, kind: SignalKind, visit: DesignSummary) -> bool:
+        last = self._last.get((kind, visit.details.design))
+        return last is not None and visit.group.version_max - last < self._config.cool_down_versions
 
     def _signals(
-        self, kind: SignalKind, findings: Sequence[Finding], visit: DesignVisit
+        self, kind: SignalKind, findings: Sequence[Finding], visit: DesignSummary
     ) -> list[Signal]:
         """Return the strongest of what was said least; numbered behind those about the task."""
         chosen = sorted(findings, key=self._times_said)[:MOST_PER_VISIT]
@@ -142,8 +126,8 @@ class RegionDetector:
                 kind,
                 number,
                 finding,
-                group=visit.group,
-                version=visit.version_max,
+                group=visit.group.group,
+                version=visit.group.version_max,
             )
             for number, finding in enumerate(chosen, MOST_PER_VISIT)
         ]
@@ -155,13 +139,13 @@ class RegionDetector:
 class DesignObserver:
     """A `coevolve.signals.extractor.Observer` of rollouts on designs."""
 
-    topics = ("design_visit", "signal")
+    topics = ("group_summary", "signal")
 
     def __init__(
         self,
         config: RunConfig,
         *,
-        tasks: TaskShelf[CoverageTask],
+        tasks: TaskCache[CoverageTask],
         catalogue: Catalogue,
         simulator: TestbenchSimulator,
     ) -> None:
@@ -182,19 +166,20 @@ class DesignObserver:
                 self._of_regions.recall(message)
                 self._first_groups.recall(message)
                 self._last_groups.recall(message)
-            case DesignVisit() if _tells(message):
-                self._of_regions.recall(message)
-                for detector in self._concerned(message):
-                    detector.recall(_as_task(message))
+            case GroupSummary() if _tells(message):
+                visit = DesignSummary.of(message)
+                self._of_regions.recall(visit)
+                for detector in self._concerned(visit):
+                    detector.recall(_as_task(visit))
             case _:
                 pass
 
-    async def judge(self, group: CompleteGroup) -> tuple[DesignVisit, Sequence[Signal]]:
+    async def judge(self, group: CompleteGroup) -> tuple[GroupSummary, Sequence[Signal]]:
         """Sum up the group and ask the rules; see `coevolve.signals.extractor.Observer`."""
         task = await self._tasks.get(group.members[0][1].task_id)
-        visit = visit_of(group, task)
-        if not _tells(visit):
-            return visit, ()
+        visit = summary_on(group, task)
+        if not _tells(visit.group):
+            return visit.group, ()
         unit = (await self._catalogue.get(task.design)).unit
         points = await self._simulator.points(unit)
         if task.design not in self._regions:
@@ -202,12 +187,12 @@ class DesignObserver:
         signals = self._of_regions.judge(visit, self._regions[task.design], len(points))
         for detector in self._concerned(visit):
             signals += detector.judge(_as_task(visit))
-        return visit, signals
+        return visit.group, signals
 
-    def _concerned(self, visit: DesignVisit) -> list[Detector]:
+    def _concerned(self, visit: DesignSummary) -> list[Detector]:
         """Return the rules about tasks that a visit says something to."""
-        first = [self._first_groups] if visit.task_id == visit.root else []
-        return [*first, self._last_groups] if visit.round == self._last_round else first
+        first = [self._first_groups] if visit.group.task_id == visit.group.root else []
+        return [*first, self._last_groups] if visit.details.round == self._last_round else first
 
 
 def _detector(config: RunConfig, kind: SignalKind) -> Detector:
@@ -216,30 +201,17 @@ def _detector(config: RunConfig, kind: SignalKind) -> Detector:
     return Detector(msgspec.structs.replace(config.signals, kinds=kinds), ())
 
 
-def _tells(visit: DesignVisit) -> bool:
-    """Return whether a visit says anything of the policy."""
-    return visit.author == "policy" and visit.rollouts > 0
+def _tells(group: GroupSummary) -> bool:
+    """Return whether a group says anything of the policy."""
+    return group.author == "policy" and group.rollouts > 0
 
 
-def _alike(one: DesignVisit, other: DesignVisit) -> bool:
+def _alike(one: DesignSummary, other: DesignSummary) -> bool:
     """Return whether two visits count the same points."""
-    return "" in (one.points_hash, other.points_hash) or one.points_hash == other.points_hash
+    hashes = {one.details.points_hash, other.details.points_hash}
+    return "" in hashes or len(hashes) == 1
 
 
-def _as_task(visit: DesignVisit) -> Visit:
-    """Return what a visit says of the task that work began with, as of one with tools."""
-    return Visit(
-        group_id=visit.group_id,
-        group=visit.group,
-        task_id=visit.root,
-        version_min=visit.version_min,
-        version_max=visit.version_max,
-        successes=visit.successes,
-        rollouts=visit.rollouts,
-        void=visit.void,
-        surprise=0.0,
-        sampled_tokens=0,
-        calls=0,
-        patterns=(),
-        evidence=visit.evidence,
-    )
+def _as_task(visit: DesignSummary) -> GroupSummary:
+    """Return what a group says of the task that work began with."""
+    return msgspec.structs.replace(visit.group, task_id=visit.group.root)

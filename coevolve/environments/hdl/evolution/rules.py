@@ -22,33 +22,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coevolve.environments.hdl.coverage.regions import Region, about
+from coevolve.environments.hdl.evolution.messages import DesignSummary
 from coevolve.signals.probability import at_most
 from coevolve.signals.rules import Finding
-from protocols.design_evolution import DesignVisit
 from protocols.evolution_config import SignalsConfig
 
 Counts = NDArray[np.int64]
 
 
-def counts_of(visits: Sequence[DesignVisit], points: int) -> Counts:
+def counts_of(visits: Sequence[DesignSummary], points: int) -> Counts:
     """Return by point how many rollouts of all visits covered it."""
     total = np.zeros(points, np.int64)
     for visit in visits:
-        if visit.counts:
-            total += np.frombuffer(visit.counts, "<u2", count=points)
+        if visit.details.counts:
+            total += np.frombuffer(visit.details.counts, "<u2", count=points)
     return total
 
 
 def forgotten(
     config: SignalsConfig,
-    earlier: Sequence[DesignVisit],
-    visit: DesignVisit,
+    earlier: Sequence[DesignSummary],
+    visit: DesignSummary,
     found: Sequence[Region],
     points: int,
 ) -> list[Finding]:
     """Return the forgotten regions, strongest first."""
     before, now = counts_of(earlier, points), counts_of([visit], points)
-    rollouts = sum(each.rollouts for each in earlier)
+    rollouts = sum(each.group.rollouts for each in earlier)
     could_be = [each for each in found if before[list(each.points)].min() > 0]
     tested = sum(len(region.points) for region in could_be)
     limit = config.false_discovery / max(1, tested) if config.rules == "posterior" else 1.0
@@ -56,26 +56,26 @@ def forgotten(
     for region in could_be:
         lost = [point for point in region.points if not now[point]]
         hits = max((int(before[point]) for point in lost), default=0)
-        chance = comb(rollouts, hits) / comb(rollouts + visit.rollouts, hits)
+        chance = comb(rollouts, hits) / comb(rollouts + visit.group.rollouts, hits)
         if lost and chance <= limit:
             rule = (
                 f"{config.rules} forgetting: {len(lost)} of {len(region.points)} points lost, "
-                f"{hits}/{rollouts} before, 0/{visit.rollouts} now, by chance {chance:.2g}"
+                f"{hits}/{rollouts} before, 0/{visit.group.rollouts} now, by chance {chance:.2g}"
             )
             score = hits / rollouts
-            made.append(_finding(visit.design, region, score, rule, visit.evidence))
+            made.append(_finding(visit.details.design, region, score, rule, visit.group.evidence))
     return sorted(made, key=lambda finding: -finding.score)
 
 
 def rare(
-    config: SignalsConfig, visits: Sequence[DesignVisit], found: Sequence[Region], points: int
+    config: SignalsConfig, visits: Sequence[DesignSummary], found: Sequence[Region], points: int
 ) -> list[Finding]:
     """Return the rare regions of the visits' one design, the newest visit last.
 
     Those that were seen come in turns with those that never were; the rarer first.
     """
     counts = counts_of(visits, points)
-    rollouts = sum(each.rollouts for each in visits)
+    rollouts = sum(each.group.rollouts for each in visits)
     seen: list[Finding] = []
     never: list[Finding] = []
     for region in found:
@@ -85,7 +85,9 @@ def rare(
         shown = _shown(visits, region, points)
         rule = f"{config.rules} rare: {hits}/{rollouts} rollouts, rare_share {config.rare_share:g}"
         score = 1 - hits / rollouts / config.rare_share
-        (seen if hits else never).append(_finding(visits[-1].design, region, score, rule, shown))
+        (seen if hits else never).append(
+            _finding(visits[-1].details.design, region, score, rule, shown)
+        )
     seen.sort(key=lambda finding: -finding.score)
     return _in_turns(seen, never)
 
@@ -95,12 +97,12 @@ def _sure(config: SignalsConfig, hits: int, rollouts: int) -> bool:
     return config.rules == "paper" or doubt <= 1 - config.confidence
 
 
-def _shown(visits: Sequence[DesignVisit], region: Region, points: int) -> tuple[int, ...]:
+def _shown(visits: Sequence[DesignSummary], region: Region, points: int) -> tuple[int, ...]:
     """Return the rollouts of the newest visit that may have covered the region, else the newest."""
     for visit in reversed(visits):
         if counts_of([visit], points)[list(region.points)].min() > 0:
-            return visit.evidence
-    return visits[-1].evidence
+            return visit.group.evidence
+    return visits[-1].group.evidence
 
 
 def _in_turns(one: Sequence[Finding], other: Sequence[Finding]) -> list[Finding]:

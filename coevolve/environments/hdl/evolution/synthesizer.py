@@ -8,15 +8,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from coevolve.environments.hdl.evolution.enumeration import Enumeration
+from coevolve.environments.hdl.evolution.messages import DesignVariant, change_of
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.parts.record_handler import AnsweringPart
-from coevolve.parts.status import Standing
+from coevolve.parts.status import StatusReporter
 from protocols.config import RunConfig
-from protocols.design_evolution import DesignCandidate, DesignVariant
-from protocols.evolution import Signal, SignalSettled
+from protocols.evolution import Candidate, Signal, SignalSettled
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
+from protocols.tasks import body_of
 
 NAME = "enumeration"
 """What candidates carry as their synthesizer."""
@@ -26,7 +27,7 @@ def synthesizer_part(
     config: RunConfig, store: Store, reader: Reader, enumeration: Enumeration
 ) -> AnsweringPart:
     """Return the synthesizer as a part."""
-    standing = Standing("synthesizer")
+    standing = StatusReporter("synthesizer")
     return AnsweringPart(
         DesignSynthesizer(enumeration, reader, standing),
         standing,
@@ -40,7 +41,7 @@ def synthesizer_part(
 class DesignSynthesizer:
     """A `coevolve.parts.record_handler.Answerer` of signals."""
 
-    def __init__(self, enumeration: Enumeration, reader: Reader, standing: Standing) -> None:
+    def __init__(self, enumeration: Enumeration, reader: Reader, standing: StatusReporter) -> None:
         self._enumeration = enumeration
         self._reader = reader
         self._standing = standing
@@ -50,8 +51,8 @@ class DesignSynthesizer:
     async def begin(self) -> None:
         """Count the variants that were asked for before."""
         self._variants.clear()
-        async for record in whole_topic(self._reader, "design_candidate"):
-            self._variants.update(_variants([decode_as(record, DesignCandidate)]))
+        async for record in whole_topic(self._reader, "candidate"):
+            self._variants.update(_variants([decode_as(record, Candidate)]))
 
     async def answer(self, message: Message) -> Sequence[Message]:
         """Return the candidates of a signal, and that it is settled."""
@@ -60,27 +61,27 @@ class DesignSynthesizer:
         self._variants.update(_variants(candidates))
         return _answer(message, candidates)
 
-    async def _candidates(self, signal: Signal) -> list[DesignCandidate]:
+    async def _candidates(self, signal: Signal) -> list[Candidate]:
         self._standing.policy_version = max(self._standing.policy_version, signal.policy_version)
         return [
-            DesignCandidate(
+            Candidate(
                 candidate_id=f"{signal.signal_id}-{number}",
                 signal_id=signal.signal_id,
                 synthesizer=NAME,
-                change=change,
+                body=body_of(change),
                 policy_version=signal.policy_version,
             )
             for number, change in enumerate(await self._enumeration.changes(signal, self._variants))
         ]
 
 
-def _variants(candidates: Sequence[DesignCandidate]) -> list[str]:
+def _variants(candidates: Sequence[Candidate]) -> list[str]:
     """Return the design of each variant."""
-    changes = [each.change for each in candidates]
+    changes = [change_of(each) for each in candidates]
     return [change.design for change in changes if isinstance(change, DesignVariant)]
 
 
-def _answer(signal: Signal, candidates: Sequence[DesignCandidate]) -> tuple[Message, ...]:
+def _answer(signal: Signal, candidates: Sequence[Candidate]) -> tuple[Message, ...]:
     settled = SignalSettled(
         signal_id=signal.signal_id,
         kind=signal.kind,

@@ -20,9 +20,16 @@ from coevolve.environments.hdl.designs.rtl import (
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH, Question, Refusal
 from coevolve.environments.hdl.gate.extents import excesses
 from coevolve.environments.hdl.gate.testbench_top import top_module
+from coevolve.environments.hdl.simulate.messages import (
+    CompileFailed,
+    NotCovered,
+    Rejected,
+    SourceFile,
+    Unit,
+    Violation,
+)
 from coevolve.environments.sandbox.fork_server import serve
 from protocols.errors import ConfigError
-from protocols.hardware import CompileFailed, NotCovered, Rejected, SourceFile, Unit, Violation
 
 MOST_STEPS = 10_000
 """Of evaluating constants, to find what is wrong."""

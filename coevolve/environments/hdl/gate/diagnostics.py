@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH, complaints
-from protocols.hardware import Unit
+from coevolve.environments.hdl.simulate.messages import Unit
 
 MOST_MESSAGES = 8
 

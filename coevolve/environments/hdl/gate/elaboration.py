@@ -15,9 +15,16 @@ from typing import Literal
 
 import msgspec
 
+from coevolve.environments.hdl.simulate.messages import (
+    CompileFailed,
+    NotCovered,
+    Rejected,
+    TimedOut,
+    Unit,
+    Violation,
+)
 from coevolve.environments.sandbox.fork_server import NO_MEMORY, TOO_DEEP, ForkServer, Limits
 from protocols.errors import ConfigError, SimulatorError
-from protocols.hardware import CompileFailed, NotCovered, Rejected, TimedOut, Unit, Violation
 
 TESTBENCH = "tb.sv"
 

@@ -14,7 +14,7 @@ from pyslang.syntax import (
     SyntaxNode,
 )
 
-from protocols.hardware import NotCovered, Unit
+from coevolve.environments.hdl.simulate.messages import NotCovered, Unit
 
 _SIMULATED = (SyntaxKind.ModuleDeclaration, SyntaxKind.ProgramDeclaration)
 

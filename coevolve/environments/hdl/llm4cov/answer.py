@@ -7,10 +7,10 @@ not compile by itself are an ``exception``, after `TRIES` where trying again can
 import sys
 
 from coevolve.environments.hdl.llm4cov.job import TESTBENCH_FILE, Job
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import Covered
 from coevolve.environments.hdl.simulate.summary import failure, response
 from protocols.errors import CoevolveError, SimulatorError
-from protocols.hardware import Covered
-from protocols.interfaces import TestbenchSimulator
 
 TRIES = 3
 

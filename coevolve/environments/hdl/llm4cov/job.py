@@ -13,8 +13,14 @@ from typing import Annotated
 import msgspec
 
 from coevolve.environments.hdl.llm4cov import confined
+from coevolve.environments.hdl.simulate.messages import (
+    Evaluate,
+    SimulationLimits,
+    SourceFile,
+    Testbench,
+    Unit,
+)
 from protocols.errors import ConfigError
-from protocols.hardware import Evaluate, SimulationLimits, SourceFile, Testbench, Unit
 
 MAX_FILE_BYTES = 4 << 20
 DETAIL_CHARACTERS = 4000

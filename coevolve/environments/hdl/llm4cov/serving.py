@@ -12,9 +12,9 @@ import sys
 from coevolve.environments.hdl.llm4cov.answer import answer
 from coevolve.environments.hdl.llm4cov.job import from_manifest
 from coevolve.environments.hdl.llm4cov.queue import DropFolder
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.summary import failure
 from protocols.errors import ConfigError
-from protocols.interfaces import TestbenchSimulator
 
 WAIT_S = 0.5
 

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from coevolve.environments.hdl.curation.states import average
 from coevolve.environments.hdl.policy.frontier import continued
-from protocols.tasks import CoverageTask
-from protocols.transitions import Graded, coverage_of
+from coevolve.environments.hdl.policy.task import CoverageTask
+from coevolve.environments.hdl.policy.transition import Graded, coverage_of
 
 TakeStep = Callable[[CoverageTask, int], Awaitable[Graded | None]]
 """Takes the step of a number, from 0; returns the testbench, None where nothing was written."""

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from coevolve.environments.hdl.config import HdlConfig
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy import prompts
+from coevolve.environments.hdl.policy.task import CoverageTask
+from coevolve.environments.hdl.policy.transition import ChatText, Graded
+from coevolve.environments.hdl.simulate.messages import Point, Submission
 from coevolve.environments.tools.chat.calls import spoken
 from coevolve.models.chat_template import SENTINEL, ChatTemplate
 from protocols.config import ChatConfig
-from protocols.designs import Design
-from protocols.hardware import Point, Submission
-from protocols.hardware_config import HdlConfig
-from protocols.tasks import CoverageTask
-from protocols.transitions import ChatText, Graded
 
 _ROLES: tuple[tuple[Literal["user", "assistant"], ...], ...] = (
     ("user", "assistant", "user"),

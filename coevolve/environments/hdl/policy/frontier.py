@@ -25,30 +25,23 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
+from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
 from coevolve.curriculum.task_pool import Pool
 from coevolve.curriculum.task_sampler import Draw
 from coevolve.environments.hdl.curation.states import average, reached, state_key
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy.prompts import instance_name
 from coevolve.environments.hdl.policy.stages import stage_of, writer_of
+from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
+from coevolve.environments.hdl.policy.transition import Blank, Graded, coverage_of, graded_of
 from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.journal.codec import topics_of
 from protocols.config import RunConfig
-from protocols.designs import Design
 from protocols.journal import Message
-from protocols.rollouts import Rollout, RolloutRequest, VoidRollout
-from protocols.tasks import CoverageTask, Synthesized
-from protocols.transitions import Blank, Graded, coverage_of
+from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
+from protocols.tasks import Continued, Synthesized, Task
 
-TOPICS = (
-    "coverage_task",
-    "rollout_request",
-    "rollout",
-    "void_rollout",
-    "candidate_verdict",
-    "design_visit",
-    "signal",
-    "step_report",
-    "group_discarded",
-)
+TOPICS = (*POOL_TOPICS, *topics_of(Rollout, FailedRollout))
 
 INSTANCE = "dut"
 
@@ -76,7 +69,7 @@ def beginning(design: Design, config: RunConfig) -> CoverageTask:
 def continued(task: CoverageTask, state: Graded, parent: str) -> CoverageTask:
     """Return the task of improving on ``state``, which a rollout ``parent`` of ``task`` made."""
     return CoverageTask(
-        task_id=f"{task.beginning}/{task.round + 1}/{state_key(task.design, state)[:16]}",
+        task_id=f"{task.root}/{task.round + 1}/{state_key(task.design, state)[:16]}",
         split=task.split,
         design=task.design,
         form=task.form,
@@ -85,9 +78,8 @@ def continued(task: CoverageTask, state: Graded, parent: str) -> CoverageTask:
         round=task.round + 1,
         threshold=task.threshold,
         parent=parent,
-        root=task.beginning,
         goal=task.goal,
-        origin=task.origin,
+        origin=Continued(root=task.root, rollout=parent),
     )
 
 
@@ -102,7 +94,7 @@ class _Group:
 
 
 class Frontier:
-    """A `coevolve.curriculum.task_sampler.Supply` of coverage tasks."""
+    """A `coevolve.curriculum.task_sampler.TaskSampler` of coverage tasks."""
 
     def __init__(self, config: RunConfig, designs: Sequence[Design]) -> None:
         """Supply tasks on ``designs``, all of the training split, at least one."""
@@ -137,13 +129,13 @@ class Frontier:
     def fold(self, message: Message) -> None:
         """Take in the journal's next record; see `coevolve.curriculum.task_sampler.Supply.fold`."""
         match message:
-            case CoverageTask():
-                self._note(message)
+            case Task():
+                self._note(coverage_task(message))
             case RolloutRequest(index=0) if message.group >= self._numbered:
                 self._ask(message)
-            case Rollout(graded=Graded() as state):
-                self._gather(message, state)
-            case Rollout() | VoidRollout():
+            case Rollout():
+                self._gather(message, graded_of(message))
+            case FailedRollout():
                 self._gather(message, None)
             case RolloutRequest():
                 pass
@@ -156,7 +148,7 @@ class Frontier:
         stages = hdl_settings(self._config).stages
         return Draw(
             task_id=task.task_id,
-            news=() if task.task_id in self._told else (task,),
+            news=() if task.task_id in self._told else (task.task(),),
             writer=writer_of(stages[stage_of(stages, number)], task.round),
         )
 
@@ -174,7 +166,7 @@ class Frontier:
     def _note(self, task: CoverageTask) -> None:
         self._told.add(task.task_id)
         self._read = task
-        if not task.root and isinstance(task.origin, Synthesized):
+        if isinstance(task.origin, Synthesized):
             self._made[task.task_id] = task
 
     def _ask(self, request: RolloutRequest) -> None:
@@ -183,7 +175,7 @@ class Frontier:
         if task is None:
             return
         self._groups[request.group_id] = _Group(task, request.group_size)
-        self.pool.fold(msgspec.structs.replace(request, task_id=task.beginning))
+        self.pool.fold(msgspec.structs.replace(request, task_id=task.root))
 
     def _asked(self, task_id: str) -> CoverageTask | None:
         """Return the task of a request; None where retention has evicted what led to its state."""
@@ -196,7 +188,7 @@ class Frontier:
             return beginning(self._designs[task_id], self._config)
         return self._read if self._read and self._read.task_id == task_id else None
 
-    def _gather(self, message: Rollout | VoidRollout, state: Graded | None) -> None:
+    def _gather(self, message: Rollout | FailedRollout, state: Graded | None) -> None:
         group = self._groups.get(message.group_id)
         if group is None:
             return

@@ -7,7 +7,7 @@ this simulator refuses, which a licensed one may not.
 
 from collections.abc import Mapping
 
-from protocols.hardware import SubmissionForm
+from coevolve.environments.hdl.simulate.messages import SubmissionForm
 
 _TASK = """\
 You are an engineer who verifies hardware. You get a design in SystemVerilog with its \

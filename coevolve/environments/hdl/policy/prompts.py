@@ -17,12 +17,12 @@ from typing import assert_never
 
 from coevolve.environments.hdl.coverage.feedback import uncovered
 from coevolve.environments.hdl.coverage.points import point_text
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.gate.patch import NO_CHANGES
 from coevolve.environments.hdl.policy.instructions import system_message
-from coevolve.environments.hdl.simulate.summary import message, status
-from coevolve.environments.tools.chat.calls import spoken
-from protocols.designs import Design
-from protocols.hardware import (
+from coevolve.environments.hdl.policy.task import CoverageTask
+from coevolve.environments.hdl.policy.transition import Blank, ChatText, DesignState, Graded
+from coevolve.environments.hdl.simulate.messages import (
     Covered,
     NotCovered,
     Patch,
@@ -33,8 +33,8 @@ from protocols.hardware import (
     Testbench,
     Unit,
 )
-from protocols.tasks import CoverageTask
-from protocols.transitions import Blank, ChatText, DesignState, Graded
+from coevolve.environments.hdl.simulate.summary import message, status
+from coevolve.environments.tools.chat.calls import spoken
 
 FEEDBACK_CHARACTERS = 4000
 """Default budget: about 1,300 tokens."""

@@ -7,8 +7,8 @@ are counted in groups, so which stage a group belongs to depends on its number a
 
 from collections.abc import Sequence
 
-from protocols.hardware_config import StageConfig
-from protocols.transitions import Writer
+from coevolve.environments.hdl.config import StageConfig
+from protocols.rollouts import Writer
 
 
 def stage_of(stages: Sequence[StageConfig], group: int) -> int:

@@ -12,19 +12,28 @@ from typing import Protocol
 
 from coevolve.environments.hdl.curation.states import average, meets, reached
 from coevolve.environments.hdl.designs.catalogue import Catalogue
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy.chains import best, chained
+from coevolve.environments.hdl.policy.interfaces import StepRenderer
+from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
+from coevolve.environments.hdl.policy.transition import (
+    Graded,
+    coverage_of,
+    outcome_key,
+    read_outcome,
+)
 from coevolve.environments.hdl.simulate.grading import graded, grading
-from coevolve.rollouts.conversation import Played, Player, Transcript
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import Point, SimulationLimits, reward_of
+from coevolve.rollouts.agent import Agent, Episode
+from coevolve.rollouts.transcript import Transcript
 from protocols.config import RolloutConfig
-from protocols.designs import Design
 from protocols.errors import SimulatorError
 from protocols.generation import Generation, GenerationRequest
-from protocols.hardware import Point, SimulationLimits
-from protocols.interfaces import Generator, StepRenderer, TestbenchSimulator
+from protocols.interfaces import Generator
 from protocols.learning import TaskScore
 from protocols.rollouts import Ending
-from protocols.tasks import AnyTask, CoverageTask, TaskBody
-from protocols.transitions import Graded, coverage_of
+from protocols.tasks import NOTHING, Task, body_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +92,8 @@ class PolicyWriter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workbench:
-    """Where steps take place; a `coevolve.rollouts.conversation.Player` of coverage tasks."""
+class TestbenchAgent:
+    """Where steps take place; a `coevolve.rollouts.agent.Agent` of coverage tasks."""
 
     writer: StepWriter
     simulator: TestbenchSimulator
@@ -93,20 +102,19 @@ class Workbench:
     limits: RolloutConfig
     simulation: SimulationLimits
 
-    async def play(self, task: TaskBody | CoverageTask, session: str, *, seed: int) -> Played:
-        """Write one testbench and have it graded; see `coevolve.rollouts.conversation.Player`."""
-        if not isinstance(task, CoverageTask):
-            raise TypeError(f"a workbench needs a task on a design, found {type(task).__name__}")
+    async def attempt(self, task: Task, session: str, *, seed: int) -> Episode:
+        """Write one testbench and have it graded; see `coevolve.rollouts.agent.Agent`."""
+        asked = coverage_task(task)
         started = time.monotonic()
-        design = await self.designs.get(task.design)
+        design = await self.designs.get(asked.design)
         points = await self.simulator.points(design.unit)
-        step = self._step(task, design, points)
+        step = self._step(asked, design, points)
         transcript = Transcript()
         transcript.feed(step.prompt_ids)
         generation = await self.writer.write(step, session, seed=seed)
         transcript.add(generation)
         ended, made, cpu_s = await self._judged(step, generation)
-        return Played(
+        return Episode(
             tokens=transcript.tokens(),
             actions=(),
             turns_passed=int(ended == "finished"),
@@ -115,8 +123,9 @@ class Workbench:
             versions=tuple(transcript.sampled_versions()),
             oldest_version=transcript.oldest_version(),
             wall_s=time.monotonic() - started,
-            graded=made,
-            goal_share=_goal_share(task, made),
+            reward=_reward(asked, made),
+            outcome=NOTHING if made is None else body_of(made),
+            outcome_key=outcome_key(made),
             simulator_cpu_s=cpu_s,
         )
 
@@ -154,11 +163,15 @@ class Workbench:
         return "finished" if passed else "wrong", made, evaluated.cpu_s
 
 
-def _goal_share(task: CoverageTask, made: Graded | None) -> float | None:
-    """Return how much of the task's goal a testbench covers; None where there is no goal."""
-    if not task.goal:
-        return None
-    return len(reached(task.goal, made)) / len(task.goal) if made else 0.0
+def _reward(task: CoverageTask, made: Graded | None) -> float:
+    """Return 0 where nothing was simulated to its end, else 1 + the overall average, 1..2.
+
+    With a goal half of what is above 1 is for its points, and half for coverage as a whole.
+    """
+    reward = reward_of(made.outcome) if made else 0.0
+    if made is None or reward == 0 or not task.goal:
+        return reward
+    return (reward + 1 + len(reached(task.goal, made)) / len(task.goal)) / 2
 
 
 def succeeds(task: CoverageTask, made: Graded) -> bool:
@@ -168,30 +181,36 @@ def succeeds(task: CoverageTask, made: Graded) -> bool:
     return meets(coverage_of(made), task.threshold)
 
 
+async def written_by(agent: Agent, task: CoverageTask, session: str, *, seed: int) -> Graded | None:
+    """Return the testbench that an agent writes; None where its words come to none."""
+    episode = await agent.attempt(task.task(), session, seed=seed)
+    return read_outcome(episode.outcome)
+
+
 @dataclass(frozen=True, kw_only=True)
-class StepExaminer:
+class StepScorer:
     """Has the policy work on a held-out design for some steps; the best testbench is its score.
 
     With ``keeps_best`` a step starts from the best testbench so far, else from the last one.
     """
 
-    player: Player
+    agent: Agent
     rounds: int
     keeps_best: bool
 
-    async def examine(self, task: AnyTask, session: str) -> TaskScore:
-        """Return the coverage that was reached; see `coevolve.rollouts.evaluator.Examiner`."""
-        assert isinstance(task, CoverageTask)
+    async def score(self, task: Task, session: str) -> TaskScore:
+        """Return the coverage that was reached; see `coevolve.rollouts.evaluator.Scorer`."""
+        asked = coverage_task(task)
 
         async def take(step: CoverageTask, number: int) -> Graded | None:
-            return (await self.player.play(step, f"{session}/{number}", seed=number)).graded
+            return await written_by(self.agent, step, f"{session}/{number}", seed=number)
 
-        written = await chained(take, task, steps=self.rounds, keeps_best=self.keeps_best)
+        written = await chained(take, asked, steps=self.rounds, keeps_best=self.keeps_best)
         made = [state for state in written if state is not None]
         coverage = coverage_of(best(made)) if made else None
         return TaskScore(
             task_id=task.task_id,
-            turns_passed=int(meets(coverage, task.threshold)),
+            turns_passed=int(meets(coverage, asked.threshold)),
             turns_total=1,
-            coverage=float(average(coverage)),
+            measures={"coverage": float(average(coverage))},
         )

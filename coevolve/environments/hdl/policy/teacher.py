@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from coevolve.environments.hdl.config import LocalTeacher
 from coevolve.environments.hdl.policy.steps import Step
+from coevolve.environments.hdl.policy.transition import ChatText
 from coevolve.environments.tools.chat.calls import spoken
 from coevolve.llm.client import Chat, Message, Said, cost_usd, most_prompt_tokens
 from protocols.errors import EndpointError
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest
-from protocols.hardware_config import LocalTeacher
 from protocols.interfaces import CallLog, Generator
 from protocols.synthesizers import EndpointModel
-from protocols.transitions import ChatText
 
 if TYPE_CHECKING:
     from coevolve.environments.hdl.policy.chat import ChatStepRenderer

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING
 
 from coevolve.environments.hdl.curation.states import state_key
 from coevolve.environments.hdl.policy.stages import stage_of
+from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
+from coevolve.environments.hdl.policy.transition import (
+    Author,
+    Graded,
+    Transition,
+    TransitionCost,
+    graded_of,
+)
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
-from coevolve.journal.task_cache import TaskShelf
+from coevolve.journal.task_cache import TaskCache
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.interfaces import Reader
 from protocols.rollouts import Rollout
-from protocols.tasks import CoverageTask
-from protocols.transitions import Author, Graded, Transition, TransitionCost
 
 if TYPE_CHECKING:
     from coevolve.environments.hdl.policy.chat import ChatStepRenderer
@@ -32,12 +38,13 @@ async def of_run(
 
     Raises ValueError where a prompt does not read as ``renderer`` writes them.
     """
-    tasks = TaskShelf(reader, CoverageTask)
+    tasks = TaskCache(reader, coverage_task)
     async for record in whole_topic(reader, "rollout"):
         rollout = decode_as(record, Rollout)
-        if rollout.graded is not None:
+        graded = graded_of(rollout)
+        if graded is not None:
             task = await tasks.get(rollout.task_id)
-            yield _transition(config, renderer, task, rollout, rollout.graded)
+            yield _transition(config, renderer, task, rollout, graded)
 
 
 def _transition(

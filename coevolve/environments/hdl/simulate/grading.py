@@ -2,9 +2,15 @@
 
 import msgspec
 
-from protocols.designs import Design
-from protocols.hardware import Evaluate, Evaluated, SimulationLimits, Stimulus, Submission
-from protocols.transitions import Graded
+from coevolve.environments.hdl.designs.design import Design
+from coevolve.environments.hdl.policy.transition import Graded
+from coevolve.environments.hdl.simulate.messages import (
+    Evaluate,
+    Evaluated,
+    SimulationLimits,
+    Stimulus,
+    Submission,
+)
 
 
 def grading(

@@ -17,17 +17,7 @@ from dataclasses import dataclass, field
 from coevolve.environments.hdl.designs.rtl import ports
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH
 from coevolve.environments.hdl.simulate.grading import encodable
-from coevolve.environments.hdl.simulate.verilator import (
-    VerilatorSimulator,
-    evaluation_key,
-    open_simulator,
-)
-from coevolve.environments.hdl.stimulus.harness import Harness
-from coevolve.environments.hdl.stimulus.language import StimulusError, parse
-from coevolve.environments.hdl.stimulus.program import Program, cost
-from coevolve.environments.hdl.stimulus.testbench import printed
-from protocols.errors import SimulatorError
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     BadStimulus,
     Coverage,
     Covered,
@@ -41,6 +31,16 @@ from protocols.hardware import (
     SubmissionForm,
     Unit,
 )
+from coevolve.environments.hdl.simulate.verilator import (
+    VerilatorSimulator,
+    evaluation_key,
+    open_simulator,
+)
+from coevolve.environments.hdl.stimulus.harness import Harness
+from coevolve.environments.hdl.stimulus.language import StimulusError, parse
+from coevolve.environments.hdl.stimulus.program import Program, cost
+from coevolve.environments.hdl.stimulus.testbench import printed
+from protocols.errors import SimulatorError
 
 MOST_OPEN = 40
 COMPILING = 2

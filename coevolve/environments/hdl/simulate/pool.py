@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated, Point, Unit
 from protocols.errors import SimulatorError
-from protocols.hardware import Evaluate, Evaluated, Point, Unit
-from protocols.interfaces import TestbenchSimulator
 
 T = TypeVar("T")
 

@@ -14,10 +14,9 @@ import asyncio
 import msgspec
 
 from coevolve.environments.hdl.gate.patch import PatchError, apply
-from coevolve.environments.hdl.simulate.toolchain import Toolchain
-from coevolve.environments.hdl.simulate.verilator import evaluation_key
-from coevolve.journal.codec import ROLLOUTS_BY_EVALUATION, decode_as
-from protocols.hardware import (
+from coevolve.environments.hdl.policy.transition import graded_of
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import (
     Evaluate,
     Evaluated,
     Patch,
@@ -27,7 +26,10 @@ from protocols.hardware import (
     Testbench,
     Unit,
 )
-from protocols.interfaces import Reader, TestbenchSimulator
+from coevolve.environments.hdl.simulate.toolchain import Toolchain
+from coevolve.environments.hdl.simulate.verilator import evaluation_key
+from coevolve.journal.codec import ROLLOUTS_BY_OUTCOME, decode_as
+from protocols.interfaces import Reader
 from protocols.rollouts import Rollout
 
 
@@ -63,10 +65,10 @@ class RecallingSimulator:
         return await self._simulator.points(unit)
 
     async def _known(self, key: str, request: Evaluate) -> Evaluated | None:
-        found = await self._reader.find(ROLLOUTS_BY_EVALUATION, key, limit=1)
+        found = await self._reader.find(ROLLOUTS_BY_OUTCOME, key, limit=1)
         if not found:
             return None
-        graded = decode_as(found[0], Rollout).graded
+        graded = graded_of(decode_as(found[0], Rollout))
         assert graded is not None, "only rollouts with a testbench stand under this index"
         return Evaluated(
             key=key,

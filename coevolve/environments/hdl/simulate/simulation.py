@@ -21,12 +21,7 @@ from coevolve.environments.hdl.coverage.scopes import HEADER, PREFIX, SOURCE, fi
 from coevolve.environments.hdl.designs.rtl import HEADERS, TIMESCALE
 from coevolve.environments.hdl.gate.diagnostics import explain
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH
-from coevolve.environments.hdl.simulate.runtime import SOURCES, Runtime
-from coevolve.environments.hdl.simulate.toolchain import Toolchain
-from coevolve.environments.sandbox.runner import Finished, Sandbox, StageLimits
-from coevolve.environments.sandbox.work_folders import WorkFolder
-from protocols.errors import SimulatorError
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     CompileFailed,
     NotCovered,
     Outcome,
@@ -37,6 +32,11 @@ from protocols.hardware import (
     TimedOut,
     Unit,
 )
+from coevolve.environments.hdl.simulate.runtime import SOURCES, Runtime
+from coevolve.environments.hdl.simulate.toolchain import Toolchain
+from coevolve.environments.sandbox.runner import Finished, Sandbox, StageLimits
+from coevolve.environments.sandbox.work_folders import WorkFolder
+from protocols.errors import SimulatorError
 
 MODEL = "model"
 """Folder of the translated design, inside the work folder."""

@@ -22,7 +22,7 @@ from typing import assert_never
 
 from coevolve.environments.hdl.coverage.feedback import structured, uncovered
 from coevolve.environments.hdl.coverage.gaps import reachable
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     METRICS,
     BadStimulus,
     CompileFailed,

@@ -37,22 +37,7 @@ from coevolve.environments.hdl.gate.elaboration import find_top
 from coevolve.environments.hdl.gate.patch import PatchError, apply
 from coevolve.environments.hdl.gate.source import violations
 from coevolve.environments.hdl.simulate.grading import encodable
-from coevolve.environments.hdl.simulate.runtime import open_runtime
-from coevolve.environments.hdl.simulate.simulation import (
-    NO_PROGRAM,
-    BuildError,
-    Simulation,
-    Stopped,
-    Tools,
-    simulation,
-)
-from coevolve.environments.hdl.simulate.toolchain import Toolchain, find_toolchain
-from coevolve.environments.hdl.stimulus.language import StimulusError
-from coevolve.environments.hdl.stimulus.testbench import render
-from coevolve.environments.sandbox.runner import Sandbox
-from coevolve.environments.sandbox.work_folders import sweep
-from protocols.errors import ConfigError, SimulatorError
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     BadStimulus,
     CompileFailed,
     Covered,
@@ -72,6 +57,21 @@ from protocols.hardware import (
     Unit,
     Violation,
 )
+from coevolve.environments.hdl.simulate.runtime import open_runtime
+from coevolve.environments.hdl.simulate.simulation import (
+    NO_PROGRAM,
+    BuildError,
+    Simulation,
+    Stopped,
+    Tools,
+    simulation,
+)
+from coevolve.environments.hdl.simulate.toolchain import Toolchain, find_toolchain
+from coevolve.environments.hdl.stimulus.language import StimulusError
+from coevolve.environments.hdl.stimulus.testbench import render
+from coevolve.environments.sandbox.runner import Sandbox
+from coevolve.environments.sandbox.work_folders import sweep
+from protocols.errors import ConfigError, SimulatorError
 
 MOST_UNITS = 256
 """Designs whose points are kept."""

@@ -5,9 +5,10 @@ from typing import Protocol
 
 import msgspec
 
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated, Point, Unit
 from protocols.errors import SimulatorError
-from protocols.hardware import Evaluate, Evaluated, Point, Unit
-from protocols.interfaces import SimulatorService, TestbenchSimulator
+from protocols.interfaces import SimulatorService
 
 
 class _Grade(msgspec.Struct, frozen=True, tag="grade"):

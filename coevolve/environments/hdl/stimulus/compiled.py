@@ -28,6 +28,13 @@ from coevolve.environments.hdl.coverage.points import (
     records,
 )
 from coevolve.environments.hdl.designs.rtl import elaborate
+from coevolve.environments.hdl.simulate.messages import (
+    CompileFailed,
+    Point,
+    Port,
+    SimulationLimits,
+    Unit,
+)
 from coevolve.environments.hdl.simulate.runtime import open_runtime
 from coevolve.environments.hdl.simulate.simulation import (
     MODEL,
@@ -42,7 +49,6 @@ from coevolve.environments.hdl.stimulus import pinout
 from coevolve.environments.hdl.stimulus.program import Pins
 from coevolve.environments.sandbox.runner import Sandbox, StageLimits
 from protocols.errors import ConfigError, SimulatorError
-from protocols.hardware import CompileFailed, Point, Port, SimulationLimits, Unit
 
 SOURCES = Path(__file__).parent / "cpp"
 COUNTERS_OF_PASS = 32

@@ -14,13 +14,21 @@ import threading
 from collections.abc import Sequence
 
 from coevolve.environments.hdl.coverage.points import PointSet, point_text
+from coevolve.environments.hdl.simulate.messages import (
+    METRICS,
+    Coverage,
+    KindCount,
+    Metric,
+    Point,
+    Port,
+    Unit,
+)
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
 from coevolve.environments.hdl.stimulus.compiled import Compiled, Optimise, compiled
 from coevolve.environments.hdl.stimulus.instructions import request
 from coevolve.environments.hdl.stimulus.program import Pins, Program, pins
 from coevolve.environments.hdl.stimulus.server import PROGRAM_S, Server
 from coevolve.environments.sandbox.runner import Sandbox
-from protocols.hardware import METRICS, Coverage, KindCount, Metric, Point, Port, Unit
 
 BATCH = 64
 """Programs that are asked for at once."""

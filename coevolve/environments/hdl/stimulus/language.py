@@ -25,6 +25,7 @@ from difflib import get_close_matches
 from itertools import groupby
 from typing import assert_never
 
+from coevolve.environments.hdl.simulate.messages import Port, Reset
 from coevolve.environments.hdl.stimulus.program import (
     MAX_CYCLES,
     MAX_DEPTH,
@@ -45,7 +46,6 @@ from coevolve.environments.hdl.stimulus.program import (
     pins,
     word_bits,
 )
-from protocols.hardware import Port, Reset
 
 WORDS = ("rst", "step", "set", "rand", "prob", *WAYS, "rep", "endrep", "wait")
 

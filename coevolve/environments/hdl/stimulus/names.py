@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from coevolve.environments.hdl.simulate.messages import Port
 from coevolve.environments.hdl.stimulus.program import (
     WORD_BITS,
     ApplyReset,
@@ -14,7 +15,6 @@ from coevolve.environments.hdl.stimulus.program import (
     Repeat,
     Statement,
 )
-from protocols.hardware import Port
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):

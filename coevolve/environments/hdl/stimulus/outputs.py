@@ -11,13 +11,13 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
+from coevolve.environments.hdl.simulate.messages import Port, Unit
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
 from coevolve.environments.hdl.stimulus.compiled import compiled
 from coevolve.environments.hdl.stimulus.instructions import request
 from coevolve.environments.hdl.stimulus.program import WORD_BITS, Pins, Program, pins
 from coevolve.environments.hdl.stimulus.server import PROGRAM_S, Server
 from coevolve.environments.sandbox.runner import Sandbox
-from protocols.hardware import Port, Unit
 
 TOLD_BYTES = 16
 """The folded number, and how often the outputs changed."""

@@ -7,8 +7,8 @@ of a design may mean something in C++.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from coevolve.environments.hdl.simulate.messages import Port, Unit
 from coevolve.environments.hdl.stimulus.program import WORD_BITS, Pins, word_bits
-from protocols.hardware import Port, Unit
 
 
 def module(unit: Unit, ports: Sequence[Port], pins: Pins) -> str:

@@ -22,7 +22,7 @@ from typing import Annotated, Literal, assert_never
 
 import msgspec
 
-from protocols.hardware import Port, Reset
+from coevolve.environments.hdl.simulate.messages import Port, Reset
 
 MAX_CYCLES = 19_990
 """Of a whole program, each wait at its longest. Two time slots a cycle: it ends by itself before

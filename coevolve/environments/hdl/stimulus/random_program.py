@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 import msgspec
 import numpy as np
 
+from coevolve.environments.hdl.simulate.messages import Port, Reset
 from coevolve.environments.hdl.stimulus.program import (
     MAX_STATEMENTS,
     WAYS,
@@ -30,7 +31,6 @@ from coevolve.environments.hdl.stimulus.program import (
     pins,
     word_bits,
 )
-from protocols.hardware import Port, Reset
 
 T = TypeVar("T")
 

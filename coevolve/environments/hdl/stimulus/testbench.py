@@ -12,6 +12,7 @@ from typing import assert_never
 
 import msgspec
 
+from coevolve.environments.hdl.simulate.messages import Port, Unit
 from coevolve.environments.hdl.stimulus.language import parse
 from coevolve.environments.hdl.stimulus.names import Names, names
 from coevolve.environments.hdl.stimulus.phases import phases
@@ -30,7 +31,6 @@ from coevolve.environments.hdl.stimulus.program import (
     first_state,
     word_bits,
 )
-from protocols.hardware import Port, Unit
 
 
 def render(program: str, unit: Unit, ports: Sequence[Port], seed: int) -> str:

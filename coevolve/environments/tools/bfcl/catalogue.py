@@ -21,9 +21,11 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
+from coevolve.environments.tools.bfcl.settings import BfclCategory
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS, package_folder
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.environments.tools.toolsets import ToolDocument
-from protocols.tasks import BfclCategory, Seeded, Split, Task, ToolTask, ToolTurn
+from protocols.tasks import Seeded, Split, Task, body_of
 
 T = TypeVar("T")
 
@@ -134,21 +136,23 @@ def _task(category: BfclCategory, item: _Item, answer: _Answer, split: Split) ->
         split=split,
         origin=Seeded(source=f"bfcl:{item.id}"),
         skills=tuple("+".join(map(_tool, turn)) or "none" for turn in answer.ground_truth),
-        body=ToolTask(
-            classes=item.involved_classes,
-            world=msgspec.json.encode(item.initial_config).decode(),
-            turns=tuple(
-                ToolTurn(
-                    instruction="\n".join(message.content for message in question),
-                    reference=reference,
-                    revealed=item.missed_function.get(str(index), ()),
-                )
-                for index, (question, reference) in enumerate(
-                    zip(item.question, answer.ground_truth, strict=True)
-                )
-            ),
-            withheld=tuple(tool for tools in item.missed_function.values() for tool in tools),
-            long_context=category == "long_context",
+        body=body_of(
+            ToolTask(
+                classes=item.involved_classes,
+                world=msgspec.json.encode(item.initial_config).decode(),
+                turns=tuple(
+                    ToolTurn(
+                        instruction="\n".join(message.content for message in question),
+                        reference=reference,
+                        revealed=item.missed_function.get(str(index), ()),
+                    )
+                    for index, (question, reference) in enumerate(
+                        zip(item.question, answer.ground_truth, strict=True)
+                    )
+                ),
+                withheld=tuple(tool for tools in item.missed_function.values() for tool in tools),
+                long_context=category == "long_context",
+            )
         ),
     )
 

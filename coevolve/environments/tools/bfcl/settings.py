@@ -1,11 +1,13 @@
 """The settings of the environment ``bfcl``."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 from protocols.numbers import Count
-from protocols.tasks import BfclCategory
+
+BfclCategory = Literal["base", "miss_func", "miss_param", "long_context"]
+"""BFCL's variants of the same 200 multi-turn conversations; see `bfcl.catalogue`."""
 
 
 class BfclConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -22,11 +22,12 @@ from typing import Any
 from coevolve.environments.tools.calls import parse_call
 from coevolve.environments.tools.chat.calls import READERS, CallForm, call_text, python_list, spoken
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
+from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.models.chat_template import SENTINEL, ChatTemplate, Message
 from coevolve.models.model_files import unusable
 from protocols.config import ChatConfig
 from protocols.errors import ConfigError
-from protocols.tasks import Task, TaskBody
+from protocols.tasks import Task
 
 CLOSING = "Done."
 """What a demonstration says at the end of a turn."""
@@ -87,11 +88,11 @@ class ChatRenderer:
         """The end of an assistant message, and the model's ends of text."""
         return self._template.stop_ids
 
-    def opening(self, task: TaskBody) -> tuple[int, ...]:
+    def opening(self, task: ToolTask) -> tuple[int, ...]:
         """Return the tools and the first instruction, up to the policy's first word."""
         return self._opening(task.classes, task.withheld, self._said(task, 0))
 
-    def instruction(self, task: TaskBody, turn: int) -> tuple[int, ...]:
+    def instruction(self, task: ToolTask, turn: int) -> tuple[int, ...]:
         """Return the instruction of a further turn and the tools that it reveals."""
         return self._template.after([_user(self._said(task, turn))])
 
@@ -109,7 +110,7 @@ class ChatRenderer:
 
         The mask is 1 on calls and closings with their ends.
         """
-        body = task.body
+        body = tool_task(task)
         pieces: list[tuple[tuple[int, ...], int]] = []
         for number, turn in enumerate(body.turns):
             said = self.instruction(body, number) if number else self.opening(body)
@@ -136,7 +137,7 @@ class ChatRenderer:
         head: list[Message] = [{"role": "system", "content": system}] if system else []
         return self._template.render([*head, *messages], tools, prompts=True)
 
-    def _said(self, task: TaskBody, number: int) -> str:
+    def _said(self, task: ToolTask, number: int) -> str:
         turn = task.turns[number]
         said = self._template.plain(turn.instruction)
         if number == 0 or not turn.revealed:

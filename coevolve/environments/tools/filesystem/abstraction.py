@@ -13,8 +13,8 @@ from coevolve.environments.tools.calls import parse_call
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.simulated import CLASS
 from coevolve.environments.tools.filesystem.tokenizer import CALL, DONE, END, EXPLORED, INSTRUCTION
+from coevolve.environments.tools.task import ToolTurn
 from coevolve.environments.tools.toolsets import tool_documents
-from protocols.tasks import ToolTurn
 
 STOP_IDS = (DONE,)
 MAX_TOKENS = 40

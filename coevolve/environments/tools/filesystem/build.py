@@ -51,6 +51,7 @@ from coevolve.environments.tools.filesystem.tokenizer import (
     load_tokenizer,
     train_tokenizer,
 )
+from coevolve.environments.tools.task import tool_task
 from coevolve.parts import logs
 
 WEIGHTS = "model.safetensors"
@@ -196,7 +197,7 @@ def _descriptions(renderer: TinyRenderer, recipe: Recipe) -> list[Lesson]:
     lessons: list[Lesson] = []
     for index in range(recipe.descriptions // 2):
         rng = np.random.default_rng((recipe.seed, 2, index))
-        lessons += (lesson(renderer, turn) for turn in draw_task(rng, UNIFORM, 2).body.turns)
+        lessons += (lesson(renderer, turn) for turn in tool_task(draw_task(rng, UNIFORM, 2)).turns)
     return lessons
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from protocols.interfaces import Simulator
-from protocols.simulation import Observed, Tried, Verdict
-from protocols.tasks import TaskBody
+from coevolve.environments.tools.commands import Observed, Tried, Verdict
+from coevolve.environments.tools.interfaces import Simulator
+from coevolve.environments.tools.task import ToolTask
 
 
 class CountedSimulator:
@@ -14,7 +14,7 @@ class CountedSimulator:
         self._simulator = simulator
         self.calls = 0
 
-    async def reset(self, session: str, task: TaskBody) -> None:
+    async def reset(self, session: str, task: ToolTask) -> None:
         """Open a session on a fresh world."""
         await self._simulator.reset(session, task)
 
@@ -31,7 +31,7 @@ class CountedSimulator:
         """Forget the session."""
         await self._simulator.release(session)
 
-    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
+    async def trial(self, name: str, task: ToolTask, turns: Sequence[Sequence[str]]) -> Tried:
         """Play calls turn by turn in a world of their own."""
         self.calls += sum(map(len, turns))
         return await self._simulator.trial(name, task, turns)

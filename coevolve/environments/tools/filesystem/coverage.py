@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from coevolve.environments.tools.filesystem.explorer import Chain
-from protocols.synthesis import Precedent
+from coevolve.environments.tools.synthesis.brief import Precedent
 
 PLENTY = 2.0
 """Times the mean over what was described at all: beyond it a focus has been served enough."""

@@ -10,8 +10,8 @@ from coevolve.environments.tools.filesystem.grammar import group_of
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.environments.tools.filesystem.simulated import CLASS
 from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
+from coevolve.environments.tools.interfaces import ToolSource
 from protocols.config import RunConfig
-from protocols.interfaces import TaskSource
 from protocols.tasks import Task
 
 
@@ -28,7 +28,7 @@ class Filesystem(ToolEnvironment):
     def check_chat(self, *, chats: bool) -> None:
         """Accept both the tiny policy and a model to chat with."""
 
-    def source(self) -> TaskSource:
+    def source(self) -> ToolSource:
         """Return fresh tasks for every group in the arm ``uniform``, else a fixed pool."""
         is_uniform = self._config.arm == "uniform"
         return (UniformSource if is_uniform else StaticSource)(self._config.seed, self._settings)

@@ -25,8 +25,8 @@ from coevolve.environments.tools.filesystem.manual import Tool
 from coevolve.environments.tools.filesystem.slots import pick
 from coevolve.environments.tools.filesystem.steps import LOOKING, Argument, Step, written_call
 from coevolve.environments.tools.filesystem.surroundings import PARENT, Path, Surroundings, texts
-from protocols.interfaces import Simulator
-from protocols.tasks import TaskBody
+from coevolve.environments.tools.interfaces import Simulator
+from coevolve.environments.tools.task import ToolTask
 
 _TRIES = 3
 """Attempts at one call, each with other arguments."""
@@ -61,7 +61,7 @@ class Walk:
         self._begin = 0
         """The errand's first step."""
 
-    async def run(self, world: TaskBody, chains: Sequence[Chain]) -> Sequence[Step]:
+    async def run(self, world: ToolTask, chains: Sequence[Chain]) -> Sequence[Step]:
         """Look around and run the errands, as far as the calls reach. Raises SimulatorError."""
         await self._simulator.reset(self._session, world)
         try:

@@ -22,8 +22,9 @@ from coevolve.environments.tools.filesystem.simulated import (
 )
 from coevolve.environments.tools.filesystem.skills import SKILLS, Group, Skill, slots_of
 from coevolve.environments.tools.filesystem.slots import FILES, FOLDERS, phrase, pick
-from protocols.synthesis import Start
-from protocols.tasks import Seeded, Split, Task, ToolTask, ToolTurn
+from coevolve.environments.tools.synthesis.brief import Start
+from coevolve.environments.tools.task import ToolTask, ToolTurn
+from protocols.tasks import Seeded, Split, Task, body_of
 
 Weights = Mapping[str, float]
 """How often a skill is drawn, relative to the others."""
@@ -224,5 +225,7 @@ def _task(
         split=split,
         origin=Seeded(source=f"grammar:{source}"),
         skills=tuple(skills),
-        body=ToolTask(classes=(CLASS,), world=world, turns=tuple(turns), checks_directory=True),
+        body=body_of(
+            ToolTask(classes=(CLASS,), world=world, turns=tuple(turns), checks_directory=True)
+        ),
     )

@@ -26,8 +26,9 @@ from coevolve.environments.tools.filesystem.tokenizer import (
     VOCABULARY,
     load_tokenizer,
 )
+from coevolve.environments.tools.task import ToolTask, tool_task
 from protocols.errors import ConfigError
-from protocols.tasks import Task, TaskBody
+from protocols.tasks import Task
 
 OBSERVATION_TOKENS = 16
 
@@ -68,11 +69,11 @@ class TinyRenderer:
         """The end of a call and the end of a turn."""
         return (END, DONE)
 
-    def opening(self, task: TaskBody) -> tuple[int, ...]:
+    def opening(self, task: ToolTask) -> tuple[int, ...]:
         """Return the first instruction, up to the policy's first word."""
         return self.instruction(task, 0)
 
-    def instruction(self, task: TaskBody, turn: int) -> tuple[int, ...]:
+    def instruction(self, task: ToolTask, turn: int) -> tuple[int, ...]:
         """Return the instruction of a turn, up to the policy's next word."""
         return (USER, *self.encode(task.turns[turn].instruction), CALL)
 
@@ -102,8 +103,9 @@ class TinyRenderer:
             ids.extend(tokens)
             mask.extend([int(policy)] * (len(ids) - before))
 
-        for number, turn in enumerate(task.body.turns):
-            say(self.instruction(task.body, number), policy=False)
+        body = tool_task(task)
+        for number, turn in enumerate(body.turns):
+            say(self.instruction(body, number), policy=False)
             for call, result in zip(turn.reference, turn.results, strict=True):
                 say((*self.encode(call), END), policy=True)
                 say(self.observation((result,)), policy=False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.filesystem.abstraction import (
     MAX_TOKENS,
     STOP_IDS,
@@ -17,11 +18,12 @@ from coevolve.environments.tools.filesystem.grammar import draw_task, group_of, 
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.filesystem.skills import SKILLS
-from coevolve.rollouts.conversation import Arena, Played
+from coevolve.environments.tools.task import ToolTurn, tool_task
+from coevolve.rollouts.agent import Episode
 from protocols.config import RolloutConfig
 from protocols.generation import GenerationRequest
 from protocols.interfaces import Generator
-from protocols.tasks import Task, ToolTurn
+from protocols.tasks import Task
 
 _EXPLORATION_SEED = 4242
 
@@ -58,7 +60,7 @@ async def policy_scores(
     generator: Generator, renderer: TinyRenderer, tasks: Sequence[Task]
 ) -> Mapping[str, Share]:
     """Return the greedy success by group of tasks, ``all`` included."""
-    arena = Arena(
+    agent = ToolAgent(
         generator=generator,
         simulator=InProcessSimulator(),
         renderer=renderer,
@@ -66,8 +68,8 @@ async def policy_scores(
         temperature=0.0,
     )
 
-    async def attempt(number: int, task: Task) -> Played:
-        return await arena.play(task.body, f"score-{number}", seed=0)
+    async def attempt(number: int, task: Task) -> Episode:
+        return await agent.attempt(task, f"score-{number}", seed=0)
 
     rollouts = await asyncio.gather(*(attempt(*each) for each in enumerate(tasks)))
     passed = [(group_of(task), each.succeeded) for task, each in zip(tasks, rollouts, strict=True)]
@@ -122,7 +124,7 @@ def _explored(per_skill: int) -> list[tuple[str, ToolTurn]]:
         turns = 2 if skill.after else 1
         for _ in range(per_skill):
             task = draw_task(rng, {skill.name: 1.0}, turns)
-            explored.append((skill.name, task.body.turns[-1]))
+            explored.append((skill.name, tool_task(task).turns[-1]))
     return explored
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from coevolve.environments.tools.bfcl.directory import working_directory
+from coevolve.environments.tools.commands import Observed, Tried, Verdict
 from coevolve.environments.tools.filesystem.slots import Place
 from coevolve.environments.tools.session import Session, World
+from coevolve.environments.tools.task import ToolTask
 from coevolve.environments.tools.trial import TrialRun
-from protocols.simulation import Observed, Tried, Verdict
-from protocols.tasks import TaskBody, ToolTask
 
 CLASS = "GorillaFileSystem"
 
@@ -52,7 +52,7 @@ class InProcessSimulator:
     def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}
 
-    async def reset(self, session: str, task: TaskBody) -> None:
+    async def reset(self, session: str, task: ToolTask) -> None:
         """Open a session on a fresh world."""
         self._sessions[session] = Session(task)
 
@@ -68,6 +68,6 @@ class InProcessSimulator:
         """Forget the session."""
         self._sessions.pop(session, None)
 
-    async def trial(self, name: str, task: TaskBody, turns: Sequence[Sequence[str]]) -> Tried:
+    async def trial(self, name: str, task: ToolTask, turns: Sequence[Sequence[str]]) -> Tried:
         """Play calls turn by turn in a world of their own and judge every turn."""
         return TrialRun(task, turns).play()

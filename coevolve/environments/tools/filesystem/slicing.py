@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 
+from coevolve.environments.tools.commands import Observed, Tried
 from coevolve.environments.tools.filesystem.steps import LOOKING, Step
-from protocols.interfaces import Simulator
-from protocols.simulation import Observed, Tried
-from protocols.synthesis import Start
-from protocols.tasks import ToolTask, ToolTurn
+from coevolve.environments.tools.interfaces import Simulator
+from coevolve.environments.tools.synthesis.brief import Start
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from coevolve.environments.tools.filesystem.grammar import (
     uniform_task,
 )
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
-from protocols.synthesis import Start
+from coevolve.environments.tools.synthesis.brief import Start
 from protocols.tasks import Task
 
 _CHOICE_STREAM = 3

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from protocols.simulation import Observed
+from coevolve.environments.tools.commands import Observed
 
 LOOKING = 0
 """The errand of calls that were made for the explorer to see something; others count from 1."""

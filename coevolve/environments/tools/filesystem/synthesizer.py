@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.tools.filesystem.belief import believed, wording
 from coevolve.environments.tools.filesystem.counted import CountedSimulator
 from coevolve.environments.tools.filesystem.coverage import Coverage
@@ -31,14 +31,17 @@ from coevolve.environments.tools.filesystem.simulated import CLASS
 from coevolve.environments.tools.filesystem.slicing import Slice, sliced, world_of
 from coevolve.environments.tools.filesystem.steps import Step
 from coevolve.environments.tools.filesystem.surroundings import says_something
+from coevolve.environments.tools.interfaces import Simulator
+from coevolve.environments.tools.synthesis.brief import Start, tool_context
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.journal.codec import decode_as, topic_of
 from protocols.evolution import Candidate, Exploration
-from protocols.interfaces import CallLog, Reader, Simulator
+from protocols.interfaces import CallLog, Reader
 from protocols.learning import PolicyVersion
 from protocols.rollouts import Action
-from protocols.synthesis import Brief, Start, Synthesis
+from protocols.synthesis import Brief, Synthesis
 from protocols.synthesizers import PolicyModel
-from protocols.tasks import ToolTask, ToolTurn
+from protocols.tasks import body_of
 
 MAX_TURNS = 3
 """Of a candidate."""
@@ -74,7 +77,7 @@ class PolicySynthesizer:
         self,
         model: PolicyModel,
         *,
-        engine: ProvenEngine,
+        engine: VerifiedEngine,
         simulator: Simulator,
         renderer: TinyRenderer,
         reader: Reader,
@@ -102,12 +105,13 @@ class PolicySynthesizer:
         Raises SimulatorError, GeneratorError, DeliveryError or OverBudgetError.
         """
         simulator = CountedSimulator(self._simulator)
+        context = tool_context(brief)
         tools = manual(CLASS)
         focus = focus_of(brief, tools)
         rounds = await asyncio.gather(
             *(
                 _explore(simulator, brief, number, focus, tools)
-                for number in range(len(brief.starts))
+                for number in range(len(context.starts))
             )
         )
         if await calls.recorded(0) is None:
@@ -164,11 +168,12 @@ async def _explore(
     focus: Sequence[Chain],
     tools: Mapping[str, Tool],
 ) -> _Round:
-    start = brief.starts[number]
+    context = tool_context(brief)
+    start = context.starts[number]
     rng = np.random.default_rng((brief.seed, number))
     turns = int(rng.integers(1, MAX_TURNS + 1))
     walk = Walk(simulator, f"{brief.signal_id}-walk-{number}", tools, rng, brief.steps)
-    planner = Planner(tools, Coverage(brief.precedents), rng)
+    planner = Planner(tools, Coverage(context.precedents), rng)
     followed = planner.followed(focus)
     steps = await walk.run(world_of(start), planner.errands(followed, turns))
     slices = await sliced(simulator, f"{brief.signal_id}-cut-{number}", start, steps)
@@ -194,7 +199,7 @@ async def _candidate(
         signal_id=brief.signal_id,
         exploration_id=_exploration_id(brief, found),
         synthesizer=name,
-        body=_body(found, turns),
+        body=body_of(_body(found, turns)),
         policy_version=brief.policy_version,
     )
 

@@ -15,8 +15,10 @@ from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
 from tokenizers.trainers import BpeTrainer
 
 from coevolve.environments.tools.filesystem.grammar import UNIFORM, draw_task
+from coevolve.environments.tools.task import tool_task
+from coevolve.models.model_folder import TINY_FOLDER
 
-CHECKPOINT = Path(__file__).parent / "checkpoint"
+CHECKPOINT = TINY_FOLDER
 """Folder of the shipped policy."""
 
 FILE_NAME = "tokenizer.json"
@@ -71,7 +73,7 @@ def _texts(tasks: int, seed: int) -> Iterator[str]:
 
     for index in range(tasks):
         task = draw_task(np.random.default_rng((seed, index)), UNIFORM, 3)
-        for turn in task.body.turns:
+        for turn in tool_task(task).turns:
             yield turn.instruction
             yield from turn.reference
             yield from map(spoken, turn.results)

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.policy.instructions import system_message
 from protocols.config import ChatConfig
-from protocols.hardware_config import HdlConfig
 from tests.teaching import DESIGN, GOOD
 
 if TYPE_CHECKING:

@@ -18,11 +18,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.folders import load_all
 from coevolve.environments.hdl.gate.source import violations
+from coevolve.environments.hdl.simulate.messages import (
+    Evaluate,
+    Evaluated,
+    SimulationLimits,
+    Testbench,
+)
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
-from protocols.designs import Design
-from protocols.hardware import Evaluate, Evaluated, SimulationLimits, Testbench
 
 pytestmark = [pytest.mark.hdl, pytest.mark.timeout(900)]
 

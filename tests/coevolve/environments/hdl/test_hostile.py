@@ -18,8 +18,7 @@ import msgspec
 import pytest
 
 from coevolve.environments.hdl.gate.source import violations
-from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     Covered,
     Evaluate,
     Evaluated,
@@ -30,6 +29,7 @@ from protocols.hardware import (
     Unit,
     Violation,
 )
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 
 pytestmark = pytest.mark.timeout(300)
 

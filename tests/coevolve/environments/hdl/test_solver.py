@@ -4,9 +4,7 @@ import asyncio
 
 import pytest
 
-from coevolve.environments.hdl.simulate.simulation import SOLVER_CPU_S
-from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     Covered,
     Evaluate,
     Evaluated,
@@ -16,6 +14,8 @@ from protocols.hardware import (
     TimedOut,
     Unit,
 )
+from coevolve.environments.hdl.simulate.simulation import SOLVER_CPU_S
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 
 pytestmark = [pytest.mark.hdl, pytest.mark.timeout(300)]
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from coevolve.environments.hdl.gate.rules import TASKS
-from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     Covered,
     Evaluate,
     Evaluated,
@@ -16,6 +15,7 @@ from protocols.hardware import (
     Testbench,
     Unit,
 )
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 
 pytestmark = [pytest.mark.hdl, pytest.mark.timeout(300)]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.environments.hdl.simulate.messages import SandboxLevel
 from coevolve.environments.sandbox import seccomp
 from coevolve.environments.sandbox.runner import LEVELS, Finished, Sandbox, StageLimits
 from coevolve.environments.sandbox.supervision import found
 from protocols.errors import DependencyError, SimulatorError
-from protocols.hardware import SandboxLevel
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534

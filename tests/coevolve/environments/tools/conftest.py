@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from coevolve.environments.tools.bfcl.stock import CLASSES
+from coevolve.environments.tools.task import read_body
 from coevolve.environments.tools.worker import ToolWorker
 from protocols.config import SimulatorConfig
 from protocols.tasks import Task
@@ -41,7 +42,7 @@ class Stock:
 
     def verdict(self, task: Task, turns: Turns) -> str:
         """Return the checker's word for what is wrong, or an empty text."""
-        reference = [list(turn.reference) for turn in task.body.turns]
+        reference = [list(turn.reference) for turn in read_body(task.body).turns]
         steps = [[[call] for call in turn] for turn in turns]
         entry = self._entry(task)
         with self._cleared():
@@ -58,16 +59,18 @@ class Stock:
                 entry["involved_classes"],
                 "model",
                 entry["id"],
-                long_context=task.body.long_context,
+                long_context=read_body(task.body).long_context,
             )
         return answers
 
     def _entry(self, task: Task) -> dict[str, Any]:
-        category = "multi_turn_long_context" if task.body.long_context else "multi_turn_base"
+        category = (
+            "multi_turn_long_context" if read_body(task.body).long_context else "multi_turn_base"
+        )
         return {
             "id": f"{category}_{next(self._numbers)}",
-            "initial_config": json.loads(task.body.world),
-            "involved_classes": list(task.body.classes),
+            "initial_config": json.loads(read_body(task.body).world),
+            "involved_classes": list(read_body(task.body).classes),
         }
 
     @contextlib.contextmanager

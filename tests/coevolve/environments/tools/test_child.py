@@ -3,10 +3,20 @@ import time
 import pytest
 
 from coevolve.environments.tools import child
+from coevolve.environments.tools.commands import (
+    Act,
+    Broken,
+    Failed,
+    Grade,
+    Observed,
+    Passed,
+    Reset,
+    Trial,
+    Tried,
+)
 from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
 from coevolve.environments.tools.session import Session, World
-from protocols.simulation import Act, Broken, Failed, Grade, Observed, Passed, Reset, Trial, Tried
-from protocols.tasks import ToolTask, ToolTurn
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 
 BODY = ToolTask(
     classes=("GorillaFileSystem", "MathAPI"),

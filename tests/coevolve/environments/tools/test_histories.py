@@ -1,9 +1,6 @@
 from collections.abc import Sequence
 
-from coevolve.environments.tools.endings import OUT_OF_MEMORY, OUT_OF_TIME
-from coevolve.environments.tools.histories import Histories
-from coevolve.environments.tools.session import CALL_CHARS
-from protocols.simulation import (
+from coevolve.environments.tools.commands import (
     Act,
     Broken,
     Command,
@@ -17,7 +14,10 @@ from protocols.simulation import (
     Trial,
     Tried,
 )
-from protocols.tasks import ToolTask
+from coevolve.environments.tools.endings import OUT_OF_MEMORY, OUT_OF_TIME
+from coevolve.environments.tools.histories import Histories
+from coevolve.environments.tools.session import CALL_CHARS
+from coevolve.environments.tools.task import ToolTask
 
 TASK = ToolTask(classes=(), world="{}", turns=())
 FINE = Observed(result="None", failed=False)

@@ -5,11 +5,11 @@ import pytest
 
 from coevolve.environments.tools.bfcl.arithmetic import MAX_PRECISION
 from coevolve.environments.tools.bfcl.directory import places, working_directory
+from coevolve.environments.tools.commands import Failed, Passed
 from coevolve.environments.tools.endings import OUT_OF_MEMORY
 from coevolve.environments.tools.session import Session, World
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from protocols.errors import SimulatorError
-from protocols.simulation import Failed, Passed
-from protocols.tasks import ToolTask, ToolTurn
 
 WORLD = json.dumps(
     {

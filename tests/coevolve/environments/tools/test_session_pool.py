@@ -3,10 +3,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from coevolve.environments.tools.session_pool import SimulatorPool
-from protocols.errors import SimulatorError
-from protocols.interfaces import Simulator, SimulatorWorker
-from protocols.simulation import (
+from coevolve.environments.tools.commands import (
     Act,
     Broken,
     Command,
@@ -21,7 +18,10 @@ from protocols.simulation import (
     Trial,
     Tried,
 )
-from protocols.tasks import ToolTask, ToolTurn
+from coevolve.environments.tools.interfaces import Simulator, SimulatorWorker
+from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.task import ToolTask, ToolTurn
+from protocols.errors import SimulatorError
 
 LONG_S = 30.0
 TASK = ToolTask(

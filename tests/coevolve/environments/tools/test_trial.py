@@ -7,15 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
-from coevolve.environments.tools.endings import OUT_OF_MEMORY
-from coevolve.environments.tools.filesystem.grammar import uniform_task
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
-from coevolve.environments.tools.session import World
-from coevolve.environments.tools.session_pool import SimulatorPool
-from coevolve.environments.tools.trial import TrialRun
-from coevolve.environments.tools.worker import ToolWorker
-from protocols.errors import SimulatorError
-from protocols.simulation import (
+from coevolve.environments.tools.commands import (
     Act,
     Broken,
     Failed,
@@ -27,7 +19,16 @@ from protocols.simulation import (
     Trial,
     Tried,
 )
-from protocols.tasks import Task, ToolTask, ToolTurn
+from coevolve.environments.tools.endings import OUT_OF_MEMORY
+from coevolve.environments.tools.filesystem.grammar import uniform_task
+from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
+from coevolve.environments.tools.session import World
+from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
+from coevolve.environments.tools.trial import TrialRun
+from coevolve.environments.tools.worker import ToolWorker
+from protocols.errors import SimulatorError
+from protocols.tasks import Task
 
 WORLD = json.dumps(
     {
@@ -70,7 +71,7 @@ def state(*calls: str) -> str:
 
 
 def referenced(task: Task) -> Trial:
-    return trial([turn.reference for turn in task.body.turns], task.body)
+    return trial([turn.reference for turn in read_body(task.body).turns], read_body(task.body))
 
 
 def endless_tree() -> list[str]:
@@ -123,7 +124,7 @@ async def test_a_trial_neither_opens_nor_touches_a_session(worker: ToolWorker) -
 async def test_trials_in_two_processes_reach_the_same_states(worker: ToolWorker) -> None:
     tasks = [*load_tasks(["base"])[::10], *load_tasks(["long_context"])[5::40]]
     tasks += [uniform_task(3, number) for number in range(20)]
-    assert len({name for task in tasks for name in task.body.classes}) == 8
+    assert len({name for task in tasks for name in read_body(task.body).classes}) == 8
     commands = [referenced(task) for task in tasks]
     here = [TrialRun(each.task, each.turns).play() for each in commands]
     assert list(await worker.execute(commands)) == here

@@ -6,6 +6,7 @@ import pytest
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.bfcl.directory import places
 from coevolve.environments.tools.session import World
+from coevolve.environments.tools.task import ToolTask, read_body
 from coevolve.environments.tools.weight import (
     MAX_FOLDERS,
     MAX_WEIGHT,
@@ -13,7 +14,6 @@ from coevolve.environments.tools.weight import (
     OverweightError,
     weigh,
 )
-from protocols.tasks import ToolTask
 
 V = VALUE_WEIGHT
 FILES = '{"GorillaFileSystem": {"root": {"home": {"type": "directory", "contents": {}}}}}'
@@ -89,8 +89,8 @@ def test_no_folder_multiplies_beyond_the_greatest_weight() -> None:
 def test_the_benchmark_stays_far_below() -> None:
     heaviest = 0
     for task in load_tasks(["long_context"])[::7]:
-        world = World(task.body)
-        for turn in task.body.turns:
+        world = World(read_body(task.body))
+        for turn in read_body(task.body).turns:
             told(world, *turn.reference)
             heaviest = max(heaviest, world.weight)
     assert heaviest < MAX_WEIGHT / 5

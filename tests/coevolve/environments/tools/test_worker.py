@@ -13,13 +13,7 @@ import pytest
 
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.bfcl.stock import CLASSES
-from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
-from coevolve.environments.tools.histories import MAX_SESSIONS
-from coevolve.environments.tools.session import World
-from coevolve.environments.tools.toolsets import tool_documents
-from coevolve.environments.tools.worker import ToolWorker
-from protocols.config import SimulatorConfig
-from protocols.simulation import (
+from coevolve.environments.tools.commands import (
     Act,
     Broken,
     Failed,
@@ -30,7 +24,13 @@ from protocols.simulation import (
     Release,
     Reset,
 )
-from protocols.tasks import ToolTask, ToolTurn
+from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
+from coevolve.environments.tools.histories import MAX_SESSIONS
+from coevolve.environments.tools.session import World
+from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
+from coevolve.environments.tools.toolsets import tool_documents
+from coevolve.environments.tools.worker import ToolWorker
+from protocols.config import SimulatorConfig
 
 Maker = Callable[[SimulatorConfig], ToolWorker]
 
@@ -215,7 +215,9 @@ async def test_a_call_for_too_much_is_answered_without_the_work(
 async def test_memory_is_limited_and_running_out_is_never_graded(open_worker: Maker) -> None:
     worker = open_worker(SimulatorConfig(memory_mb=64))
     task = next(
-        task.body for task in load_tasks(["long_context"]) if "TravelAPI" in task.body.classes
+        read_body(task.body)
+        for task in load_tasks(["long_context"])
+        if "TravelAPI" in read_body(task.body).classes
     )
     replies = []
     for start in range(0, MAX_SESSIONS, 100):
@@ -319,7 +321,7 @@ async def test_a_child_dies_with_its_parent() -> None:
         "import asyncio\n"
         "from coevolve.environments.tools.worker import ToolWorker\n"
         "from protocols.config import SimulatorConfig\n"
-        "from protocols.simulation import Release\n"
+        "from coevolve.environments.tools.commands import Release\n"
         "async def main():\n"
         "    worker = ToolWorker(SimulatorConfig(), ())\n"
         "    await worker.execute([Release(session='x')])\n"
@@ -424,7 +426,7 @@ ODD = (
 async def test_the_child_answers_odd_texts_as_a_world_in_this_process_does(
     worker: ToolWorker,
 ) -> None:
-    tasks = [*(task.body for task in load_tasks()), BODY]
+    tasks = [*(read_body(task.body) for task in load_tasks()), BODY]
     for body in {each.classes: each for each in tasks}.values():
         names = [document.name for name in body.classes for document in tool_documents(name)]
         odd = [f"{name}({argument})" for name in names for argument in ("'é'", "None", "1, -1")]

@@ -87,10 +87,18 @@ def test_an_architecture_that_nobody_makes_is_refused(tmp_path: Path):
 
 
 def test_what_cannot_be_shrunk_is_refused_before_the_run():
-    check_model(shrinking(DENSE).policy)
+    check_model(shrinking(DENSE).policy, own=())
     with pytest.raises(ConfigError, match=r"policy.shrink: .* found 'tiny', which is small"):
-        check_model(shrinking("tiny").policy)
+        check_model(shrinking("tiny").policy, own=())
     with pytest.raises(ConfigError, match="hf download Some/Model"):
-        check_model(shrinking("Some/Model").policy)
+        check_model(shrinking("Some/Model").policy, own=())
     with pytest.raises(ConfigError, match=f"hf download {DENSE}"):
-        check_model(replace(shrinking(DENSE).policy, shrink=False))
+        check_model(replace(shrinking(DENSE).policy, shrink=False), own=())
+
+
+def test_a_model_that_the_environment_makes_need_not_be_there():
+    check_model(PolicyConfig(model="sprout"), own=("sprout",))
+    with pytest.raises(ConfigError, match="found 'sprout', and sprout is no folder"):
+        check_model(PolicyConfig(model="sprout"), own=())
+    with pytest.raises(ConfigError, match=r"policy.shrink: .* found 'sprout', which is small"):
+        check_model(PolicyConfig(model="sprout", shrink=True), own=("sprout",))

@@ -27,6 +27,15 @@ def test_a_run_that_is_not_shrunk_works_with_its_own_settings():
     assert running(GPU, Path("/runs/big")) is GPU
 
 
+def test_the_parts_of_a_run_work_with_the_model_that_its_environment_made(tmp_path: Path):
+    config = replace(GPU, policy=replace(GPU.policy, model="sprout"))
+    assert running(config, tmp_path) is config
+    (tmp_path / "model").mkdir()
+    at_work = running(config, tmp_path)
+    assert at_work.policy == replace(GPU.policy, model=str(tmp_path / "model"))
+    assert at_work.rollout == GPU.rollout
+
+
 def test_a_shrunk_run_says_what_it_was_asked_for_and_is_read_as_it_runs(tmp_path: Path):
     run = run_directory.create(tmp_path / "big", SHRUNK)
     assert run.written_config() == SHRUNK

@@ -18,17 +18,17 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.evaluation.baselines.best_of import best_of
 from coevolve.environments.hdl.evaluation.baselines.structural import structural_programs
 from coevolve.environments.hdl.evaluation.baselines.target import Target, target_of
 from coevolve.environments.hdl.evaluation.baselines.uniform import long_runs, random_programs
+from coevolve.environments.hdl.simulate.messages import Coverage
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from coevolve.environments.hdl.stimulus.harness import Harness
 from coevolve.environments.hdl.stimulus.program import Program
-from protocols.designs import Design
 from protocols.errors import CoevolveError
-from protocols.hardware import Coverage
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):

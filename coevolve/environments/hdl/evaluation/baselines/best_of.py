@@ -10,8 +10,8 @@ from itertools import islice
 
 import msgspec
 
+from coevolve.environments.hdl.simulate.messages import Coverage
 from coevolve.environments.hdl.stimulus.program import Program
-from protocols.hardware import Coverage
 
 Score = Callable[[Sequence[Program]], Awaitable[Sequence[Coverage]]]
 """Runs programs; one call of the simulator each."""

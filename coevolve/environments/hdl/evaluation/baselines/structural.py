@@ -12,6 +12,7 @@ from itertools import combinations, product
 
 from coevolve.environments.hdl.evaluation.baselines.target import Target
 from coevolve.environments.hdl.evaluation.baselines.uniform import resetting
+from coevolve.environments.hdl.simulate.messages import Port
 from coevolve.environments.hdl.stimulus.program import (
     Change,
     Cost,
@@ -23,7 +24,6 @@ from coevolve.environments.hdl.stimulus.program import (
     cost,
     word_bits,
 )
-from protocols.hardware import Port
 
 SMALL_BITS = 4
 """Inputs up to this width are controls: all their values are tried."""

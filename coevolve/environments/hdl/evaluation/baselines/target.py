@@ -2,9 +2,9 @@
 
 import msgspec
 
+from coevolve.environments.hdl.designs.design import Design
+from coevolve.environments.hdl.simulate.messages import Port, Reset
 from coevolve.environments.hdl.stimulus.program import Pins, pins
-from protocols.designs import Design
-from protocols.hardware import Port, Reset
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):

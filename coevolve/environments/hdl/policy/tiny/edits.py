@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy.tiny.vocabulary import (
     ALL,
     EIGHTHS,
@@ -33,6 +34,7 @@ from coevolve.environments.hdl.policy.tiny.vocabulary import (
     WORDS,
     Kind,
 )
+from coevolve.environments.hdl.simulate.messages import Port
 from coevolve.environments.hdl.stimulus.program import (
     ApplyReset,
     Await,
@@ -47,9 +49,7 @@ from coevolve.environments.hdl.stimulus.program import (
     pins,
     word_bits,
 )
-from protocols.designs import Design
 from protocols.generation import END, Grammar
-from protocols.hardware import Port
 
 STATEMENTS = 4
 WAIT_CYCLES = 64

@@ -9,6 +9,7 @@ it apart.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy.tiny.edits import design_pins
 from coevolve.environments.hdl.policy.tiny.vocabulary import (
     IDS,
@@ -20,6 +21,7 @@ from coevolve.environments.hdl.policy.tiny.vocabulary import (
     TENTHS,
     Mode,
 )
+from coevolve.environments.hdl.simulate.messages import METRICS, Coverage, Metric, Point
 from coevolve.environments.hdl.stimulus.program import (
     Chance,
     Change,
@@ -28,8 +30,6 @@ from coevolve.environments.hdl.stimulus.program import (
     Repeat,
     Statement,
 )
-from protocols.designs import Design
-from protocols.hardware import METRICS, Coverage, Metric, Point
 
 MOST_HINTS: Mapping[Metric, int] = {"fsm": 6, "line": 3, "branch": 3, "expr": 3, "toggle": 7}
 

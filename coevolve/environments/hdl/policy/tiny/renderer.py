@@ -10,17 +10,17 @@ goal. A design is begun from a reset.
 from collections.abc import Mapping, Sequence
 
 from coevolve.environments.hdl.coverage.gaps import reachable
+from coevolve.environments.hdl.designs.design import Design
+from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.tiny import features
 from coevolve.environments.hdl.policy.tiny.edits import RESET_CYCLES, edits, read_edit
 from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, LAST, ROUNDS
+from coevolve.environments.hdl.policy.transition import Graded, coverage_of
+from coevolve.environments.hdl.simulate.messages import Point, Stimulus
 from coevolve.environments.hdl.stimulus.language import format as printed
 from coevolve.environments.hdl.stimulus.language import parse
 from coevolve.environments.hdl.stimulus.program import ApplyReset, Program
-from protocols.designs import Design
 from protocols.generation import Grammar
-from protocols.hardware import Point, Stimulus
-from protocols.tasks import CoverageTask
-from protocols.transitions import Graded, coverage_of
 
 
 class TinyStepRenderer:

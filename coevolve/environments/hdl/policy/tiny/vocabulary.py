@@ -7,8 +7,11 @@ mean the same on every design. Ports beyond `SLOTS`, and constants of the specif
 
 from typing import Literal
 
+from coevolve.environments.hdl.simulate.messages import METRICS
 from coevolve.models.architecture import ModelConfig
-from protocols.hardware import METRICS
+
+TINY_HDL = "tiny_hdl"
+"""How a run file names the policy, which is made when a run begins, in the run's folder."""
 
 SLOTS = 12
 CONSTANTS = 12

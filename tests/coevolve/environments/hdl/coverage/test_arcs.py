@@ -19,11 +19,10 @@ from pyslang.ast import InstanceBodySymbol, InstanceSymbol
 
 from coevolve.environments.hdl.coverage.instrument import CLOCKLESS
 from coevolve.environments.hdl.coverage.state_machines import Machine, machines
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.folders import load_all
 from coevolve.environments.hdl.designs.rtl import elaborate, ports
-from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
-from protocols.designs import Design
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     Covered,
     Evaluate,
     Reset,
@@ -32,6 +31,7 @@ from protocols.hardware import (
     Testbench,
     Unit,
 )
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 
 pytestmark = [pytest.mark.hdl, pytest.mark.timeout(900)]
 

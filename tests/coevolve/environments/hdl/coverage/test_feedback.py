@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.environments.hdl.coverage.feedback import ALL_COVERED, structured, uncovered
-from protocols.hardware import Coverage, KindCount
+from coevolve.environments.hdl.simulate.messages import Coverage, KindCount
 from tests.hdl_points import POINTS, all_but, covering, point, toggles, unit
 
 ENOUGH = 100_000

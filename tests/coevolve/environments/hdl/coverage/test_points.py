@@ -10,8 +10,8 @@ from coevolve.environments.hdl.coverage.points import (
     records,
     score,
 )
+from coevolve.environments.hdl.simulate.messages import Point, SourceFile, Unit
 from protocols.errors import ConfigError
-from protocols.hardware import Point, SourceFile, Unit
 
 
 def record(count: int, **fields: str) -> str:

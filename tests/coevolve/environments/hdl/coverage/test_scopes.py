@@ -14,8 +14,7 @@ from coevolve.environments.hdl.coverage import scopes
 from coevolve.environments.hdl.coverage.scopes import Scope, find_dut, read_scopes
 from coevolve.environments.hdl.designs.folders import load_all
 from coevolve.environments.hdl.designs.rtl import elaborate
-from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     Covered,
     Evaluate,
     Evaluated,
@@ -25,6 +24,7 @@ from protocols.hardware import (
     Testbench,
     Unit,
 )
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 
 pytestmark = pytest.mark.timeout(600)
 

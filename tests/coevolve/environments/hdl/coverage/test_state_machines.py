@@ -1,7 +1,7 @@
 from coevolve.environments.hdl.coverage.instrument import instrument
 from coevolve.environments.hdl.coverage.state_machines import machines
 from coevolve.environments.hdl.designs.rtl import elaborate
-from protocols.hardware import SourceFile, Unit
+from coevolve.environments.hdl.simulate.messages import SourceFile, Unit
 
 
 def unit(body: str, ports: str = "input logic clk, rst_n, go, input logic [3:0] x") -> Unit:

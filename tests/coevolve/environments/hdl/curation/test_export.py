@@ -10,7 +10,7 @@ from coevolve.environments.hdl.curation.export import (
     run_type,
     write,
 )
-from protocols.transitions import Blank, ChatText
+from coevolve.environments.hdl.policy.transition import Blank, ChatText
 from tests.hdl_transitions import FAILED, covered, transition
 
 PROMPT = (

@@ -17,8 +17,8 @@ from coevolve.environments.hdl.curation.rejection import (
     reasons,
     reject,
 )
-from protocols.hardware import Covered, NotCovered
-from protocols.transitions import Blank, DesignState, Graded
+from coevolve.environments.hdl.policy.transition import Blank, DesignState, Graded
+from coevolve.environments.hdl.simulate.messages import Covered, NotCovered
 from tests.hdl_transitions import FAILED, covered, transition
 
 HALF = covered((50, 100), (5, 10))

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from coevolve.environments.hdl.curation.states import average, falls, gain, meets, state_key
-from protocols.transitions import Blank, Transition
+from coevolve.environments.hdl.policy.transition import Blank, Transition
 from tests.hdl_transitions import FAILED, coverage, covered, transition
 
 

@@ -5,16 +5,17 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.curation.supervision import DesignSupervision
+from coevolve.environments.hdl.policy.transition import Graded
+from coevolve.environments.hdl.simulate.messages import Coverage, Covered, reward_of
 from coevolve.learning.batch import BatchGroup, SampledRow, learned_rows, trained_group
 from coevolve.learning.groups import Group
 from protocols.config import LearnerConfig
-from protocols.hardware import Coverage, Covered, reward_of
-from protocols.hardware_config import HdlConfig
 from protocols.learner_config import ImitationConfig
 from protocols.objectives import DrGrpo
 from protocols.rollouts import Rollout
-from protocols.transitions import Graded
+from protocols.tasks import body_of
 from tests.hdl_transitions import FAILED, coverage
 from tests.learning import rollout
 
@@ -25,11 +26,11 @@ def covering(index: int, hits: int, covered: int) -> Rollout:
     outcome = Covered(coverage=found, ended="finish", slots=1, time=1, log="")
     graded = Graded(testbench="tb", outcome=outcome, key="k")
     plain = rollout(0, index, size=3)
-    return msgspec.structs.replace(plain, graded=graded, reward=reward_of(outcome))
+    return msgspec.structs.replace(plain, outcome=body_of(graded), reward=reward_of(outcome))
 
 
 COMMON, OTHER = covering(0, 0b0011, 2), covering(1, 0b0110, 2)
-BROKEN = msgspec.structs.replace(rollout(0, 2, size=3), graded=FAILED, reward=0.0)
+BROKEN = msgspec.structs.replace(rollout(0, 2, size=3), outcome=body_of(FAILED), reward=0.0)
 
 
 def shape(rollouts: Sequence[Rollout], rarity_bonus: float) -> tuple[float, ...]:

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from coevolve.environments.hdl.designs.admission import Measured, Run, kept_apart, refusals
+from coevolve.environments.hdl.designs.design import PointsFile, Quality
 from coevolve.environments.hdl.designs.mutants import Bugs
-from protocols.designs import PointsFile, Quality
-from protocols.hardware import Coverage, KindCount
+from coevolve.environments.hdl.simulate.messages import Coverage, KindCount
 from tests.small_designs import MUTANTS, counter
 
 SHA = "ab" * 32

@@ -5,7 +5,7 @@ import pytest
 from coevolve.environments.hdl.designs.admission import Measured, Run
 from coevolve.environments.hdl.designs.admit import Admission, main, table
 from coevolve.environments.hdl.designs.mutants import Bugs
-from protocols.hardware import Coverage, KindCount
+from coevolve.environments.hdl.simulate.messages import Coverage, KindCount
 
 
 def run(covered: int) -> Run:

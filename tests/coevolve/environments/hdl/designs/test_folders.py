@@ -13,10 +13,10 @@ from coevolve.environments.hdl.designs.admission import (
     kept_apart,
 )
 from coevolve.environments.hdl.designs.admit import admit
+from coevolve.environments.hdl.designs.design import GOOD_AT_LEAST, POOR_AT_MOST, Design, Quality
 from coevolve.environments.hdl.designs.folders import load, load_all
 from coevolve.environments.hdl.designs.measuring import Laboratory, open_laboratory
-from protocols.designs import GOOD_AT_LEAST, POOR_AT_MOST, Design, Quality
-from protocols.hardware import Covered, Evaluate, Testbench
+from coevolve.environments.hdl.simulate.messages import Covered, Evaluate, Testbench
 
 ROOT = Path(__file__).parents[5] / "designs"
 NAMES = sorted(file.parent.name for file in ROOT.glob("*/design.yaml"))

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from coevolve.environments.hdl.designs.design import PointsFile
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.designs.freezing import freeze, frozen
-from protocols.designs import PointsFile
 from protocols.errors import ConfigError
 
 POINTS = PointsFile(count=123, sha256="cd" * 32)

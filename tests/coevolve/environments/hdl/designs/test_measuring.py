@@ -1,5 +1,5 @@
 from coevolve.environments.hdl.designs.measuring import average, merged
-from protocols.hardware import Coverage, Metric, Point
+from coevolve.environments.hdl.simulate.messages import Coverage, Metric, Point
 from tests.small_designs import counter
 
 

@@ -1,12 +1,12 @@
 import msgspec
 import pytest
 
+from coevolve.environments.hdl.designs.design import Mutant
 from coevolve.environments.hdl.designs.mutants import Bugs, apply, killed
 from coevolve.environments.hdl.designs.output_trace import OutputTracer, Traced
+from coevolve.environments.hdl.simulate.messages import SimulationLimits, SourceFile, Unit
 from coevolve.environments.hdl.simulate.verilator import open_simulator
-from protocols.designs import Mutant
 from protocols.errors import ConfigError
-from protocols.hardware import SimulationLimits, SourceFile, Unit
 from tests.small_designs import GOOD, MUTANTS, POOR, counter
 
 pytestmark = pytest.mark.hdl

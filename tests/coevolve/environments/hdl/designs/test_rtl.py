@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from coevolve.environments.hdl.designs.rtl import elaborate
+from coevolve.environments.hdl.simulate.messages import SourceFile, Unit
 from protocols.errors import ConfigError
-from protocols.hardware import SourceFile, Unit
 
 MODULE = "module m (input logic a, output logic y);\n  assign y = a;\nendmodule\n"
 

@@ -1,9 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.similarity import common_tokens, copies
-from protocols.designs import Design
-from protocols.hardware import SourceFile, Unit
+from coevolve.environments.hdl.simulate.messages import SourceFile, Unit
 from tests.small_designs import counter
 
 TOKENS = st.lists(st.sampled_from("abcd"), max_size=24)

@@ -4,10 +4,10 @@ import random
 
 import msgspec
 
+from coevolve.environments.hdl.designs.design import Design, Mutant, PointsFile
 from coevolve.environments.hdl.designs.variants import other_constants, replaced, secrets, varied
-from protocols.design_evolution import Replaced
-from protocols.designs import Design, Mutant, PointsFile
-from protocols.hardware import SourceFile
+from coevolve.environments.hdl.evolution.messages import Replaced
+from coevolve.environments.hdl.simulate.messages import SourceFile
 from tests.coevolve.environments.hdl.policy.test_frontier import design
 
 RTL = "localparam KEY = 16'hC0_DE; // 16'd49374\nassign open = word == 16'hc0de || tag == 8'hFF;\n"

@@ -16,8 +16,8 @@ from coevolve.environments.hdl.evaluation.attempts import (
     baselines,
     played,
 )
-from protocols.tasks import CoverageTask
-from protocols.transitions import Blank, Graded
+from coevolve.environments.hdl.policy.task import CoverageTask
+from coevolve.environments.hdl.policy.transition import Blank, Graded
 from tests.coevolve.environments.hdl.policy.test_steps import TASK
 from tests.hdl_transitions import FAILED, covered
 from tests.small_designs import counter

@@ -10,6 +10,7 @@ from coevolve.environments.hdl.evaluation.baselines.best_of import best_of
 from coevolve.environments.hdl.evaluation.baselines.structural import structural_programs
 from coevolve.environments.hdl.evaluation.baselines.target import Target, target_of
 from coevolve.environments.hdl.evaluation.baselines.uniform import longest, random_programs
+from coevolve.environments.hdl.simulate.messages import Coverage, KindCount, Port, Reset
 from coevolve.environments.hdl.stimulus.language import format, parse
 from coevolve.environments.hdl.stimulus.program import (
     MAX_CYCLES,
@@ -19,7 +20,6 @@ from coevolve.environments.hdl.stimulus.program import (
     Statement,
     cost,
 )
-from protocols.hardware import Coverage, KindCount, Port, Reset
 from tests.small_designs import counter
 
 TARGET = target_of(counter(literals=(9, 200)))

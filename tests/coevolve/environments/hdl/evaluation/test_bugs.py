@@ -2,15 +2,15 @@
 
 import pytest
 
+from coevolve.environments.hdl.designs.design import Mutant
 from coevolve.environments.hdl.designs.mutants import Bugs, killed
 from coevolve.environments.hdl.designs.output_trace import OutputTracer
 from coevolve.environments.hdl.evaluation.bugs import BugJudge, share
+from coevolve.environments.hdl.policy.transition import Graded
+from coevolve.environments.hdl.simulate.messages import SimulationLimits
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from coevolve.environments.hdl.stimulus.language import parse
 from coevolve.environments.hdl.stimulus.testbench import printed
-from protocols.designs import Mutant
-from protocols.hardware import SimulationLimits
-from protocols.transitions import Graded
 from tests.hdl_transitions import FAILED, covered
 from tests.small_designs import MUTANTS, PORTS, counter
 

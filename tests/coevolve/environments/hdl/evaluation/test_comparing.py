@@ -9,10 +9,15 @@ import pytest
 from coevolve.environments.hdl.evaluation.attempts import AGENTIC, DIRECT, FIRST, Budget, Writer
 from coevolve.environments.hdl.evaluation.bounded import BoundedSimulator
 from coevolve.environments.hdl.evaluation.comparing import Comparison
+from coevolve.environments.hdl.policy.task import CoverageTask
+from coevolve.environments.hdl.policy.transition import Graded
+from coevolve.environments.hdl.simulate.messages import (
+    Evaluate,
+    Evaluated,
+    SimulationLimits,
+    Testbench,
+)
 from protocols.errors import SimulatorError
-from protocols.hardware import Evaluate, Evaluated, SimulationLimits, Testbench
-from protocols.tasks import CoverageTask
-from protocols.transitions import Graded
 from tests.coevolve.environments.hdl.policy.test_steps import TASK
 from tests.hdl_points import unit
 from tests.hdl_simulators import ScriptedSimulator

@@ -10,30 +10,45 @@ import pytest
 
 from coevolve.environments.hdl.coverage.regions import about, regions
 from coevolve.environments.hdl.designs.catalogue import Catalogue
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.evolution.enumeration import Enumeration
-from coevolve.environments.hdl.evolution.gates import DesignGates, Findings, Sound
-from coevolve.environments.hdl.evolution.synthesizer import synthesizer_part
-from coevolve.environments.hdl.evolution.validator import validator_part
-from coevolve.environments.hdl.policy.frontier import beginning
-from coevolve.environments.hdl.settings import hdl_settings
-from coevolve.journal.codec import decode, encode
-from coevolve.journal.journal import Journal
-from coevolve.journal.local_store import LocalStore
-from protocols.config import RunConfig
-from protocols.design_evolution import (
-    DesignCandidate,
+from coevolve.environments.hdl.evolution.gates import DesignGates, DesignIndex, variant_id
+from coevolve.environments.hdl.evolution.messages import (
+    DESIGN,
     DesignChange,
-    DesignMade,
     DesignVariant,
     HarderThreshold,
     RegionGoal,
     Replaced,
+    change_of,
 )
-from protocols.designs import Design
+from coevolve.environments.hdl.evolution.synthesizer import synthesizer_part
+from coevolve.environments.hdl.policy.frontier import beginning
+from coevolve.environments.hdl.policy.task import read_body
+from coevolve.environments.hdl.policy.transition import Graded
+from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.environments.hdl.simulate.messages import (
+    Covered,
+    Evaluate,
+    Evaluated,
+    Point,
+    SourceFile,
+    Testbench,
+    Unit,
+)
+from coevolve.journal.codec import decode, encode
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.validation.gates import Findings, Sound
+from coevolve.validation.judge import NoJudge
+from coevolve.validation.validator import Validator
+from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.evolution import (
     Admitted,
+    Candidate,
     CandidateVerdict,
+    EnvironmentRecord,
     OnPattern,
     OnTask,
     Refused,
@@ -41,11 +56,9 @@ from protocols.evolution import (
     SignalKind,
     SignalSettled,
 )
-from protocols.hardware import Covered, Evaluate, Evaluated, Point, SourceFile, Testbench, Unit
 from protocols.interfaces import Part
 from protocols.journal import Append, Message, Receipt
-from protocols.tasks import CoverageTask, Synthesized
-from protocols.transitions import Graded
+from protocols.tasks import Task, body_of
 from tests.coevolve.environments.hdl.policy.test_frontier import design, rollout
 from tests.hdl_points import LEAF, POINTS, TOP, all_but, covering
 
@@ -132,7 +145,7 @@ class Desk:
         self._writes = 0
 
     async def open(self) -> None:
-        await self.add(beginning(DESIGNS[0], CONFIG))
+        await self.add(beginning(DESIGNS[0], CONFIG).task())
         await self.add(
             *(
                 msgspec.structs.replace(rollout(0, index, graded(text)), task_id="top")
@@ -161,7 +174,15 @@ class Desk:
         )
         return [
             synthesizer_part(config, self.store, self.store, enumeration),
-            validator_part(config, self.store, self.store, self.gates()),
+            Validator(
+                config,
+                store=self.store,
+                reader=self.store,
+                gates=self.gates(),
+                open_index=DesignIndex,
+                held_out=(),
+                judge=NoJudge(),
+            ),
         ]
 
     async def held(self, topic: str) -> list[Message]:
@@ -199,9 +220,13 @@ def signal(what: OnTask | OnPattern, number: int = 0, kind: SignalKind = "bounda
     )
 
 
-def candidate(change: DesignChange) -> DesignCandidate:
-    return DesignCandidate(
-        candidate_id="s0-0", signal_id="s0", synthesizer="hand", change=change, policy_version=0
+def candidate(change: DesignChange) -> Candidate:
+    return Candidate(
+        candidate_id="s0-0",
+        signal_id="s0",
+        synthesizer="hand",
+        body=body_of(change),
+        policy_version=0,
     )
 
 
@@ -212,11 +237,11 @@ def goal(points: Sequence[int], start: int = 0, of: str = "top") -> RegionGoal:
 async def test_a_goal_that_a_rollout_reached_is_sound_once_that_is_executed_again(desk: Desk):
     findings = await desk.examine(goal(STATES.points, start=3))
     assert isinstance(findings.outcome, Sound)
-    task = findings.outcome.task
-    assert (task.task_id, task.goal, task.parent) == ("task-s0-0", STATES.points, "g0/1")
+    task = read_body(findings.outcome.body)
+    assert (task.design, task.goal, task.parent) == ("top", STATES.points, "g0/1")
     assert task.state == graded("little")
-    assert task.origin == Synthesized(candidate_id="s0-0", signal_id="s0")
-    assert (findings.outcome.successes, findings.outcome.rollouts) == (1, 3)
+    assert findings.outcome.skills == ("top",)
+    assert (findings.outcome.tried, findings.outcome.records) == ((1, 3), ())
     assert (findings.simulator_calls, desk.simulator.runs) == (1, ["some"])
 
 
@@ -225,19 +250,49 @@ async def test_what_nobody_reached_the_good_testbench_may_show_and_it_runs_once(
     for region in REGIONS[3:6]:
         outcome = (await gates.examine(candidate(goal(region.points)))).outcome
         assert isinstance(outcome, Sound)
-        assert (outcome.successes, outcome.task.state) == (0, beginning(DESIGNS[0], CONFIG).state)
+        assert outcome.tried == (0, 0)  # no signal, so no evidence
+        assert read_body(outcome.body).state == beginning(DESIGNS[0], CONFIG).state
     assert desk.simulator.runs == ["good 'hC0DE"]
 
 
 async def test_a_variant_is_sound_and_leaves_without_its_testbenches(desk: Desk):
     outcome = (await desk.examine(KEYED)).outcome
     assert isinstance(outcome, Sound)
-    assert outcome.made is not None
-    assert outcome.task.design == outcome.made.design_id == "top.s0-0"
-    assert outcome.made.testbenches == {}
-    assert "16'hBEAD" in outcome.made.unit.files[-1].text
-    assert outcome.made.specification == "Write 0xBEAD."
-    assert outcome.made.unit.points_sha256
+    (record,) = outcome.records
+    made = msgspec.msgpack.decode(record.body, type=Design)
+    assert (record.kind, record.key) == (DESIGN, made.design_id)
+    assert read_body(outcome.body).design == made.design_id == variant_id(KEYED)
+    assert made.testbenches == {}
+    assert "16'hBEAD" in made.unit.files[-1].text
+    assert made.specification == "Write 0xBEAD."
+    assert made.unit.points_sha256
+
+
+def test_a_variant_is_called_by_its_constants():
+    other = msgspec.structs.replace(KEYED, constants=(Replaced(old=SECRET, new=0xBEEF),))
+    assert variant_id(KEYED) == variant_id(msgspec.structs.replace(KEYED))
+    assert variant_id(KEYED) != variant_id(other)
+
+
+def test_tasks_are_the_same_if_they_ask_for_the_same():
+    index, task = DesignIndex(), beginning(DESIGNS[0], CONFIG)
+
+    def asks(**changes: object) -> msgspec.Raw:
+        return msgspec.structs.replace(task, **changes).task().body
+
+    index.add("plain", asks())
+    index.add("goal", asks(goal=(1, 2)))
+    for body, key in (
+        (asks(state=graded("some"), round=3), "plain"),
+        (asks(threshold=0.9), ""),
+        (asks(goal=(1, 2), threshold=0.9), "goal"),
+        (asks(goal=(1, 2), design="other"), ""),
+        (asks(goal=(1,)), ""),
+    ):
+        match = index.nearest(body)
+        assert (match.key if match else "") == key
+    index.discard("goal")
+    assert index.nearest(asks(goal=(1, 2))) is None
 
 
 @pytest.mark.parametrize(
@@ -293,7 +348,7 @@ async def settled(desk: Desk, signals: Sequence[Signal], config: RunConfig = CON
     while True:
         async with at_work(desk.parts(config)):
             seen = await desk.store.wait(("candidate_verdict", "signal_settled"), seen, 10)
-        made = await desk.held("design_candidate")
+        made = await desk.held("candidate")
         answered = await desk.held("signal_settled")
         if len(answered) == len(signals) and len(made) == len(await desk.held("candidate_verdict")):
             return
@@ -324,22 +379,22 @@ async def test_signals_lead_to_tasks_of_every_kind_and_each_to_one_verdict(desk:
     outcomes = {each.candidate_id: each.outcome for each in verdicts}
     assert isinstance(outcomes["s0-0"], Admitted)
     assert isinstance(outcomes["s2-0"], Admitted)
-    assert outcomes["s3-0"] == Refused(gate="duplicate", found="the same as task-s0-0")
+    twin = Refused(gate="duplicate", found="to the degree 1.00 like task-s0-0")
+    assert outcomes["s3-0"] == twin
     assert isinstance(outcomes["s1-0"], Refused)  # DONE->IDLE is reached by nobody
-    tasks = [each for each in await desk.held("coverage_task") if isinstance(each, CoverageTask)]
+    tasks = [each for each in await desk.held("task") if isinstance(each, Task)]
     assert [each.task_id for each in tasks] == ["top", "task-s0-0", "task-s2-0"]
-    (made,) = await desk.held("design_made")
-    assert isinstance(made, DesignMade)
-    assert await Catalogue(DESIGNS, desk.store).get("top.s2-0") == made.design
+    (made,) = await desk.held("environment_record")
+    assert isinstance(made, EnvironmentRecord)
+    found = await Catalogue(DESIGNS, desk.store).get(made.key)
+    assert found == msgspec.msgpack.decode(made.body, type=Design)
 
 
 async def test_without_signals_as_many_tasks_are_made_at_random(desk: Desk):
     config = msgspec.structs.replace(CONFIG, arm="random")
     await settled(desk, [signal(about("top", STATES), n, "rare") for n in range(12)], config)
     changes = [
-        each.change
-        for each in await desk.held("design_candidate")
-        if isinstance(each, DesignCandidate)
+        change_of(each) for each in await desk.held("candidate") if isinstance(each, Candidate)
     ]
     assert len(changes) == 12
     assert len({type(each) for each in changes}) == 3

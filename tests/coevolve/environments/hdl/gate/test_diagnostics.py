@@ -2,7 +2,7 @@ import resource
 
 from coevolve.environments.hdl.gate.diagnostics import explain
 from coevolve.environments.hdl.gate.elaboration import complaints, find_top
-from protocols.hardware import CompileFailed, SourceFile, Unit
+from coevolve.environments.hdl.simulate.messages import CompileFailed, SourceFile, Unit
 
 RTL = "module m (input logic clk);\nendmodule\n"
 UNIT = Unit(name="m", files=(SourceFile(name="m.sv", text=RTL),), top="m")

@@ -8,8 +8,8 @@ import pytest
 from coevolve.environments.hdl.designs.rtl import elaborate
 from coevolve.environments.hdl.gate.elaboration import NESTED, Refusal, complaints, find_top
 from coevolve.environments.hdl.gate.rules import MOST_BYTES
+from coevolve.environments.hdl.simulate.messages import Rejected, SourceFile, Unit
 from protocols.errors import ConfigError
-from protocols.hardware import Rejected, SourceFile, Unit
 
 pytestmark = pytest.mark.timeout(120)
 

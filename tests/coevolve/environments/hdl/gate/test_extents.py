@@ -7,7 +7,7 @@ import pytest
 from coevolve.environments.hdl.designs.folders import load_all
 from coevolve.environments.hdl.gate.elaboration import find_top
 from coevolve.environments.hdl.gate.extents import MOST_BITS, MOST_FIELD
-from protocols.hardware import Rejected, SourceFile, TimedOut, Unit
+from coevolve.environments.hdl.simulate.messages import Rejected, SourceFile, TimedOut, Unit
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from coevolve.environments.hdl.gate.source import violations
-from protocols.hardware import SourceFile, Unit
+from coevolve.environments.hdl.simulate.messages import SourceFile, Unit
 
 PACKAGE = "package kinds; localparam logic [7:0] KEY = 8'h5a; endpackage\n"
 MODULE = "module lock(input logic [7:0] k, output logic o); assign o = k == KEY; endmodule\n"

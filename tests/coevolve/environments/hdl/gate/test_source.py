@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coevolve.environments.hdl.gate.rules import MOST_BYTES, MOST_TOKENS, MOST_VIOLATIONS
 from coevolve.environments.hdl.gate.source import violations
-from protocols.hardware import SourceFile, Unit
+from coevolve.environments.hdl.simulate.messages import SourceFile, Unit
 
 RTL = """`define STEP 4
 package kinds; typedef logic [3:0] nibble; endpackage

@@ -1,7 +1,7 @@
 import pytest
 
 from coevolve.environments.hdl.gate.elaboration import find_top
-from protocols.hardware import NotCovered, SourceFile, Unit
+from coevolve.environments.hdl.simulate.messages import NotCovered, SourceFile, Unit
 
 UNIT = Unit(name="m", files=(SourceFile(name="m.sv", text=""),), top="m")
 

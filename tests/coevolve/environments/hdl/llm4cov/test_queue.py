@@ -11,8 +11,8 @@ import pytest
 
 from coevolve.environments.hdl.llm4cov.queue import DropFolder
 from coevolve.environments.hdl.llm4cov.serving import serve
+from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated
 from protocols.errors import ConfigError
-from protocols.hardware import Evaluate, Evaluated
 from tests.conftest import ROOT
 from tests.hdl_points import LEAF, TOP
 from tests.hdl_simulators import ScriptedSimulator, until

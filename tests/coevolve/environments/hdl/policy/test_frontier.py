@@ -6,6 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from coevolve.environments.hdl.config import HdlConfig
+from coevolve.environments.hdl.designs.design import Design, DesignFile
 from coevolve.environments.hdl.policy.frontier import (
     Frontier,
     beginning,
@@ -13,17 +15,17 @@ from coevolve.environments.hdl.policy.frontier import (
     continued,
     nearest,
 )
+from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
+from coevolve.environments.hdl.policy.transition import Blank, Graded, outcome_key
 from coevolve.environments.hdl.settings import with_hdl
+from coevolve.environments.hdl.simulate.messages import Covered
 from coevolve.environments.settings import section
 from protocols.config import RunConfig
-from protocols.designs import Design, DesignFile
 from protocols.evolution import Admitted, CandidateVerdict
-from protocols.hardware import Covered
-from protocols.hardware_config import HdlConfig
 from protocols.journal import Message
-from protocols.rollouts import Rollout, RolloutRequest, Tokens, VoidRollout
-from protocols.tasks import CoverageTask, Synthesized
-from protocols.transitions import Blank, Graded
+from protocols.rollouts import FailedRollout, Rollout, RolloutRequest, Tokens
+from protocols.tasks import NOTHING as NO_OUTCOME
+from protocols.tasks import Continued, Synthesized, Task, body_of
 from tests.hdl_points import unit
 from tests.hdl_transitions import FAILED, covered
 
@@ -96,9 +98,9 @@ class Desk:
             self.say(record)
         self.groups += 1
         return next(
-            each
+            coverage_task(each)
             for each in self.records
-            if isinstance(each, CoverageTask) and each.task_id == draw.task_id
+            if isinstance(each, Task) and each.task_id == draw.task_id
         )
 
     def say(self, record: Message) -> None:
@@ -131,12 +133,13 @@ def rollout(group: int, index: int, state: Graded | None) -> Rollout:
         version_max=0,
         ended="wrong",
         wall_s=0.1,
-        graded=state,
+        outcome=NO_OUTCOME if state is None else body_of(state),
+        outcome_key=outcome_key(state),
     )
 
 
-def void(group: int, index: int) -> VoidRollout:
-    return VoidRollout(
+def void(group: int, index: int) -> FailedRollout:
+    return FailedRollout(
         group_id=f"g{group}",
         group=group,
         index=index,
@@ -231,7 +234,7 @@ def admitted(desk: Desk, number: int, **asked: object) -> CoverageTask:
         beginning(design("a"), config()), task_id=f"made-{number}", origin=origin, **asked
     )
     outcome = Admitted(task_id=task.task_id, label="not_yet", probe_successes=0, probe_rollouts=0)
-    desk.say(task)
+    desk.say(task.task())
     desk.say(
         CandidateVerdict(
             candidate_id=origin.candidate_id,
@@ -265,7 +268,7 @@ def test_a_turn_keeps_to_what_it_began_with():
     assert following.state == hitting(1, 3, 9)
     assert (following.root, following.round) == ("made-0", 1)
     assert (following.goal, following.threshold) == (made.goal, made.threshold)
-    assert following.origin == made.origin
+    assert following.origin == Continued(root="made-0", rollout=following.parent)
     assert following.task_id.startswith("made-0/1/")
 
 
@@ -275,7 +278,8 @@ def test_a_turn_is_over_where_its_goal_is_reached():
     while desk.ask() != made:
         pass
     desk.answer(desk.groups - 1, hitting(3), hitting(3, 9), hitting())
-    assert desk.ask().root == ""
+    begun = desk.ask()
+    assert begun.root == begun.task_id
 
 
 def test_of_those_that_cover_most_of_the_goal_the_rule_chooses():

@@ -10,8 +10,8 @@ from coevolve.environments.hdl.policy.prompts import (
     instance_name,
     prompt,
 )
-from coevolve.environments.hdl.stimulus.language import WORDS, parse
-from protocols.hardware import (
+from coevolve.environments.hdl.policy.transition import Blank, ChatText, DesignState, Graded
+from coevolve.environments.hdl.simulate.messages import (
     CompileFailed,
     Covered,
     NotCovered,
@@ -23,7 +23,7 @@ from protocols.hardware import (
     SubmissionForm,
     Testbench,
 )
-from protocols.transitions import Blank, ChatText, DesignState, Graded
+from coevolve.environments.hdl.stimulus.language import WORDS, parse
 from tests.hdl_points import POINTS, all_but, covering, unit
 
 RAN = Covered(coverage=covering(all_but("DONE", "if")), ended="finish", slots=1, time=1, log="")

@@ -13,9 +13,11 @@ import pytest
 
 from coevolve.build import parts as build
 from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.config import HdlConfig, StageConfig, TeacherConfig
 from coevolve.environments.hdl.curation.supervision import DesignSupervision
 from coevolve.environments.hdl.policy.chat import ChatStepRenderer
 from coevolve.environments.hdl.policy.instructions import system_message
+from coevolve.environments.hdl.policy.transition import graded_of
 from coevolve.environments.hdl.policy.transitions import of_run
 from coevolve.environments.hdl.simulate.wire import TestbenchService
 from coevolve.environments.settings import section
@@ -36,14 +38,12 @@ from protocols.config import PolicyConfig, RolloutConfig, RunConfig
 from protocols.control import RunStarted
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest
-from protocols.hardware_config import HdlConfig, StageConfig, TeacherConfig
 from protocols.interfaces import Generator, Part, Reader
 from protocols.journal import Append, Message, Receipt
 from protocols.learner_config import ImitationConfig
-from protocols.learning import PolicyVersion, Served, StepReport
+from protocols.learning import PolicyVersion, ServedWeights, StepReport
 from protocols.objectives import Sft
-from protocols.rollouts import Rollout, VoidRollout
-from protocols.transitions import Writer
+from protocols.rollouts import FailedRollout, Rollout, Writer
 from tests.chat_server import fails, serving
 from tests.hdl_simulators import ScriptedSimulator
 from tests.teaching import DESIGN, GOOD, WORSE, WORST, by_what_is_missed, endpoint
@@ -75,7 +75,7 @@ class Parrot:
     async def release(self, conversation_id: str) -> None:
         pass
 
-    async def load(self, version: PolicyVersion) -> Served:
+    async def load(self, version: PolicyVersion) -> ServedWeights:
         self._version = version.version
         return await self._engine.load(version)
 
@@ -188,7 +188,7 @@ async def everything(run: Run, kind: type[Kind]) -> list[Kind]:
 
 async def test_stages_are_written_by_whom_they_name_and_go_on_from_one_another(run: Run):
     rollouts = await everything(run, Rollout)
-    assert all(each.graded for each in rollouts)
+    assert all(graded_of(each) for each in rollouts)
     authors = {each.group: each.author for each in rollouts if each.group in TRAINED}
     assert authors == {group: writer for group, (writer, _) in TRAINED.items()}
     history = History(run.reader, DesignSupervision(HdlConfig(stages=STAGES)))
@@ -196,7 +196,7 @@ async def test_stages_are_written_by_whom_they_name_and_go_on_from_one_another(r
     for report in await everything(run, StepReport):
         (group,) = (await history.batch(report)).groups
         assert group.worthy is not None
-        learned = [group.rollouts[index].graded for index in group.worthy]
+        learned = [graded_of(group.rollouts[index]) for index in group.worthy]
         _, answer = TRAINED[group.record.group]
         assert len(learned) == bool(answer)
         assert all(each and each.testbench in answer for each in learned)
@@ -208,7 +208,7 @@ async def test_stages_are_written_by_whom_they_name_and_go_on_from_one_another(r
 async def test_a_teacher_that_does_not_answer_makes_a_rollout_void_and_all_else_is_paid_for(
     run: Run,
 ):
-    (void,) = await everything(run, VoidRollout)
+    (void,) = await everything(run, FailedRollout)
     assert "the server has this model" in void.reason
     assert (void.group, void.tries) == (0, 1)
     calls, spent = await everything(run, ModelCall), Costs()

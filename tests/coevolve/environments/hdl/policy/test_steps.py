@@ -6,19 +6,28 @@ import msgspec
 import pytest
 
 from coevolve.environments.hdl.designs.catalogue import Catalogue
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy.chains import best
 from coevolve.environments.hdl.policy.frontier import continued
-from coevolve.environments.hdl.policy.steps import PolicyWriter, StepExaminer, Workbench
+from coevolve.environments.hdl.policy.steps import PolicyWriter, StepScorer, TestbenchAgent
+from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
+from coevolve.environments.hdl.policy.transition import Blank, Graded, coverage_of, read_outcome
+from coevolve.environments.hdl.simulate.messages import (
+    Evaluate,
+    Point,
+    SimulationLimits,
+    Submission,
+    Testbench,
+    Unit,
+)
 from coevolve.environments.hdl.simulate.pool import EvaluationPool
-from coevolve.rollouts.conversation import Played
+from coevolve.rollouts.agent import Episode
 from protocols.config import RolloutConfig
-from protocols.designs import Design
 from protocols.errors import SimulatorError
 from protocols.generation import Generation, GenerationRequest
-from protocols.hardware import Evaluate, Point, SimulationLimits, Submission, Testbench, Unit
-from protocols.learning import PolicyVersion, Served
-from protocols.tasks import CoverageTask, TaskBody
-from protocols.transitions import Blank, Graded, coverage_of
+from protocols.learning import PolicyVersion, ServedWeights
+from protocols.tasks import NOTHING as NO_OUTCOME
+from protocols.tasks import Task, body_of
 from tests.coevolve.environments.hdl.policy.test_frontier import NOTHING, design
 from tests.fakes import EmptyReader
 from tests.hdl_points import POINTS, unit
@@ -61,7 +70,7 @@ class Typist:
     async def release(self, conversation_id: str) -> None:
         self.released.append(conversation_id)
 
-    async def load(self, version: PolicyVersion) -> Served:
+    async def load(self, version: PolicyVersion) -> ServedWeights:
         raise NotImplementedError
 
     def cpu_s(self) -> float:
@@ -92,9 +101,11 @@ class Spelling:
         return Testbench(text=text)
 
 
-def workbench(model: Typist, simulator: ScriptedSimulator, *, max_tokens: int = 4000) -> Workbench:
+def workbench(
+    model: Typist, simulator: ScriptedSimulator, *, max_tokens: int = 4000
+) -> TestbenchAgent:
     renderer = Spelling()
-    return Workbench(
+    return TestbenchAgent(
         writer=PolicyWriter(generator=model, renderer=renderer, temperature=0.7),
         simulator=simulator,
         renderer=renderer,
@@ -106,14 +117,16 @@ def workbench(model: Typist, simulator: ScriptedSimulator, *, max_tokens: int = 
 
 async def test_a_step_is_graded_and_trained_on_as_it_was_sampled():
     model, simulator = Typist("module tb;"), ScriptedSimulator()
-    played = await workbench(model, simulator).play(TASK, "s", seed=5)
+    played = await workbench(model, simulator).attempt(TASK.task(), "s", seed=5)
     request = simulator.requests[0]
     assert request.submission == Testbench(text="module tb;")
     assert (request.instance, request.limits.slots) == ("dut", 77)
     asked = model.requests[0]
     assert (asked.seed, asked.temperature, asked.max_tokens) == (5, 0.7, 200)
-    assert played.graded is not None
-    coverage = coverage_of(played.graded)
+    made = read_outcome(played.outcome)
+    assert made is not None
+    assert played.outcome_key == made.key
+    coverage = coverage_of(made)
     assert coverage is not None
     assert played.reward == 1 + coverage.overall_average
     assert (played.ended, played.succeeded) == ("finished", True)
@@ -128,9 +141,9 @@ async def test_with_a_goal_its_points_decide_and_half_of_the_reward_is_for_them(
         for name in ("RUN", "DONE")
     )
 
-    async def toward(text: str, *goal: int) -> Played:
+    async def toward(text: str, *goal: int) -> Episode:
         task = msgspec.structs.replace(TASK, threshold=1.0, goal=goal)
-        return await workbench(Typist(text), ScriptedSimulator()).play(task, "s", seed=0)
+        return await workbench(Typist(text), ScriptedSimulator()).attempt(task.task(), "s", seed=0)
 
     plain = (await toward("module tb;")).reward
     whole, half = await toward("module tb;", done), await toward("module tb;", done, missed)
@@ -142,7 +155,9 @@ async def test_with_a_goal_its_points_decide_and_half_of_the_reward_is_for_them(
 
 async def test_what_the_threshold_asks_decides_success_and_not_the_reward():
     strict = msgspec.structs.replace(TASK, threshold=1.0)
-    played = await workbench(Typist("module tb;"), ScriptedSimulator()).play(strict, "s", seed=0)
+    played = await workbench(Typist("module tb;"), ScriptedSimulator()).attempt(
+        strict.task(), "s", seed=0
+    )
     assert (played.ended, played.succeeded) == ("wrong", False)
     assert 1 < played.reward < 2
 
@@ -156,29 +171,30 @@ async def test_what_the_threshold_asks_decides_success_and_not_the_reward():
     ],
 )
 async def test_what_the_policy_does_wrong_earns_nothing(model: Typist, ended: str, graded: bool):
-    played = await workbench(model, ScriptedSimulator()).play(TASK, "s", seed=0)
+    played = await workbench(model, ScriptedSimulator()).attempt(TASK.task(), "s", seed=0)
     assert (played.ended, played.reward) == (ended, 0.0)
-    assert (played.graded is not None) == graded
+    assert (read_outcome(played.outcome) is not None) == graded
 
 
 async def test_a_prompt_that_leaves_no_room_is_refused_in_words():
     bench = workbench(Typist("x"), ScriptedSimulator(), max_tokens=5)
     with pytest.raises(SimulatorError, match=r"shorter than rollout\.max_tokens = 5, found \d+"):
-        await bench.play(TASK, "s", seed=0)
+        await bench.attempt(TASK.task(), "s", seed=0)
 
 
 class Given:
-    """A player whose testbenches are given; notes from which each step started."""
+    """An agent whose testbenches are given; notes from which each step started."""
 
     def __init__(self, *states: Graded | None) -> None:
         self._states = list(states)
         self.tasks: list[CoverageTask] = []
 
-    async def play(self, task: TaskBody | CoverageTask, session: str, *, seed: int) -> Played:
-        assert isinstance(task, CoverageTask)
-        self.tasks.append(task)
-        return Played(
+    async def attempt(self, task: Task, session: str, *, seed: int) -> Episode:
+        self.tasks.append(coverage_task(task))
+        state = self._states.pop(0)
+        return Episode(
             tokens=NOTHING,
+            reward=0.0,
             actions=(),
             turns_passed=0,
             turns_total=1,
@@ -186,7 +202,7 @@ class Given:
             versions=(0,),
             oldest_version=0,
             wall_s=0.0,
-            graded=self._states.pop(0),
+            outcome=NO_OUTCOME if state is None else body_of(state),
         )
 
 
@@ -194,29 +210,29 @@ LOW, HIGH, FULL = (covered((n, 100), testbench=f"tb {n}") for n in (10, 70, 100)
 
 
 async def test_an_examination_goes_on_from_the_best_testbench_so_far():
-    player = Given(FAILED, HIGH, LOW, LOW)
-    score = await StepExaminer(player=player, rounds=4, keeps_best=True).examine(TASK, "s")
-    assert [task.state for task in player.tasks] == [Blank(), FAILED, HIGH, HIGH]
-    assert (score.coverage, score.turns_passed, score.turns_total) == (0.7, 1, 1)
+    agent = Given(FAILED, HIGH, LOW, LOW)
+    score = await StepScorer(agent=agent, rounds=4, keeps_best=True).score(TASK.task(), "s")
+    assert [task.state for task in agent.tasks] == [Blank(), FAILED, HIGH, HIGH]
+    assert (score.score, score.turns_passed, score.turns_total) == (0.7, 1, 1)
 
 
 async def test_without_memory_of_the_best_it_goes_on_from_the_last():
-    player = Given(HIGH, LOW, None, FAILED)
-    score = await StepExaminer(player=player, rounds=4, keeps_best=False).examine(TASK, "s")
-    assert [task.state for task in player.tasks] == [Blank(), HIGH, LOW, LOW]
-    assert score.coverage == 0.7
+    agent = Given(HIGH, LOW, None, FAILED)
+    score = await StepScorer(agent=agent, rounds=4, keeps_best=False).score(TASK.task(), "s")
+    assert [task.state for task in agent.tasks] == [Blank(), HIGH, LOW, LOW]
+    assert score.score == 0.7
 
 
 async def test_an_examination_ends_where_nothing_is_left_to_cover():
-    player = Given(FULL, LOW)
-    await StepExaminer(player=player, rounds=2, keeps_best=True).examine(TASK, "s")
-    assert len(player.tasks) == 1
+    agent = Given(FULL, LOW)
+    await StepScorer(agent=agent, rounds=2, keeps_best=True).score(TASK.task(), "s")
+    assert len(agent.tasks) == 1
 
 
 async def test_a_policy_that_writes_nothing_scores_nothing():
-    examiner = StepExaminer(player=Given(None, None), rounds=2, keeps_best=True)
-    score = await examiner.examine(TASK, "s")
-    assert (score.coverage, score.turns_passed) == (0.0, 0)
+    scorer = StepScorer(agent=Given(None, None), rounds=2, keeps_best=True)
+    score = await scorer.score(TASK.task(), "s")
+    assert (score.score, score.turns_passed) == (0.0, 0)
 
 
 def test_of_equals_the_last_is_the_best():

@@ -8,25 +8,26 @@ import msgspec
 import pytest
 
 from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.config import HdlConfig, LocalTeacher, TeacherConfig
 from coevolve.environments.hdl.designs.catalogue import Catalogue
 from coevolve.environments.hdl.policy.chat import ChatStepRenderer
 from coevolve.environments.hdl.policy.instructions import SYNTAX_RULES
-from coevolve.environments.hdl.policy.steps import Step, Workbench
+from coevolve.environments.hdl.policy.steps import Step, TestbenchAgent
 from coevolve.environments.hdl.policy.teacher import (
     EndpointTeacher,
     InProcessTeacher,
     TeacherWriter,
     call_id,
 )
+from coevolve.environments.hdl.policy.transition import read_outcome
 from coevolve.environments.hdl.settings import with_hdl
+from coevolve.environments.hdl.simulate.messages import SimulationLimits
 from coevolve.models.chat_template import ChatTemplate
 from protocols import columns
 from protocols.config import RolloutConfig, RunConfig
 from protocols.errors import ConfigError, EndpointError
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest
-from protocols.hardware import SimulationLimits
-from protocols.hardware_config import HdlConfig, LocalTeacher, TeacherConfig
 from protocols.synthesizers import EndpointModel
 from tests.chat_server import serving
 from tests.coevolve.environments.hdl.policy.test_steps import TASK, Typist, design
@@ -73,8 +74,8 @@ class _Log:
         self.memory.calls[self.rollout] = call
 
 
-def bench(writer: TeacherWriter, *, most: int = 200) -> Workbench:
-    return Workbench(
+def bench(writer: TeacherWriter, *, most: int = 200) -> TestbenchAgent:
+    return TestbenchAgent(
         writer=writer,
         simulator=ScriptedSimulator(by_what_is_missed),
         renderer=writer.renderer,
@@ -100,8 +101,8 @@ async def test_a_teacher_is_told_rules_that_the_policy_is_not_trained_on(
     memory = Memory()
     with serving(lambda _: f"<think>\nHm.\n</think>\n{GOOD}") as server:
         teaching = writer(endpoint(server.base_url), renderer, memory)
-        played = await bench(teaching).play(TASK, "s", seed=7)
-        again = await bench(teaching).play(TASK, "another", seed=7)
+        played = await bench(teaching).attempt(TASK.task(), "s", seed=7)
+        again = await bench(teaching).attempt(TASK.task(), "another", seed=7)
         await teaching.teacher.close()
     (asked,) = server.requests
     assert SYNTAX_RULES in asked.body["messages"][0]["content"]
@@ -127,9 +128,9 @@ async def test_what_the_policy_could_not_hand_in_is_not_graded(
 ):
     with serving(lambda _: answer) as server:
         teaching = writer(endpoint(server.base_url), renderer, Memory())
-        played = await bench(teaching, most=8).play(TASK, "s", seed=0)
+        played = await bench(teaching, most=8).attempt(TASK.task(), "s", seed=0)
         await teaching.teacher.close()
-    assert (played.ended, played.graded) == (ended, None)
+    assert (played.ended, read_outcome(played.outcome)) == (ended, None)
 
 
 async def test_a_teacher_in_this_process_is_asked_in_the_words_of_its_own_template(

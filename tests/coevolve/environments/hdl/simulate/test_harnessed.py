@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from coevolve.environments.hdl.simulate.harnessed import HarnessSimulator
-from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     BadStimulus,
     CompileFailed,
     Covered,
@@ -21,6 +20,7 @@ from protocols.hardware import (
     Testbench,
     Unit,
 )
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from tests.small_designs import GOOD, counter
 
 pytestmark = pytest.mark.hdl

@@ -7,15 +7,21 @@ from pathlib import Path
 
 import msgspec
 
+from coevolve.environments.hdl.policy.transition import Graded
+from coevolve.environments.hdl.simulate.messages import (
+    Evaluate,
+    Outcome,
+    Stimulus,
+    Testbench,
+    TimedOut,
+)
 from coevolve.environments.hdl.simulate.recall import RecallingSimulator
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
 from coevolve.environments.hdl.simulate.verilator import evaluation_key
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from protocols.hardware import Evaluate, Outcome, Stimulus, Testbench, TimedOut
 from protocols.journal import Append, Receipt
-from protocols.transitions import Graded
 from tests.coevolve.environments.hdl.policy.test_frontier import rollout
 from tests.hdl_points import unit
 from tests.hdl_simulators import ScriptedSimulator

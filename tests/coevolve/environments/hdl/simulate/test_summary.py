@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from coevolve.environments.hdl.simulate.summary import failure, response
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     BadStimulus,
     CompileFailed,
     Covered,
@@ -19,6 +18,7 @@ from protocols.hardware import (
     TimedOut,
     Violation,
 )
+from coevolve.environments.hdl.simulate.summary import failure, response
 from tests.hdl_points import POINTS, all_but, covering, unit
 
 STRICT = {"success", "xrun_failed", "imc_merge_failed", "imc_report_summary_failed", "exception"}

@@ -4,11 +4,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.cli.simulate import BLAMED, MISUSED, RAN, main
 from coevolve.environments.hdl.coverage.points import point_text
-from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
-from coevolve.simulate import BLAMED, MISUSED, RAN, main
-from protocols.errors import ConfigError
-from protocols.hardware import (
+from coevolve.environments.hdl.simulate.messages import (
     BadStimulus,
     CompileFailed,
     Covered,
@@ -27,6 +25,8 @@ from protocols.hardware import (
     TimedOut,
     Unit,
 )
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
+from protocols.errors import ConfigError
 
 pytestmark = pytest.mark.hdl
 

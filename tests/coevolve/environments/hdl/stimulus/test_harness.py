@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 
 from coevolve.environments.hdl.designs.rtl import ports
+from coevolve.environments.hdl.simulate.messages import (
+    Coverage,
+    Covered,
+    Evaluate,
+    Reset,
+    SourceFile,
+    Stimulus,
+    Unit,
+)
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from coevolve.environments.hdl.stimulus.harness import Harness
 from coevolve.environments.hdl.stimulus.language import format, parse
 from coevolve.environments.hdl.stimulus.random_program import draw
 from protocols.errors import SimulatorError
-from protocols.hardware import Coverage, Covered, Evaluate, Reset, SourceFile, Stimulus, Unit
 
 pytestmark = pytest.mark.hdl
 

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coevolve.environments.hdl.simulate.messages import Port, Reset
 from coevolve.environments.hdl.stimulus.language import StimulusError, format, parse
 from coevolve.environments.hdl.stimulus.program import (
     MAX_CYCLES,
@@ -20,7 +21,6 @@ from coevolve.environments.hdl.stimulus.program import (
     cost,
 )
 from coevolve.environments.hdl.stimulus.random_program import draw
-from protocols.hardware import Port, Reset
 
 RESET = Reset(port="rst_n", active="low")
 PORTS = (

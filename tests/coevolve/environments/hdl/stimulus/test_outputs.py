@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from coevolve.environments.hdl.designs.mutants import apply
+from coevolve.environments.hdl.simulate.messages import Port, Unit
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from coevolve.environments.hdl.stimulus.language import parse
 from coevolve.environments.hdl.stimulus.outputs import OutputHarness, is_told
-from protocols.hardware import Port, Unit
 from tests.small_designs import MUTANTS, PORTS, counter
 
 pytestmark = pytest.mark.hdl

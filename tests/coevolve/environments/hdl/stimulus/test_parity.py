@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from coevolve.environments.hdl.designs.folders import load
+from coevolve.environments.hdl.simulate.messages import Covered, Evaluate, Stimulus
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from coevolve.environments.hdl.stimulus.harness import Harness
 from coevolve.environments.hdl.stimulus.language import format
 from coevolve.environments.hdl.stimulus.random_program import draw
-from protocols.hardware import Covered, Evaluate, Stimulus
 
 pytestmark = pytest.mark.hdl
 

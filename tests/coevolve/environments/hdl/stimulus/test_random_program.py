@@ -1,5 +1,6 @@
 import numpy as np
 
+from coevolve.environments.hdl.simulate.messages import Port, Reset
 from coevolve.environments.hdl.stimulus.program import (
     MAX_CYCLES,
     MAX_STATEMENTS,
@@ -8,7 +9,6 @@ from coevolve.environments.hdl.stimulus.program import (
     cost,
 )
 from coevolve.environments.hdl.stimulus.random_program import draw
-from protocols.hardware import Port, Reset
 
 RESET = Reset(port="rst", active="high")
 PORTS = (

@@ -5,10 +5,10 @@ import pytest
 
 from coevolve.environments.hdl.gate.elaboration import find_top
 from coevolve.environments.hdl.gate.source import violations
+from coevolve.environments.hdl.simulate.messages import Port, Reset, SourceFile, Unit
 from coevolve.environments.hdl.stimulus.language import StimulusError, format
 from coevolve.environments.hdl.stimulus.random_program import draw
 from coevolve.environments.hdl.stimulus.testbench import render
-from protocols.hardware import Port, Reset, SourceFile, Unit
 from tests.small_designs import COUNTER, PORTS
 
 UNIT = Unit(

@@ -15,10 +15,7 @@ import msgspec
 import pytest
 
 from coevolve.environments.tools.bfcl.stock import CLASSES
-from coevolve.environments.tools.endings import OUT_OF_TIME
-from coevolve.environments.tools.worker import ToolWorker
-from protocols.config import SimulatorConfig
-from protocols.simulation import (
+from coevolve.environments.tools.commands import (
     Act,
     Broken,
     Command,
@@ -30,7 +27,10 @@ from protocols.simulation import (
     Trial,
     Tried,
 )
-from protocols.tasks import ToolTask, ToolTurn
+from coevolve.environments.tools.endings import OUT_OF_TIME
+from coevolve.environments.tools.task import ToolTask, ToolTurn
+from coevolve.environments.tools.worker import ToolWorker
+from protocols.config import SimulatorConfig
 
 pytestmark = pytest.mark.timeout(900)
 

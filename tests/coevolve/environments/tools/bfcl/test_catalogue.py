@@ -10,6 +10,7 @@ import pytest
 
 from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS, package_folder, simulator_class
+from coevolve.environments.tools.task import read_body
 from coevolve.environments.tools.toolsets import tool_documents
 from protocols.tasks import Seeded
 
@@ -34,37 +35,41 @@ def test_tasks_hold_what_the_benchmark_says() -> None:
         answers = lines(f"possible_answer/{name}")
         for task, item, answer in zip(load_tasks([category]), lines(name), answers, strict=True):
             assert task.task_id == item["id"] == answer["id"]
-            assert json.loads(task.body.world) == item["initial_config"]
-            assert list(task.body.classes) == item["involved_classes"]
-            assert [list(turn.reference) for turn in task.body.turns] == answer["ground_truth"]
-            assert [turn.instruction for turn in task.body.turns] == [
+            assert json.loads(read_body(task.body).world) == item["initial_config"]
+            assert list(read_body(task.body).classes) == item["involved_classes"]
+            assert [list(turn.reference) for turn in read_body(task.body).turns] == answer[
+                "ground_truth"
+            ]
+            assert [turn.instruction for turn in read_body(task.body).turns] == [
                 messages[0]["content"] if messages else "" for messages in item["question"]
             ]
-            assert task.body.long_context == (category == "long_context")
-            assert len(task.skills) == len(task.body.turns)
+            assert read_body(task.body).long_context == (category == "long_context")
+            assert len(task.skills) == len(read_body(task.body).turns)
 
 
 def test_withheld_tools_are_documented_and_revealed_where_the_user_says_nothing() -> None:
     for task, item in zip(
         load_tasks(["miss_func"]), lines("BFCL_v4_multi_turn_miss_func.json"), strict=True
     ):
-        documented = {tool.name for name in task.body.classes for tool in tool_documents(name)}
-        assert task.body.withheld
-        assert documented.issuperset(task.body.withheld)
+        documented = {
+            tool.name for name in read_body(task.body).classes for tool in tool_documents(name)
+        }
+        assert read_body(task.body).withheld
+        assert documented.issuperset(read_body(task.body).withheld)
         revealed = {
             str(number): list(turn.revealed)
-            for number, turn in enumerate(task.body.turns)
+            for number, turn in enumerate(read_body(task.body).turns)
             if turn.revealed
         }
         assert revealed == item["missed_function"]
-        assert all(not turn.instruction for turn in task.body.turns if turn.revealed)
-    assert not any(task.body.withheld for task in load_tasks(["base", "miss_param"]))
+        assert all(not turn.instruction for turn in read_body(task.body).turns if turn.revealed)
+    assert not any(read_body(task.body).withheld for task in load_tasks(["base", "miss_param"]))
 
 
 def test_no_initial_scenario_is_on_both_sides() -> None:
     sides = defaultdict(set)
     for task in load_tasks():
-        for name, scenario in json.loads(task.body.world).items():
+        for name, scenario in json.loads(read_body(task.body).world).items():
             if scenario:
                 sides[name, json.dumps(scenario, sort_keys=True)].add(task.split)
         sides[task.task_id.rsplit("_", 1)[1]].add(task.split)

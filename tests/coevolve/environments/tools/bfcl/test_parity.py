@@ -11,10 +11,20 @@ import msgspec
 import pytest
 
 from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks
+from coevolve.environments.tools.bfcl.settings import BfclCategory
+from coevolve.environments.tools.commands import (
+    Act,
+    Failed,
+    Grade,
+    Observed,
+    Passed,
+    Release,
+    Reset,
+)
+from coevolve.environments.tools.task import read_body
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.worker import ToolWorker
-from protocols.simulation import Act, Failed, Grade, Observed, Passed, Release, Reset
-from protocols.tasks import BfclCategory, Task
+from protocols.tasks import Task, body_of
 
 Turns = list[list[str]]
 
@@ -33,7 +43,7 @@ CHANGES = {
 
 async def hold(worker: ToolWorker, task: Task, turns: Turns) -> tuple[str, list[str]]:
     """Return the first failure's reason (empty where all passed) and the answers to all calls."""
-    commands: list[Any] = [Reset(session="s", task=task.body)]
+    commands: list[Any] = [Reset(session="s", task=read_body(task.body))]
     for turn in turns:
         commands += [Act(session="s", text=call) for call in turn]
         commands.append(Grade(session="s"))
@@ -56,7 +66,7 @@ def settled(answer: str) -> str:
 
 
 def reference(task: Task) -> Turns:
-    return [list(turn.reference) for turn in task.body.turns]
+    return [list(turn.reference) for turn in read_body(task.body).turns]
 
 
 def calls(turns: Turns) -> list[str]:
@@ -86,7 +96,7 @@ async def test_mutated_ground_truths_get_the_verdicts_of_the_package(
     for task in load_tasks([category]):
         # With nothing withheld the verdict is the package's, whatever is called when.
         open_task = msgspec.structs.replace(
-            task, body=msgspec.structs.replace(task.body, withheld=())
+            task, body=body_of(msgspec.structs.replace(read_body(task.body), withheld=()))
         )
         for kind, turns in mutations(task):
             reason, answers = await hold(worker, open_task, turns)
@@ -123,7 +133,7 @@ async def test_random_calls_get_the_answers_of_the_package(
     for task in load_tasks([category]):
         chance = random.Random(task.task_id)
         said = [random_call(task, chance) for _ in range(25)]
-        _, answers = await hold(worker, task, [said, *[[] for _ in task.body.turns[1:]]])
+        _, answers = await hold(worker, task, [said, *[[] for _ in read_body(task.body).turns[1:]]])
         expected = stock.answers(task, said)
         assert list(map(settled, answers)) == list(map(settled, expected)), said
     assert worker.restarts == 0
@@ -131,8 +141,8 @@ async def test_random_calls_get_the_answers_of_the_package(
 
 def random_call(task: Task, chance: random.Random) -> str:
     """Return a call of a documented tool with arguments of mostly the right types."""
-    words = re.findall(r'"([^"]{1,40})"', task.body.world)
-    document = chance.choice(tool_documents(chance.choice(task.body.classes)))
+    words = re.findall(r'"([^"]{1,40})"', read_body(task.body).world)
+    document = chance.choice(tool_documents(chance.choice(read_body(task.body).classes)))
     needed = document.parameters["required"]
     arguments = {
         name: random_value(schema["type"], words, chance)
@@ -166,9 +176,9 @@ def random_value(kind: str, words: Sequence[str], chance: random.Random) -> obje
 
 def hide_withheld(task: Task, turns: Turns) -> Turns:
     """Rename each withheld tool where it is called before the task reveals or needs it."""
-    hidden = set(task.body.withheld)
+    hidden = set(read_body(task.body).withheld)
     renamed: Turns = []
-    for turn, said in zip(task.body.turns, turns, strict=True):
+    for turn, said in zip(read_body(task.body).turns, turns, strict=True):
         hidden -= {*turn.revealed, *map(tool, turn.reference)}
         renamed.append([f"no_{call}" if tool(call) in hidden else call for call in said])
     return renamed
@@ -196,7 +206,7 @@ def mutations(task: Task) -> Iterator[tuple[str, Turns]]:
     yield "wrong argument", edited(turns, t, [*turns[t][:c], changed, *turns[t][c + 1 :]])
     corrected = [*turns[t][:c], changed, *turns[t][c:]]
     yield "wrong, then right", edited(turns, t, corrected)
-    extra = CHANGES[chance.choice(task.body.classes)]
+    extra = CHANGES[chance.choice(read_body(task.body).classes)]
     yield "extra change", edited(turns, t, [*turns[t][:c], extra, *turns[t][c:]])
     yield "unknown tool", edited(turns, t, [*turns[t][:c], "teleport(to='home')", *turns[t][c:]])
     if early := [t for t in range(len(turns) - 1) if turns[t + 1]]:

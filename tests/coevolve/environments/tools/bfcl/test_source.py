@@ -3,18 +3,20 @@ from collections import Counter
 
 import pytest
 
-from coevolve import requirements
 from coevolve.build import parts as build
+from coevolve.cli import preflight as requirements
 from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, category_of, load_tasks
 from coevolve.environments.tools.bfcl.environment import Bfcl
+from coevolve.environments.tools.bfcl.settings import BfclCategory
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS
 from coevolve.environments.tools.source import FixedSource, fault
+from coevolve.environments.tools.task import read_body
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.trial import TrialRun
 from protocols.config import LearnerConfig, RunConfig
 from protocols.errors import ConfigError
 from protocols.learner_config import GuardConfig
-from protocols.tasks import BfclCategory, Task
+from protocols.tasks import Task
 
 ALL = 1000
 
@@ -44,12 +46,14 @@ def test_every_reference_passes_here_and_answers_without_an_error(category: Bfcl
     assert [len(side) for side in sides] == [142 - 35, 35, 58]
     for task in (task for side in sides for task in side):
         assert category_of(task) == category
-        for turn in task.body.turns:
+        for turn in read_body(task.body).turns:
             assert len(turn.results) == len(turn.reference)
 
 
 def test_every_tool_class_of_the_benchmark_is_used() -> None:
-    used = Counter(name for task in source_of(config()).pool() for name in task.body.classes)
+    used = Counter(
+        name for task in source_of(config()).pool() for name in read_body(task.body).classes
+    )
     assert used.keys() == DOCUMENTS.keys()
 
 
@@ -72,7 +76,7 @@ def worlds(tasks: object) -> set[str]:
     assert isinstance(tasks, (tuple, list))
     found: set[str] = set()
     for task in tasks:
-        world = task.body.world if isinstance(task, Task) else task.world
+        world = read_body(task.body).world if isinstance(task, Task) else task.world
         for name, scenario in json.loads(world).items():
             if scenario:
                 found.add(f"{name} {json.dumps(scenario, sort_keys=True)}")
@@ -124,13 +128,15 @@ def test_a_share_that_leaves_one_side_empty_is_refused() -> None:
 
 def test_a_reference_that_fails_is_left_out_with_its_reason() -> None:
     task = load_tasks(["base"])[0]
-    turns = [turn.reference for turn in task.body.turns]
-    assert fault(TrialRun(task.body, turns).play()) == ""
-    assert fault(TrialRun(task.body, [(), *turns[1:]]).play()) == (
+    turns = [turn.reference for turn in read_body(task.body).turns]
+    assert fault(TrialRun(read_body(task.body), turns).play()) == ""
+    assert fault(TrialRun(read_body(task.body), [(), *turns[1:]]).play()) == (
         "turn 0 fails: empty_turn_model_response"
     )
     wrong = [(*turns[0], "cat(file_name='nowhere')"), *turns[1:]]
-    assert fault(TrialRun(task.body, wrong).play()).startswith("turn 0 answers by an error: {")
+    assert fault(TrialRun(read_body(task.body), wrong).play()).startswith(
+        "turn 0 answers by an error: {"
+    )
 
 
 def test_the_benchmark_is_for_policies_with_a_chat_template() -> None:

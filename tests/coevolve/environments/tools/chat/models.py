@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS
+from coevolve.environments.tools.task import read_body
 from coevolve.environments.tools.toolsets import tool_documents
 
 TAGS = """
@@ -164,7 +165,7 @@ def _trained() -> str:
     tokenizer.decoder = ByteLevelDecoder()
     texts = [document.description for name in DOCUMENTS for document in tool_documents(name)]
     for task in load_tasks(["base"])[:40]:
-        for turn in task.body.turns:
+        for turn in read_body(task.body).turns:
             texts += [turn.instruction, *turn.reference]
     trainer = BpeTrainer(
         vocab_size=1000,

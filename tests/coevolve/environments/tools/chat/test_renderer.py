@@ -7,19 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve import requirements
+from coevolve.cli import preflight as requirements
+from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.bfcl.environment import Bfcl
+from coevolve.environments.tools.bfcl.settings import BfclCategory
 from coevolve.environments.tools.chat.renderer import CLOSING, ChatRenderer
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.filesystem.environment import Filesystem
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
+from coevolve.environments.tools.interfaces import Renderer
+from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
 from coevolve.models.chat_template import ChatTemplate
-from coevolve.rollouts.conversation import Arena
 from protocols import columns
 from protocols.config import ChatConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import ConfigError
-from protocols.interfaces import Renderer
-from protocols.tasks import BfclCategory, Task, ToolTask, ToolTurn
+from protocols.tasks import Task
 from tests.coevolve.environments.tools.chat import models
 from tests.reciting import RecitingGenerator
 
@@ -64,13 +66,13 @@ def tasks_of(category: BfclCategory) -> Sequence[Task]:
 def messages_of(task: Task, kind: str) -> list[dict[str, Any]]:
     """The demonstration as one conversation, written down independently of the renderer."""
     said: list[dict[str, Any]] = []
-    for turn in task.body.turns:
+    for turn in read_body(task.body).turns:
         said.append({"role": "user", "content": turn.instruction})
         for call, result in zip(turn.reference, turn.results, strict=True):
             if kind == "pythonic":
                 said.append({"role": "assistant", "content": f"[{call}]"})
             else:
-                name, arguments = named_arguments(call, task.body.classes)
+                name, arguments = named_arguments(call, read_body(task.body).classes)
                 function = {"name": name, "arguments": arguments}
                 made = [{"type": "function", "function": function}]
                 said.append({"role": "assistant", "content": "", "tool_calls": made})
@@ -87,7 +89,7 @@ def test_a_conversation_is_what_its_template_renders_of_all_messages(kind: str) 
         ids, _ = renderer_of(kind).demonstration(task)
         whole = tokenizer.apply_chat_template(
             messages_of(task, kind),
-            tools=schemas(task.body.classes),
+            tools=schemas(read_body(task.body).classes),
             tokenize=False,
             date_string="26 Jul 2024",
         )
@@ -103,18 +105,20 @@ async def test_a_demonstration_is_what_a_rollout_that_behaves_like_it_makes(
     renderer = renderer_of(kind)
     for task in tasks_of(category)[:6]:
         ids, mask = renderer.demonstration(task)
-        arena = Arena(
+        arena = ToolAgent(
             generator=RecitingGenerator(ids, mask),
             simulator=InProcessSimulator(),
             renderer=renderer,
             limits=RolloutConfig(max_tokens=100_000, max_call_tokens=2000, max_calls_per_turn=50),
             temperature=1.0,
         )
-        played = await arena.play(task.body, "session", seed=0)
+        played = await arena.attempt(task, "session", seed=0)
         assert played.succeeded
         assert played.tokens.token_ids == columns.int32(ids)
         assert played.tokens.mask == columns.uint8(mask)
-        assert len(played.actions) == sum(len(turn.reference) for turn in task.body.turns)
+        assert len(played.actions) == sum(
+            len(turn.reference) for turn in read_body(task.body).turns
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -129,7 +133,7 @@ def test_the_policy_is_to_write_calls_closings_and_their_ends_and_nothing_else(k
         if written:
             own[-1] += (token,)
     read = [renderer.parse(message) for message in own]
-    count = [len(turn.reference) for turn in task.body.turns]
+    count = [len(turn.reference) for turn in read_body(task.body).turns]
     assert [len(calls) for calls in read] == [n for c in count for n in (*[1] * c, 0)]
     assert all(message[-1] == renderer.stop_ids[0] for message in own)
 
@@ -138,10 +142,12 @@ def test_what_was_thought_stays_in_the_context() -> None:
     renderer = renderer_of("thinking")
     task = tasks_of("base")[0]
     thought = ids_of("<think>\nHm, ls.\n</think>\n\n")
-    prompt = renderer.opening(task.body) + thought + ids_of('<tool_call>\n{"name": "ls"}\n')
+    prompt = (
+        renderer.opening(read_body(task.body)) + thought + ids_of('<tool_call>\n{"name": "ls"}\n')
+    )
     prompt += (*ids_of("</tool_call>"), renderer.stop_ids[0])
     behind = text_of(renderer, renderer.observation(("a.txt",)))
-    assert renderer.parse(prompt[len(renderer.opening(task.body)) :]) == ("ls()",)
+    assert renderer.parse(prompt[len(renderer.opening(read_body(task.body))) :]) == ("ls()",)
     assert behind == (
         "\n<|im_start|>user\n<tool_response>\na.txt\n</tool_response><|im_end|>\n"
         "<|im_start|>assistant\n"
@@ -163,20 +169,22 @@ def test_answers_of_one_message_stand_in_one_place() -> None:
 
 def test_an_opening_tells_every_tool_but_those_withheld() -> None:
     for kind in KINDS:
-        task = next(task for task in tasks_of("miss_func") if task.body.withheld)
-        opening = text_of(renderer_of(kind), renderer_of(kind).opening(task.body))
-        told = schemas(task.body.classes)
+        task = next(task for task in tasks_of("miss_func") if read_body(task.body).withheld)
+        opening = text_of(renderer_of(kind), renderer_of(kind).opening(read_body(task.body)))
+        told = schemas(read_body(task.body).classes)
         names = [tool["function"]["name"] for tool in told]
-        assert task.body.turns[0].instruction in opening
+        assert read_body(task.body).turns[0].instruction in opening
         for name in names:
-            assert (f'"{name}"' in opening) == (name not in task.body.withheld)
+            assert (f'"{name}"' in opening) == (name not in read_body(task.body).withheld)
 
 
 def test_a_turn_tells_the_tools_that_it_reveals() -> None:
-    task = next(task for task in tasks_of("miss_func") if task.body.withheld)
-    number = next(n for n, turn in enumerate(task.body.turns) if turn.revealed)
-    said = text_of(renderer_of("tags"), renderer_of("tags").instruction(task.body, number))
-    for name in task.body.turns[number].revealed:
+    task = next(task for task in tasks_of("miss_func") if read_body(task.body).withheld)
+    number = next(n for n, turn in enumerate(read_body(task.body).turns) if turn.revealed)
+    said = text_of(
+        renderer_of("tags"), renderer_of("tags").instruction(read_body(task.body), number)
+    )
+    for name in read_body(task.body).turns[number].revealed:
         assert json.dumps(name) in said
     assert "Please go on with them." in said
 

@@ -1,17 +1,18 @@
 import pytest
 
 from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks
+from coevolve.environments.tools.bfcl.settings import BfclCategory
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS
 from coevolve.environments.tools.chat.calls import call_text
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
+from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.trial import TrialRun
-from protocols.tasks import BfclCategory
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_every_reference_call_by_name_does_the_same(category: BfclCategory) -> None:
     for task in load_tasks([category])[::4]:
-        body = task.body
+        body = tool_task(task)
         written = [turn.reference for turn in body.turns]
         named = [
             [call_text(*named_arguments(call, body.classes)) for call in turn] for turn in written

@@ -12,7 +12,7 @@ from coevolve.environments.tools.filesystem.abstraction import (
 from coevolve.environments.tools.filesystem.grammar import UNIFORM, draw_task, paraphrases
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
-from protocols.tasks import ToolTurn
+from coevolve.environments.tools.task import ToolTurn, read_body
 
 RENDERER = TinyRenderer.load(CHECKPOINT)
 FIND_AND_REMOVE = ToolTurn(
@@ -47,7 +47,7 @@ def test_a_lesson_is_a_trajectory_with_its_answers_and_then_the_instruction() ->
 @given(seed=st.integers(0, 2**32))
 def test_the_grammars_own_instructions_pass_the_filter(seed: int) -> None:
     task = draw_task(np.random.default_rng(seed), UNIFORM, 2)
-    for skill, turn in zip(task.skills, task.body.turns, strict=True):
+    for skill, turn in zip(task.skills, read_body(task.body).turns, strict=True):
         for instruction in paraphrases(skill, turn.reference):
             assert mentions_its_slots(instruction, turn.reference, turn.results)
 

@@ -6,9 +6,11 @@ from coevolve.environments.tools.filesystem.describing import ENOUGH, FEW, MANY,
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.slicing import Slice
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT, DONE
+from coevolve.environments.tools.synthesis.brief import ToolContext
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest
 from protocols.synthesis import Anything, Brief
+from protocols.tasks import body_of
 from tests.fakes import ScriptGenerator
 
 RENDERER = TinyRenderer.load(CHECKPOINT)
@@ -21,9 +23,8 @@ BRIEF = Brief(
     signal_id="s",
     kind="rare",
     about=Anything(),
-    instructions=(),
     attempts=(),
-    starts=(),
+    context=body_of(ToolContext(starts=())),
     steps=12,
     seed=0,
     policy_version=0,

@@ -6,9 +6,11 @@ from coevolve.environments.tools.filesystem.coverage import Coverage
 from coevolve.environments.tools.filesystem.focus import Planner, focus_of
 from coevolve.environments.tools.filesystem.manual import manual
 from coevolve.environments.tools.filesystem.simulated import CLASS
+from coevolve.environments.tools.synthesis.brief import Precedent, ToolContext
 from protocols.evolution import OnPattern, OnTask, PatternKind
 from protocols.rollouts import Action
-from protocols.synthesis import Anything, Attempt, Brief, Precedent
+from protocols.synthesis import Anything, Attempt, Brief
+from protocols.tasks import body_of
 
 TOOLS = manual(CLASS)
 
@@ -18,9 +20,8 @@ def brief(about: OnTask | OnPattern | Anything, *attempts: Attempt) -> Brief:
         signal_id="s",
         kind="rare",
         about=about,
-        instructions=(),
         attempts=attempts,
-        starts=(),
+        context=body_of(ToolContext(starts=())),
         steps=12,
         seed=0,
         policy_version=0,

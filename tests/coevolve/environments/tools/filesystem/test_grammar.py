@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coevolve.environments.tools.commands import Passed
 from coevolve.environments.tools.filesystem.grammar import (
     SEED_IMBALANCE,
     UNIFORM,
@@ -20,13 +21,13 @@ from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.environments.tools.filesystem.skills import SKILLS
 from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
 from coevolve.environments.tools.session import Session
+from coevolve.environments.tools.task import read_body
 from protocols.interfaces import TaskSource
-from protocols.simulation import Passed
 from protocols.tasks import Task
 
 
 def spoken(task: Task) -> tuple[str, ...]:
-    return (task.body.world, *(turn.instruction for turn in task.body.turns))
+    return (read_body(task.body).world, *(turn.instruction for turn in read_body(task.body).turns))
 
 
 def test_there_are_25_skills_with_three_paraphrases_each() -> None:
@@ -42,10 +43,10 @@ def test_the_reference_of_a_task_passes_in_a_fresh_session_with_the_recorded_ans
     seed: int, turns: int
 ) -> None:
     task = draw_task(np.random.default_rng(seed), UNIFORM, turns)
-    assert len(task.body.turns) == len(task.skills) == turns
-    assert task.body.checks_directory
-    session = Session(task.body)
-    for skill, turn in zip(task.skills, task.body.turns, strict=True):
+    assert len(read_body(task.body).turns) == len(task.skills) == turns
+    assert read_body(task.body).checks_directory
+    session = Session(read_body(task.body))
+    for skill, turn in zip(task.skills, read_body(task.body).turns, strict=True):
         for call, result in zip(turn.reference, turn.results, strict=True):
             observed = session.act(call)
             assert (observed.result, observed.failed) == (result, False)
@@ -57,7 +58,7 @@ def test_the_reference_of_a_task_passes_in_a_fresh_session_with_the_recorded_ans
 def test_every_skill_but_going_back_can_open_a_conversation(name: str) -> None:
     task = draw_task(np.random.default_rng(0), {name: 1.0}, 1)
     assert task.skills == (name,)
-    assert len(paraphrases(name, task.body.turns[0].reference)) == 3
+    assert len(paraphrases(name, read_body(task.body).turns[0].reference)) == 3
 
 
 def test_going_back_up_is_preceded_by_going_somewhere() -> None:
@@ -89,11 +90,11 @@ def test_the_held_out_tasks_are_the_same_in_every_run() -> None:
 
 
 def test_no_training_task_shares_even_its_world_with_a_held_out_task() -> None:
-    held_out = {task.body.world for task in held_out_tasks(480)}
+    held_out = {read_body(task.body).world for task in held_out_tasks(480)}
     drawn = [uniform_task(seed, number) for seed in range(3) for number in range(200)]
     drawn += static_pool(0, 200)
     assert {task.split for task in drawn} == {"train"}
-    assert not held_out & {task.body.world for task in drawn}
+    assert not held_out & {read_body(task.body).world for task in drawn}
 
 
 def test_a_world_belongs_to_one_split_whatever_the_seed() -> None:
@@ -101,7 +102,7 @@ def test_a_world_belongs_to_one_split_whatever_the_seed() -> None:
     for seed in range(50):
         train = draw_task(np.random.default_rng(seed), UNIFORM, 1)
         held_out = draw_task(np.random.default_rng(seed), UNIFORM, 1, split="held_out")
-        assert train.body.world != held_out.body.world
+        assert read_body(train.body).world != read_body(held_out.body).world
 
 
 def test_the_static_pool_keeps_the_imbalance_of_the_warm_start() -> None:
@@ -138,5 +139,5 @@ def test_a_start_is_a_training_world_of_its_own_the_same_in_every_arm() -> None:
     assert starts[7].origin == "grammar:world:7"
     assert all(start.checks_directory for start in starts)
     assert len({start.world for start in starts}) == 20
-    held_out = {task.body.world for task in held_out_tasks(100)}
+    held_out = {read_body(task.body).world for task in held_out_tasks(100)}
     assert not held_out & {start.world for start in starts}

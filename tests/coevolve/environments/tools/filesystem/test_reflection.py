@@ -1,7 +1,9 @@
 from coevolve.environments.tools.filesystem.reflection import reflect
+from coevolve.environments.tools.synthesis.brief import ToolContext
 from protocols.evolution import OnPattern, OnTask
 from protocols.rollouts import Action
 from protocols.synthesis import Anything, Attempt, Brief
+from protocols.tasks import body_of
 
 
 def brief(about: OnTask | OnPattern | Anything, attempts: tuple[Attempt, ...] = ()) -> Brief:
@@ -9,9 +11,8 @@ def brief(about: OnTask | OnPattern | Anything, attempts: tuple[Attempt, ...] = 
         signal_id="s",
         kind="boundary",
         about=about,
-        instructions=(),
         attempts=attempts,
-        starts=(),
+        context=body_of(ToolContext(starts=())),
         steps=12,
         seed=0,
         policy_version=0,

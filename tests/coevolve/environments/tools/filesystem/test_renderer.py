@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.filesystem.grammar import UNIFORM, draw_task, held_out_tasks
 from coevolve.environments.tools.filesystem.renderer import OBSERVATION_TOKENS, TinyRenderer
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
@@ -17,10 +18,10 @@ from coevolve.environments.tools.filesystem.tokenizer import (
     USER,
     VOCABULARY,
 )
-from coevolve.rollouts.conversation import Arena
+from coevolve.environments.tools.interfaces import Renderer
+from coevolve.environments.tools.task import read_body
 from protocols import columns
 from protocols.config import RolloutConfig
-from protocols.interfaces import Renderer
 from protocols.tasks import Task
 from tests.reciting import RecitingGenerator
 
@@ -30,14 +31,14 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
 
 async def recite(task: Task) -> None:
     ids, mask = RENDERER.demonstration(task)
-    arena = Arena(
+    arena = ToolAgent(
         generator=RecitingGenerator(ids, mask),
         simulator=InProcessSimulator(),
         renderer=RENDERER,
         limits=RolloutConfig(),
         temperature=1.0,
     )
-    played = await arena.play(task.body, "session", seed=0)
+    played = await arena.attempt(task, "session", seed=0)
     assert played.succeeded
     assert played.tokens.token_ids == columns.int32(ids)
     assert played.tokens.mask == columns.uint8(mask)
@@ -55,7 +56,7 @@ def test_the_policy_is_to_write_calls_and_ends_and_nothing_else() -> None:
     task = draw_task(np.random.default_rng(1), {"findrm": 1.0}, 1)
     ids, mask = RENDERER.demonstration(task)
     said = [token for token, own in zip(ids, mask, strict=True) if own]
-    calls = [*(RENDERER.encode(call) for call in task.body.turns[0].reference)]
+    calls = [*(RENDERER.encode(call) for call in read_body(task.body).turns[0].reference)]
     assert said == [token for call in calls for token in (*call, END)] + [DONE]
 
 
@@ -65,10 +66,10 @@ def test_every_demonstration_fits_the_context() -> None:
 
 def test_the_format_is_the_documented_one() -> None:
     task = draw_task(np.random.default_rng(1), {"mkdir": 1.0}, 1)
-    turn = task.body.turns[0]
+    turn = read_body(task.body).turns[0]
     text = RENDERER.decode(RENDERER.demonstration(task)[0])
     assert text == f"<u>{turn.instruction}<a>{turn.reference[0]}<e><o>ok<a><d>"
-    assert RENDERER.opening(task.body) == RENDERER.instruction(task.body, 0)
+    assert RENDERER.opening(read_body(task.body)) == RENDERER.instruction(read_body(task.body), 0)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_anything_else_is_malformed(ids: tuple[int, ...]) -> None:
 def test_transformers_loads_the_same_tokenizer() -> None:
     tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT)
     for task in held_out_tasks(24):
-        for turn in task.body.turns:
+        for turn in read_body(task.body).turns:
             for text in (turn.instruction, *turn.reference):
                 assert tuple(tokenizer(text).input_ids) == RENDERER.encode(text)
     assert tokenizer.convert_ids_to_tokens(list(range(len(SPECIAL)))) == list(SPECIAL)

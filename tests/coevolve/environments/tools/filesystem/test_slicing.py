@@ -6,7 +6,7 @@ import pytest
 from coevolve.environments.tools.filesystem.simulated import CLASS, InProcessSimulator, open_world
 from coevolve.environments.tools.filesystem.slicing import Slice, sliced
 from coevolve.environments.tools.filesystem.steps import Argument, Step
-from protocols.synthesis import Start
+from coevolve.environments.tools.synthesis.brief import Start
 
 WORLD = json.dumps(
     {

@@ -7,6 +7,7 @@ import pytest
 from coevolve.environments.tools.filesystem.environment import Filesystem
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, uniform_task
 from coevolve.environments.tools.filesystem.skills import SKILLS
+from coevolve.environments.tools.task import read_body
 from protocols.config import RunConfig
 from protocols.interfaces import TaskSource
 from protocols.tasks import Task
@@ -24,7 +25,7 @@ def source_of(config: RunConfig, arm: Literal["static", "uniform"] = "static") -
 
 
 def spoken(task: Task) -> tuple[str, ...]:
-    return (task.body.world, *(turn.instruction for turn in task.body.turns))
+    return (read_body(task.body).world, *(turn.instruction for turn in read_body(task.body).turns))
 
 
 def test_the_canaries_are_the_same_in_every_run_whatever_its_arm_and_seed() -> None:
@@ -54,11 +55,11 @@ def test_no_canary_is_trained_on_or_held_out(seed: int) -> None:
 def test_canaries_play_in_worlds_of_the_training_split() -> None:
     canaries = source_of(config()).canaries(COUNT)
     assert {task.split for task in canaries} == {"train"}
-    held_out = {task.body.world for task in held_out_tasks(480)}
-    assert not held_out & {task.body.world for task in canaries}
+    held_out = {read_body(task.body).world for task in held_out_tasks(480)}
+    assert not held_out & {read_body(task.body).world for task in canaries}
 
 
 def test_canaries_are_as_long_as_training_tasks_and_exercise_all_skills() -> None:
     canaries = source_of(config()).canaries(240)
-    assert Counter(len(task.body.turns) for task in canaries) == {1: 80, 2: 80, 3: 80}
+    assert Counter(len(read_body(task.body).turns) for task in canaries) == {1: 80, 2: 80, 3: 80}
     assert {skill for task in canaries for skill in task.skills} == set(SKILLS)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.delivery.engine import ProvenEngine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.generator import TransformersGenerator
+from coevolve.environments.tools.commands import Passed
 from coevolve.environments.tools.filesystem.grammar import exploration_start, paraphrases
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
@@ -14,6 +15,8 @@ from coevolve.environments.tools.filesystem.skills import SKILLS
 from coevolve.environments.tools.filesystem.synthesizer import PolicySynthesizer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
 from coevolve.environments.tools.session import Session
+from coevolve.environments.tools.synthesis.brief import ToolContext
+from coevolve.environments.tools.task import ToolTurn, read_body
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -21,11 +24,10 @@ from protocols.config import RunConfig
 from protocols.evolution import ModelCall, OnPattern
 from protocols.interfaces import CallLog, Generator, Synthesizer
 from protocols.journal import Append, Message, Receipt
-from protocols.learning import Delivered, PolicyVersion
-from protocols.simulation import Passed
+from protocols.learning import PolicyVersion, WeightsVerified
 from protocols.synthesis import Anything, Brief, Synthesis
 from protocols.synthesizers import PolicyModel
-from protocols.tasks import ToolTurn
+from protocols.tasks import body_of
 from tests.fakes import ScriptGenerator
 
 
@@ -51,9 +53,10 @@ def brief(number: int, about: OnPattern | Anything) -> Brief:
         signal_id=f"signal-{number}",
         kind="rare",
         about=about,
-        instructions=(),
         attempts=(),
-        starts=tuple(exploration_start(5, 4 * number + each) for each in range(4)),
+        context=body_of(
+            ToolContext(starts=tuple(exploration_start(5, 4 * number + each) for each in range(4)))
+        ),
         steps=12,
         seed=number,
         policy_version=7,
@@ -64,12 +67,12 @@ def bigram(pattern: str) -> OnPattern:
     return OnPattern(kind="tool_bigram", pattern=pattern)
 
 
-def engine(generator: Generator, store: LocalStore) -> ProvenEngine:
+def engine(generator: Generator, store: LocalStore) -> VerifiedEngine:
     async def append(messages: Sequence[Message]) -> None:
         records = tuple(map(encode, messages))
         await store.append(Append(records=records, receipt=Receipt(producer="engine", counter=1)))
 
-    return ProvenEngine(
+    return VerifiedEngine(
         "synthesizer",
         generator,
         reader=store,
@@ -129,18 +132,18 @@ def test_candidates_are_what_the_signal_asks_for_and_hold_in_a_fresh_world(tmp_p
             assert candidate.policy_version == 7
             assert candidate.signal_id == asked.signal_id
             assert known[candidate.exploration_id].start.startswith("grammar:world:")
-            assert 1 <= len(candidate.body.turns) <= 3
-            assert candidate.body.checks_directory
-            session = Session(candidate.body)
-            for turn in candidate.body.turns:
+            assert 1 <= len(read_body(candidate.body).turns) <= 3
+            assert read_body(candidate.body).checks_directory
+            session = Session(read_body(candidate.body))
+            for turn in read_body(candidate.body).turns:
                 assert tuple(session.act(call).result for call in turn.reference) == turn.results
                 assert session.grade() == Passed()
             if isinstance(asked.about, OnPattern):
-                called = [call.partition("(")[0] for each in candidate.body.turns
+                called = [call.partition("(")[0] for each in read_body(candidate.body).turns
                           for call in each.reference]  # fmt: skip
                 first, second = asked.about.pattern.split(" > ")
                 assert second in called[called.index(first) :]
-            turns += candidate.body.turns
+            turns += read_body(candidate.body).turns
     assert len(turns) > 30
     assert sum(map(is_said_right, turns)) >= 0.9 * len(turns)
     assert any(len(turn.reference) > 1 for turn in turns)
@@ -190,11 +193,13 @@ def test_the_newest_weights_are_served_where_asked_for(tmp_path: Path) -> None:
         )
         await start.check()
         assert (start.name, generator.version) == ("policy@0", 0)
-        nothing = msgspec.structs.replace(brief(0, Anything()), starts=())
+        nothing = msgspec.structs.replace(
+            brief(0, Anything()), context=body_of(ToolContext(starts=()))
+        )
         assert not (await newest.synthesize(nothing, Log())).candidates
         assert (newest.name, generator.version) == ("policy@3", 3)
-        proven = await store.last("delivered")
+        proven = await store.last("weights_verified")
         assert proven is not None
-        assert decode_as(proven, Delivered).engine == "synthesizer"
+        assert decode_as(proven, WeightsVerified).engine == "synthesizer"
 
     asyncio.run(follow())

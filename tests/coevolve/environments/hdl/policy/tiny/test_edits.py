@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from coevolve.environments.hdl.assembly import DESIGNS
+from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.folders import load_all
 from coevolve.environments.hdl.policy.tiny.edits import edits, read_edit, words_of
 from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, LAST, WORDS
+from coevolve.environments.hdl.simulate.messages import Port
 from coevolve.environments.hdl.stimulus.language import format, parse
 from coevolve.environments.hdl.stimulus.program import (
     ApplyReset,
@@ -22,9 +24,7 @@ from coevolve.environments.hdl.stimulus.program import (
     Step,
     cost,
 )
-from protocols.designs import Design
 from protocols.generation import END, Grammar
-from protocols.hardware import Port
 from tests.small_designs import counter
 
 COUNTER = counter(literals=(9, 200))

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from coevolve import requirements
 from coevolve.build import parts as build
+from coevolve.cli import preflight as requirements
 from coevolve.config import load_config
 from coevolve.environments.hdl import assembly as hardware
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.designs.variants import varied
+from coevolve.environments.hdl.evolution.messages import DESIGN
 from coevolve.environments.hdl.policy.frontier import beginning
+from coevolve.environments.hdl.policy.task import coverage_task
 from coevolve.environments.hdl.policy.tiny.edits import edits
 from coevolve.environments.hdl.policy.tiny.model import write_model
+from coevolve.environments.hdl.policy.transition import coverage_of, graded_of
 from coevolve.environments.hdl.simulate.wire import TestbenchService
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
@@ -25,15 +28,13 @@ from coevolve.parts.context import PartContext
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.control import RunStarted
-from protocols.design_evolution import DesignMade, DesignVisit
-from protocols.evolution import Signal
+from protocols.evolution import EnvironmentRecord, GroupSummary, Signal
 from protocols.generation import END, Grammar
 from protocols.interfaces import Part
 from protocols.journal import Append, Receipt
 from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import Rollout, RolloutRequest
-from protocols.tasks import CoverageTask, Synthesized
-from protocols.transitions import coverage_of
+from protocols.tasks import Synthesized, Task, body_of
 
 pytestmark = pytest.mark.hdl
 
@@ -135,22 +136,23 @@ async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains_and_on_
     for each in drawn:
         assert_all_alike(each, edits(load(hardware.DESIGNS / each.task_id.partition("/")[0])))
 
-    found = [decode_as(each, CoverageTask) for each in await store.scan("coverage_task")]
+    found = [coverage_task(decode_as(each, Task)) for each in await store.scan("task")]
     tasks = {each.task_id: each for each in found}
     for each in rollouts:
-        assert each.graded is not None
-        before, after = coverage_of(tasks[each.task_id].state), coverage_of(each.graded)
+        state = graded_of(each)
+        assert state is not None
+        before, after = coverage_of(tasks[each.task_id].state), coverage_of(state)
         assert after is not None
         assert before is None or before.overall_average <= after.overall_average
 
-    goals = [each for each in tasks.values() if each.goal and not each.root]
+    goals = [each for each in tasks.values() if each.goal and each.root == each.task_id]
     assert goals
     assert {each.origin.signal_id for each in goals if isinstance(each.origin, Synthesized)} <= {
         decode_as(each, Signal).signal_id for each in await store.scan("signal")
     }
-    begun = {tasks[each.task_id].beginning for each in rollouts}
+    begun = {tasks[each.task_id].root for each in rollouts}
     assert begun & {each.task_id for each in goals}
-    visits = [decode_as(each, DesignVisit) for each in await store.scan("design_visit")]
+    visits = [decode_as(each, GroupSummary) for each in await store.scan("group_summary")]
     assert [each.rollouts for each in visits] == [SIZE] * (STEPS * GROUPS)
 
     reports = [decode_as(each, StepReport) for each in await store.scan("step_report")]
@@ -158,7 +160,7 @@ async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains_and_on_
     scores = [decode_as(each, Evaluation) for each in await store.scan("evaluation")]
     assert {each.version for each in scores} == {0, STEPS}
     assert all({s.task_id for s in each.scores} == set(DESIGNS) for each in scores)
-    assert all(0 < s.coverage < 1 for each in scores for s in each.scores if s.coverage is not None)
+    assert all(0 < s.score < 1 for each in scores for s in each.scores if s.measures)
 
 
 async def test_the_learner_knows_the_grammar_of_a_design_that_the_run_made(tmp_path: Path):
@@ -168,7 +170,7 @@ async def test_the_learner_knows_the_grammar_of_a_design_that_the_run_made(tmp_p
     given = load(hardware.DESIGNS / "vend_fsm")
     made = varied(given, (), "vend_fsm.c1")
     store = LocalStore(Journal.open(tmp_path / "store"))
-    record = DesignMade(design=made, parent=given.design_id, candidate_id="c1")
+    record = EnvironmentRecord(kind=DESIGN, key=made.design_id, body=body_of(made))
     await store.append(
         Append(records=(encode(record),), receipt=Receipt(producer="test", counter=1))
     )

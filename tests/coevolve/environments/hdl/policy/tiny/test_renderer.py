@@ -3,18 +3,18 @@
 import msgspec
 import pytest
 
+from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.policy.frontier import beginning
+from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.tiny.features import MOST_HINTS, hints_of, modes, of_missed
 from coevolve.environments.hdl.policy.tiny.renderer import TinyStepRenderer
 from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, LAST, WORDS
+from coevolve.environments.hdl.policy.transition import DesignState, Graded
 from coevolve.environments.hdl.settings import with_hdl
+from coevolve.environments.hdl.simulate.messages import Coverage, Covered, Port
 from coevolve.environments.hdl.stimulus.language import parse
 from coevolve.environments.hdl.stimulus.program import ApplyReset, Drive, Step
 from protocols.config import RunConfig
-from protocols.hardware import Coverage, Covered, Port
-from protocols.hardware_config import HdlConfig
-from protocols.tasks import CoverageTask
-from protocols.transitions import DesignState, Graded
 from tests.hdl_points import POINTS, all_but, covering, unit
 from tests.hdl_transitions import FAILED
 from tests.small_designs import counter

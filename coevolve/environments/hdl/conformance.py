@@ -1,0 +1,137 @@
+"""Checks that the environment keeps what it promises: on its designs, by their own testbenches."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coevolve.environments.findings import Checks, Finding, findings
+from coevolve.environments.hdl.curation.states import average, meets
+from coevolve.environments.hdl.designs.design import GOOD_AT_LEAST, QUALITIES, Design, Quality
+from coevolve.environments.hdl.policy.transition import coverage_of
+from coevolve.environments.hdl.simulate.grading import graded, grading
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import Coverage, SimulationLimits, Testbench
+from protocols.capabilities import Capabilities
+
+_Reached = dict[tuple[str, Quality], Coverage | None]
+"""Coverage by design and testbench; None where it did not run to its end."""
+
+
+@dataclass(frozen=True)
+class _Subject:
+    designs: Sequence[Design]
+    simulator: TestbenchSimulator
+    limits: SimulationLimits
+    once: _Reached
+    again: _Reached
+    """The same, simulated a second time, all designs at once."""
+
+    seconds: float
+    """Of the first time."""
+
+
+async def conformance(
+    designs: Sequence[Design],
+    simulator: TestbenchSimulator,
+    limits: SimulationLimits,
+    claimed: Capabilities,
+) -> tuple[Finding, ...]:
+    """Return the findings of every check. Raises SimulatorError where a machine failed."""
+    began = time.perf_counter()
+    once: _Reached = {
+        (design.design_id, quality): await _reached(design, quality, simulator, limits)
+        for design in designs
+        for quality in QUALITIES
+    }
+    seconds = time.perf_counter() - began
+    again = await asyncio.gather(
+        *(
+            _reached(design, quality, simulator, limits)
+            for design in designs
+            for quality in QUALITIES
+        )
+    )
+    subject = _Subject(
+        designs, simulator, limits, once, dict(zip(once, again, strict=True)), seconds
+    )
+    return await findings(CHECKS, subject, claimed)
+
+
+async def _reached(
+    design: Design, quality: Quality, simulator: TestbenchSimulator, limits: SimulationLimits
+) -> Coverage | None:
+    submission = Testbench(text=design.testbenches[quality])
+    evaluated = await simulator.evaluate(grading(design, submission, limits))
+    return coverage_of(graded(submission, evaluated))
+
+
+async def _good_testbenches(subject: _Subject) -> tuple[bool, str]:
+    """Every design's good testbench covers nearly all."""
+    for design in subject.designs:
+        share = float(average(subject.once[design.design_id, "good"]))
+        if share < GOOD_AT_LEAST:
+            return False, f"{design.design_id}: {share:.2f}, and {GOOD_AT_LEAST} is required"
+    return True, f"{len(subject.designs)} designs"
+
+
+async def _replayable(subject: _Subject) -> tuple[bool, str]:
+    """The same testbench covers as much again."""
+    for key, coverage in subject.once.items():
+        if average(coverage) != average(subject.again[key]):
+            return False, f"{key[0]}, {key[1]}: covers otherwise the second time"
+    return True, f"{len(subject.once)} testbenches twice"
+
+
+async def _same_points(subject: _Subject) -> tuple[bool, str]:
+    """The same testbench covers the same points of the same set."""
+    for key, coverage in subject.once.items():
+        if coverage != subject.again[key]:
+            return False, f"{key[0]}, {key[1]}: other points the second time"
+    return True, f"{len(subject.once)} sets of points"
+
+
+async def _poor_fails(subject: _Subject) -> tuple[bool, str]:
+    """A poor testbench is no success, and nothing written is none."""
+    for design in subject.designs:
+        for coverage in (subject.once[design.design_id, "poor"], None):
+            if meets(coverage, design.file.threshold):
+                return False, f"{design.design_id}: a poor testbench passes"
+    return True, f"{len(subject.designs)} designs"
+
+
+async def _no_references(subject: _Subject) -> tuple[bool, str]:
+    return False, "testbenches of designs are not shown to the policy"
+
+
+async def _no_fresh_instances(subject: _Subject) -> tuple[bool, str]:
+    return False, "designs are given"
+
+
+async def _disjoint_splits(subject: _Subject) -> tuple[bool, str]:
+    """No family of designs is in both splits."""
+    families = {
+        split: {each.file.family for each in subject.designs if each.file.split == split}
+        for split in ("train", "held_out")
+    }
+    shared = families["train"] & families["held_out"]
+    if shared:
+        return False, f"families on both sides: {', '.join(sorted(shared))}"
+    return True, f"{len(families['train'])} families, {len(families['held_out'])} held out"
+
+
+async def _speed(subject: _Subject) -> tuple[bool, str]:
+    return True, f"{len(subject.once) / subject.seconds:.2g} evaluations a second, one at a time"
+
+
+CHECKS: Checks[_Subject] = {
+    "good testbenches": _good_testbenches,
+    "references": _no_references,
+    "replayable": _replayable,
+    "state_digest": _same_points,
+    "deterministic_reward": _replayable,
+    "fresh_instances": _no_fresh_instances,
+    "doing nothing fails": _poor_fails,
+    "splits are disjoint": _disjoint_splits,
+    "speed": _speed,
+}

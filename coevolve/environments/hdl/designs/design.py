@@ -1,0 +1,96 @@
+"""The shape of a folder in ``designs/``: what its files say, and the folder as a whole.
+
+| file                      | content                                                     |
+|---------------------------|-------------------------------------------------------------|
+| ``design.yaml``           | `DesignFile`                                                |
+| ``*.sv``                  | RTL, as ``design.yaml`` names it                            |
+| ``spec.md``               | the specification that an agent gets with the RTL           |
+| ``testbenches/poor.sv``   | covers little: at most `POOR_AT_MOST`                       |
+| ``testbenches/mid.sv``    | between the two                                             |
+| ``testbenches/good.sv``   | covers nearly everything: at least `GOOD_AT_LEAST`          |
+| ``mutants.yaml``          | `Mutant`s: bugs that a testbench should be able to show     |
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from coevolve.environments.hdl.simulate.messages import Name, Port, Reset, Unit
+from protocols.tasks import Split
+
+GOOD_AT_LEAST = 0.90
+POOR_AT_MOST = 0.65
+"""Overall average that admission asks of the reference testbenches."""
+
+Quality = Literal["poor", "mid", "good"]
+QUALITIES: tuple[Quality, ...] = ("poor", "mid", "good")
+
+
+class PointsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The frozen set of coverage points: a testbench is scored over it, whatever it elaborates."""
+
+    count: Annotated[int, msgspec.Meta(ge=1)]
+    sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+
+class DesignFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``design.yaml``."""
+
+    top: Name
+    """Module under verification."""
+
+    family: Name
+    """Designs of one family are all in one split."""
+
+    split: Split
+    files: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    """RTL, in the order of compilation."""
+
+    clock: str = ""
+    """Input that a stimulus program toggles each cycle; empty for a combinational design."""
+
+    reset: Reset | None = None
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 1
+    threshold: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
+    """Overall average from which a testbench counts as a pass."""
+
+    secret: str = ""
+    """What only the specification tells, and random stimulus does not find, in one sentence; empty
+    where there is nothing of the kind."""
+
+    literals: tuple[Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)], ...] = ()
+    """Constants of the specification that a stimulus may want to drive."""
+
+    points: PointsFile | None = None
+    """Written by ``python -m coevolve.environments.hdl.designs.admit --freeze``."""
+
+    unreachable: tuple[str, ...] = ()
+    """Points that no testbench can cover, as ``metric file:line:column instance name``; they do
+    not count. Each with the reason in a comment."""
+
+
+class Mutant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One bug: a text that occurs exactly once in the RTL, and what stands there instead."""
+
+    name: Name
+    file: str
+    find: Annotated[str, msgspec.Meta(min_length=1)]
+    replace: str
+    bug: str
+    """What is wrong then, in a few words."""
+
+
+class Design(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of ``designs/``, read and checked."""
+
+    design_id: str
+    """Name of the folder."""
+
+    file: DesignFile
+    unit: Unit
+    ports: tuple[Port, ...]
+    """Of the module under verification, in the order of its header."""
+
+    specification: str
+    testbenches: dict[Quality, str]
+    mutants: tuple[Mutant, ...]

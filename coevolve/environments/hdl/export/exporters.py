@@ -1,0 +1,17 @@
+"""The tables that can be written of a run on designs."""
+
+from collections.abc import Mapping
+
+from coevolve.export.exporter import Exporter
+
+EXPORTERS: Mapping[str, Exporter] = {
+    "transitions": Exporter(
+        about="steps on hardware designs for supervised fine-tuning, as JSON lines",
+        file="train.jsonl",
+        module="coevolve.environments.hdl.export.transitions",
+        options={
+            "form": ("chat", "llamafactory"),
+            "keep": ("stage", "paper", "released", "warm_up", "unfiltered"),
+        },
+    ),
+}

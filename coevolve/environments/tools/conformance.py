@@ -1,0 +1,225 @@
+"""Checks that an environment with tools keeps what it promises.
+
+Every check is a measurement on the environment's own tasks, in a
+simulator's own process, as in a run.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coevolve.environments.findings import Checks, Finding, findings
+from coevolve.environments.tools.chat.tools import named_arguments, schemas
+from coevolve.environments.tools.commands import Failed, Passed, Tried
+from coevolve.environments.tools.interfaces import ToolSource
+from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.wire import ToolClient
+from protocols.capabilities import Capabilities
+from protocols.interfaces import SimulatorService
+from protocols.tasks import Task
+
+ATTEMPTS = 5
+"""Identical attempts at one task, to see whether its reward stays the same."""
+
+
+@dataclass(frozen=True)
+class _Subject:
+    tool_sets: tuple[str, ...]
+    pool: SimulatorPool
+    train: Sequence[Task]
+    held_out: Sequence[Task]
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        return (*self.train, *self.held_out)
+
+    async def verdict(self, session: str, task: Task, calls: Sequence[str]) -> tuple[object, ...]:
+        """Return how an attempt is judged, with all calls in its first turn."""
+        body = tool_task(task)
+        await self.pool.reset(session, body)
+        try:
+            for call in calls:
+                await self.pool.act(session, call)
+            return tuple([await self.pool.grade(session) for _ in body.turns])
+        finally:
+            await self.pool.release(session)
+
+    async def carried_out(self, name: str, task: Task) -> Tried:
+        """Return how the task's reference goes in a world of its own."""
+        body = tool_task(task)
+        return await self.pool.trial(name, body, [turn.reference for turn in body.turns])
+
+
+async def conformance(
+    source: ToolSource,
+    simulator: SimulatorService,
+    tool_sets: Sequence[str],
+    claimed: Capabilities,
+    most: int,
+) -> tuple[Finding, ...]:
+    """Return the findings of every check, on at most ``most`` tasks of each split."""
+    subject = _Subject(
+        tool_sets=tuple(tool_sets),
+        pool=SimulatorPool([ToolClient(simulator)]),
+        train=source.pool()[:most],
+        held_out=source.held_out()[:most],
+    )
+    try:
+        return await findings(CHECKS, subject, claimed)
+    finally:
+        await simulator.close()
+
+
+async def _schemas_valid(subject: _Subject) -> tuple[bool, str]:
+    """Every call of a reference has the arguments that the schema names."""
+    tools = schemas(subject.tool_sets)
+    known = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+    for task in subject.tasks:
+        for call in _calls(task):
+            name, arguments = named_arguments(call, tool_task(task).classes)
+            unknown = set(arguments) - set(known[name]["properties"])
+            if unknown:
+                return False, f"{task.task_id}: {call}: no argument {', '.join(sorted(unknown))}"
+    return True, f"{len(known)} tools"
+
+
+async def _references_pass(subject: _Subject) -> tuple[bool, str]:
+    """Every reference passes twice, in fresh worlds."""
+    tasks = [task for task in subject.tasks if _calls(task)]
+    if not tasks:
+        return False, "no task has one"
+    for task in tasks:
+        for attempt in range(2):
+            tried = await subject.carried_out(f"reference-{attempt}", task)
+            if reason := _fault(tried):
+                return False, f"{task.task_id}, time {attempt + 1}: {reason}"
+    return True, f"{len(tasks)} of {len(subject.tasks)} tasks have one"
+
+
+async def _replayable(subject: _Subject) -> tuple[bool, str]:
+    """The same calls in the same world give the same answers."""
+    for task in subject.tasks:
+        one, other = [await subject.carried_out(f"replay-{n}", task) for n in range(2)]
+        answers = [[turn.observed for turn in tried.turns] for tried in (one, other)]
+        if answers[0] != answers[1]:
+            return False, f"{task.task_id} answers otherwise the second time"
+    return True, f"{len(subject.tasks)} tasks twice"
+
+
+async def _state_digest(subject: _Subject) -> tuple[bool, str]:
+    """The same calls lead to the same state, and some calls to another one than before."""
+    changed = 0
+    for task in subject.tasks:
+        one, other = [await subject.carried_out(f"digest-{n}", task) for n in range(2)]
+        if [turn.state for turn in one.turns] != [turn.state for turn in other.turns]:
+            return False, f"{task.task_id} ends otherwise the second time"
+        changed += any(turn.state != one.initial for turn in one.turns)
+    if not changed:
+        return False, "no reference changes the state"
+    return True, f"{changed} of {len(subject.tasks)} references change the state"
+
+
+async def _separate_sessions(subject: _Subject) -> tuple[bool, str]:
+    """What one session does is seen neither in another one nor in a world that is opened later."""
+    pool = subject.pool
+    for number, task in enumerate(subject.tasks):
+        alone = await subject.carried_out("alone", task)
+        expected = [each.result for turn in alone.turns for each in turn.observed]
+        for name in (f"one-{number}", f"other-{number}"):
+            await pool.reset(name, tool_task(task))
+        for name in (f"one-{number}", f"other-{number}"):
+            answers = [(await pool.act(name, call)).result for call in _calls(task)]
+            if answers != expected:
+                return False, f"{task.task_id}: a session sees what another one did"
+            await pool.release(name)
+    return True, f"{len(subject.tasks)} pairs"
+
+
+async def _nothing_fails(subject: _Subject) -> tuple[bool, str]:
+    """Doing nothing does not solve a task."""
+    passed: list[str] = []
+    for number, task in enumerate(subject.tasks):
+        name = f"idle-{number}"
+        await subject.pool.reset(name, tool_task(task))
+        verdicts = [await subject.pool.grade(name) for _ in tool_task(task).turns]
+        await subject.pool.release(name)
+        if all(isinstance(verdict, Passed) for verdict in verdicts):
+            passed.append(task.task_id)
+    if passed:
+        return False, f"{len(passed)} tasks pass without a call, such as {passed[0]}"
+    return True, f"{len(subject.tasks)} tasks fail without a call"
+
+
+async def _same_reward(subject: _Subject) -> tuple[bool, str]:
+    """The same attempt gets the same reward, whether it does what is asked or nothing."""
+    flips = attempts = 0
+    for number, task in enumerate(subject.tasks):
+        for calls in (_calls(task), []):
+            verdicts = [
+                await subject.verdict(f"reward-{number}-{n}", task, calls) for n in range(ATTEMPTS)
+            ]
+            flips += ATTEMPTS - Counter(verdicts).most_common(1)[0][1]
+            attempts += ATTEMPTS
+    if flips:
+        rate = flips / attempts
+        return False, f"{rate:.2g} of {attempts} attempts: set signals.reward_flip_rate to that"
+    return True, f"{attempts} attempts"
+
+
+async def _fresh_instances(subject: _Subject) -> tuple[bool, str]:
+    """Return that tasks are given as they are."""
+    return False, "tasks are given"
+
+
+async def _disjoint_worlds(subject: _Subject) -> tuple[bool, str]:
+    """No world of a training task is that of a held-out one."""
+    shared = {tool_task(t).world for t in subject.train} & {
+        tool_task(t).world for t in subject.held_out
+    }
+    if shared:
+        task = next(t for t in subject.held_out if tool_task(t).world in shared)
+        return False, f"{len(shared)} worlds are on both sides, such as that of {task.task_id}"
+    return True, f"{len(subject.train)} training tasks, {len(subject.held_out)} held out"
+
+
+async def _speed(subject: _Subject) -> tuple[bool, str]:
+    """Count the calls that one simulator carries out in a second, many sessions at a time."""
+    tasks = [task for task in subject.tasks if _calls(task)]
+    if not tasks:
+        return True, "no reference to measure with"
+    started, calls = time.perf_counter(), sum(len(_calls(task)) for task in tasks)
+    names = [f"speed-{number}" for number in range(len(tasks))]
+    await asyncio.gather(
+        *(subject.carried_out(name, task) for name, task in zip(names, tasks, strict=True))
+    )
+    return True, f"{calls / (time.perf_counter() - started):,.0f} calls a second"
+
+
+CHECKS: Checks[_Subject] = {
+    "schemas are valid": _schemas_valid,
+    "references": _references_pass,
+    "replayable": _replayable,
+    "state_digest": _state_digest,
+    "sessions are separate": _separate_sessions,
+    "deterministic_reward": _same_reward,
+    "fresh_instances": _fresh_instances,
+    "doing nothing fails": _nothing_fails,
+    "worlds of the splits are disjoint": _disjoint_worlds,
+    "speed": _speed,
+}
+
+
+def _calls(task: Task) -> list[str]:
+    return [call for turn in tool_task(task).turns for call in turn.reference]
+
+
+def _fault(tried: Tried) -> str:
+    for number, turn in enumerate(tried.turns, start=1):
+        if isinstance(turn.verdict, Failed):
+            return f"turn {number} fails: {turn.verdict.reason}"
+        if failed := next((each for each in turn.observed if each.failed), None):
+            return f"turn {number} answers by an error: {failed.result}"
+    return ""

@@ -1,0 +1,79 @@
+"""Reads what a policy wrote from the tokens of its rollouts."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from tokenizers import Tokenizer
+
+from coevolve.environments.registry import environment_of
+from coevolve.environments.tools.environment import ToolEnvironment
+from coevolve.environments.tools.export.conversation import Said
+from coevolve.environments.tools.interfaces import Renderer
+from coevolve.models.model_folder import model_folder
+from protocols import columns
+from protocols.config import RunConfig
+from protocols.errors import RunError
+from protocols.rollouts import Ending, Rollout, Tokens
+
+
+class Transcriber:
+    """Tells the messages of rollouts of one run."""
+
+    def __init__(self, config: RunConfig, renderer: Renderer) -> None:
+        """Load the policy's tokenizer. Raises RunError where its folder has none."""
+        path = model_folder(config.policy.model) / "tokenizer.json"
+        if not path.is_file():
+            raise RunError(
+                f"{path}: the text of rollouts needs the policy's fast tokenizer; save it there "
+                "with AutoTokenizer.from_pretrained(...).save_pretrained(...)"
+            )
+        self._tokenizer = Tokenizer.from_file(str(path))
+        self._renderer = renderer
+        self._stop_ids = frozenset(renderer.stop_ids)
+
+    def written(self, rollout: Rollout) -> list[str]:
+        """Return each message of the policy, special tokens included."""
+        return [self._text(ids, skip_special=False) for ids in sampled(rollout.tokens)]
+
+    def said(self, rollout: Rollout) -> Iterator[Said]:
+        """Yield each message of the policy with the answers that it got."""
+        messages = sampled(rollout.tokens)
+        actions = list(rollout.actions)
+        turn = 0
+        for place, ids in enumerate(messages):
+            if place == len(messages) - 1 and self._says_nothing(ids, rollout.ended):
+                yield Said(turn=turn, text=self._text(ids, skip_special=False))
+                return
+            calls = self._renderer.parse(ids)
+            answered, actions = actions[: len(calls)], actions[len(calls) :]
+            yield Said(
+                turn=turn,
+                text="" if calls else self._text(ids, skip_special=True),
+                calls=calls,
+                answers=tuple(action.result for action in answered),
+            )
+            turn += not calls
+
+    def _says_nothing(self, ids: Sequence[int], ended: Ending) -> bool:
+        """Return whether the last message is neither a call nor the end of a turn.
+
+        A conversation may also be too long behind a message that is whole.
+        """
+        return ended == "malformed" or (ended == "too_long" and ids[-1] not in self._stop_ids)
+
+    def _text(self, ids: Sequence[int], *, skip_special: bool) -> str:
+        return self._tokenizer.decode(list(ids), skip_special_tokens=skip_special)
+
+
+def transcriber_of(config: RunConfig) -> Transcriber:
+    """Return what tells the messages of a run. Raises RunError and ConfigError."""
+    environment = environment_of(config)
+    assert isinstance(environment, ToolEnvironment)
+    return Transcriber(config, environment.renderer())
+
+
+def sampled(tokens: Tokens) -> list[tuple[int, ...]]:
+    """Return each unbroken stretch of tokens that the policy wrote."""
+    ids = zip(columns.from_int32(tokens.token_ids), tokens.mask, strict=True)
+    stretches = groupby(ids, key=lambda each: each[1])
+    return [tuple(token for token, _ in stretch) for by_policy, stretch in stretches if by_policy]

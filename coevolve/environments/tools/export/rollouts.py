@@ -1,0 +1,97 @@
+"""Rollouts as a table: each with its chat, its reward and its very tokens.
+
+Columns: `sequence` (of the journal), `group_id`, `group`, `index`, `task_id`, `seed`, `reward`,
+`turns_passed`, `turns_total`, `ended`, `version_min` and `version_max` (of the policy versions
+that wrote it), `wall_s`, `messages`, `tools` (JSON), `written` (each message of the policy as its
+tokenizer decodes it, special tokens included), and the token columns `token_ids`, `mask` (1 where
+the policy wrote), `logprobs` (under the distribution that was sampled from), `versions` and
+`cache_versions` (the oldest whose keys and values a token was sampled over), all of one length.
+
+The token columns are the journal's; `messages` and `written` are read from them and change nothing.
+Rollouts that retention evicted, and void ones, are not here.
+"""
+
+# pyarrow is partly untyped.
+# pyright: reportUnknownMemberType=false
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from coevolve.environments.tools.export.columns import MESSAGES
+from coevolve.environments.tools.export.conversation import chat
+from coevolve.environments.tools.export.decoding import transcriber_of
+from coevolve.environments.tools.export.tools import tools_json
+from coevolve.environments.tools.task import tool_task
+from coevolve.export.parquet import writing
+from coevolve.export.source import Source
+from coevolve.journal.codec import decode_as
+from coevolve.journal.paging import whole_topic
+from protocols.rollouts import Rollout, Tokens
+
+PLAIN = (
+    *("group_id", "group", "index", "task_id", "seed", "reward", "turns_passed", "turns_total"),
+    *("ended", "version_min", "version_max", "wall_s"),
+)
+"""Fields of a rollout that are columns as they are."""
+
+COLUMNS: dict[str, Any] = {
+    "sequence": pa.int64(),
+    "group_id": pa.string(),
+    "group": pa.int64(),
+    "index": pa.int32(),
+    "task_id": pa.string(),
+    "seed": pa.int64(),
+    "reward": pa.float64(),
+    "turns_passed": pa.int32(),
+    "turns_total": pa.int32(),
+    "ended": pa.string(),
+    "version_min": pa.int32(),
+    "version_max": pa.int32(),
+    "wall_s": pa.float64(),
+    "messages": MESSAGES,
+    "tools": pa.string(),
+    "written": pa.list_(pa.string()),
+    "token_ids": pa.list_(pa.int32()),
+    "mask": pa.list_(pa.uint8()),
+    "logprobs": pa.list_(pa.float32()),
+    "versions": pa.list_(pa.int32()),
+    "cache_versions": pa.list_(pa.int32()),
+}
+
+
+async def write(source: Source, path: Path) -> str:
+    """Write the table to ``path`` and return what is in it."""
+    transcriber = transcriber_of(source.config)
+    tasks = {task_id: tool_task(task) for task_id, task in source.tasks.items()}
+    with writing(path, COLUMNS) as table:
+        async for record in whole_topic(source.reader, "rollout"):
+            rollout = decode_as(record, Rollout)
+            if rollout.task_id not in tasks:
+                continue
+            body = tasks[rollout.task_id]
+            messages = chat(body, tuple(transcriber.said(rollout)))
+            table.add(
+                {name: getattr(rollout, name) for name in PLAIN}
+                | _columns(rollout.tokens)
+                | {
+                    "sequence": record.sequence,
+                    "messages": msgspec.to_builtins(messages),
+                    "tools": tools_json(body),
+                    "written": transcriber.written(rollout),
+                }
+            )
+    return f"{table.count} rollouts"
+
+
+def _columns(tokens: Tokens) -> dict[str, Any]:
+    return {
+        "token_ids": np.frombuffer(tokens.token_ids, dtype=np.int32),
+        "mask": np.frombuffer(tokens.mask, dtype=np.uint8),
+        "logprobs": np.frombuffer(tokens.logprobs, dtype=np.float32),
+        "versions": np.frombuffer(tokens.versions, dtype=np.int32),
+        "cache_versions": np.frombuffer(tokens.cache_versions or tokens.versions, dtype=np.int32),
+    }

@@ -1,0 +1,72 @@
+"""What can be said against a candidate before anything is carried out."""
+
+from coevolve.environments.tools.calls import NotACallError, RefusedCallError
+from coevolve.environments.tools.gates.reading import ReadCall, read_call, tools_of
+from coevolve.environments.tools.gates.wording import left_open
+from coevolve.environments.tools.session import World
+from coevolve.environments.tools.task import ToolTask, ToolTurn
+from coevolve.environments.tools.toolsets import is_tool_set
+from protocols.errors import SimulatorError
+
+MAX_TURNS = 8
+"""The benchmark's longest conversation has seven."""
+
+MAX_ARGUMENTS = 128
+MAX_INSTRUCTION_CHARS = 4000
+
+
+class MalformedError(Exception):
+    """The candidate is no task; says why."""
+
+
+def read_reference(body: ToolTask, calls_per_turn: int) -> tuple[tuple[ReadCall, ...], ...]:
+    """Return the reference's calls by turn.
+
+    Raises:
+        MalformedError: Nobody could attempt this: no turn or too many, an instruction that is empty
+            or does not end its quotation, more calls in a turn than ``calls_per_turn``, something
+            else than a call with literal arguments, a world that does not load.
+    """
+    if not 1 <= len(body.turns) <= MAX_TURNS:
+        raise MalformedError(f"{len(body.turns)} turns; 1 to {MAX_TURNS} can be had")
+    unknown = [name for name in body.classes if not is_tool_set(name)]
+    if unknown or len(set(body.classes)) != len(body.classes) or not body.classes:
+        raise MalformedError(f"the simulator classes are {', '.join(body.classes) or 'none'}")
+    for number, turn in enumerate(body.turns):
+        if fault := _fault(turn, calls_per_turn):
+            raise MalformedError(f"turn {number + 1}: {fault}")
+    try:
+        World(body)
+    except SimulatorError as error:
+        raise MalformedError(str(error)) from error
+    read = tuple(tuple(_read(call, body) for call in turn.reference) for turn in body.turns)
+    arguments = sum(len(call.arguments) for calls in read for call in calls)
+    if arguments > MAX_ARGUMENTS:
+        raise MalformedError(f"{arguments} arguments; at most {MAX_ARGUMENTS} can be checked")
+    return read
+
+
+def unknown_tool(body: ToolTask, read: tuple[tuple[ReadCall, ...], ...]) -> str:
+    """Return the first tool that there is not; empty where all are known."""
+    tools = tools_of(body.classes)
+    unknown = [call.tool for calls in read for call in calls if call.tool not in tools]
+    return f"there is no tool {unknown[0]}" if unknown else ""
+
+
+def _fault(turn: ToolTurn, calls_per_turn: int) -> str:
+    if not turn.instruction.strip():
+        return "the instruction is empty"
+    if len(turn.instruction) > MAX_INSTRUCTION_CHARS:
+        return f"the instruction has {len(turn.instruction)} characters"
+    if left_open(turn.instruction):
+        return "a quotation in the instruction does not end"
+    if len(turn.reference) > calls_per_turn:
+        return f"{len(turn.reference)} calls; the policy may make {calls_per_turn}"
+    return ""
+
+
+def _read(call: str, body: ToolTask) -> ReadCall:
+    try:
+        return read_call(call, tools_of(body.classes))
+    except (NotACallError, RefusedCallError) as error:
+        raise MalformedError(f"{call!r}: {error}") from error

@@ -1,0 +1,151 @@
+"""Variations of a reference that a task's verifier has to tell from the reference itself.
+
+A verifier that lets one of them pass rewards a policy that did something else than it was asked:
+nothing, less, in another order, or with other things.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
+
+from coevolve.environments.tools.gates.reading import Argument, ReadCall
+
+Turns = tuple[tuple[str, ...], ...]
+"""Calls by turn."""
+
+IDLE = "nothing()"
+"""A call that no tool answers. The checker wants some call in a turn, and any call will do."""
+
+MAX_ALTERNATIVES = 4
+"""Wrong values that are tried for one argument."""
+
+_FILE = re.compile(r"[\w-]+(\.\w+)+")
+
+
+class Slot(NamedTuple):
+    """One argument of one call."""
+
+    turn: int
+    call: int
+    position: int
+    tool: str
+    argument: Argument
+
+
+def idle(turns: Turns) -> Iterator[Turns]:
+    """Yield ``turns`` with nothing done in one of them, for each."""
+    for turn in range(len(turns)):
+        yield _with_turn(turns, turn, (IDLE,))
+
+
+def truncated(turns: Turns) -> Iterator[Turns]:
+    """Yield ``turns`` without one call, for each call that is not the only one of its turn."""
+    for turn, calls in enumerate(turns):
+        for dropped in range(len(calls) if len(calls) > 1 else 0):
+            yield _with_turn(turns, turn, (*calls[:dropped], *calls[dropped + 1 :]))
+
+
+def reordered(turns: Turns) -> Iterator[Turns]:
+    """Yield ``turns`` with two neighbouring, different calls of a turn in the other order."""
+    for turn, calls in enumerate(turns):
+        for first in range(len(calls) - 1):
+            one, other = calls[first : first + 2]
+            if one != other:
+                yield _with_turn(turns, turn, (*calls[:first], other, one, *calls[first + 2 :]))
+
+
+def slots(read: Sequence[Sequence[ReadCall]]) -> tuple[Slot, ...]:
+    """Return every argument of a reference."""
+    return tuple(
+        Slot(turn, number, position, call.tool, argument)
+        for turn, calls in enumerate(read)
+        for number, call in enumerate(calls)
+        for position, argument in enumerate(call.arguments)
+    )
+
+
+def wrong_values(slot: Slot, every: Sequence[Slot], names: Sequence[str]) -> tuple[object, ...]:
+    """Return one to `MAX_ALTERNATIVES` plausible values other than the slot's own.
+
+    For text these are what the reference uses for the same parameter and what the world has of the
+    same kind (``names``), and last the text itself, changed.
+    """
+    value = slot.argument.value
+    if not isinstance(value, str):
+        return tuple(_others(value))[:MAX_ALTERNATIVES]
+    used = [
+        other.argument.value
+        for other in every
+        if other.argument.name == slot.argument.name and isinstance(other.argument.value, str)
+    ]
+    alike = [name for name in names if _kind(name) == _kind(value)]
+    seen = [other for other in dict.fromkeys((*used, *alike)) if other != value]
+    return (*seen[: MAX_ALTERNATIVES - 1], _changed(value))
+
+
+def with_value(
+    turns: Turns, read: Sequence[Sequence[ReadCall]], slot: Slot, value: object
+) -> Turns:
+    """Return ``turns`` with another value in one slot."""
+    call = read[slot.turn][slot.call]
+    arguments = list(call.arguments)
+    arguments[slot.position] = Argument(slot.argument.name, value)
+    calls = list(turns[slot.turn])
+    calls[slot.call] = ReadCall(call.tool, tuple(arguments)).text()
+    return _with_turn(turns, slot.turn, tuple(calls))
+
+
+def _with_turn(turns: Turns, turn: int, calls: tuple[str, ...]) -> Turns:
+    return (*turns[:turn], calls, *turns[turn + 1 :])
+
+
+def _others(value: object) -> Iterator[object]:
+    match value:
+        case bool():
+            yield not value
+        case int() | float():
+            yield from dict.fromkeys(
+                other for other in (value + 1, value - 1, 1, 2 * value) if other != value
+            )
+        case list() | tuple():
+            yield from _other_sequences(list(cast("Sequence[object]", value)))
+        case dict():
+            yield from _other_dicts(cast("dict[object, object]", value))
+        case str():
+            yield _changed(value)
+        case _:
+            yield "something"
+
+
+def _other_sequences(items: list[object]) -> Iterator[object]:
+    if not items:
+        yield ["something"]
+        return
+    yield items[:-1]
+    for other in _others(items[0]):
+        yield [other, *items[1:]]
+
+
+def _other_dicts(entries: dict[object, object]) -> Iterator[object]:
+    if not entries:
+        yield {"something": 1}
+        return
+    key, value = next(iter(entries.items()))
+    for other in _others(value):
+        yield entries | {key: other}
+    yield {name: entry for name, entry in entries.items() if name != key}
+
+
+def _kind(text: str) -> str:
+    if _FILE.fullmatch(text):
+        return "file"
+    if text.isdigit():
+        return "number"
+    return "text" if " " in text else "word"
+
+
+def _changed(text: str) -> str:
+    if _FILE.fullmatch(text):
+        stem, _, suffix = text.partition(".")
+        return f"{stem}2.{suffix}"
+    return f"{text} too" if " " in text else f"{text}2"

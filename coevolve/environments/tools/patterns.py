@@ -1,0 +1,155 @@
+"""Typed patterns of what a policy does: which tools, in which order, with what, and what fails.
+
+| kind             | one pattern is                          | for example                         |
+|------------------|-----------------------------------------|-------------------------------------|
+| `tool`           | the tool of a call, whatever it answers | `mv`                                |
+| `tool_bigram`    | the tools of two calls in a row         | `cd > mv`                           |
+| `argument_shape` | tool and arguments of a call that works | `mv(destination:path, source:name)` |
+| `error_class`    | tool and masked error of one that fails | `mv: cannot move *: File exists`    |
+
+A row of calls ends with its turn. Calls that fail have no shape: a misspelt argument is an error
+and no way to use the tool. A text that is not a call, or calls no known tool, is an error class of
+its own and counts as no tool. CoEvolve (arXiv 2604.15840) leaves open what a pattern is.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, cast
+
+from coevolve.environments.tools.calls import Call, NotACallError, RefusedCallError, parse_call
+from coevolve.signals.history import PatternKey
+from protocols.evolution import PatternCount
+from protocols.rollouts import Action
+
+MAX_PATTERN_CHARS = 120
+
+UNPARSABLE = "not a call"
+UNKNOWN = "refused"
+
+_EXECUTOR_PREFIX = "Error during execution: "
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+_FILE_OR_PATH = re.compile(r"\S*(?:/|\w\.\w)\S*")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:[.,]\d+)*(?!\.?\w)")
+_DIGITS = re.compile(r"\d+")
+_REPEATED_MASK = re.compile(r"[*](?:[\s/]*[*])+")
+
+
+def patterns_of(
+    rollouts: Iterable[Sequence[Action]], tools: Container[str]
+) -> tuple[PatternCount, ...]:
+    """Count the patterns in the actions of some rollouts; ordered by kind and pattern.
+
+    Args:
+        rollouts: The actions of each rollout, in order.
+        tools: Names that count as tools.
+    """
+    counts: Counter[PatternKey] = Counter()
+    for actions in rollouts:
+        _count(actions, tools, counts)
+    return tuple(
+        PatternCount(kind=kind, pattern=pattern, count=count)
+        for (kind, pattern), count in sorted(counts.items())
+    )
+
+
+def argument_shape(call: Call) -> str:
+    """Return the tool with its arguments' names and the classes of their values."""
+    shapes = [f"{position}:{_shape(value)}" for position, value in enumerate(call.positional)]
+    shapes += [f"{name}:{_shape(value)}" for name, value in sorted(call.named.items())]
+    return _short(f"{call.tool}({', '.join(shapes)})")
+
+
+def error_class(call: Call, result: str) -> str:
+    """Return the tool and what it complained of, without what is particular to the call."""
+    text = re.sub(rf"^\w+\.{call.tool}\(\) ", "", _complaint(result))
+    for value in sorted(_strings(call), key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "*", text)
+    text = _masked(text)
+    return _short(text if text.startswith(f"{call.tool}:") else f"{call.tool}: {text}")
+
+
+def _count(actions: Sequence[Action], tools: Container[str], counts: Counter[PatternKey]) -> None:
+    """Add the patterns of one rollout."""
+    called = [(action, *_read(action, tools)) for action in actions]
+    for action, call, fault in called:
+        if call is None:
+            counts["error_class", fault] += 1
+            continue
+        counts["tool", call.tool] += 1
+        if action.failed:
+            counts["error_class", error_class(call, action.result)] += 1
+        else:
+            counts["argument_shape", argument_shape(call)] += 1
+    for (first, before, _), (second, after, _) in pairwise(called):
+        if before is not None and after is not None and first.turn == second.turn:
+            counts["tool_bigram", f"{before.tool} > {after.tool}"] += 1
+
+
+def _read(action: Action, tools: Container[str]) -> tuple[Call | None, str]:
+    """Return the call, or the error class of a text that is none."""
+    try:
+        return parse_call(action.text, tools), ""
+    except NotACallError:
+        return None, UNPARSABLE
+    except RefusedCallError as error:
+        return None, _short(f"{UNKNOWN}: {_masked(str(error))}")
+
+
+def _shape(value: object) -> str:
+    match value:
+        case str():
+            return _string_shape(value)
+        case None:
+            return "none"
+        case list() | tuple():
+            shapes = {_shape(each) for each in cast("Sequence[object]", value)}
+            return f"list[{shapes.pop() if len(shapes) == 1 else 'mixed' if shapes else ''}]"
+        case _:
+            return type(value).__name__
+
+
+def _string_shape(text: str) -> str:
+    if not text:
+        return "empty"
+    if "/" in text or text in (".", ".."):
+        return "path"
+    if _NUMBER.fullmatch(text):
+        return "number"
+    return "text" if any(character.isspace() for character in text) else "name"
+
+
+def _strings(call: Call) -> set[str]:
+    """Return the texts among the arguments that an answer may repeat."""
+    values = (*call.positional, *call.named.values())
+    return {value for value in values if isinstance(value, str) and value.strip()}
+
+
+def _complaint(result: str) -> str:
+    """Return the error message inside a simulator's answer."""
+    if result.startswith("{"):
+        try:
+            answer: Any = json.loads(result)
+        except ValueError:
+            return result
+        if isinstance(answer, dict) and "error" in answer:
+            return str(cast("dict[str, Any]", answer)["error"])
+    return result.removeprefix(_EXECUTOR_PREFIX)
+
+
+def _masked(text: str) -> str:
+    """Return ``text`` with quoted parts, files, paths and numbers replaced."""
+    text = _NUMBER.sub("#", _QUOTED.sub("*", text))
+    text = _DIGITS.sub("#", _FILE_OR_PATH.sub(_keep_punctuation, text))
+    return " ".join(_REPEATED_MASK.sub("*", text).split())
+
+
+def _keep_punctuation(found: re.Match[str]) -> str:
+    word = found.group()
+    return "*" + word[len(word.rstrip(".,:;)")) :]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_PATTERN_CHARS else f"{text[: MAX_PATTERN_CHARS - 1]}…"

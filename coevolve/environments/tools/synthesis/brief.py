@@ -1,0 +1,54 @@
+"""What a synthesizer of tasks with tools is told beyond what every environment's is."""
+
+import msgspec
+
+from protocols.synthesis import Brief
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """A state of the training split to explore from."""
+
+    origin: str
+    """Where it comes from, for example the id of a training task or ``grammar:world:17``."""
+
+    classes: tuple[str, ...]
+    world: str
+    """Initial state: JSON object from class name to that class's scenario."""
+
+    long_context: bool = False
+    checks_directory: bool = False
+    """As in `coevolve.environments.tools.task.ToolTask`, for the tasks that come of it."""
+
+
+class Precedent(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of earlier explorations that called the same tools in one go."""
+
+    tools: tuple[str, ...]
+    """In the order of the calls."""
+
+    explored: int
+    """How often they were called so."""
+
+    described: int
+    """How many turns of candidates call them so."""
+
+
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of `protocols.synthesis.Brief.context`."""
+
+    instructions: tuple[str, ...] = ()
+    """What the user says in the flagged task, by turn; empty where no task is flagged."""
+
+    starts: tuple[Start, ...]
+    """One for each round of exploring."""
+
+    precedents: tuple[Precedent, ...] = ()
+    """Of all signals that were settled before this one was recorded: what is covered already."""
+
+
+_decoder = msgspec.msgpack.Decoder(ToolContext)
+
+
+def tool_context(brief: Brief) -> ToolContext:
+    """Return what else is told. Raises msgspec.MsgspecError if it is another environment's."""
+    return _decoder.decode(brief.context)

@@ -1,0 +1,246 @@
+"""The synthesizer whose model is behind an OpenAI-compatible endpoint.
+
+reflect (once) -> for every start, at the same time: explore step by step in the simulator ->
+abstract tasks from what was done -> carry each task out, so that it has results.
+
+A round whose answers cannot be used is left out and the others go on; a failure of the endpoint, of
+a simulator or of the budget ends the brief. Tasks whose calls fail are handed on without results:
+the validator refuses them, and so they are counted. Freely exploring (`Anything`) needs no
+reflection, so none is asked for.
+
+Model calls are numbered by what they are for, not by when they are made: two ordinals (the
+question, and asking again) for the reflection, then for each round two for each of its steps and
+two for the abstraction. So a recorded call is found again whatever the rounds' pace was.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import structlog
+
+from coevolve.environments.tools.interfaces import Simulator
+from coevolve.environments.tools.synthesis import prompts
+from coevolve.environments.tools.synthesis.answers import (
+    AbstractedTask,
+    Move,
+    read_move,
+    read_reflection,
+    read_tasks,
+)
+from coevolve.environments.tools.synthesis.brief import Start, tool_context
+from coevolve.environments.tools.synthesis.structured_call import ORDINALS, Inquiry
+from coevolve.environments.tools.task import ToolTask, ToolTurn
+from coevolve.llm.client import Chat
+from protocols.errors import AnswerError
+from protocols.evolution import Candidate, Exploration, Reflection
+from protocols.interfaces import CallLog
+from protocols.rollouts import Action
+from protocols.synthesis import Anything, Brief, Synthesis
+from protocols.synthesizers import EndpointModel
+from protocols.tasks import body_of
+
+UNGUIDED = Reflection(
+    summary="No weakness was named.",
+    failure_cause="",
+    instability_pattern="",
+    focus_pattern=(),
+    avoid_pattern=(),
+)
+"""In place of a reflection where there is nothing to reflect on."""
+
+log = structlog.get_logger()
+
+
+class EndpointSynthesizer:
+    """A `protocols.interfaces.Synthesizer`."""
+
+    def __init__(self, model: EndpointModel, *, simulator: Simulator) -> None:
+        self._model = model
+        self._chat = Chat(model)
+        self._simulator = simulator
+
+    @property
+    def name(self) -> str:
+        """The endpoint's model."""
+        return self._model.model
+
+    async def check(self) -> None:
+        """Make sure that the model answers. Raises EndpointError."""
+        await self._chat.check()
+
+    async def synthesize(self, brief: Brief, calls: CallLog) -> Synthesis:
+        """Make candidates of ``brief``; see `protocols.interfaces.Synthesizer`.
+
+        Raises:
+            AnswerError: The reflection, or every round, got no usable answer.
+            EndpointError: The model does not answer.
+            OverBudgetError: The next call may exceed the budget.
+            SimulatorError: A simulator broke.
+        """
+        inquiry = Inquiry(
+            self._chat, self._model, calls, signal_id=brief.signal_id, kind=brief.kind
+        )
+        reflection = UNGUIDED
+        if not isinstance(brief.about, Anything):
+            reflection = await inquiry.ask(0, "reflect", prompts.reflect(brief), read_reflection)
+        rounds = [
+            _Round(brief, number, reflection, self.name, inquiry, self._simulator)
+            for number in range(len(tool_context(brief).starts))
+        ]
+        try:
+            async with asyncio.TaskGroup() as group:
+                working = [group.create_task(each.work()) for each in rounds]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return _together(
+            [each.result() for each in working], sum(each.simulator_calls for each in rounds)
+        )
+
+    def cpu_s(self) -> float:
+        """Return 0: the model runs elsewhere."""
+        return 0.0
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._chat.close()
+
+
+class _Found(NamedTuple):
+    exploration: Exploration
+    candidates: Sequence[Candidate]
+
+
+class _Round:
+    """One exploration of one start, and what is made of it."""
+
+    simulator_calls: int
+    """Made so far, whatever comes of them."""
+
+    def __init__(
+        self,
+        brief: Brief,
+        number: int,
+        reflection: Reflection,
+        synthesizer: str,
+        inquiry: Inquiry,
+        simulator: Simulator,
+    ) -> None:
+        self._brief = brief
+        self._start = tool_context(brief).starts[number]
+        self._reflection = reflection
+        self._synthesizer = synthesizer
+        self._inquiry = inquiry
+        self._simulator = simulator
+        self._id = f"{brief.signal_id}-r{number}"
+        self._first_ordinal = ORDINALS * (1 + number * (brief.steps + 1))
+        self.simulator_calls = 0
+
+    async def work(self) -> _Found | AnswerError:
+        """Return what came of the round, or why nothing could."""
+        try:
+            steps = await self._explore()
+            tasks = await self._abstract(steps) if steps else ()
+        except AnswerError as error:
+            log.warning("round_left_out", round=self._id, reason=str(error))
+            return error
+        candidates = [await self._candidate(position, task) for position, task in enumerate(tasks)]
+        exploration = Exploration(
+            exploration_id=self._id,
+            signal_id=self._brief.signal_id,
+            synthesizer=self._synthesizer,
+            reflection=self._reflection,
+            start=self._start.origin,
+            steps=tuple(steps),
+        )
+        return _Found(exploration, candidates)
+
+    async def _explore(self) -> list[Action]:
+        session = f"explore-{self._id}"
+        steps: list[tuple[Move, Action]] = []
+        await self._simulator.reset(session, _body(self._start, _NOTHING_ASKED))
+        try:
+            for step in range(self._brief.steps):
+                move = await self._inquiry.ask(
+                    self._first_ordinal + ORDINALS * step,
+                    "explore",
+                    prompts.explore(self._brief, self._reflection, self._start, steps),
+                    read_move,
+                )
+                if move.done:
+                    break
+                observed = await self._simulator.act(session, move.action)
+                self.simulator_calls += 1
+                action = Action(
+                    turn=0, text=move.action, result=observed.result, failed=observed.failed
+                )
+                steps.append((move, action))
+        finally:
+            await self._simulator.release(session)
+        return [action for _, action in steps]
+
+    async def _abstract(self, steps: Sequence[Action]) -> tuple[AbstractedTask, ...]:
+        return await self._inquiry.ask(
+            self._first_ordinal + ORDINALS * self._brief.steps,
+            "abstract",
+            prompts.abstract(self._brief, self._start, steps),
+            read_tasks,
+        )
+
+    async def _candidate(self, position: int, task: AbstractedTask) -> Candidate:
+        """Return the task with the results of its calls; without any where a call fails."""
+        turns = tuple(
+            ToolTurn(instruction=turn.instruction, reference=turn.calls) for turn in task.turns
+        )
+        body = _body(self._start, turns)
+        calls = [turn.calls for turn in task.turns]
+        tried = await self._simulator.trial(f"{self._id}-t{position}", body, calls)
+        self.simulator_calls += sum(map(len, calls))
+        observed = [turn.observed for turn in tried.turns]
+        if not any(answer.failed for turn in observed for answer in turn):
+            body = _body(
+                self._start,
+                tuple(
+                    ToolTurn(
+                        instruction=turn.instruction,
+                        reference=turn.reference,
+                        results=tuple(answer.result for answer in answers),
+                    )
+                    for turn, answers in zip(turns, observed, strict=True)
+                ),
+            )
+        return Candidate(
+            candidate_id=f"{self._id}-t{position}",
+            signal_id=self._brief.signal_id,
+            exploration_id=self._id,
+            synthesizer=self._synthesizer,
+            body=body_of(body),
+            policy_version=self._brief.policy_version,
+        )
+
+
+_NOTHING_ASKED = (ToolTurn(instruction="", reference=()),)
+"""The turns of a world that is only explored."""
+
+
+def _body(start: Start, turns: tuple[ToolTurn, ...]) -> ToolTask:
+    return ToolTask(
+        classes=start.classes,
+        world=start.world,
+        turns=turns,
+        long_context=start.long_context,
+        checks_directory=start.checks_directory,
+    )
+
+
+def _together(rounds: Sequence[_Found | AnswerError], simulator_calls: int) -> Synthesis:
+    """Return what came of all rounds. Raises AnswerError where no round was usable."""
+    usable = [each for each in rounds if isinstance(each, _Found)]
+    for failed in rounds:
+        if not usable and isinstance(failed, AnswerError):
+            raise failed
+    return Synthesis(
+        explorations=tuple(each.exploration for each in usable),
+        candidates=tuple(candidate for each in usable for candidate in each.candidates),
+        simulator_calls=simulator_calls,
+    )

@@ -1,0 +1,77 @@
+"""A model's second opinion on a candidate. The machine's facts decide; this is logged beside them.
+
+The five questions are those of CoEvolve's judge; see `tools.synthesis.prompts`.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+import structlog
+
+from coevolve.environments.tools.synthesis import prompts
+from coevolve.environments.tools.synthesis.answers import read_judgement
+from coevolve.environments.tools.synthesis.structured_call import ORDINALS, Inquiry
+from coevolve.llm.client import Chat
+from protocols.errors import AnswerError, EndpointError, OverBudgetError
+from protocols.evolution import NO_OPINION, Candidate, Opinion, SignalKind
+from protocols.interfaces import CallLog
+from protocols.synthesizers import EndpointModel
+
+FIRST_ORDINAL = 2**40
+"""Beyond those of any synthesis; a candidate's own follow from the digest of its id."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Account:
+    """Who pays for the calls about a candidate."""
+
+    calls: AbstractAsyncContextManager[CallLog]
+    """Open for one opinion."""
+
+    kind: SignalKind
+    """Of the candidate's signal."""
+
+
+FindAccount = Callable[[Candidate], Awaitable[Account]]
+
+
+class EndpointJudge:
+    """Asks an endpoint's model whether a candidate is sound."""
+
+    def __init__(self, model: EndpointModel, *, account_of: FindAccount) -> None:
+        self._model = model
+        self._chat = Chat(model)
+        self._account_of = account_of
+
+    async def opinion(self, candidate: Candidate) -> Opinion:
+        """Return what the model says; `NO_OPINION` where it says nothing usable."""
+        account = await self._account_of(candidate)
+        try:
+            async with account.calls as calls:
+                inquiry = Inquiry(
+                    self._chat,
+                    self._model,
+                    calls,
+                    signal_id=candidate.signal_id,
+                    kind=account.kind,
+                )
+                judgement = await inquiry.ask(
+                    _ordinal(candidate), "judge", prompts.judge(candidate), read_judgement
+                )
+        except (EndpointError, AnswerError, OverBudgetError) as error:
+            log.warning("no_opinion", candidate=candidate.candidate_id, reason=str(error))
+            return NO_OPINION
+        return Opinion(judge=self._model.model, success=judgement.success, reason=judgement.reason)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._chat.close()
+
+
+def _ordinal(candidate: Candidate) -> int:
+    digest = hashlib.blake2b(candidate.candidate_id.encode(), digest_size=4).digest()
+    return FIRST_ORDINAL + ORDINALS * int.from_bytes(digest)

@@ -1,0 +1,99 @@
+"""Questions to an endpoint's model about one signal: recorded, paid for, and asked again once."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar
+
+import msgspec
+import structlog
+
+from coevolve.environments.tools.synthesis import prompts
+from coevolve.environments.tools.synthesis.answers import UnusableAnswerError
+from coevolve.llm.client import Chat, Message, cost_usd, most_prompt_tokens
+from protocols.errors import AnswerError
+from protocols.evolution import ModelCall, SignalKind
+from protocols.interfaces import CallLog
+from protocols.synthesizers import EndpointModel
+
+T = TypeVar("T")
+
+ORDINALS = 2
+"""That a question may take: its own, and the next for asking again."""
+
+_SHOWN_CHARS = 200
+
+log = structlog.get_logger()
+
+
+class Inquiry:
+    """Asks on behalf of one signal."""
+
+    def __init__(
+        self, chat: Chat, model: EndpointModel, calls: CallLog, *, signal_id: str, kind: SignalKind
+    ) -> None:
+        self._chat = chat
+        self._model = model
+        self._calls = calls
+        self._signal_id = signal_id
+        self._kind: SignalKind = kind
+
+    async def ask(
+        self,
+        ordinal: int,
+        purpose: Literal["reflect", "explore", "abstract", "judge"],
+        messages: Sequence[Message],
+        read: Callable[[str], T],
+    ) -> T:
+        """Return what ``read`` makes of the answer; takes `ORDINALS` ordinals from ``ordinal`` on.
+
+        Raises:
+            AnswerError: ``read`` raised UnusableAnswerError twice.
+            EndpointError: The model does not answer.
+            OverBudgetError: The call may exceed the budget; it was not made.
+        """
+        complaints: list[str] = []
+        for attempt in range(ORDINALS):
+            call = await self._call(ordinal + attempt, purpose, messages)
+            try:
+                return read(call.answer)
+            except UnusableAnswerError as error:
+                complaints.append(str(error))
+                messages = prompts.again(messages, call.answer, str(error))
+                shown = call.answer[:_SHOWN_CHARS]
+                log.warning(
+                    "unusable_answer", signal=self._signal_id, purpose=purpose, answer=shown
+                )
+        raise AnswerError(
+            f"the model {self._model.model} at {self._model.base_url} was asked twice to {purpose} "
+            f"for signal {self._signal_id} and gave nothing usable: {'; then: '.join(complaints)}; "
+            "a larger max_answer_tokens or a stronger model may help"
+        )
+
+    async def _call(
+        self,
+        ordinal: int,
+        purpose: Literal["reflect", "explore", "abstract", "judge"],
+        messages: Sequence[Message],
+    ) -> ModelCall:
+        """Return the recorded call, or make it and return when it is recorded."""
+        recorded = await self._calls.recorded(ordinal)
+        if recorded is not None:
+            return recorded
+        most_prompt, most_answer = most_prompt_tokens(messages), self._model.max_answer_tokens
+        most_usd = cost_usd(self._model, most_prompt, most_answer)
+        await self._calls.allow(most_prompt, most_answer, most_usd)
+        said = await self._chat.ask(messages)
+        call = ModelCall(
+            signal_id=self._signal_id,
+            ordinal=ordinal,
+            purpose=purpose,
+            kind=self._kind,
+            model=self._model.model,
+            prompt=msgspec.json.encode(messages).decode(),
+            answer=said.text,
+            prompt_tokens=said.prompt_tokens,
+            answer_tokens=said.answer_tokens,
+            cost_usd=cost_usd(self._model, said.prompt_tokens, said.answer_tokens),
+            wall_s=said.wall_s,
+        )
+        await self._calls.note(call)
+        return call

@@ -1,0 +1,59 @@
+"""The tokens of an attempt while it grows.
+
+Token-in token-out: what the engine sampled is what the next request extends and what the learner
+trains on; text is only ever read from it. The environment's tokens are masked.
+"""
+
+from collections.abc import Iterable
+
+from protocols import columns
+from protocols.generation import Generation
+from protocols.rollouts import Tokens
+
+
+class Transcript:
+    """The columns of a conversation while it grows."""
+
+    def __init__(self) -> None:
+        self.token_ids: list[int] = []
+        self._mask: list[int] = []
+        self._logprobs: list[float] = []
+        self._versions: list[int] = []
+        self._cache_versions: list[int] = []
+
+    def feed(self, token_ids: Iterable[int]) -> None:
+        """Add what the environment wrote."""
+        ids = tuple(token_ids)
+        self.token_ids.extend(ids)
+        self._mask.extend([0] * len(ids))
+        self._logprobs.extend([0.0] * len(ids))
+        self._versions.extend([-1] * len(ids))
+        self._cache_versions.extend([-1] * len(ids))
+
+    def add(self, generation: Generation) -> None:
+        """Add what the policy sampled."""
+        self.token_ids.extend(generation.token_ids)
+        self._mask.extend([1] * len(generation.token_ids))
+        self._logprobs.extend(generation.logprobs)
+        self._versions.extend(generation.versions)
+        self._cache_versions.extend(generation.cache_versions or generation.versions)
+
+    def tokens(self) -> Tokens:
+        """Return the finished columns."""
+        return Tokens(
+            token_ids=columns.int32(self.token_ids),
+            mask=columns.uint8(self._mask),
+            logprobs=columns.float32(self._logprobs),
+            versions=columns.int32(self._versions),
+            cache_versions=columns.int32(self._cache_versions)
+            if self._cache_versions != self._versions
+            else b"",
+        )
+
+    def sampled_versions(self) -> list[int]:
+        """Return the policy versions that wrote something, in order, with repeats."""
+        return [version for version in self._versions if version >= 0]
+
+    def oldest_version(self) -> int:
+        """Return the oldest of them and of those whose keys and values they were sampled over."""
+        return min(version for version in self._cache_versions if version >= 0)

@@ -1,0 +1,33 @@
+"""`python -m tests.bench NAME`: measures one part on this machine."""
+
+import sys
+from importlib import import_module
+
+BENCHES = {
+    "delivery": "tests.bench.delivery",
+    "engine": "tests.bench.engine",
+    "gradient": "tests.bench.gradient",
+    "hdl": "tests.bench.hdl",
+    "hdl-ablation": "tests.bench.hdl_ablation",
+    "journal": "tests.bench.journal",
+    "learner": "tests.bench.learner",
+    "learning": "tests.bench.learning",
+    "rollouts": "tests.bench.rollouts",
+    "simulator": "tests.bench.simulator",
+    "trl": "tests.bench.against_trl",
+}
+"""Module of each bench; its ``main`` gets the remaining arguments."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the bench that the first argument names."""
+    if not arguments or arguments[0] not in BENCHES:
+        found = arguments[0] if arguments else "nothing"
+        sys.stderr.write(f"bench: needs one of {', '.join(BENCHES)}, got {found}\n")
+        return 2
+    import_module(BENCHES[arguments[0]]).main(arguments[1:])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,196 @@
+"""The quickstart's tasks trained by TRL's own GRPOTrainer, generation and optimizer.
+
+TRL asks its `rollout_func` for the completions of a batch of prompts. Here it plays the multi-turn
+conversations as a user of TRL would write them: transformers' `generate` on the trainer's model,
+one message at a time for all conversations of the batch, the simulator's answers in between, and
+`env_mask` for the tokens that the policy did not write. Tasks, their order and the group size are
+those of `tests.bench.synchronous`.
+"""
+
+# TRL, datasets and transformers are partly untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from datasets import Dataset
+from transformers import AutoTokenizer, GenerationConfig, TrainerCallback
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from coevolve.environments.tools.commands import Failed
+from coevolve.environments.tools.filesystem.grammar import uniform_task
+from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.session import Session
+from coevolve.environments.tools.task import ToolTask, read_body
+from coevolve.models.load import read_model
+from coevolve.models.model_folder import model_folder
+from protocols.config import RolloutConfig, RunConfig
+from protocols.tasks import Task
+
+PAD = 0
+
+
+@dataclass
+class _Conversation:
+    """One rollout in progress."""
+
+    body: ToolTask
+    session: Session
+    prompt_ids: list[int]
+    written: list[int] = field(default_factory=list[int])
+    mask: list[int] = field(default_factory=list[int])
+    turn: int = 0
+    calls: int = 0
+    passed: int = 0
+    over: bool = False
+
+    @property
+    def ids(self) -> list[int]:
+        """Return everything so far."""
+        return self.prompt_ids + self.written
+
+    @property
+    def solved(self) -> bool:
+        """Return whether every turn passed."""
+        return self.passed == len(self.body.turns)
+
+    def feed(self, ids: Sequence[int], *, policy: bool) -> None:
+        """Add tokens of the policy or of its environment."""
+        self.written.extend(ids)
+        self.mask.extend([int(policy)] * len(ids))
+
+
+class TrlLoop:
+    """TRL's trainer over a fixed order of the quickstart's tasks."""
+
+    def __init__(self, config: RunConfig, output_dir: Path, *, steps: int, rate: float) -> None:
+        """Load the run's model; ``rate`` is the learning rate, constant as TRL users set it."""
+        os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+        folder = model_folder(config.policy.model)
+        self._config = config
+        self._renderer = TinyRenderer.load(folder)
+        groups, size = config.learner.groups_per_step, config.rollout.group_size
+        self._tasks = [uniform_task(config.seed, number) for number in range(steps * groups)]
+        numbers = [str(number) for number in range(len(self._tasks))]
+        self.trainer: Any = GRPOTrainer(
+            model=read_model(folder),
+            reward_funcs=_reward,
+            args=GRPOConfig(
+                output_dir=str(output_dir),
+                use_cpu=True,
+                bf16=False,
+                gradient_checkpointing=False,
+                report_to="none",
+                save_strategy="no",
+                disable_tqdm=True,
+                logging_strategy="no",
+                per_device_train_batch_size=groups * size,
+                num_generations=size,
+                max_steps=steps,
+                learning_rate=rate,
+                lr_scheduler_type="constant",
+                adam_beta2=0.98,
+                max_grad_norm=config.learner.max_grad_norm,
+                temperature=config.rollout.temperature,
+                max_completion_length=config.rollout.max_tokens,
+                loss_type="dr_grpo",
+                beta=0.0,
+                epsilon_high=0.28,
+                shuffle_dataset=False,
+                seed=config.seed,
+            ),
+            train_dataset=Dataset.from_dict({"prompt": numbers}),
+            processing_class=cast("Any", AutoTokenizer).from_pretrained(folder),
+            rollout_func=self._roll_out,
+        )
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """Return the model in training."""
+        return self.trainer.model
+
+    def train(self, callback: TrainerCallback) -> None:
+        """Train to the end; ``callback`` is TRL's."""
+        self.trainer.add_callback(callback)
+        self.trainer.train()
+
+    def _roll_out(self, prompts: list[str], trainer: Any) -> dict[str, Any]:
+        """Return the conversations of a batch, as TRL wants them."""
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        open_ = [self._begin(self._tasks[int(number)]) for number in prompts]
+        model.eval()
+        while live := [each for each in open_ if not each.over]:
+            self._advance(model, live)
+        model.train()
+        return {
+            "prompt_ids": [each.prompt_ids for each in open_],
+            "completion_ids": [each.written for each in open_],
+            "env_mask": [each.mask for each in open_],
+            "logprobs": None,
+            "passed": [float(each.solved) for each in open_],
+        }
+
+    def _begin(self, task: Task) -> _Conversation:
+        body = read_body(task.body)
+        opening = list(self._renderer.opening(body))
+        return _Conversation(body=body, session=Session(body), prompt_ids=opening)
+
+    @torch.no_grad()
+    def _advance(self, model: Any, live: Sequence[_Conversation]) -> None:
+        """Let the policy write one message in every conversation."""
+        limits = self._config.rollout
+        longest = max(len(each.ids) for each in live)
+        ids = [[PAD] * (longest - len(each.ids)) + each.ids for each in live]
+        mask = [[0] * (longest - len(each.ids)) + [1] * len(each.ids) for each in live]
+        output = model.generate(
+            input_ids=torch.tensor(ids),
+            attention_mask=torch.tensor(mask),
+            generation_config=GenerationConfig(
+                max_new_tokens=limits.max_call_tokens,
+                do_sample=True,
+                temperature=limits.temperature,
+                top_k=0,
+                top_p=1.0,
+                eos_token_id=list(self._renderer.stop_ids),
+                pad_token_id=PAD,
+            ),
+        )
+        for row, each in zip(output[:, longest:].tolist(), live, strict=True):
+            self._take(each, row, limits)
+
+    def _take(self, each: _Conversation, row: list[int], limits: RolloutConfig) -> None:
+        """Take in one message of the policy, and answer it."""
+        stops = set(self._renderer.stop_ids)
+        end = next((at for at, token in enumerate(row) if token in stops), None)
+        said = row if end is None else row[: end + 1]
+        each.feed(said, policy=True)
+        each.over = True
+        if end is None or len(each.ids) >= limits.max_tokens:
+            return
+        try:
+            calls = self._renderer.parse(said)
+        except ValueError:
+            return
+        each.calls += len(calls)
+        if each.calls > limits.max_calls_per_turn:
+            return
+        if calls:
+            results = [each.session.act(call).result for call in calls]
+            each.feed(self._renderer.observation(results), policy=False)
+        elif isinstance(each.session.grade(), Failed):
+            return
+        else:
+            each.passed, each.calls = each.passed + 1, 0
+            if each.solved:
+                return
+            each.feed(self._renderer.instruction(each.body, each.passed), policy=False)
+        each.over = len(each.ids) >= limits.max_tokens
+
+
+def _reward(passed: Sequence[float], **_: object) -> list[float | None]:
+    return [*passed]

@@ -1,0 +1,65 @@
+import json
+
+import msgspec
+import pytest
+
+from coevolve.cli.calibrate import LIMIT, main, worst
+from coevolve.signals.calibration import Rate, Size, calibrate
+from protocols.config import RolloutConfig, RunConfig
+
+SMALL = Size(tasks=400, patterns=6, pools=3)
+
+
+@pytest.fixture(scope="module")
+def rates() -> list[Rate]:
+    return calibrate(RunConfig(name="test"), size=SMALL)
+
+
+def test_posterior_rules_keep_their_false_alarms_at_every_level(rates: list[Rate]):
+    assert worst(rates, "posterior").rate <= LIMIT
+    kinds = {each.kind for each in rates if each.meaning == "false alarm"}
+    assert kinds == {"forgetting", "boundary", "rare", "uncertainty"}
+
+
+def test_the_papers_forgetting_fires_on_noise(rates: list[Rate]):
+    # 1 - (1 - P(X < 4))^10 good once, times P(X < 4) bad now, X ~ Bin(8, 0.3): 0.713.
+    [rate] = [
+        each.rate
+        for each in rates
+        if (each.rules, each.situation) == ("paper", "p = 0.30 all along, 11 visits")
+    ]
+    assert rate == pytest.approx(0.713, abs=0.08)
+
+
+def test_false_discoveries_in_a_pool_are_few_and_drops_are_found(rates: list[Rate]):
+    pool = {
+        (each.rules, each.meaning): each.rate for each in rates if "of 100 tasks" in each.situation
+    }
+    assert pool["posterior", "false discoveries"] <= LIMIT < pool["paper", "false discoveries"]
+    assert pool["posterior", "detection"] > 0.2
+
+
+@pytest.mark.parametrize("group_size", [7, 16])
+def test_other_group_sizes_keep_the_limit(group_size: int):
+    config = RunConfig(name="test", rollout=RolloutConfig(group_size=group_size))
+    assert worst(calibrate(config, size=SMALL, seed=1), "posterior").rate <= LIMIT
+
+
+def test_the_same_seed_measures_the_same():
+    tiny = Size(tasks=20, patterns=1, pools=1)
+    config = RunConfig(name="test")
+    assert calibrate(config, size=tiny, seed=3) == calibrate(config, size=tiny, seed=3)
+
+
+def test_the_command_prints_counts_as_json(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["--json", "--histories", "200"])
+    assert ended.value.code == 0
+    assert msgspec.convert(json.loads(capsys.readouterr().out), list[Rate])
+
+
+def test_a_faulty_run_file_is_refused(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["nowhere.yaml"])
+    assert ended.value.code == 1
+    assert "nowhere.yaml" in capsys.readouterr().err

@@ -1,0 +1,170 @@
+"""Evaluations from the command line: of a run, of a run file, at an endpoint."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from coevolve.cli.evaluate import main
+from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl.policy.tiny.model import write_model
+from coevolve.journal.journal import Journal
+from coevolve.models.tiny_random.resolve import MODEL
+from coevolve.run import directory as run_directory
+from protocols.config import RunConfig
+from tests import evolving
+from tests.chat_server import Messages, serving
+from tests.conftest import ROOT
+from tests.exporting import settings, write_versions
+
+pytestmark = pytest.mark.hdl
+
+RUN_FILE = ROOT / "configs" / "hdl_tiny.yaml"
+DESIGNS = ("vend_fsm", "rr_arbiter")
+"""One of each split."""
+
+
+@pytest.fixture(scope="module")
+def designs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two designs with one mutant each."""
+    folder = tmp_path_factory.mktemp("designs")
+    for name in DESIGNS:
+        shutil.copytree(hardware.DESIGNS / name, folder / name)
+        path = folder / name / "mutants.yaml"
+        path.write_bytes(msgspec.yaml.encode(msgspec.yaml.decode(path.read_bytes())[:1]))
+    return folder
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    assert main([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Return the files, but for the one where LMDB notes who reads."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock.mdb")
+    return {path: path.read_bytes() for path in files}
+
+
+def test_a_model_before_training_is_compared_at_equal_budgets(
+    designs: Path, capsys: pytest.CaptureFixture[str]
+):
+    asked = ("--config", RUN_FILE, "--designs", designs, "--calls", 2, "--attempts", 2)
+    report = printed(capsys, *asked)
+    assert report["settings"]["writer"] == "hdl_tiny before training"
+    assert [each["split"] for each in report["splits"]] == ["train", "held_out"]
+    for split in report["splits"]:
+        assert split["designs"] == 1
+        scores = split["scores"]
+        assert {name: score["calls"] for name, score in scores.items()} == {
+            "agentic": 2,
+            "direct": 2,
+            "direct, 1 call": 1,
+            "long random runs": 2,
+            "random programs": 2,
+            "structural": 2,
+        }
+        assert all(score["sim_pass"] == 1 for score in scores.values())
+        assert all(0 < score["coverage"] < 1 for score in scores.values())
+        assert all(score["bugs"] in (0, 0.5, 1) for score in scores.values())
+        assert scores["direct"]["coverage"] >= scores["direct, 1 call"]["coverage"]
+        (gain,) = [
+            each
+            for each in split["differences"]
+            if (each["of"], each["minus"], each["measure"]) == ("agentic", "direct", "coverage")
+        ]
+        expected = scores["agentic"]["coverage"] - scores["direct"]["coverage"]
+        assert gain["mean"] == gain["low"] == gain["high"] == pytest.approx(expected)
+    assert printed(capsys, *asked) == report
+
+
+def test_a_version_of_a_run_is_evaluated_and_nothing_of_the_run_is_changed(
+    designs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], quickstart: RunConfig
+):
+    hdl = {"form": "stimulus", "evaluation_rounds": 1, "designs": str(designs)}
+    sizes = {"max_tokens": 128, "max_call_tokens": 16}
+    config = settings(quickstart, rollout=sizes, policy={"model": "tiny_hdl"})
+    config = msgspec.structs.replace(config, environment={"use": "hdl"} | hdl)
+    folder = tmp_path / "trial"
+    directory = run_directory.create(folder, config)
+    write_model(0, folder / MODEL)
+    journal = Journal.open(directory.store)
+    evolving.write(journal, write_versions(folder, directory.config(), (1, 2)))
+    journal.close()
+    before = contents(folder)
+    asked = ("--runs", tmp_path, "--no-bugs", "--no-baselines", "--split", "held_out")
+    report = printed(capsys, "trial", *asked, "--attempts", 1)
+    assert report["settings"]["writer"] == "version 2 of trial"
+    assert report["settings"]["temperature"] == 1
+    assert set(report["splits"][0]["scores"]) == {"agentic", "direct", "direct, 1 call"}
+    assert report["splits"][0]["scores"]["agentic"]["bugs"] is None
+    assert contents(folder) == before
+    assert main(["trial", *map(str, asked), "--version", "7"]) == 1
+    assert "version 7" in capsys.readouterr().err
+
+
+def test_a_model_at_an_endpoint_writes_what_it_is_asked_for(
+    designs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def brain(messages: Messages) -> str:
+        if len(messages) > 2:
+            return "I would rather not."
+        return "Here it is.\n```stimulus\nrst 2\nstep 20\n```\n"
+
+    monkeypatch.setenv("A_KEY", "secret")
+    with serving(brain) as server:
+        asked = ("--endpoint", server.base_url, "--model", "large", "--key-variable", "A_KEY")
+        small = ("--form", "stimulus", "--designs", designs, "--calls", 2, "--attempts", 1)
+        free = ("--no-bugs", "--no-baselines", "--usd-per-million", 1000, 2000)
+        report = printed(capsys, *asked, *small, *free)
+    assert report["settings"]["writer"] == "large"
+    assert report["settings"]["temperature"] == 0.7
+    for split in report["splits"]:
+        scores = split["scores"]
+        assert (scores["agentic"]["calls"], scores["direct"]["calls"]) == (1, 2)
+        assert scores["agentic"]["coverage"] == scores["direct"]["coverage"] > 0
+    assert {each.authorization for each in server.requests} == {"Bearer secret"}
+    assert {each.body["max_tokens"] for each in server.requests} == {8192}
+    assert not any("response_format" in each.body for each in server.requests)
+    cost = report["cost"]
+    assert cost["answers"] == len(server.requests) == 6
+    usd = (1000 * cost["prompt_tokens"] + 2000 * cost["answer_tokens"]) / 1e6
+    assert cost["usd"] == pytest.approx(usd)
+
+
+def test_what_cannot_be_evaluated_is_refused_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], quickstart: RunConfig
+):
+    run_directory.create(tmp_path / "tools", quickstart)
+    assert main(["tools", "--runs", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "found filesystem" in said
+    assert "python -m coevolve.report" in said
+    assert main(["--config", str(RUN_FILE), "--attempts", "0"]) == 1
+    assert "--attempts: needs 1 to 1000000, found 0" in capsys.readouterr().err
+    assert main(["--config", str(RUN_FILE), "--temperature", "-1"]) == 1
+    assert "--temperature: needs 0 to 100, found -1.0" in capsys.readouterr().err
+    assert main(["--endpoint", "somewhere", "--model", "large"]) == 1
+    assert "--endpoint: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give a RUN, --config or --endpoint"),
+        (["trial", "--config", "a.yaml"], "leave --config out"),
+        (["trial", "--model", "large"], "--endpoint and --model go together"),
+        (["trial", "--form", "patch"], "--form and --rules are for an --endpoint"),
+        (["--config", "a.yaml", "--rules"], "--form and --rules are for an --endpoint"),
+    ],
+)
+def test_a_wrong_command_is_told_apart_from_a_failure(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,143 @@
+import itertools
+
+import pytest
+
+from coevolve.environments.tools.agent import ToolAgent
+from coevolve.rollouts.agent import rollout_of
+from protocols import columns
+from protocols.config import RolloutConfig
+from protocols.errors import SimulatorError
+from protocols.rollouts import Rollout, RolloutRequest
+from tests.fakes import (
+    CALL,
+    END,
+    SAY,
+    SEE,
+    ScriptGenerator,
+    ScriptRenderer,
+    ScriptSimulator,
+    tool_task,
+)
+
+REQUEST = RolloutRequest(
+    group_id="g0",
+    group=0,
+    index=0,
+    group_size=2,
+    task_id="task",
+    seed=5,
+    policy_version_at_least=0,
+)
+
+
+async def rolled(
+    script: list[str | None],
+    *,
+    turns: tuple[str, ...] = ("a",),
+    right: tuple[str, ...] = ("a", "b"),
+    limits: RolloutConfig | None = None,
+) -> tuple[Rollout, ScriptGenerator, ScriptSimulator]:
+    generator, simulator = ScriptGenerator(script, version=3), ScriptSimulator(right)
+    arena = ToolAgent(
+        generator=generator,
+        simulator=simulator,
+        renderer=ScriptRenderer(),
+        limits=limits or RolloutConfig(),
+        temperature=1.0,
+    )
+    played = await arena.attempt(tool_task(*turns), "session", seed=REQUEST.seed)
+    return rollout_of(REQUEST, played), generator, simulator
+
+
+async def test_a_conversation_that_passes_every_turn_earns_one():
+    rollout, _, _ = await rolled(["a", None, "b", None], turns=("a", "b"))
+    assert (rollout.reward, rollout.turns_passed, rollout.ended) == (1.0, 2, "finished")
+    assert [(action.turn, action.text, action.result) for action in rollout.actions] == [
+        (0, "a", "<a>"),
+        (1, "b", "<b>"),
+    ]
+
+
+async def test_only_what_the_policy_wrote_is_marked_and_carries_its_version():
+    rollout, _, _ = await rolled(["a", None])
+    ids = columns.from_int32(rollout.tokens.token_ids)
+    mask = list(rollout.tokens.mask)
+    a = 100 + ord("a")
+    assert ids == [SAY, a, a, CALL, 4, 100 + ord("<"), a, 100 + ord(">"), END]
+    assert mask == [0, 0, 1, 1, 0, 0, 0, 0, 1]
+    assert columns.from_int32(rollout.tokens.versions) == [3 if m else -1 for m in mask]
+    assert columns.from_float32(rollout.tokens.logprobs) == [-0.5 if m else 0.0 for m in mask]
+    assert (rollout.version_min, rollout.version_max) == (3, 3)
+
+
+async def test_it_is_known_where_each_turn_that_was_begun_starts():
+    rollout, _, _ = await rolled(["a", None, "b", None], turns=("a", "b", "a"), right=("a",))
+    assert (rollout.turns_passed, rollout.turns_total) == (1, 3)
+    # An instruction of 2 tokens, a call of 2, its answer of 4, and the end of the turn.
+    assert rollout.turn_starts == (0, 9)
+    ids = columns.from_int32(rollout.tokens.token_ids)
+    assert ids[9:11] == [SAY, 100 + ord("b")]
+    failed, _, _ = await rolled(["wrong", None], turns=("a", "b"))
+    assert failed.turn_starts == (0,)
+
+
+async def test_each_request_extends_exactly_the_tokens_before_it():
+    _, generator, _ = await rolled(["a", "b", None])
+    prompts = [request.prompt_ids for request in generator.requests]
+    assert all(b[: len(a)] == a for a, b in itertools.pairwise(prompts))
+    assert len({request.seed for request in generator.requests}) == len(prompts)
+
+
+async def test_a_failed_turn_ends_the_conversation():
+    rollout, generator, _ = await rolled(["wrong", None, "b", None], turns=("a", "b"))
+    assert (rollout.reward, rollout.turns_passed, rollout.ended) == (0.0, 0, "wrong")
+    assert len(generator.requests) == 2
+
+
+async def test_what_does_not_parse_is_the_policys_failure():
+    rollout, _, _ = await rolled([""])
+    assert (rollout.reward, rollout.ended) == (0.0, "malformed")
+
+
+async def test_more_calls_than_allowed_end_the_conversation_before_the_next_is_made():
+    rollout, _, _ = await rolled(["a"] * 9, limits=RolloutConfig(max_calls_per_turn=2))
+    assert (rollout.reward, rollout.ended, len(rollout.actions)) == (0.0, "too_many_calls", 2)
+
+
+async def test_calls_of_one_message_are_carried_out_in_order_and_answered_together():
+    rollout, generator, _ = await rolled(["a;b", None])
+    assert [(action.text, action.result) for action in rollout.actions] == [
+        ("a", "<a>"),
+        ("b", "<b>"),
+    ]
+    assert len(generator.requests) == 2
+    seen = [SEE, *(100 + ord(c) for c in "<a>"), SEE, *(100 + ord(c) for c in "<b>")]
+    assert list(generator.requests[1].prompt_ids)[-len(seen) :] == seen
+
+
+async def test_no_call_of_a_message_with_too_many_is_carried_out():
+    rollout, _, _ = await rolled(["a", "a;b"], limits=RolloutConfig(max_calls_per_turn=2))
+    assert (rollout.ended, len(rollout.actions)) == ("too_many_calls", 1)
+
+
+async def test_a_call_or_a_conversation_may_not_outgrow_its_limit():
+    call, _, _ = await rolled(["abcdef"], limits=RolloutConfig(max_call_tokens=3))
+    assert (call.reward, call.ended) == (0.0, "too_long")
+    whole, _, _ = await rolled(["a"] * 4, limits=RolloutConfig(max_tokens=9))
+    assert (whole.reward, whole.ended) == (0.0, "too_long")
+
+
+async def test_session_and_cache_are_released_even_when_the_simulator_breaks():
+    generator = ScriptGenerator(["a"])
+    simulator = ScriptSimulator((), breaks=lambda _: True)
+    arena = ToolAgent(
+        generator=generator,
+        simulator=simulator,
+        renderer=ScriptRenderer(),
+        limits=RolloutConfig(),
+        temperature=1.0,
+    )
+    with pytest.raises(SimulatorError):
+        await arena.attempt(tool_task("a"), "session", seed=0)
+    assert generator.released == ["session"]
+    assert not simulator.open

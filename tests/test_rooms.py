@@ -1,0 +1,50 @@
+"""The core knows no environment: it names none, and imports none."""
+
+import ast
+import re
+from pathlib import Path
+
+from coevolve.environments.registry import BUILT_IN
+
+ROOT = Path(__file__).parents[1]
+HOUSES = ("coevolve", "actors", "protocols")
+MAY_KNOW = ("coevolve/environments/", "coevolve/build/", "coevolve/cli/", "coevolve/docs/")
+"""Environments themselves, what puts parts together, and commands."""
+
+WORDS = re.compile(rf"\b({'|'.join(BUILT_IN)}|verilator|verilog|testbench\w*|gorilla\w*)\b", re.I)
+
+
+def core() -> list[Path]:
+    files = (path for house in HOUSES for path in (ROOT / house).rglob("*.py"))
+    return [path for path in files if not str(path.relative_to(ROOT)).startswith(MAY_KNOW)]
+
+
+def test_the_core_names_no_environment():
+    named = {
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in core()
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if WORDS.search(line)
+    }
+    assert len(core()) > 150
+    assert not sorted(named)
+
+
+DOORS = (
+    "coevolve.environments.interface",
+    "coevolve.environments.registry",
+)
+"""What leads to environments without naming one: for run files, actors and commands. Which rooms
+may use it, import-linter says."""
+
+
+def test_the_core_imports_no_environment():
+    found = {
+        f"{path.relative_to(ROOT)}: {node.module}"
+        for path in core()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("coevolve.environments")
+        and node.module not in DOORS
+    }
+    assert not sorted(found)
