@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from coevolve.environments.hdl.policy.task import CoverageTask
     from coevolve.environments.hdl.policy.teacher import Teacher
     from coevolve.environments.hdl.simulate.harnessed import HarnessSimulator
+    from coevolve.environments.hdl.simulate.pool import EvaluationPool
     from coevolve.environments.hdl.simulate.wire import TestbenchClient
     from coevolve.journal.mailbox import Appender
     from coevolve.parts.context import PartContext
@@ -55,6 +56,13 @@ def clients(services: Sequence[SimulatorService]) -> "list[TestbenchClient]":
     from coevolve.environments.hdl.simulate.wire import TestbenchClient
 
     return [TestbenchClient(service) for service in services]
+
+
+def pool(services: Sequence[SimulatorService]) -> "EvaluationPool":
+    """Return the simulators behind ``services`` as one, which remembers nothing."""
+    from coevolve.environments.hdl.simulate.pool import EvaluationPool
+
+    return EvaluationPool(clients(services))
 
 
 def designs(config: "RunConfig") -> "tuple[Design, ...]":

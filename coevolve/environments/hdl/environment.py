@@ -11,11 +11,12 @@ from coevolve.environments.hdl.evolution.messages import change_of
 from coevolve.environments.hdl.export.exporters import EXPORTERS
 from coevolve.environments.hdl.export.wording import asked, changed
 from coevolve.environments.hdl.policy.stages import is_learned_from, teaches_itself
-from coevolve.environments.hdl.policy.task import read_body
+from coevolve.environments.hdl.policy.task import coverage_task, read_body
 from coevolve.environments.hdl.policy.tiny.vocabulary import MODEL, TINY_HDL
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.interface import Fault
 from coevolve.export.exporter import Exporter
+from coevolve.journal.task_cache import TaskCache
 from coevolve.models.architecture import ModelConfig
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import TINY, model_folder
@@ -175,23 +176,40 @@ class Hdl:
         self, context: "PartContext", simulators: Sequence[SimulatorService]
     ) -> "Observer":
         """Return what looks at coverage points."""
-        from coevolve.environments.hdl.evolution import assembly as evolution
+        from coevolve.environments.hdl.evolution.observer import DesignObserver
 
-        return evolution.observer(context.config, context.reader, assembly.clients(simulators))
+        return DesignObserver(
+            self._config,
+            tasks=TaskCache(context.reader, coverage_task),
+            catalogue=assembly.catalogue(self._config, context.reader),
+            simulator=assembly.pool(simulators),
+        )
 
     def synthesizer(
         self, context: "PartContext", simulators: Sequence[SimulatorService]
     ) -> ComputingPart:
         """Return the part that enumerates goals, thresholds and variants."""
-        from coevolve.environments.hdl.evolution import assembly as evolution
+        from coevolve.environments.hdl.evolution.enumeration import Enumeration
+        from coevolve.environments.hdl.evolution.synthesizer import synthesizer_part
 
-        return evolution.synthesizer(context, assembly.clients(simulators))
+        enumeration = Enumeration(
+            self._config,
+            reader=context.reader,
+            catalogue=assembly.catalogue(self._config, context.reader),
+            simulator=assembly.pool(simulators),
+        )
+        return synthesizer_part(self._config, context.store, context.reader, enumeration)
 
     def gates(self, context: "PartContext", simulators: Sequence[SimulatorService]) -> "Gates":
         """Return what simulates what a candidate asks for."""
-        from coevolve.environments.hdl.evolution import assembly as evolution
+        from coevolve.environments.hdl.evolution.gates import DesignGates
 
-        return evolution.gates(context, assembly.clients(simulators))
+        return DesignGates(
+            self._config,
+            reader=context.reader,
+            catalogue=assembly.catalogue(self._config, context.reader),
+            simulator=assembly.pool(simulators),
+        )
 
     def task_index(self) -> "TaskIndex":
         """Return what finds tasks that ask for the same."""
