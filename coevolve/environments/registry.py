@@ -93,6 +93,20 @@ def environment_named(use: str, **settings: Any) -> "Environment":
     return environment_of(config_of({"use": use} | settings))
 
 
+def _check_members(found: type[Any], use: str) -> None:
+    """Refuse a class that is only a part of an environment. Raises ConfigError."""
+    from coevolve.environments.interface import Environment
+
+    members = (*Environment.__annotations__, *vars(Environment))
+    lacking = [each for each in members if each[0] != "_" and not hasattr(found, each)]
+    if lacking:
+        raise ConfigError(
+            f"environment.use: {use} has a config_type, and needs what else an environment has "
+            f"(coevolve/environments/interface.py), found no {', '.join(lacking)}; "
+            "coevolve.environments.base.BaseEnvironment has most of it"
+        )
+
+
 def _offered(use: str) -> str:
     return next((each.value for each in entry_points(group=GROUP) if each.name == use), "")
 
@@ -108,6 +122,7 @@ def _loaded(module: str, name: str, use: str) -> "type[Environment]":
     except AttributeError as error:
         raise ConfigError(f"environment.use: module {module} has no {name!r}") from error
     if hasattr(found, "config_type"):
+        _check_members(found, use)
         return cast("type[Environment]", found)
     from coevolve.environments.tools.own import own_environment
 

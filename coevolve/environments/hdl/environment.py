@@ -4,6 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
+
+from coevolve.environments.base import BaseEnvironment
 from coevolve.environments.findings import Finding
 from coevolve.environments.hdl import assembly
 from coevolve.environments.hdl.config import HdlConfig
@@ -37,22 +40,20 @@ if TYPE_CHECKING:
     from coevolve.rollouts.evaluator import Scorer
     from coevolve.signals.extractor import Observer
     from coevolve.validation.gates import Gates, TaskIndex
-    from coevolve.validation.judge import Judge
 
 
-class Hdl:
-    """A `coevolve.environments.interface.Environment`."""
+class Hdl(BaseEnvironment):
+    """Testbenches for hardware designs."""
 
-    config_type: ClassVar[type[HdlConfig]] = HdlConfig
+    config_type: ClassVar[type[msgspec.Struct]] = HdlConfig
     patience_s: ClassVar[float] = 600.0
     name: ClassVar[str] = "hdl"
-    swappable: ClassVar[bool] = False
     capabilities: ClassVar[Capabilities] = Capabilities(references=False)
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
     own_models: ClassVar[Mapping[str, ModelConfig]] = {TINY_HDL: MODEL}
 
     def __init__(self, config: RunConfig) -> None:
-        self._config = config
+        super().__init__(config)
         self._settings = hdl_settings(config)
 
     def faults(self) -> Sequence[Fault]:
@@ -216,12 +217,6 @@ class Hdl:
         from coevolve.environments.hdl.evolution.gates import DesignIndex
 
         return DesignIndex()
-
-    def judge(self, context: "PartContext") -> "Judge":
-        """Return nobody: what was simulated is enough."""
-        from coevolve.validation.judge import NoJudge
-
-        return NoJudge()
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return what came of simulating the testbenches of designs twice."""

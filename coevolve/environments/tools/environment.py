@@ -6,17 +6,16 @@ calls can be carried out and its words say them (`coevolve.environments.tools.ga
 """
 
 import importlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from coevolve.curriculum.task_sampler import TaskSampler, sampler_of
 from coevolve.delivery.engine import VerifiedEngine
+from coevolve.environments.base import BaseEnvironment, RewardsAlone
 from coevolve.environments.findings import Finding
-from coevolve.environments.interface import Fault
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.export.exporters import EXPORTERS
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
@@ -29,7 +28,6 @@ from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.environments.tools.worker import ToolWorker
 from coevolve.export.exporter import Exporter
-from coevolve.models.architecture import ModelConfig
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder
 from coevolve.parts.context import PartContext
@@ -40,12 +38,10 @@ from coevolve.synthesis.briefs import BriefContext
 from coevolve.validation.gates import Gates, TaskIndex
 from coevolve.validation.judge import Judge
 from protocols.capabilities import Capabilities
-from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.evolution import Candidate
-from protocols.generation import Grammar
 from protocols.interfaces import Generator, Reader, SimulatorService, Supervision
-from protocols.rollouts import Rollout, Writer
+from protocols.rollouts import Writer
 from protocols.synthesizers import PolicyModel
 from protocols.tasks import Task, TaskText, TurnText
 
@@ -56,20 +52,12 @@ ROLLOUT_GATHER_S = 0.1
 """How long a rollout's command waits for others: what a worker's call costs is shared by more."""
 
 
-class ToolEnvironment(ABC):
+class ToolEnvironment(BaseEnvironment):
     """A `coevolve.environments.interface.Environment`, but for tasks and tools."""
 
-    name: ClassVar[str]
-    config_type: ClassVar[type[msgspec.Struct]]
-    patience_s: ClassVar[float] = 90.0
-    imitates_others = False
     swappable: ClassVar[bool] = True
     capabilities: ClassVar[Capabilities] = Capabilities()
-    own_models: ClassVar[Mapping[str, ModelConfig]] = {}
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
-
-    def __init__(self, config: RunConfig) -> None:
-        self._config = config
 
     @abstractmethod
     def source(self) -> ToolSource:
@@ -78,10 +66,6 @@ class ToolEnvironment(ABC):
     @abstractmethod
     def kinds(self, task: Task) -> tuple[str, ...]:
         """Return the groups that a scored task is reported under besides its number of turns."""
-
-    def faults(self) -> Sequence[Fault]:
-        """Return no rule of its own."""
-        return ()
 
     def check(self) -> None:
         """Make sure that tools and model are there, and fit each other."""
@@ -108,10 +92,6 @@ class ToolEnvironment(ABC):
                 f"environment.use: {self.name} needs a policy.model with a chat template, found "
                 f"{self._config.policy.model!r}, which has none; give another"
             )
-
-    def make_model(self, folder: Path) -> None:
-        """Write nothing: the model is given."""
-        return
 
     def texts(self) -> Iterator[str]:
         """Yield the documentation of tools, and instructions and calls of training tasks."""
@@ -283,26 +263,12 @@ class ToolEnvironment(ABC):
         return ReferenceSupervision(self.renderer())
 
 
-class ReferenceSupervision:
+class ReferenceSupervision(RewardsAlone):
     """A `protocols.interfaces.Supervision` of tasks with references."""
 
     def __init__(self, renderer: Renderer) -> None:
         self._renderer = renderer
 
-    def shape(self, rollouts: Sequence[Rollout]) -> tuple[float, ...]:
-        """Return the rewards as they are."""
-        return tuple(rollout.reward for rollout in rollouts)
-
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the reference in the policy's tokens."""
         return self._renderer.demonstration(task)
-
-    async def select(
-        self, task: Task, group: int, rollouts: Sequence[Rollout]
-    ) -> tuple[int, ...] | None:
-        """Return None: the rewards choose."""
-        return None
-
-    async def grammar(self, task: Task) -> Grammar | None:
-        """Return None: the policy writes freely."""
-        return None

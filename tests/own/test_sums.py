@@ -1,0 +1,62 @@
+"""An environment of another kind than tools: nothing in the core was changed for it."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coevolve import environment as command
+from coevolve.config import load_config
+from protocols.errors import ConfigError
+from protocols.learning import Evaluation, StepReport
+from protocols.rollouts import Rollout
+from protocols.tasks import Task
+from tests.launched import launched
+
+FOLDER = Path(__file__).parent
+RUN_FILE = FOLDER / "sums.yaml"
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER))
+    yield
+    sys.modules.pop("sums", None)
+
+
+def test_it_keeps_what_it_declares(capsys: pytest.CaptureFixture[str]) -> None:
+    command.main(["check", "sums:Sums", "largest=5"])
+    assert "18 sums" in capsys.readouterr().out
+
+
+def test_an_arm_that_needs_more_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match=r"\$\.learner\.imitation\.weight: .* has none"):
+        load_config(RUN_FILE, ["learner.imitation.weight=1"])
+
+
+def test_it_makes_no_tasks_and_says_so() -> None:
+    with pytest.raises(ConfigError, match="is without replayable, state_digest; choose arm static"):
+        load_config(RUN_FILE, ["arm=full"])
+
+
+def test_a_part_of_an_environment_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "partial.py").write_text("class Partial:\n    config_type = None\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=r"needs what else an environment has .* no name, "):
+        load_config(RUN_FILE, ["environment={use: 'partial:Partial'}"])
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(600)
+def test_a_run_trains_on_answers(tmp_path: Path) -> None:
+    with launched(tmp_path, "sums", run_file=str(RUN_FILE)) as run:
+        assert run.wait(400) == 0, run.said()
+        assert [each.step for each in run.scan(StepReport)] == [1, 2, 3]
+        assert {each.version for each in run.scan(Evaluation)} == {0, 3}
+        rollouts = run.scan(Rollout)
+        assert {each.reward for each in rollouts} <= {0.0, 1.0}
+        assert {task.task_id for task in run.scan(Task)} >= {each.task_id for each in rollouts}
