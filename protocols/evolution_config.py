@@ -33,8 +33,9 @@ class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     kinds: tuple[SignalKind, ...] = ("forgetting", "boundary", "rare")
     """Which signals are emitted; leaving one out is a control."""
 
-    patterns: tuple[PatternKind, ...] = ("tool", "tool_bigram", "argument_shape", "error_class")
-    """Kinds of patterns that the posterior rule for rare ones looks at."""
+    patterns: tuple[PatternKind, ...] = ()
+    """Kinds of patterns that the posterior rule for rare ones looks at; empty for all that the
+    environment counts."""
 
     window: Count = 10
     """Visits of a task that are looked back on."""

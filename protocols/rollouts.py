@@ -1,5 +1,6 @@
 """One attempt of the policy at a task: what is asked for and what comes back."""
 
+import math
 from typing import Annotated, Literal
 
 import msgspec
@@ -149,12 +150,14 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     """CPU seconds of grading it; 0 if the environment does not measure them."""
 
     def __post_init__(self) -> None:
-        """Refuse counts that no conversation can have."""
+        """Refuse counts that no attempt can have, and rewards that are no numbers."""
         if not 0 <= self.turns_passed <= self.turns_total:
             raise ValueError(
                 "a rollout needs 0 <= turns_passed <= turns_total, "
                 f"got {self.turns_passed} of {self.turns_total}"
             )
+        if not math.isfinite(self.reward):
+            raise ValueError(f"a rollout needs a finite reward, got {self.reward}")
 
     @property
     def succeeded(self) -> bool:

@@ -31,9 +31,11 @@ from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus, RunContinued, RunPaused, RunResumed, RunStarted
+from protocols.errors import LeakError
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
+from protocols.tasks import Task
 
 TAKE_LIMIT = 256
 
@@ -150,6 +152,7 @@ class _Session:
             for message in group:
                 self._note(message)
             outputs.extend(group)
+        _refuse_held_out(outputs)
         if deliveries or outputs:
             await self._mailbox.complete([each.sequence for each in deliveries], outputs)
         self._standing.done += len(deliveries)
@@ -209,3 +212,13 @@ class _Session:
             self._config, number, draw.task_id, version=self.schedule.steps, author=draw.writer
         )
         return [*draw.news, *requests]
+
+
+def _refuse_held_out(outputs: Sequence[Message]) -> None:
+    """Raise LeakError where a task would be trained on that is not of the training split."""
+    for message in outputs:
+        if isinstance(message, Task) and message.split != "train":
+            raise LeakError(
+                f"task {message.task_id!r}: training needs tasks of the split train, found one of "
+                f"the split {message.split}; the environment's sampler() may draw no other"
+            )

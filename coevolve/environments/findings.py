@@ -30,8 +30,19 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 async def findings(
     checks: Checks[SubjectT], subject: SubjectT, claimed: Capabilities
 ) -> tuple[Finding, ...]:
-    """Return the findings of every check; ``claimed`` is what the environment declares."""
-    return tuple([await _finding(name, checks, subject, claimed) for name in checks])
+    """Return the findings of every check; ``claimed`` is what the environment declares.
+
+    What it declares, and no check measures, fails.
+    """
+    made = [await _finding(name, checks, subject, claimed) for name in checks]
+    return (*made, *(_unmeasured(name, claimed) for name in WITHOUT if name not in checks))
+
+
+def _unmeasured(name: str, claimed: Capabilities) -> Finding:
+    if getattr(claimed, name):
+        found = "declared, and no check measures it"
+        return Finding(check=name, state="fails", found=found)
+    return Finding(check=name, state="absent", found=WITHOUT[name])
 
 
 async def _finding(

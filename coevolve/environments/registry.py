@@ -101,7 +101,7 @@ def _check_members(found: type[Any], use: str) -> None:
     lacking = [each for each in members if each[0] != "_" and not hasattr(found, each)]
     if lacking:
         raise ConfigError(
-            f"environment.use: {use} has a config_type, and needs what else an environment has "
+            f"environment.use: {use} is no set of tools, and needs what an environment has "
             f"(coevolve/environments/interface.py), found no {', '.join(lacking)}; "
             "coevolve.environments.base.BaseEnvironment has most of it"
         )
@@ -121,7 +121,7 @@ def _loaded(module: str, name: str, use: str) -> "type[Environment]":
         ) from error
     except AttributeError as error:
         raise ConfigError(f"environment.use: module {module} has no {name!r}") from error
-    if hasattr(found, "config_type"):
+    if hasattr(found, "config_type") or hasattr(found, "agents"):
         _check_members(found, use)
         return cast("type[Environment]", found)
     from coevolve.environments.tools.own import own_environment

@@ -119,7 +119,7 @@ def _asked(config: SignalsConfig, history: History, visit: GroupSummary) -> set[
     """Return the patterns to be judged: a pattern seen long ago alone has no evidence any more."""
     asked: set[PatternKey] = {("tool", tool) for tool in history.tools}
     asked.update((each.kind, each.pattern) for each in visit.patterns)
-    return {key for key in asked if key[0] in config.patterns}
+    return {key for key in asked if key[0] in config.patterns or not config.patterns}
 
 
 def _not_rare(share: Share, rare_share: float) -> float:

@@ -1,5 +1,6 @@
 """An environment of another kind than tools: nothing in the core was changed for it."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 
 from coevolve import environment as command
 from coevolve.config import load_config
+from coevolve.environments.findings import findings
+from protocols.capabilities import Capabilities
 from protocols.errors import ConfigError
 from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import Rollout
@@ -46,8 +49,14 @@ def test_a_part_of_an_environment_is_refused_in_words(
 ) -> None:
     (tmp_path / "partial.py").write_text("class Partial:\n    config_type = None\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=r"needs what else an environment has .* no name, "):
+    with pytest.raises(ConfigError, match=r"needs what an environment has .* no name, "):
         load_config(RUN_FILE, ["environment={use: 'partial:Partial'}"])
+
+
+def test_what_is_declared_and_not_measured_fails() -> None:
+    found = asyncio.run(findings({}, None, Capabilities(fresh_instances=True)))
+    assert {each.check for each in found if each.state == "absent"} == set()
+    assert {each.state for each in found} == {"fails"}
 
 
 @pytest.mark.ray

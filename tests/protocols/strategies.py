@@ -98,6 +98,7 @@ def _float(info: inspect.FloatType) -> st.SearchStrategy[float]:
         low,
         high,
         allow_nan=False,
+        allow_infinity=False,
         exclude_min=info.gt is not None,
         exclude_max=info.lt is not None,
     )

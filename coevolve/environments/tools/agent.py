@@ -12,6 +12,7 @@ from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.rollouts.agent import Episode, sampling_seed
 from coevolve.rollouts.transcript import Transcript
 from protocols.config import RolloutConfig
+from protocols.errors import SimulatorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator
 from protocols.rollouts import Action, Ending
@@ -68,6 +69,7 @@ class _Conversation:
         agent, turns = self._agent, self._body.turns
         await agent.simulator.reset(self._session, self._body)
         self.transcript.feed(agent.renderer.opening(self._body))
+        self._check_room()
         try:
             for turn in range(len(turns)):
                 if turn > 0:
@@ -85,6 +87,15 @@ class _Conversation:
         finally:
             await agent.generator.release(self._session)
             await agent.simulator.release(self._session)
+
+    def _check_room(self) -> None:
+        """Raise SimulatorError where the policy could not say a word."""
+        found, most = len(self.transcript.token_ids), self._agent.limits.max_tokens
+        if found >= most:
+            raise SimulatorError(
+                f"a conversation's opening needs to be shorter than rollout.max_tokens = {most}, "
+                f"found {found} tokens; raise it"
+            )
 
     async def _take_turn(self, turn: int) -> Ending:
         agent, limits = self._agent, self._agent.limits

@@ -169,11 +169,6 @@ async def _same_reward(subject: _Subject) -> tuple[bool, str]:
     return True, f"{attempts} attempts"
 
 
-async def _fresh_instances(subject: _Subject) -> tuple[bool, str]:
-    """Return that tasks are given as they are."""
-    return False, "tasks are given"
-
-
 async def _disjoint_worlds(subject: _Subject) -> tuple[bool, str]:
     """No world of a training task is that of a held-out one."""
     shared = {tool_task(t).world for t in subject.train} & {
@@ -205,7 +200,6 @@ CHECKS: Checks[_Subject] = {
     "state_digest": _state_digest,
     "sessions are separate": _separate_sessions,
     "deterministic_reward": _same_reward,
-    "fresh_instances": _fresh_instances,
     "doing nothing fails": _nothing_fails,
     "worlds of the splits are disjoint": _disjoint_worlds,
     "speed": _speed,

@@ -40,7 +40,8 @@ def training_section(material: Material) -> Markup:
     parts: list[str] = []
     if material.timeline.steps:
         parts.append(_trained_by_skill(material))
-    if material.evolution.visits:
+    calls_tools = any(material.describe(each).tools for each in material.evolution.tasks.values())
+    if material.evolution.visits and calls_tools:
         parts.append(_visited_by_tool(material))
     return section("training", title, *parts)
 

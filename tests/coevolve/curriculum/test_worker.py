@@ -18,7 +18,7 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted
-from protocols.errors import LeaseLostError
+from protocols.errors import LeakError, LeaseLostError
 from protocols.evolution import GroupSummary, Parked
 from protocols.interfaces import TaskSource
 from protocols.journal import Append, Message, Receipt
@@ -165,6 +165,29 @@ def of(config: RunConfig, arm: str = "uniform", **settings: object) -> RunConfig
         )
         section[name] = value
     return msgspec.convert(tree, RunConfig)
+
+
+class Leaky(FewSeeds):
+    """Draws what is held out, at once or for some group."""
+
+    def pool(self) -> Sequence[Task]:
+        return [msgspec.structs.replace(each, split="held_out") for each in super().pool()]
+
+    def draw(self, number: int) -> tuple[Task, bool]:
+        task, is_new = super().draw(number)
+        return msgspec.structs.replace(task, split="held_out"), is_new
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+async def test_a_held_out_task_is_never_asked_for(
+    tmp_path: Path, quickstart: RunConfig, fresh: bool
+):
+    desk = Desk(tmp_path, of(quickstart), Leaky(fresh=fresh))
+    await desk.say(STARTED)
+    with pytest.raises(LeakError, match=r"needs tasks of the split train, found .* held_out"):
+        await asyncio.wait_for(desk.running, 10)
+    assert not await desk.requests()
+    assert await desk.store.last("task") is None
 
 
 async def test_no_more_is_asked_for_than_staleness_allows(tmp_path: Path, quickstart: RunConfig):

@@ -1,5 +1,7 @@
 import itertools
+import math
 
+import msgspec
 import pytest
 
 from coevolve.environments.tools.agent import ToolAgent
@@ -141,3 +143,16 @@ async def test_session_and_cache_are_released_even_when_the_simulator_breaks():
         await arena.attempt(tool_task("a"), "session", seed=0)
     assert generator.released == ["session"]
     assert not simulator.open
+
+
+async def test_an_opening_that_leaves_no_room_is_refused_in_words():
+    few = RolloutConfig(max_tokens=2)
+    with pytest.raises(SimulatorError, match=r"shorter than rollout\.max_tokens = 2, found 2"):
+        await rolled(["a"], limits=few)
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf])
+async def test_a_reward_that_is_no_number_is_no_rollout(reward: float):
+    rollout, _, _ = await rolled(["a", None])
+    with pytest.raises(ValueError, match="a rollout needs a finite reward"):
+        msgspec.structs.replace(rollout, reward=reward)
