@@ -14,11 +14,10 @@ from protocols.errors import ConfigError
 RUN_FILE = Path(__file__).parents[1] / "own" / "run.yaml"
 
 COINS = '''
-import random
-
 class Coins:
-    """A coin that decides by itself."""
+    """Every third attempt fails, whatever is done."""
 
+    tosses = 0
     {lacks}
 
     def reset(self, world):
@@ -29,7 +28,8 @@ class Coins:
         return "done"
 
     def reward(self, task: dict) -> float:
-        return float(random.random() < 0.5)
+        Coins.tosses += 1
+        return float(Coins.tosses % 3 > 0)
 '''
 TASKS = (
     '{"id": "a", "world": 1, "turns": [{"instruction": "Toss it.", "reference": ["toss()"]}]}\n'

@@ -64,7 +64,8 @@ class OwnTools(ToolEnvironment):
         if not hasattr(self._class, "reward"):
             for task in tasks:
                 self._check_reference(task)
-        return FixedSource(self._config, self._settings, tasks)
+        certain = self.capabilities.deterministic_reward
+        return FixedSource(self._config, self._settings, tasks, certain=certain)
 
     def tool_sets(self) -> tuple[str, ...]:
         """Return the class."""

@@ -64,10 +64,20 @@ class FixedSource:
     left_out: Mapping[str, str]
     """Tasks whose reference does not pass here, with the reason."""
 
-    def __init__(self, config: RunConfig, settings: FixedSettings, given: Sequence[Task]) -> None:
-        """Carry out every reference. Raises ConfigError if one side of the split is empty."""
+    def __init__(
+        self,
+        config: RunConfig,
+        settings: FixedSettings,
+        given: Sequence[Task],
+        *,
+        certain: bool = True,
+    ) -> None:
+        """Carry out every reference. Raises ConfigError if one side of the split is empty.
+
+        Unless verdicts are ``certain``, a reference that fails by its verdict is kept.
+        """
         self._seed = config.seed
-        tasks, self.left_out = _checked(given)
+        tasks, self.left_out = _checked(given, certain=certain)
         train = _shuffled(tasks, "train", (settings.split_seed, _CANARY_STREAM))
         watched = config.learner.guard.tasks if config.learner.guard.action != "none" else 0
         # A guard that took most of a small training split would leave nothing to train on.
@@ -114,13 +124,13 @@ class FixedSource:
         )
 
 
-def _checked(given: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:
+def _checked(given: Sequence[Task], *, certain: bool) -> tuple[list[Task], dict[str, str]]:
     """Return the tasks whose reference passes, with its answers, and what is wrong with others."""
     passed: list[Task] = []
     left_out: dict[str, str] = {}
     for task in given:
         tried = _carried_out(tool_task(task))
-        if reason := fault(tried):
+        if reason := fault(tried, certain=certain):
             left_out[task.task_id] = reason
         else:
             passed.append(_answered(task, tried))
@@ -134,10 +144,13 @@ def _carried_out(body: ToolTask) -> Tried:
     return TrialRun(body, [turn.reference for turn in body.turns]).play()
 
 
-def fault(tried: Tried) -> str:
-    """Return what is wrong with a reference that was carried out; empty if nothing is."""
+def fault(tried: Tried, *, certain: bool = True) -> str:
+    """Return what is wrong with a reference that was carried out; empty if nothing is.
+
+    A verdict that is not ``certain`` says nothing.
+    """
     for number, turn in enumerate(tried.turns):
-        if isinstance(turn.verdict, Failed):
+        if certain and isinstance(turn.verdict, Failed):
             return f"turn {number} fails: {turn.verdict.reason}"
         for observed in turn.observed:
             if observed.failed:
