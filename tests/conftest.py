@@ -1,5 +1,8 @@
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+import structlog
 
 # Two workers share the machine, and vLLM counts on one number of threads in a whole process; it is
 # read when torch loads.
@@ -37,3 +40,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def quickstart() -> RunConfig:
     return load_config(ROOT / "configs" / "quickstart.yaml")
+
+
+@pytest.fixture(autouse=True)
+def log_lines_go_where_they_went() -> Iterator[None]:
+    """Undo what a command set up: its output is closed when the test that ran it is over."""
+    yield
+    structlog.reset_defaults()
