@@ -38,7 +38,7 @@ class PolicyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """``tiny`` for the shipped policy, a folder in Hugging Face layout, or the name of a model in
     Hugging Face's cache, for example ``Qwen/Qwen3-4B-Instruct-2507``. Nothing is downloaded."""
 
-    shrink: bool = False
+    tiny_random: bool = False
     """Whether the run trains a tiny model of the same architecture, with random weights and on the
     CPU, in place of the model: to try a run file with all its parts. Nothing useful is learned."""
 
@@ -153,7 +153,7 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     allows: ``learner.groups_per_step * (1 + learner.max_staleness)``."""
 
     tries: Count = 3
-    """Attempts at one rollout before a machine's failure makes it void."""
+    """Attempts at one rollout before a machine's failure makes it a failed rollout."""
 
 
 class SimulatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

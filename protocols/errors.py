@@ -47,7 +47,7 @@ class LeaseLostError(JournalError):
 
 
 class SimulatorError(CoevolveError):
-    """A simulator broke; nothing was learnt about the policy, so its rollout is void."""
+    """A simulator broke; nothing was learnt about the policy, so its rollout fails."""
 
 
 class GeneratorError(CoevolveError):

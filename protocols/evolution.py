@@ -24,7 +24,7 @@ class PatternCount(msgspec.Struct, frozen=True, kw_only=True):
 class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary"):
     """What a finished group says of its task: all that signals and weights are computed from.
 
-    Void rollouts are counted and say nothing else. Outlives the rollouts that it sums up.
+    Failed rollouts are counted and say nothing else. Outlives the rollouts that it sums up.
     """
 
     group_id: str
@@ -43,9 +43,9 @@ class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary
 
     successes: int
     rollouts: int
-    """Rollouts that are not void."""
+    """Rollouts that did not fail."""
 
-    void: int
+    errors: int
 
     surprise: float
     """Mean negative natural-log probability of the policy's own tokens; 0 without any."""
@@ -59,7 +59,7 @@ class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary
     patterns: tuple[PatternCount, ...] = ()
 
     evidence: tuple[int, ...]
-    """Journal sequences of the group's rollouts, by index; void ones are left out."""
+    """Journal sequences of the group's rollouts, by index; failed ones are left out."""
 
     details: msgspec.Raw = NOTHING
     """What else the environment remembers of the group, as msgpack of its own type."""
@@ -266,11 +266,11 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True, tag="probe_report")
     candidate_id: str
     successes: int
     rollouts: int
-    """Rollouts that are not void."""
+    """Rollouts that did not fail."""
 
-    void: int
+    errors: int
     policy_version: int
-    """Newest version that sampled any token; the requested one where all are void."""
+    """Newest version that sampled any token; the requested one where all failed."""
 
     sampled_tokens: int
     calls: int

@@ -125,9 +125,9 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_staleness: NonNegative = 2
     """Policy versions that a rollout may be behind the learner when it is trained on."""
 
-    void_timeout_s: Positive = 300.0
+    failure_timeout_s: Positive = 300.0
     """How long groups may go on coming in of which machines' failures left nothing to compare,
-    before the run ends. At least a step's groups have to be void in a row."""
+    before the run ends. At least a step's groups have to fail in a row."""
 
     checkpoint_every: Count = 10
     """Steps between checkpoints."""

@@ -234,7 +234,7 @@ class WeightSyncAlarm(msgspec.Struct, frozen=True, kw_only=True, tag="weight_syn
     )
 
 
-DiscardReason = Literal["stale", "void", "zero_variance", "abandoned"]
+DiscardReason = Literal["stale", "failed", "zero_variance", "abandoned"]
 """``abandoned``: written, in part at least, by a version that the guard has left."""
 
 
@@ -247,7 +247,7 @@ class GroupDiscarded(msgspec.Struct, frozen=True, kw_only=True, tag="group_disca
     reason: DiscardReason
     successes: int
     rollouts: int
-    """Rollouts of the group that are not void."""
+    """Rollouts of the group that did not fail."""
 
     groups_consumed: int
     """Groups trained on or discarded since the start of the run, this one included."""
@@ -260,7 +260,7 @@ class TrainedGroup(msgspec.Struct, frozen=True, kw_only=True):
     group: int
     task_id: str
     sequences: tuple[int, ...]
-    """Journal sequences of the group's rollouts, by index; void ones are left out."""
+    """Journal sequences of the group's rollouts, by index; failed ones are left out."""
 
     successes: int
     use: Literal["policy_gradient", "imitation", "nothing"]
@@ -351,7 +351,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):
 
     version: int
     scores: tuple[TaskScore, ...]
-    void: int
+    errors: int
     """Tasks that a machine's failure left unscored."""
 
     wall_s: float
@@ -365,10 +365,10 @@ class CanaryScores(msgspec.Struct, frozen=True, kw_only=True, tag="canary_scores
     scores: tuple[TaskScore, ...]
     """Empty where the run has no tasks for the guard, too."""
 
-    void: int
+    errors: int
     """Tasks that a machine's failure left unscored."""
 
     @property
     def is_comparable(self) -> bool:
         """Whether at least nine in ten canaries were scored: the others say too little."""
-        return len(self.scores) >= 9 * self.void and bool(self.scores)
+        return len(self.scores) >= 9 * self.errors and bool(self.scores)

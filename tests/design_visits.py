@@ -42,7 +42,7 @@ def design_visit(
         version_max=version,
         successes=successes,
         rollouts=rollouts,
-        void=0,
+        errors=0,
         surprise=0.0,
         sampled_tokens=8,
         calls=rollouts,

@@ -128,12 +128,12 @@ def policy_of(directory: RunDirectory, number: int) -> Policy:
 
 def scored(version: int, passed: int, total: int = 4) -> Evaluation:
     """``passed`` of ``total`` held-out tasks."""
-    return Evaluation(version=version, scores=_marks("h", passed, total), void=0, wall_s=1.0)
+    return Evaluation(version=version, scores=_marks("h", passed, total), errors=0, wall_s=1.0)
 
 
 def watched(version: int, passed: int, total: int = 4) -> CanaryScores:
     """``passed`` of ``total`` tasks of the guard."""
-    return CanaryScores(version=version, scores=_marks("c", passed, total), void=0)
+    return CanaryScores(version=version, scores=_marks("c", passed, total), errors=0)
 
 
 def _marks(kind: str, passed: int, total: int) -> tuple[TaskScore, ...]:

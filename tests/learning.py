@@ -66,7 +66,7 @@ def rollout(
     )
 
 
-def void(group: int, index: int, *, size: int) -> FailedRollout:
+def failed(group: int, index: int, *, size: int) -> FailedRollout:
     """A rollout that a machine's failure ended."""
     return FailedRollout(
         group_id=f"g{group}",

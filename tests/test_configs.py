@@ -1,4 +1,5 @@
-"""Every run file of `configs/`: it is read, it fits its model, and it runs with a shrunk one."""
+"""Every run file of `configs/`: it is read, it fits its model, and it runs with a tiny
+random one."""
 
 from pathlib import Path
 
@@ -28,7 +29,7 @@ BFCL = [name for name in FILES if name.startswith("bfcl_")]
 CHAT = [*BFCL, "hdl_qwen3_4b"]
 
 TRIED = (
-    "policy.shrink=true",
+    "policy.tiny_random=true",
     "learner.steps=2",
     "learner.groups_per_step=2",
     "learner.mini_batches=1",
@@ -92,13 +93,13 @@ def test_conversations_fit_into_the_model(name: str):
 
 @pytest.mark.parametrize("name", CHAT)
 def test_a_run_file_can_be_tried_without_its_model(name: str):
-    requirements.check(read(name, "policy.shrink=true"))
+    requirements.check(read(name, "policy.tiny_random=true"))
 
 
 @pytest.mark.ray
 @pytest.mark.vllm
 @pytest.mark.timeout(600)
-def test_a_run_file_runs_with_all_its_parts_on_a_shrunk_model(tmp_path: Path):
+def test_a_run_file_runs_with_all_its_parts_on_a_tiny_random_model(tmp_path: Path):
     with serving() as server:
         endpoint = f"{{kind: endpoint, base_url: '{server.base_url}', model: scripted}}"
         model = f"synthesizer.model={endpoint}"
@@ -123,7 +124,9 @@ def test_a_run_file_runs_with_all_its_parts_on_a_shrunk_model(tmp_path: Path):
         ("bfcl_qwen3_30b_a3b", ("rollout.engine.deliver=merged",)),
     ],
 )
-def test_a_run_file_trains_a_shrunk_model(tmp_path: Path, name: str, overrides: tuple[str, ...]):
+def test_a_run_file_trains_a_tiny_random_model(
+    tmp_path: Path, name: str, overrides: tuple[str, ...]
+):
     settings = (*TRIED, *FEW, *LIGHT, *overrides)
     with launched(tmp_path, "tried", *settings, run_file=f"configs/{name}.yaml") as run:
         assert run.wait(500) == 0, run.said()
@@ -134,7 +137,7 @@ def test_a_run_file_trains_a_shrunk_model(tmp_path: Path, name: str, overrides: 
 @pytest.mark.vllm
 @pytest.mark.hdl
 @pytest.mark.timeout(600)
-def test_a_run_file_on_designs_takes_steps_with_a_shrunk_model(tmp_path: Path):
+def test_a_run_file_on_designs_takes_steps_with_a_tiny_random_model(tmp_path: Path):
     settings = (*TRIED, "learner.imitation.weight=0", "environment.evaluation_rounds=1")
     run_file = "configs/hdl_qwen3_4b.yaml"
     with launched(tmp_path, "tried", *settings, run_file=run_file) as run:

@@ -89,7 +89,7 @@ async def test_the_loop_trains_and_scores_every_version(
     assert [report.step for report in reports] == [1, 2]
     scored: list[Evaluation] = await everything(store, Evaluation)
     assert [score.version for score in scored] == [0, 1, 2]
-    assert all(len(score.scores) == 4 and score.void == 0 for score in scored)
+    assert all(len(score.scores) == 4 and score.errors == 0 for score in scored)
     tasks = await everything(store, Task)
     groups = {group.task_id for report in reports for group in report.groups}
     assert len(tasks) == 6 if arm == "static" else len(groups) == 4

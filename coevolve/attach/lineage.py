@@ -150,8 +150,8 @@ def _task(stem: Tree, history: TaskHistory, text: TaskText) -> Tree:
         versions = f"version {visit.version_min}"
         if visit.version_max != visit.version_min:
             versions = f"versions {visit.version_min} to {visit.version_max}"
-        void = f", {visit.void} void" if visit.void else ""
-        visited.add(f"group {visit.group}, {versions}: {visit.successes}/{visit.rollouts}{void}")
+        errors = f", {visit.errors} failed" if visit.errors else ""
+        visited.add(f"group {visit.group}, {versions}: {visit.successes}/{visit.rollouts}{errors}")
     return node
 
 

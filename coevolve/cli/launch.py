@@ -137,7 +137,7 @@ def _foreseen(config: RunConfig) -> str:
 
 def _make_model(config: RunConfig, directory: RunDirectory) -> None:
     """Make the model that the run starts from, where it is one of its own."""
-    if config.policy.shrink:
+    if config.policy.tiny_random:
         from coevolve.models.tiny_random.model import write_model
 
         write_model(config, directory.path / MODEL, environment_of(config).texts())

@@ -152,7 +152,7 @@ async def _policy(
 
 def made_model(config: RunConfig, folder: Path) -> RunConfig:
     """Make the model in ``folder`` where a run makes it itself; return the settings that use it."""
-    if config.policy.shrink:
+    if config.policy.tiny_random:
         from coevolve.models.tiny_random.model import write_model
 
         write_model(config, folder / MODEL, environment_of(config).texts())

@@ -25,7 +25,7 @@ them. Seed tasks join with their `Task`, synthesized ones with the verdict that 
 rollout: such a group has no gradient. Beyond ``pool.capacity`` the live synthesized task of least
 weight is retired, and one that its probes found mastered begins retired. Retired tasks are drawn
 with probability ``pool.retired_share``, to see whether they are forgotten; a forgetting signal
-makes one live again, as if new. Visits without a single rollout that is not void say nothing.
+makes one live again, as if new. Visits in which every rollout failed say nothing.
 
 A visit is a group whose rollouts all had exactly this task, not one that goes on from what a
 rollout left, and that the policy wrote: what others write says nothing of what it has yet to learn.

@@ -33,7 +33,7 @@ from protocols.journal import Record, StoredRecord
 if TYPE_CHECKING:
     from lmdb import _Database as Table  # pyright: ignore[reportPrivateUsage]
 
-FORMAT = 2
+FORMAT = 3
 """Raised with every change to this file, or to messages, that would be misread."""
 
 DATA_FILE = "data.mdb"

@@ -2,12 +2,12 @@
 
 Promises:
 
-- A group is complete when every member arrived, void ones included. Complete groups queue in the
+- A group is complete when every member arrived, failed ones included. Complete groups queue in the
   order in which their last members entered the journal.
 - Each complete group is judged once, for the step that is being filled when its turn comes: it
   joins that step's batch or is discarded. Neither clock nor batching of deliveries has a say, so
   a learner that was killed makes the next batch that it would have made.
-- A group is discarded as *void* where fewer than two rollouts can be compared, as *stale* where a
+- A group is discarded as *failed* where fewer than two rollouts can be compared, as *stale* where a
   rollout is older than the staleness bound allows at that step, as *abandoned* where a version that
   the guard has left wrote some of it, and as *zero_variance* where it teaches nothing (its rollouts
   do not differ, and no reference is imitated) and the step may replace further groups (DAPO, arXiv
@@ -38,10 +38,10 @@ class Group:
     number: int
     task_id: str
     sequences: tuple[int, ...]
-    """Every record of the group, void ones included: what is acknowledged with it."""
+    """Every record of the group, failed ones included: what is acknowledged with it."""
 
     rollouts: tuple[tuple[int, Rollout], ...]
-    """(sequence, rollout) by index, without the void ones."""
+    """(sequence, rollout) by index, without the failed ones."""
 
     @property
     def successes(self) -> int:
@@ -150,11 +150,11 @@ class Groups:
         self._complete: deque[Group] = deque()
         self._batch: list[Group] = []
         self._held: set[int] = set()
-        self.void_in_row = 0
-        """Groups judged void since the last one that was not."""
+        self.failed_in_row = 0
+        """Groups judged failed since the last one that was not."""
 
         self.last_failure = ""
-        """Why the last void rollout was void."""
+        """Why the last failed rollout failed."""
 
     @property
     def held(self) -> int:
@@ -204,7 +204,7 @@ class Groups:
         while self._complete and not self.full:
             group = self._complete.popleft()
             reason = self._fault(group)
-            self.void_in_row = self.void_in_row + 1 if reason == "void" else 0
+            self.failed_in_row = self.failed_in_row + 1 if reason == "failed" else 0
             if reason is None:
                 self._batch.append(group)
                 continue
@@ -242,7 +242,7 @@ class Groups:
 
     def _fault(self, group: Group) -> Reason | None:
         if len(group.rollouts) < COMPARABLE:
-            return "void"
+            return "failed"
         if not self._abandoned.isdisjoint(group.versions):
             return "abandoned"
         if group.oldest_version < self._step - 1 - self._config.max_staleness:

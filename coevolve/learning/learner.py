@@ -185,7 +185,7 @@ class _Session:
         self._deliveries = deliveries
         self._standing = standing
         self._last_checkpoint = last_checkpoint
-        self._void_since_s = time.monotonic()
+        self._failed_since_s = time.monotonic()
         self._standing.policy_version = trainer.step
 
     @property
@@ -297,10 +297,10 @@ class _Session:
 
     async def _discard(self) -> None:
         """Finish complete groups that may not join the batch."""
-        before = self._groups.void_in_row
+        before = self._groups.failed_in_row
         discards = self._groups.judge()
-        if not before or self._groups.void_in_row != before + len(discards):
-            self._void_since_s = time.monotonic()  # where there is a row of void groups, it is new
+        if not before or self._groups.failed_in_row != before + len(discards):
+            self._failed_since_s = time.monotonic()  # a row of failed groups, if any, begins here
         sequences = [s for discard in discards for s in discard.sequences]
         if sequences:
             await self._finish(sequences, [discard.message for discard in discards])
@@ -308,13 +308,13 @@ class _Session:
 
     def _refuse_to_wait_for_nothing(self) -> None:
         """Raise LearnerError where machines fail for so long that nobody will mend them."""
-        config, in_row = self._config.learner, self._groups.void_in_row
-        for_s = time.monotonic() - self._void_since_s
-        if in_row >= config.groups_per_step and for_s > config.void_timeout_s:
+        config, in_row = self._config.learner, self._groups.failed_in_row
+        for_s = time.monotonic() - self._failed_since_s
+        if in_row >= config.groups_per_step and for_s > config.failure_timeout_s:
             raise LearnerError(
                 f"step {self.trainer.step + 1} needs groups with two rollouts or more to compare; "
-                f"for {for_s:.0f} s (learner.void_timeout_s: {config.void_timeout_s:g}) all "
-                f"{in_row} were void, at last because: {self._groups.last_failure}; mend that, "
+                f"for {for_s:.0f} s (learner.failure_timeout_s: {config.failure_timeout_s:g}) all "
+                f"{in_row} failed, the last because: {self._groups.last_failure}; mend that, "
                 "then --resume"
             )
 

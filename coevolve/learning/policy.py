@@ -253,7 +253,7 @@ def padded(rows: Iterable[Row]) -> tuple[torch.Tensor, torch.Tensor]:
 def _base_name(config: PolicyConfig, base: Path) -> str:
     """Return what finds the base again: its name on the hub, or where it lies on this machine."""
     on_hub = HUB_ID.fullmatch(config.model) and not Path(config.model).is_dir()
-    return config.model if on_hub and not config.shrink else str(base.resolve())
+    return config.model if on_hub and not config.tiny_random else str(base.resolve())
 
 
 def written(mask_B_T: torch.Tensor) -> list[int]:

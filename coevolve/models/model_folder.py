@@ -70,16 +70,16 @@ def local_folder(name: str) -> Path | None:
 
 
 def check_model(policy: PolicyConfig, own: Container[str]) -> None:
-    """Raise ConfigError unless a run can start from the model, make it, or shrink it.
+    """Raise ConfigError unless a run can start from the model, or make one.
 
     ``own`` are the names of the models that the run's environment makes when a run begins.
     """
-    if not policy.shrink:
+    if not policy.tiny_random:
         if policy.model not in own:
             model_folder(policy.model)
     elif policy.model == TINY or policy.model in own:
         raise ConfigError(
-            f"policy.shrink: needs a model to make a small one of, found {policy.model!r}, "
+            f"policy.tiny_random: needs a model to make a small one of, found {policy.model!r}, "
             "which is small; leave it out"
         )
     else:
@@ -111,7 +111,7 @@ def _cached(name: str) -> Path:
         raise ConfigError(
             f"policy.model: {name} needs to be a folder or a model in Hugging Face's cache, and is "
             f"neither; download it with: hf download {name}; to try the run file without its "
-            "weights, give policy.shrink=true"
+            "weights, give policy.tiny_random=true"
         ) from error
 
 

@@ -154,14 +154,14 @@ class Evaluator:
                 Evaluation(
                     version=version.version,
                     scores=passed,
-                    void=len(tasks) - len(passed),
+                    errors=len(tasks) - len(passed),
                     wall_s=time.monotonic() - started,
                 )
             )
         if guarded:
             passed = of(canaries)
-            void = len(canaries) - len(passed)
-            scores.append(CanaryScores(version=version.version, scores=passed, void=void))
+            errors = len(canaries) - len(passed)
+            scores.append(CanaryScores(version=version.version, scores=passed, errors=errors))
         return scores
 
     async def _score(

@@ -1,9 +1,9 @@
 """The policy part: turns rollout requests into rollouts, many at a time.
 
 Promises: a request is finished in the same transaction that adds its rollout, so each is answered
-exactly once whatever is killed; a machine's failure is tried again and then becomes a void rollout,
-never a reward; new weights are picked up between two tokens without draining anything, and serving
-them is proven (`coevolve.delivery`).
+exactly once whatever is killed; a machine's failure is tried again and then becomes a failed
+rollout, never a reward; new weights are picked up between two tokens without draining anything,
+and serving them is proven (`coevolve.delivery`).
 
 A candidate's probes are conversations like all others, in the same batches; only their count comes
 back, so nobody can train on them.
@@ -222,14 +222,14 @@ class RolloutWorker:
             candidate_id=request.candidate_id,
             successes=sum(each.succeeded for each in played),
             rollouts=len(played),
-            void=len(outcomes) - len(played),
+            errors=len(outcomes) - len(played),
             policy_version=max(versions, default=request.policy_version_at_least),
             sampled_tokens=len(versions),
             calls=sum(len(each.actions) for each in played),
         )
 
     async def _probed(self, request: ProbeRequest, index: int) -> Episode | None:
-        """Return one probe, None where a machine's failure made it void."""
+        """Return one probe, None where the machine failed."""
         try:
             session = f"{request.probe_id}/{index}"
             task = Task(

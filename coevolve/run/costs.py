@@ -37,9 +37,9 @@ class Sampled:
     """Conversations of the policy and what they took."""
 
     rollouts: int = 0
-    """Rollouts that are not void."""
+    """Rollouts that did not fail."""
 
-    void: int = 0
+    errors: int = 0
     tokens: int = 0
     """Tokens that the policy wrote."""
 
@@ -48,7 +48,7 @@ class Sampled:
     def add(self, work: GroupSummary | ProbeReport) -> None:
         """Count one group or one probe."""
         self.rollouts += work.rollouts
-        self.void += work.void
+        self.errors += work.errors
         self.tokens += work.sampled_tokens
         self.simulator_calls += work.calls
 
@@ -202,7 +202,7 @@ class Costs:
 def _sampled(purpose: str, work: Sampled) -> tuple[Cost, ...]:
     return (
         Cost(f"rollouts, {purpose}", "", work.rollouts),
-        Cost(f"  void rollouts, {purpose}", "", work.void),
+        Cost(f"  failed rollouts, {purpose}", "", work.errors),
         Cost(f"policy tokens, {purpose}", "", work.tokens),
         Cost(f"simulator calls, {purpose}", "", work.simulator_calls),
     )

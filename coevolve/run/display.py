@@ -55,7 +55,7 @@ class LineDisplay:
                 scores = {"success": progress.evaluations[version]}
                 for measure, means in progress.measured.items():
                     scores[measure] = means.get(version, {})
-                log.info("evaluation", version=version, void=message.void, **scores)
+                log.info("evaluation", version=version, errors=message.errors, **scores)
             case PartFailed():
                 log.warning("part_restarted", part=message.part, reason=message.reason)
             case WeightSyncAlarm():

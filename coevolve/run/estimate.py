@@ -1,9 +1,9 @@
 """What a run will take, told before it is started: memory, tokens and disk, by formulas.
 
-Every number is of the model that the run file names, shrunk or not. Where lengths decide, it is the
-most that the settings allow. None stands for what cannot be known here: the sizes of an
-architecture that is not covered, or of a GPU. Fragmentation, CUDA's own gigabyte and what libraries
-load are left out.
+Every number is of the model that the run file names, also where a tiny random one takes its place.
+Where lengths decide, it is the most that the settings allow. None stands for what cannot be known
+here: the sizes of an architecture that is not covered, or of a GPU. Fragmentation, CUDA's own
+gigabyte and what libraries load are left out.
 
 Letters: P parameters, T of them that learn, L layers, H hidden size, Q and K entries of a token's
 queries and keys in one layer, F of its feed-forward network, V vocabulary, M tokens of a

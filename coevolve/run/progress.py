@@ -65,7 +65,7 @@ class Progress:
     """Policy version -> mean score over the guard's tasks, 0..1."""
 
     teaching: Teaching = field(default_factory=Teaching)
-    void: dict[int, int] = field(default_factory=dict[int, int])
+    errors: dict[int, int] = field(default_factory=dict[int, int])
     discarded: dict[str, int] = field(default_factory=dict[str, int])
     evolution: Counter[str] = field(default_factory=Counter[str])
     """Counts by metric name: ``signal/<kind>``, ``synth/<outcome of a signal>``,
@@ -86,7 +86,7 @@ class Progress:
             case Evaluation():
                 self.evaluations[message.version] = self._success(message)
                 self._measure(message)
-                self.void[message.version] = message.void
+                self.errors[message.version] = message.errors
             case CanaryScores(scores=scores) if message.is_comparable:
                 self.canaries[message.version] = fmean(each.score for each in scores)
             case GroupDiscarded():

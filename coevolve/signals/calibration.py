@@ -311,7 +311,7 @@ def _visit(
         version_max=version,
         successes=successes,
         rollouts=rollouts,
-        void=0,
+        errors=0,
         surprise=surprise,
         sampled_tokens=0,
         calls=sum(each.count for each in patterns),

@@ -7,7 +7,7 @@ Promises:
 - What it says is a function of the journal's order: whoever is killed and rebuilt from the
   summaries and signals so far says what would have been said. Rollouts are read once, when they
   arrive.
-- Void rollouts are counted and say nothing else.
+- Failed rollouts are counted and say nothing else.
 
 How a group is summed up, and what the rules are, is the environment's: an `Observer`.
 """

@@ -1,6 +1,6 @@
 """Gathers rollouts into groups, as a fold over the journal, and sums them up.
 
-A group is complete when every member arrived, void ones included. Void rollouts are counted and
+A group is complete when every member arrived, failed ones included. Failed rollouts are counted and
 say nothing else: neither success nor tokens nor patterns.
 """
 
@@ -15,7 +15,7 @@ from protocols.rollouts import FailedRollout, Rollout, Tokens
 from protocols.tasks import NOTHING
 
 NO_VERSION = -1
-"""Of a group in which every rollout is void."""
+"""Of a group in which every rollout failed."""
 
 
 Member = tuple[int, Rollout | FailedRollout]
@@ -31,7 +31,7 @@ class CompleteGroup:
 
     @property
     def sequences(self) -> tuple[int, ...]:
-        """Every record of the group, void ones included: what is acknowledged with it."""
+        """Every record of the group, failed ones included: what is acknowledged with it."""
         return tuple(sorted(sequence for sequence, _ in self.members))
 
 
@@ -90,7 +90,7 @@ def summary_of(
         version_max=max((rollout.version_max for rollout in rollouts), default=NO_VERSION),
         successes=sum(rollout.succeeded for rollout in rollouts),
         rollouts=len(rollouts),
-        void=len(members) - len(rollouts),
+        errors=len(members) - len(rollouts),
         surprise=sum(total for total, _ in sampled) / max(1, sampled_tokens),
         sampled_tokens=sampled_tokens,
         calls=calls,

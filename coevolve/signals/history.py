@@ -1,6 +1,6 @@
 """What the rules look back on: a fold over visits, so it is rebuilt by reading them again.
 
-Visits without a single rollout that is not void leave no trace.
+Visits in which every rollout failed leave no trace.
 """
 
 from collections import Counter, deque

@@ -55,7 +55,7 @@ AHEAD = 16
 DECISION_GATHER_S = 0.8
 """How long records and decisions wait for others, so that one call of the store carries several."""
 
-VOID_PROBES = 3
+FAILED_PROBES = 3
 """Probes in a row without one rollout, after which a candidate is parked."""
 
 PUT_BY_S = 2.0
@@ -282,7 +282,7 @@ class Validator:
         if asked is None or asked.probe_id != report.probe_id:
             return ()
         if not report.rollouts and (
-            self._ledger.probes_since_verdict(report.candidate_id) < VOID_PROBES
+            self._ledger.probes_since_verdict(report.candidate_id) < FAILED_PROBES
         ):
             again = self._probe(
                 report.candidate_id, asked.body, asked.skills, report.policy_version

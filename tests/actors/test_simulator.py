@@ -104,7 +104,7 @@ async def test_trials_pass_through_the_actors(actors: list[Any], task: Task) -> 
 
 
 @pytest.mark.ray
-async def test_a_killed_actor_is_void_sessions_and_comes_back(
+async def test_a_killed_actor_fails_its_sessions_and_comes_back(
     actors: list[Any], task: Task
 ) -> None:
     pool = SimulatorPool([ToolClient(RemoteSimulator(actor, 90.0)) for actor in actors])

@@ -77,7 +77,7 @@ class System:
     async def play(self, groups: int) -> list[Rollout]:
         """Have further groups made and return the rollouts.
 
-        Raises SimulatorError where one is void, and what the rollout part raises.
+        Raises SimulatorError where one fails, and what the rollout part raises.
         """
         asked = [message for _ in range(groups) for message in self._group()]
         await self._mailbox.append(asked)
@@ -135,7 +135,7 @@ def _made(outcome: Message) -> Rollout:
         case Rollout():
             return outcome
         case FailedRollout(reason=reason):
-            raise SimulatorError(f"a measurement needs every rollout, one is void: {reason}")
+            raise SimulatorError(f"a measurement needs every rollout, one failed: {reason}")
         case other:
             raise TypeError(f"needs rollouts, found {type(other).__name__}")
 

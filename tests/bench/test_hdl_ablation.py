@@ -87,7 +87,7 @@ def scores(version: int, coverage: float) -> Evaluation:
         )
         for each in DESIGNS
     )
-    return Evaluation(version=version, scores=tuple(made), void=0, wall_s=0.0)
+    return Evaluation(version=version, scores=tuple(made), errors=0, wall_s=0.0)
 
 
 def rollout(index: int) -> Rollout:

@@ -91,7 +91,9 @@ class Hdl(BaseEnvironment):
         assembly.check_teacher(config)
         if config.policy.model == TINY_HDL:
             assembly.check_tiny(config)
-        elif not config.policy.shrink and not has_chat_template(model_folder(config.policy.model)):
+        elif not (
+            config.policy.tiny_random or has_chat_template(model_folder(config.policy.model))
+        ):
             raise ConfigError(
                 "environment hdl needs a policy.model with a chat template, found "
                 f"{config.policy.model!r}, which has none; give another"

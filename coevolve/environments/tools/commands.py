@@ -88,7 +88,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True, tag="broken"):
-    """The machine failed, not the policy: the session is gone and its rollout void."""
+    """The machine failed, not the policy: the session is gone and its rollout fails."""
 
     reason: str
 

@@ -72,7 +72,7 @@ class ToolEnvironment(BaseEnvironment):
         config = self._config
         for name in self.tool_sets():
             tool_documents(name)
-        if config.policy.shrink:
+        if config.policy.tiny_random:
             return
         chats = has_chat_template(model_folder(config.policy.model))
         self.check_chat(chats=chats)

@@ -25,7 +25,7 @@ class SimulatorWorker(Protocol):
 class Simulator(Protocol):
     """The simulator pool, from a rollout's point of view.
 
-    All raise SimulatorError where the machine failed: the rollout is void.
+    All raise SimulatorError where the machine failed: the rollout fails.
     """
 
     async def reset(self, session: str, task: ToolTask) -> None:

@@ -58,7 +58,7 @@ SPREAD = 0.05
 
 
 def write_model(config: RunConfig, folder: Path, texts: Iterable[str]) -> None:
-    """Write the shrunk model of ``config`` into ``folder``; one that is there stays.
+    """Write the tiny random model of ``config`` into ``folder``; one that is there stays.
 
     Its tokenizer is made of ``texts``.
 
@@ -71,7 +71,7 @@ def write_model(config: RunConfig, folder: Path, texts: Iterable[str]) -> None:
     own = model_config(config.policy)
     transformers.utils.logging.disable_progress_bar()
     tokenizer = make_tokenizer(format_of(local_folder(config.policy.model)), texts)
-    small = shrunk_config(
+    small = tiny_config(
         own,
         vocabulary=len(tokenizer),
         length=config.rollout.max_tokens,
@@ -87,7 +87,7 @@ def write_model(config: RunConfig, folder: Path, texts: Iterable[str]) -> None:
     write_folder(folder, write)
 
 
-def shrunk_config(
+def tiny_config(
     own: ModelConfig, *, vocabulary: int, length: int, end: int, pad: int
 ) -> ModelConfig:
     """Return ``own`` with small sizes, ``vocabulary`` tokens, and ``length`` positions."""
@@ -113,6 +113,6 @@ def _new_model(config: ModelConfig, seed: int) -> Any:
             return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings))
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"policy.shrink: needs an architecture that transformers makes, found {kind!r}: "
+            f"policy.tiny_random: needs an architecture that transformers makes, found {kind!r}: "
             f"{error}; leave it out"
         ) from error

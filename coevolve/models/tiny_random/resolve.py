@@ -10,17 +10,17 @@ MODEL = "model"
 """Folder of the model that a run makes, in the run's."""
 
 KV_CACHE_MB = 64
-"""Enough for some hundred thousand tokens of a shrunk model."""
+"""Enough for some hundred thousand tokens of a tiny random model."""
 
 
 def running(config: RunConfig, run_dir: Path) -> RunConfig:
     """Return the settings that the parts work with: ``config``, unless the run makes its model.
 
-    Then the policy is the model in the run's folder; where it is a shrunk one, learner and engines
+    Then the policy is the model in the run's folder. With a tiny random model, learner and engines
     are on the CPU.
     """
     made = run_dir / MODEL
-    if config.policy.shrink:
+    if config.policy.tiny_random:
         return replace(
             config,
             policy=replace(config.policy, model=str(made), device="cpu"),

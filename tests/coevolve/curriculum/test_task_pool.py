@@ -92,7 +92,7 @@ def test_an_unvisited_task_outweighs_every_visited_one():
 def test_a_task_is_retired_when_it_was_mastered_in_so_many_visits_in_a_row():
     pool = folded([seed("s"), made("a"), visit("a", 8), visit("a", 7), visit("a", 8)])
     assert pool.live == ("s", "a")
-    pool.fold(visit("a", 0, rollouts=0))  # all void: says nothing
+    pool.fold(visit("a", 0, rollouts=0))  # all failed: says nothing
     assert pool.live == ("s", "a")
     pool.fold(visit("a", 8))
     assert (pool.live, pool.retired) == (("s",), ("a",))

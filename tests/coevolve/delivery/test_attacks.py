@@ -200,7 +200,9 @@ async def test_weights_that_hold_no_numbers_answer_nothing(tmp_path: Path) -> No
 async def test_single_experts_are_compared(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     write_model(
-        RunConfig(name="experts", policy=PolicyConfig(model=EXPERTS, shrink=True)), folder, TEXTS
+        RunConfig(name="experts", policy=PolicyConfig(model=EXPERTS, tiny_random=True)),
+        folder,
+        TEXTS,
     )
     generator = TransformersGenerator(
         folder, tmp_path, max_concurrent=2, max_length=MAX_LENGTH, dtype="bfloat16"

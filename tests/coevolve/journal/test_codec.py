@@ -53,7 +53,7 @@ def test_outcomes_of_a_group_are_found_together_and_apart_from_its_requests() ->
         seed=0,
         policy_version_at_least=0,
     )
-    void = FailedRollout(
+    failed = FailedRollout(
         group_id="g",
         group=0,
         index=0,
@@ -63,7 +63,7 @@ def test_outcomes_of_a_group_are_found_together_and_apart_from_its_requests() ->
         tries=1,
     )
     assert encode(request).keys == ((codec.REQUESTS_BY_GROUP, "g"),)
-    assert encode(void).keys == ((codec.ROLLOUTS_BY_TASK, "t"), (codec.ROLLOUTS_BY_GROUP, "g"))
+    assert encode(failed).keys == ((codec.ROLLOUTS_BY_TASK, "t"), (codec.ROLLOUTS_BY_GROUP, "g"))
 
 
 def test_a_synthesized_task_is_found_by_the_signal_that_it_descends_from() -> None:

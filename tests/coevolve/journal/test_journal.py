@@ -434,7 +434,7 @@ def test_a_journal_of_another_format_is_refused(folder: Path, other: str) -> Non
         with env.begin(write=True) as txn:
             txn.put(FORMAT_KEY, other.encode(), db=meta)
     with pytest.raises(
-        JournalFormatError, match=f"needs format version 2 and has {other}; open it with"
+        JournalFormatError, match=f"needs format version 3 and has {other}; open it with"
     ):
         Journal.open(folder)
 

@@ -9,7 +9,7 @@ from protocols.config import LearnerConfig
 from protocols.learner_config import ImitationConfig
 from protocols.objectives import Dapo, NoObjective
 from protocols.rollouts import FailedRollout, Rollout
-from tests.learning import rollout, void
+from tests.learning import failed, rollout
 
 CONFIG = LearnerConfig(groups_per_step=2, max_staleness=1, refill_batches=0)
 
@@ -58,25 +58,27 @@ def test_rollouts_of_a_group_are_ordered_by_index_whatever_came_first():
 
 def test_a_group_with_fewer_than_two_rollouts_to_compare_is_discarded_with_all_its_records():
     groups = Groups(CONFIG, step=1, consumed=5)
-    filled(groups, [(1, void(0, 0, size=3)), (2, void(0, 1, size=3)), (3, rollout(0, 2, size=3))])
+    filled(
+        groups, [(1, failed(0, 0, size=3)), (2, failed(0, 1, size=3)), (3, rollout(0, 2, size=3))]
+    )
     (discard,) = groups.judge()
     assert discard.sequences == (1, 2, 3)
-    assert discard.message.reason == "void"
+    assert discard.message.reason == "failed"
     assert discard.message.rollouts == 1
     assert discard.message.groups_consumed == 6
 
 
-def test_a_group_of_void_rollouts_alone_is_discarded():
+def test_a_group_of_failed_rollouts_alone_is_discarded():
     groups = Groups(CONFIG, step=9, consumed=0)
-    filled(groups, [(1, void(0, 0, size=2)), (2, void(0, 1, size=2))])
+    filled(groups, [(1, failed(0, 0, size=2)), (2, failed(0, 1, size=2))])
     (discard,) = groups.judge()
-    assert (discard.message.reason, discard.message.rollouts) == ("void", 0)
+    assert (discard.message.reason, discard.message.rollouts) == ("failed", 0)
 
 
-def test_void_members_are_acknowledged_with_the_group_and_left_out_of_its_rollouts():
+def test_failed_members_are_acknowledged_with_the_group_and_left_out_of_its_rollouts():
     groups = Groups(CONFIG, step=1, consumed=0)
     filled(
-        groups, [(1, rollout(0, 0, size=3)), (2, void(0, 1, size=3)), (3, rollout(0, 2, size=3))]
+        groups, [(1, rollout(0, 0, size=3)), (2, failed(0, 1, size=3)), (3, rollout(0, 2, size=3))]
     )
     filled(groups, list(enumerate(members(1, True, False), start=4)))
     assert groups.judge() == ()
@@ -215,12 +217,12 @@ def test_a_group_of_which_an_abandoned_version_may_have_written_some_is_discarde
     assert [group.number for group in groups.take_batch()] == [0, 3, 6]
 
 
-def test_void_comes_before_abandoned_and_abandoned_before_stale_and_equal_rewards():
+def test_failed_comes_before_abandoned_and_abandoned_before_stale_and_equal_rewards():
     groups = Groups(REFILL, step=5, consumed=0, abandoned=(1,))
-    filled(groups, [(1, void(0, 0, size=2)), (2, rollout(0, 1, size=2, version=1))])
+    filled(groups, [(1, failed(0, 0, size=2)), (2, rollout(0, 1, size=2, version=1))])
     complete(groups, [1], True, True, version=1)
     complete(groups, [2], True, True, version=2)
-    assert discarded(groups) == [(0, "void"), (1, "abandoned"), (2, "stale")]
+    assert discarded(groups) == [(0, "failed"), (1, "abandoned"), (2, "stale")]
 
 
 def test_a_step_back_judges_the_batch_so_far_once_more_and_needs_no_groups():
@@ -288,13 +290,13 @@ def test_a_batch_is_not_handed_over_before_it_is_full():
 
 
 def journal(seed: int) -> list[tuple[int, Rollout | FailedRollout]]:
-    """30 groups of 3 whose members arrive mixed up, some void, at slowly rising versions."""
+    """30 groups of 3 whose members arrive mixed up, some failed, at slowly rising versions."""
     rng = random.Random(seed)
     arrivals = sorted((group + rng.random() * 6, group, i) for group in range(30) for i in range(3))
     return [
         (
             sequence,
-            void(group, index, size=3)
+            failed(group, index, size=3)
             if rng.random() < 0.3
             else rollout(group, index, size=3, passed=rng.random() < 0.5, version=group // 6),
         )

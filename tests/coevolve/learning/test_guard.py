@@ -12,13 +12,13 @@ ONE_COMPARISON = partial(LearnerConfig, steps=10)
 
 
 def canaries(version: int, passed: str) -> CanaryScores:
-    """A mark for each canary: 1 passed, 0 failed, a blank was void."""
+    """A mark for each canary: 1 passed, 0 did not, a blank failed."""
     scores = [
         TaskScore(task_id=f"c{number}", turns_passed=int(mark), turns_total=1)
         for number, mark in enumerate(passed)
         if mark != " "
     ]
-    return CanaryScores(version=version, scores=tuple(scores), void=passed.count(" "))
+    return CanaryScores(version=version, scores=tuple(scores), errors=passed.count(" "))
 
 
 def covered(version: int, *coverage: float) -> CanaryScores:
@@ -26,7 +26,7 @@ def covered(version: int, *coverage: float) -> CanaryScores:
         TaskScore(task_id=f"c{number}", turns_passed=1, turns_total=1, measures={"coverage": each})
         for number, each in enumerate(coverage)
     ]
-    return CanaryScores(version=version, scores=tuple(scores), void=0)
+    return CanaryScores(version=version, scores=tuple(scores), errors=0)
 
 
 def returned(step: int, to_version: int, rate_factor: float = 0.5) -> StepReport:
@@ -225,7 +225,7 @@ def test_it_is_known_which_versions_have_scores_those_that_were_left_included():
     assert [guard.is_scored(version) for version in (0, 10, 12, 20)] == [True, True, False, True]
 
 
-def test_scores_of_which_all_are_void_are_none_and_nothing_more_is_waited_for():
+def test_scores_of_tasks_that_all_failed_are_none_and_nothing_more_is_waited_for():
     guard = folded(GOOD, canaries(10, " " * 20))
     assert guard.loss() is None
     assert guard.best == 0

@@ -38,9 +38,9 @@ from tests.learning import (
     MemoryJournal,
     ReferenceRenderer,
     add_groups,
+    failed,
     rollout,
     small_model,
-    void,
 )
 
 
@@ -196,7 +196,7 @@ async def test_the_same_learner_may_run_again_after_an_error(model: Path, tmp_pa
 async def test_groups_that_no_step_may_use_are_discarded_at_once(model: Path, tmp_path: Path):
     config = settings(model, steps=2, max_staleness=0)
     journal = MemoryJournal()
-    gone = journal.add(*(void(50, index, size=4) for index in range(4)))
+    gone = journal.add(*(failed(50, index, size=4) for index in range(4)))
     add_groups(journal, range(4))
     add_groups(journal, range(4, 5))
     part = learner(config, tmp_path, journal)
@@ -204,18 +204,16 @@ async def test_groups_that_no_step_may_use_are_discarded_at_once(model: Path, tm
     await journal.until(lambda: len(journal.all(GroupDiscarded)) == 2)
     await part.stop()
     await running
-    assert discarded(journal) == [("g50", "void", 1), ("g4", "stale", 6)]
+    assert discarded(journal) == [("g50", "failed", 1), ("g4", "stale", 6)]
     assert set(gone) <= journal.finished
 
 
-async def test_a_run_whose_groups_are_all_void_for_long_ends_and_says_why(
-    model: Path, tmp_path: Path
-):
+async def test_a_run_whose_groups_all_fail_for_long_ends_and_says_why(model: Path, tmp_path: Path):
     journal = MemoryJournal()
-    part = learner(settings(model, void_timeout_s=0.2), tmp_path, journal)
+    part = learner(settings(model, failure_timeout_s=0.2), tmp_path, journal)
 
     async def fail(numbers: range) -> None:
-        journal.add(*(void(group, index, size=4) for group in numbers for index in range(4)))
+        journal.add(*(failed(group, index, size=4) for group in numbers for index in range(4)))
         await journal.tell()
 
     async def until_discarded(groups: int) -> None:
@@ -231,7 +229,7 @@ async def test_a_run_whose_groups_are_all_void_for_long_ends_and_says_why(
     await asyncio.sleep(0.3)
     assert not running.done()
     await fail(range(64, 65))
-    with pytest.raises(LearnerError, match="all 5 were void, at last because: the child died"):
+    with pytest.raises(LearnerError, match="all 5 failed, the last because: the child died"):
         async with asyncio.timeout(30.0):
             await running
 

@@ -83,7 +83,7 @@ def canaries(version: int, passed: int) -> CanaryScores:
             TaskScore(task_id=f"c{number}", turns_passed=int(number < passed), turns_total=1)
             for number in range(CANARIES)
         ),
-        void=0,
+        errors=0,
     )
 
 

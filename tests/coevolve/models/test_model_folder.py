@@ -57,7 +57,7 @@ def test_a_model_that_is_not_in_the_cache_is_refused_with_the_command_that_downl
     said = refusal(QWEN)
     assert f"{QWEN} needs to be a folder or a model in Hugging Face's cache" in said
     assert f"hf download {QWEN}" in said
-    assert "policy.shrink=true" in said
+    assert "policy.tiny_random=true" in said
 
 
 def test_a_download_that_broke_off_is_refused_with_what_is_missing(cache: Path):

@@ -113,7 +113,7 @@ def scored(version: int, first: int, second: int) -> Evaluation:
             TaskScore(task_id="h1", turns_passed=first, turns_total=1),
             TaskScore(task_id="h2", turns_passed=second, turns_total=3),
         ),
-        void=0,
+        errors=0,
         wall_s=1.0,
     )
 
@@ -325,19 +325,19 @@ def test_a_page_can_be_made_where_a_kind_of_record_is_missing(kind: str):
 
 
 def test_a_group_that_machines_failed_counts_neither_as_success_nor_as_failure():
-    void = msgspec.structs.replace(
-        evolving.visit("seed-1", 0, rollouts=0), version_min=-1, version_max=-1, void=8
+    failed = msgspec.structs.replace(
+        evolving.visit("seed-1", 0, rollouts=0), version_min=-1, version_max=-1, errors=8
     )
-    found = material([evolving.seed(), void, evolving.visit("seed-1", 3, version=2)])
+    found = material([evolving.seed(), failed, evolving.visit("seed-1", 3, version=2)])
     assert visited_by_tool(found, [range(3)]) == {("ls", f"0{EN_DASH}2"): (3, 8)}
     parsed(page(found))
-    parsed(page(material([evolving.seed(), void])))
+    parsed(page(material([evolving.seed(), failed])))
 
 
 def test_a_version_whose_scoring_broke_is_no_score():
-    void = Evaluation(version=0, scores=(), void=240, wall_s=0.0)
-    assert "No policy version has been scored yet." in parsed(page(material([void]))).text
-    text = parsed(page(material([void, scored(9, 1, 2)]))).text
+    failed = Evaluation(version=0, scores=(), errors=240, wall_s=0.0)
+    assert "No policy version has been scored yet." in parsed(page(material([failed]))).text
+    text = parsed(page(material([failed, scored(9, 1, 2)]))).text
     assert "50.0 % at the start" in text
 
 

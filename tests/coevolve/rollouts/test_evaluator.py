@@ -99,14 +99,14 @@ async def scored(part: Evaluator, journal: MemoryJournal, versions: int) -> None
 
 
 def evaluations(journal: MemoryJournal) -> list[tuple[str, int, list[str], int]]:
-    """Kind, version, tasks and voids of every record of scores, in order."""
+    """Kind, version, tasks and errors of every record of scores, in order."""
     found: list[tuple[str, int, list[str], int]] = []
     for each in journal.all(object):
         if not isinstance(each, Evaluation | CanaryScores):
             continue
         assert all(one == score(one.task_id) for one in each.scores)
         kind = "held out" if isinstance(each, Evaluation) else "canaries"
-        found.append((kind, each.version, [one.task_id for one in each.scores], each.void))
+        found.append((kind, each.version, [one.task_id for one in each.scores], each.errors))
     return found
 
 
@@ -161,7 +161,7 @@ async def test_a_task_that_is_both_is_attempted_once():
     }  # fmt: skip
 
 
-async def test_a_task_that_breaks_the_simulator_is_void_in_both_after_some_tries():
+async def test_a_task_that_breaks_the_simulator_fails_in_both_after_some_tries():
     scorer = Scorer(broken=["bb"])
     journal = await everything(settings(), scorer)
     assert evaluations(journal)[:2] == [

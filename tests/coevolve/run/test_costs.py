@@ -53,7 +53,7 @@ def visit(rollouts: int, tokens: int, calls: int) -> GroupSummary:
         version_max=0,
         successes=0,
         rollouts=rollouts,
-        void=8 - rollouts,
+        errors=8 - rollouts,
         surprise=0.0,
         sampled_tokens=tokens,
         calls=calls,
@@ -68,7 +68,7 @@ def probe(rollouts: int) -> ProbeReport:
         candidate_id="c",
         successes=0,
         rollouts=rollouts,
-        void=0,
+        errors=0,
         policy_version=1,
         sampled_tokens=30,
         calls=5,
@@ -142,7 +142,7 @@ def test_work_for_training_probing_exploring_and_judging_is_counted_apart():
     costs = folded(
         visit(8, 100, 20), visit(6, 50, 10), probe(4), SETTLED, verdict(Parked(probe_rollouts=4))
     )
-    assert (costs.visits, costs.training.rollouts, costs.training.void) == (2, 14, 2)
+    assert (costs.visits, costs.training.rollouts, costs.training.errors) == (2, 14, 2)
     assert (costs.training.tokens, costs.training.simulator_calls) == (150, 30)
     assert (costs.probing.rollouts, costs.probing.tokens, costs.probing.simulator_calls) == (
         4,

@@ -16,7 +16,7 @@ def evaluated(version: int, **passed: int) -> Evaluation:
             TaskScore(task_id=task, turns_passed=turns, turns_total=2)
             for task, turns in passed.items()
         ),
-        void=0,
+        errors=0,
         wall_s=1.5,
     )
 
@@ -37,7 +37,7 @@ def covered(version: int, **shares: float) -> Evaluation:
         )
         for task, share in shares.items()
     )
-    return Evaluation(version=version, scores=scores, void=0, wall_s=1.0)
+    return Evaluation(version=version, scores=scores, errors=0, wall_s=1.0)
 
 
 def test_designs_are_told_by_coverage_and_the_held_out_ones_apart():
@@ -61,7 +61,7 @@ def test_without_coverage_versions_are_told_by_success():
 
 def test_discards_are_counted_by_reason():
     progress = Progress({})
-    for reason in ("stale", "void", "stale"):
+    for reason in ("stale", "failed", "stale"):
         progress.fold(
             GroupDiscarded(
                 group_id="g",
@@ -73,7 +73,7 @@ def test_discards_are_counted_by_reason():
                 groups_consumed=1,
             )
         )
-    assert progress.discarded == {"stale": 2, "void": 1}
+    assert progress.discarded == {"stale": 2, "failed": 1}
 
 
 def test_the_metrics_file_has_a_line_a_step_and_a_score_and_no_other(tmp_path: Path):

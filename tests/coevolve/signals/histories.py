@@ -31,7 +31,7 @@ def visit(
         version_max=version if version_max is None else version_max,
         successes=successes,
         rollouts=rollouts,
-        void=0,
+        errors=0,
         surprise=surprise,
         sampled_tokens=10,
         calls=1,
@@ -90,7 +90,7 @@ def rollout(
     )
 
 
-def void(group: int, index: int, *, size: int = 4, task_id: str = "task") -> FailedRollout:
+def failed(group: int, index: int, *, size: int = 4, task_id: str = "task") -> FailedRollout:
     return FailedRollout(
         group_id=f"g{group}",
         group=group,

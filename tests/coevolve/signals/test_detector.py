@@ -101,6 +101,6 @@ def test_a_detector_that_is_rebuilt_goes_on_where_the_old_one_was(
 
 @settings(max_examples=30)
 @given(some_visits, st.integers(0, 25))
-def test_void_groups_change_nothing(visits: tuple[GroupSummary, ...], at: int):
-    void = visit(0, 0, version=-1, task_id="a", group=99)
-    assert judged([*visits[:at], void, *visits[at:]]) == judged(list(visits))
+def test_failed_groups_change_nothing(visits: tuple[GroupSummary, ...], at: int):
+    failed = visit(0, 0, version=-1, task_id="a", group=99)
+    assert judged([*visits[:at], failed, *visits[at:]]) == judged(list(visits))

@@ -19,7 +19,7 @@ from protocols.evolution import GroupSummary, Signal
 from protocols.evolution_config import SignalsConfig
 from protocols.journal import Append, Receipt
 from protocols.rollouts import FailedRollout, Rollout
-from tests.coevolve.signals.histories import action, rollout, void
+from tests.coevolve.signals.histories import action, failed, rollout
 
 SIZE = 4
 TOOLS = ("cd", "du", "mv", "wc")
@@ -46,7 +46,7 @@ def members(groups: int, seed: int) -> list[Member]:
         skill = 0.9 if group < groups // 2 else 0.1
         for index in range(SIZE):
             if draws.random() < 0.1:
-                made.append(void(group, index, task_id=f"t{group % 3}"))
+                made.append(failed(group, index, task_id=f"t{group % 3}"))
                 continue
             tool = draws.choices(TOOLS, (90, 0, 9, 1))[0]
             made.append(
@@ -197,13 +197,16 @@ async def test_a_part_may_be_run_again(tmp_path: Path):
     desk.journal.close()
 
 
-async def test_void_rollouts_are_counted_and_say_nothing(tmp_path: Path):
+async def test_failed_rollouts_are_counted_and_say_nothing(tmp_path: Path):
     desk = Desk(tmp_path)
-    await desk.add([void(0, index) for index in range(SIZE)])
-    await desk.add([void(1, 0), *(rollout(1, index) for index in range(1, SIZE))])
+    await desk.add([failed(0, index) for index in range(SIZE)])
+    await desk.add([failed(1, 0), *(rollout(1, index) for index in range(1, SIZE))])
     async with at_work(desk.extractor()):
         await desk.visits(2)
     visits = [decode_as(record, GroupSummary) for record in await desk.store.scan("group_summary")]
-    assert [(each.successes, each.rollouts, each.void) for each in visits] == [(0, 0, 4), (3, 3, 1)]
+    assert [(each.successes, each.rollouts, each.errors) for each in visits] == [
+        (0, 0, 4),
+        (3, 3, 1),
+    ]
     assert not await desk.store.scan("signal")
     desk.journal.close()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from coevolve.signals.groups import NO_VERSION, OpenGroups, summary_of
 from protocols.evolution import PatternCount
 from protocols.rollouts import FailedRollout, Rollout
-from tests.coevolve.signals.histories import action, rollout, void
+from tests.coevolve.signals.histories import action, failed, rollout
 
 
 def test_a_summary_sums_up_its_group():
@@ -21,7 +21,7 @@ def test_a_summary_sums_up_its_group():
                     3, 1, passed=False, version=6, logprobs=(-9, -1, -1, -4), mask=(0, 1, 1, 1)
                 ),
             ),
-            (9, void(3, 2)),
+            (9, failed(3, 2)),
             (4, rollout(3, 3, passed=True, version=5, actions=[cd])),
         ],
         root="beginning",
@@ -30,7 +30,7 @@ def test_a_summary_sums_up_its_group():
     )
     assert (summary.group_id, summary.group, summary.task_id) == ("g3", 3, "task")
     assert (summary.version_min, summary.version_max) == (4, 6)
-    assert (summary.successes, summary.rollouts, summary.void) == (2, 3, 1)
+    assert (summary.successes, summary.rollouts, summary.errors) == (2, 3, 1)
     assert summary.sampled_tokens == 2 + 3 + 2
     assert summary.surprise == pytest.approx((2.0 + 6.0 + 2.0) / 7)
     assert summary.calls == 3
@@ -39,18 +39,20 @@ def test_a_summary_sums_up_its_group():
     assert summary.evidence == (7, 5, 4)
 
 
-def test_a_group_that_is_wholly_void_says_only_so():
-    summary = summary_of([(index + 1, void(0, index)) for index in range(4)], root="task", calls=0)
-    assert (summary.rollouts, summary.void, summary.successes, summary.surprise) == (0, 4, 0, 0.0)
+def test_a_group_that_failed_wholly_says_only_so():
+    summary = summary_of(
+        [(index + 1, failed(0, index)) for index in range(4)], root="task", calls=0
+    )
+    assert (summary.rollouts, summary.errors, summary.successes, summary.surprise) == (0, 4, 0, 0.0)
     assert summary.version_min == summary.version_max == NO_VERSION
     assert summary.evidence == ()
 
 
-def test_a_group_is_complete_with_its_last_member_void_or_not():
+def test_a_group_is_complete_with_its_last_member_failed_or_not():
     groups = OpenGroups()
     assert groups.add(1, rollout(0, 2)) is None
-    assert groups.add(2, void(0, 0)) is None
-    assert groups.add(2, void(0, 0)) is None
+    assert groups.add(2, failed(0, 0)) is None
+    assert groups.add(2, failed(0, 0)) is None
     assert groups.add(3, rollout(0, 3)) is None
     group = groups.add(4, rollout(0, 1))
     assert group is not None
@@ -69,7 +71,7 @@ def test_what_is_missing_counts_the_nearest_groups_first():
 @given(st.permutations(range(12)))
 def test_arrival_changes_nothing_but_the_order_of_groups(order: list[int]):
     members: list[Rollout | FailedRollout] = [
-        void(g, i) if g == i else rollout(g, i, passed=i < g) for g in range(3) for i in range(4)
+        failed(g, i) if g == i else rollout(g, i, passed=i < g) for g in range(3) for i in range(4)
     ]
     groups = OpenGroups()
     complete = [group for each in order if (group := groups.add(each + 1, members[each]))]

@@ -37,7 +37,7 @@ def visit(
         version_max=0,
         successes=0,
         rollouts=len(evidence),
-        void=0,
+        errors=0,
         surprise=0.0,
         sampled_tokens=0,
         calls=0,
@@ -154,7 +154,7 @@ async def test_a_placebo_shows_as_many_rollouts_as_the_signal_the_newest_first(s
 
 async def test_where_nothing_else_was_visited_a_placebo_tells_nothing(store: LocalStore):
     evidence = await visited(store, "a")
-    await add(store, visit("void", ()))
+    await add(store, visit("failed", ()))
     flagged = signal("s", about=OnTask(task_id="a"), evidence=evidence["a"])
     brief = await arm_briefs(store, "placebo").brief(flagged, 99)
     assert (brief.about, brief.attempts, len(tool_context(brief).starts)) == (Anything(), (), 3)

@@ -25,7 +25,7 @@ from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.paging import whole_topic
 from coevolve.validation.judge import NoJudge
 from coevolve.validation.ledger import FIRST
-from coevolve.validation.validator import VOID_PROBES, Validator
+from coevolve.validation.validator import FAILED_PROBES, Validator
 from protocols.config import RunConfig
 from protocols.errors import SimulatorError
 from protocols.evolution import (
@@ -57,7 +57,7 @@ WAIT_S = 20.0
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 Policy = Callable[[ProbeRequest], tuple[int, int, int]]
-"""Successes, rollouts and void ones of a probe."""
+"""Successes, rollouts and failed ones of a probe."""
 
 
 def learns(_: ProbeRequest) -> tuple[int, int, int]:
@@ -147,13 +147,13 @@ class Desk:
             for delivery in await mailbox.take(100, WAIT_S):
                 request = delivery.message
                 assert isinstance(request, ProbeRequest)
-                successes, rollouts, void = self.policy(request)
+                successes, rollouts, failed = self.policy(request)
                 report = ProbeReport(
                     probe_id=request.probe_id,
                     candidate_id=request.candidate_id,
                     successes=successes,
                     rollouts=rollouts,
-                    void=void,
+                    errors=failed,
                     policy_version=request.policy_version_at_least,
                     sampled_tokens=100,
                     calls=10,
@@ -278,24 +278,24 @@ async def test_nearly_all_of_many_planted_good_candidates_are_admitted(
     await desk.close()
 
 
-async def test_probes_label_and_void_ones_are_asked_for_again(
+async def test_probes_label_and_failed_ones_are_asked_for_again(
     tmp_path: Path, quickstart: RunConfig
 ) -> None:
-    always, sometimes, never, void, once_void = sound(1, 5)
+    always, sometimes, never, failed, once_failed = sound(1, 5)
     said: dict[str, tuple[int, int, int]] = {
         always.candidate_id: (4, 4, 0),
         sometimes.candidate_id: (1, 3, 1),
         never.candidate_id: (0, 2, 2),
-        void.candidate_id: (0, 0, 4),
+        failed.candidate_id: (0, 0, 4),
     }
 
     def policy(request: ProbeRequest) -> tuple[int, int, int]:
-        if request.candidate_id == once_void.candidate_id:
+        if request.candidate_id == once_failed.candidate_id:
             return (0, 0, 4) if request.probe_id.endswith("/probe-0") else (4, 4, 0)
         return said[request.candidate_id]
 
     desk = Desk(tmp_path, quickstart, policy)
-    await desk.say(always, sometimes, never, void, once_void)
+    await desk.say(always, sometimes, never, failed, once_failed)
     verdicts = {each.candidate_id: each for each in await desk.verdicts(5)}
     labels = {
         name: verdict.outcome.label
@@ -306,11 +306,11 @@ async def test_probes_label_and_void_ones_are_asked_for_again(
         always.candidate_id: "mastered",
         sometimes.candidate_id: "learnable",
         never.candidate_id: "not_yet",
-        once_void.candidate_id: "mastered",
+        once_failed.candidate_id: "mastered",
     }
-    assert verdicts[void.candidate_id].outcome == Parked(probe_rollouts=0)
+    assert verdicts[failed.candidate_id].outcome == Parked(probe_rollouts=0)
     asked = Counter(probe.candidate_id for probe in await desk.all(ProbeRequest))
-    assert (asked[void.candidate_id], asked[once_void.candidate_id]) == (VOID_PROBES, 2)
+    assert (asked[failed.candidate_id], asked[once_failed.candidate_id]) == (FAILED_PROBES, 2)
     assert all(verdict.simulator_calls > 0 for verdict in verdicts.values())
     assert all(verdict.opinion == NO_OPINION for verdict in verdicts.values())
     await desk.close()

@@ -10,8 +10,8 @@ Promises:
   ``pool.synthetic_share`` of all groups. Else a design of the training split is begun, every one
   before any is begun again, in an order drawn anew each time, and from nothing (direct inference,
   LLM4Cov's s_0).
-- All of it is a fold of the journal. Void rollouts offer no state; a group of nothing else ends its
-  turn.
+- All of it is a fold of the journal. Failed rollouts offer no state; a group of nothing else ends
+  its turn.
 
 Source: LLM4Cov (arXiv 2602.16953), section 3, and the online continuation of its authors, where the
 worst sample of a group becomes the next round's state; CoEvolve (arXiv 2604.15840) for the tasks

@@ -2,7 +2,7 @@
 
 A `Transition` is a rollout that was graded, with the task that it attempted: what the policy was
 shown and what was written are read from the recorded tokens, so they are what is trained on. Steps
-that were not graded (malformed, too long, void) are none, nor is what retention evicted.
+that were not graded (malformed, too long, failed) are none, nor is what retention evicted.
 """
 
 from collections.abc import AsyncIterator

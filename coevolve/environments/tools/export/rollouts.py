@@ -8,7 +8,7 @@ the policy wrote), `logprobs` (under the distribution that was sampled from), `v
 `cache_versions` (the oldest whose keys and values a token was sampled over), all of one length.
 
 The token columns are the journal's; `messages` and `written` are read from them and change nothing.
-Rollouts that retention evicted, and void ones, are not here.
+Rollouts that retention evicted, and failed ones, are not here.
 """
 
 # pyarrow is partly untyped.

@@ -48,7 +48,9 @@ def serve_alone(folder: Path) -> None:
 def test_a_mixture_of_experts_serves_the_weights_that_replaced_its_first(tmp_path: Path):
     folder = tmp_path / "model"
     write_model(
-        RunConfig(name="experts", policy=PolicyConfig(model=EXPERTS, shrink=True)), folder, TEXTS
+        RunConfig(name="experts", policy=PolicyConfig(model=EXPERTS, tiny_random=True)),
+        folder,
+        TEXTS,
     )
     # vLLM groups a process's ranks once, by its first model, and experts need a group of theirs.
     alone = multiprocessing.get_context("spawn").Process(target=serve_alone, args=(folder,))

@@ -187,7 +187,7 @@ async def test_verdicts_are_returned_and_broken_is_raised() -> None:
     assert (await pool.act("x", "ls()")).result == "ls()"
 
 
-async def test_only_the_broken_session_of_a_batch_is_void() -> None:
+async def test_only_the_broken_session_of_a_batch_fails() -> None:
     worker = FakeWorker()
     pool = pool_of(worker)
     await asyncio.gather(*(opened(pool, name) for name in "xy"))

@@ -17,11 +17,11 @@ TEXTS = tuple(Bfcl(RunConfig(name="texts", environment={"use": "bfcl"})).texts()
 DENSE, BIASED, EXPERTS = KNOWN
 
 
-def shrinking(model: str, seed: int = 0) -> RunConfig:
+def tiny_random(model: str, seed: int = 0) -> RunConfig:
     return RunConfig(
-        name="shrunk",
+        name="tiny",
         seed=seed,
-        policy=PolicyConfig(model=model, shrink=True),
+        policy=PolicyConfig(model=model, tiny_random=True),
         rollout=RolloutConfig(max_tokens=8192),
     )
 
@@ -29,7 +29,7 @@ def shrinking(model: str, seed: int = 0) -> RunConfig:
 @pytest.fixture(scope="module")
 def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dense") / "model"
-    write_model(shrinking(DENSE), folder, TEXTS)
+    write_model(tiny_random(DENSE), folder, TEXTS)
     return folder
 
 
@@ -41,9 +41,9 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (EXPERTS, "Qwen3MoeForCausalLM"),
     ],
 )
-def test_a_shrunk_model_has_the_architecture_of_its_own(tmp_path: Path, model: str, kind: str):
+def test_a_tiny_random_model_keeps_the_architecture(tmp_path: Path, model: str, kind: str):
     folder = tmp_path / "model"
-    write_model(shrinking(model), folder, TEXTS)
+    write_model(tiny_random(model), folder, TEXTS)
     loaded = AutoModelForCausalLM.from_pretrained(model_folder(str(folder)))
     assert type(loaded).__name__ == kind
     own, small = KNOWN[model], loaded.config
@@ -58,21 +58,21 @@ def test_a_shrunk_model_has_the_architecture_of_its_own(tmp_path: Path, model: s
 
 
 def test_the_seed_decides_the_weights(tmp_path: Path, dense: Path):
-    write_model(shrinking(DENSE), tmp_path / "same", TEXTS)
-    write_model(shrinking(DENSE, seed=1), tmp_path / "other", TEXTS)
+    write_model(tiny_random(DENSE), tmp_path / "same", TEXTS)
+    write_model(tiny_random(DENSE, seed=1), tmp_path / "other", TEXTS)
     assert folder_digest(tmp_path / "same") == folder_digest(dense)
     assert folder_digest(tmp_path / "other") != folder_digest(dense)
 
 
 def test_a_model_that_was_written_before_stays(dense: Path):
     before = folder_digest(dense)
-    write_model(shrinking(DENSE, seed=1), dense, TEXTS)
+    write_model(tiny_random(DENSE, seed=1), dense, TEXTS)
     assert folder_digest(dense) == before
 
 
-def test_a_model_on_disk_is_shrunk_from_its_own_config(tmp_path: Path, dense: Path):
+def test_a_tiny_random_model_follows_the_config_of_a_model_on_disk(tmp_path: Path, dense: Path):
     again = tmp_path / "again"
-    write_model(shrinking(str(dense), seed=1), again, TEXTS)
+    write_model(tiny_random(str(dense), seed=1), again, TEXTS)
     loaded = AutoModelForCausalLM.from_pretrained(again)
     assert type(loaded).__name__ == "Qwen3ForCausalLM"
     assert (again / "chat_template.jinja").read_text() == (
@@ -82,23 +82,25 @@ def test_a_model_on_disk_is_shrunk_from_its_own_config(tmp_path: Path, dense: Pa
 
 def test_an_architecture_that_nobody_makes_is_refused(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"model_type": "unheard_of"}')
-    with pytest.raises(ConfigError, match=r"policy.shrink: needs an architecture .*'unheard_of'"):
-        write_model(shrinking(str(tmp_path)), tmp_path / "model", TEXTS)
+    with pytest.raises(
+        ConfigError, match=r"policy.tiny_random: needs an architecture .*'unheard_of'"
+    ):
+        write_model(tiny_random(str(tmp_path)), tmp_path / "model", TEXTS)
 
 
-def test_what_cannot_be_shrunk_is_refused_before_the_run():
-    check_model(shrinking(DENSE).policy, own=())
-    with pytest.raises(ConfigError, match=r"policy.shrink: .* found 'tiny', which is small"):
-        check_model(shrinking("tiny").policy, own=())
+def test_what_has_no_tiny_random_model_is_refused_before_the_run():
+    check_model(tiny_random(DENSE).policy, own=())
+    with pytest.raises(ConfigError, match=r"policy.tiny_random: .* found 'tiny', which is small"):
+        check_model(tiny_random("tiny").policy, own=())
     with pytest.raises(ConfigError, match="hf download Some/Model"):
-        check_model(shrinking("Some/Model").policy, own=())
+        check_model(tiny_random("Some/Model").policy, own=())
     with pytest.raises(ConfigError, match=f"hf download {DENSE}"):
-        check_model(replace(shrinking(DENSE).policy, shrink=False), own=())
+        check_model(replace(tiny_random(DENSE).policy, tiny_random=False), own=())
 
 
 def test_a_model_that_the_environment_makes_need_not_be_there():
     check_model(PolicyConfig(model="sprout"), own=("sprout",))
     with pytest.raises(ConfigError, match="found 'sprout', and sprout is no folder"):
         check_model(PolicyConfig(model="sprout"), own=())
-    with pytest.raises(ConfigError, match=r"policy.shrink: .* found 'sprout', which is small"):
-        check_model(PolicyConfig(model="sprout", shrink=True), own=("sprout",))
+    with pytest.raises(ConfigError, match=r"policy.tiny_random: .* found 'sprout', which is small"):
+        check_model(PolicyConfig(model="sprout", tiny_random=True), own=("sprout",))

@@ -108,10 +108,10 @@ class Desk:
         self.frontier.fold(record)
 
     def answer(self, group: int, *states: Graded | None) -> None:
-        """Finish a group's rollouts; None is one that a machine's failure made void."""
+        """Finish a group's rollouts; None is one that failed."""
         for index, state in enumerate(states):
             if state is None:
-                self.say(void(group, index))
+                self.say(failed(group, index))
             else:
                 self.say(rollout(group, index, state))
 
@@ -138,7 +138,7 @@ def rollout(group: int, index: int, state: Graded | None) -> Rollout:
     )
 
 
-def void(group: int, index: int) -> FailedRollout:
+def failed(group: int, index: int) -> FailedRollout:
     return FailedRollout(
         group_id=f"g{group}",
         group=group,
@@ -180,7 +180,7 @@ def test_a_design_is_worked_on_for_as_many_rounds_as_configured():
     assert rounds == [0, 1, 2, 3, 0, 1]
 
 
-def test_a_group_of_nothing_but_void_rollouts_ends_its_turn():
+def test_a_group_of_nothing_but_failed_rollouts_ends_its_turn():
     desk = Desk(config(), ("a",))
     desk.ask()
     desk.answer(0, None, None, None)

@@ -100,7 +100,7 @@ TRAINED: Mapping[int, tuple[Writer, str]] = {
     6: ("policy", WORSE),
     7: ("policy", WORSE),
 }
-"""Group -> who writes, and what of it is learned from. Of group 0 only one rollout is not void."""
+"""Group -> who writes, and what of it is learned from. Of group 0 all rollouts but one failed."""
 
 
 def taught(folder: Path, student: Path, base_url: str) -> RunConfig:
@@ -205,12 +205,12 @@ async def test_stages_are_written_by_whom_they_name_and_go_on_from_one_another(r
         assert (before.digest != after.digest) == bool(answer)
 
 
-async def test_a_teacher_that_does_not_answer_makes_a_rollout_void_and_all_else_is_paid_for(
+async def test_a_teacher_that_does_not_answer_fails_a_rollout_and_all_else_is_paid_for(
     run: Run,
 ):
-    (void,) = await everything(run, FailedRollout)
-    assert "the server has this model" in void.reason
-    assert (void.group, void.tries) == (0, 1)
+    (failed,) = await everything(run, FailedRollout)
+    assert "the server has this model" in failed.reason
+    assert (failed.group, failed.tries) == (0, 1)
     calls, spent = await everything(run, ModelCall), Costs()
     for call in calls:
         spent.fold(call)

@@ -74,7 +74,7 @@ def test_the_run_file_can_be_run():
             "environment.form=testbench",
             "environment.form: policy.model tiny_hdl needs stimulus, found testbench",
         ),
-        ("policy.shrink=true", "needs a model to make a small one of, found 'tiny_hdl'"),
+        ("policy.tiny_random=true", "needs a model to make a small one of, found 'tiny_hdl'"),
     ],
 )
 def test_what_it_is_not_made_for_is_refused_in_words(override: str, words: str):
