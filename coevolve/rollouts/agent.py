@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from protocols.config import RolloutConfig
+from protocols.errors import SimulatorError
 from protocols.rollouts import Action, Ending, Rollout, RolloutRequest, Tokens
 from protocols.tasks import NOTHING, Task
 
@@ -79,6 +81,20 @@ def rollout_of(request: RolloutRequest, episode: Episode) -> Rollout:
         author=request.author,
         simulator_cpu_s=episode.simulator_cpu_s,
     )
+
+
+def room_left(limits: RolloutConfig, task_id: str, prompt: int) -> int:
+    """Return how many tokens may be sampled after a prompt of ``prompt`` tokens, at least 1.
+
+    Raises SimulatorError where the policy could not say a word.
+    """
+    room = limits.max_tokens - prompt
+    if room < 1:
+        raise SimulatorError(
+            f"task {task_id}: a prompt needs to be shorter than rollout.max_tokens = "
+            f"{limits.max_tokens}, found {prompt} tokens; raise it, or shorten the prompt"
+        )
+    return room
 
 
 def sampling_seed(seed: int, position: int) -> int:

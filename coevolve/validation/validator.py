@@ -34,6 +34,7 @@ from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import JournalError, LeaseLostError, SimulatorError
 from protocols.evolution import (
+    NO_OPINION,
     Admitted,
     Candidate,
     CandidateVerdict,
@@ -246,11 +247,7 @@ class Validator:
         if outcome.tried is not None:
             task = _task(candidate, outcome.body, outcome.skills)
             return (*outcome.records, task, verdict(_admitted(task, *outcome.tried)))
-        probe = self._probe(
-            candidate.candidate_id, outcome.body, outcome.skills, candidate.policy_version
-        )
-        calls = findings.simulator_calls
-        return (msgspec.structs.replace(probe, simulator_calls=calls, opinion=opinion),)
+        return (self._first_probe(candidate, outcome, findings.simulator_calls, opinion),)
 
     def _too_alike(self, body: msgspec.Raw) -> Refused | None:
         if match := self._ledger.pool.nearest(body):
@@ -262,18 +259,28 @@ class Validator:
             return Refused(gate="contaminated", found=found)
         return None
 
-    def _probe(
-        self, candidate_id: str, body: msgspec.Raw, skills: tuple[str, ...], version: int
+    def _first_probe(
+        self, candidate: Candidate, sound: Sound, simulator_calls: int, opinion: Opinion
     ) -> ProbeRequest:
-        probe_id = f"{candidate_id}/probe-{self._ledger.probes_asked(candidate_id)}"
+        probe_id = f"{candidate.candidate_id}/probe-0"
         return ProbeRequest(
             probe_id=probe_id,
-            candidate_id=candidate_id,
-            body=body,
-            skills=skills,
+            candidate_id=candidate.candidate_id,
+            body=sound.body,
+            skills=sound.skills,
             rollouts=self._settings.probes,
-            seed=int.from_bytes(hashlib.blake2b(probe_id.encode(), digest_size=4).digest()),
-            policy_version_at_least=version,
+            seed=_seed(probe_id),
+            policy_version_at_least=candidate.policy_version,
+            simulator_calls=simulator_calls,
+            opinion=opinion,
+        )
+
+    def _next_probe(self, last: ProbeRequest, version: int) -> ProbeRequest:
+        """Return ``last`` once more, of ``version`` or newer."""
+        number = self._ledger.probes_asked(last.candidate_id)
+        probe_id = f"{last.candidate_id}/probe-{number}"
+        return msgspec.structs.replace(
+            last, probe_id=probe_id, seed=_seed(probe_id), policy_version_at_least=version
         )
 
     def _labelled(self, candidate: Candidate, report: ProbeReport) -> Sequence[Message]:
@@ -284,11 +291,7 @@ class Validator:
         if not report.rollouts and (
             self._ledger.probes_since_verdict(report.candidate_id) < FAILED_PROBES
         ):
-            again = self._probe(
-                report.candidate_id, asked.body, asked.skills, report.policy_version
-            )
-            calls, opinion = asked.simulator_calls, asked.opinion
-            return (msgspec.structs.replace(again, simulator_calls=calls, opinion=opinion),)
+            return (self._next_probe(asked, report.policy_version),)
         verdict = functools.partial(
             _verdict, candidate, report.policy_version, asked.simulator_calls, asked.opinion
         )
@@ -302,9 +305,16 @@ class Validator:
         """Return further probes of what was parked long enough ago."""
         since = version.version - self._settings.retry_after_versions
         due = islice(self._ledger.parked_until(since), self._settings.concurrent)
-        return [
-            self._probe(each.candidate_id, each.body, each.skills, version.version) for each in due
-        ]
+        return [self._next_probe(_told(each), version.version) for each in due]
+
+
+def _seed(probe_id: str) -> int:
+    return int.from_bytes(hashlib.blake2b(probe_id.encode(), digest_size=4).digest())
+
+
+def _told(probe: ProbeRequest) -> ProbeRequest:
+    """Return the probe without the calls and the opinion, which a verdict has told."""
+    return msgspec.structs.replace(probe, simulator_calls=0, opinion=NO_OPINION)
 
 
 def _admitted(task: Task, successes: int, rollouts: int) -> Admitted:

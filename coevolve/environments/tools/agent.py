@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from coevolve.environments.tools.commands import Failed
 from coevolve.environments.tools.interfaces import Renderer, Simulator
 from coevolve.environments.tools.task import ToolTask, tool_task
-from coevolve.rollouts.agent import Episode, sampling_seed
+from coevolve.rollouts.agent import Episode, room_left, sampling_seed
 from coevolve.rollouts.transcript import Transcript
 from protocols.config import RolloutConfig
-from protocols.errors import SimulatorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator
 from protocols.rollouts import Action, Ending
@@ -34,7 +33,7 @@ class ToolAgent:
         """Attempt a task with tools once; see `coevolve.rollouts.agent.Agent`."""
         body = tool_task(task)
         started = time.monotonic()
-        conversation = _Conversation(self, body, session, seed)
+        conversation = _Conversation(self, task, body, session, seed)
         ended = await conversation.hold()
         return Episode(
             tokens=conversation.transcript.tokens(),
@@ -53,8 +52,11 @@ class ToolAgent:
 class _Conversation:
     """A conversation in progress."""
 
-    def __init__(self, agent: ToolAgent, body: ToolTask, session: str, seed: int) -> None:
+    def __init__(
+        self, agent: ToolAgent, task: Task, body: ToolTask, session: str, seed: int
+    ) -> None:
         self._agent = agent
+        self._task_id = task.task_id
         self._body = body
         self._session = session
         self._seed = seed
@@ -67,10 +69,10 @@ class _Conversation:
     async def hold(self) -> Ending:
         """Carry the conversation to its end and say how it ended."""
         agent, turns = self._agent, self._body.turns
-        await agent.simulator.reset(self._session, self._body)
-        self.transcript.feed(agent.renderer.opening(self._body))
-        self._check_room()
         try:
+            await agent.simulator.reset(self._session, self._body)
+            self.transcript.feed(agent.renderer.opening(self._body))
+            room_left(agent.limits, self._task_id, len(self.transcript.token_ids))
             for turn in range(len(turns)):
                 if turn > 0:
                     self.turn_starts.append(len(self.transcript.token_ids))
@@ -87,15 +89,6 @@ class _Conversation:
         finally:
             await agent.generator.release(self._session)
             await agent.simulator.release(self._session)
-
-    def _check_room(self) -> None:
-        """Raise SimulatorError where the policy could not say a word."""
-        found, most = len(self.transcript.token_ids), self._agent.limits.max_tokens
-        if found >= most:
-            raise SimulatorError(
-                f"a conversation's opening needs to be shorter than rollout.max_tokens = {most}, "
-                f"found {found} tokens; raise it"
-            )
 
     async def _take_turn(self, turn: int) -> Ending:
         agent, limits = self._agent, self._agent.limits

@@ -25,10 +25,9 @@ from coevolve.environments.hdl.policy.transition import (
 from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Point, SimulationLimits, reward_of
-from coevolve.rollouts.agent import Agent, Episode
+from coevolve.rollouts.agent import Agent, Episode, room_left
 from coevolve.rollouts.transcript import Transcript
 from protocols.config import RolloutConfig
-from protocols.errors import SimulatorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator
 from protocols.learning import TaskScore
@@ -131,13 +130,7 @@ class TestbenchAgent:
 
     def _step(self, task: CoverageTask, design: Design, points: Sequence[Point]) -> Step:
         prompt_ids = tuple(self.renderer.prompt(task, design, points))
-        room = self.limits.max_tokens - len(prompt_ids)
-        if room < 1:
-            raise SimulatorError(
-                f"task {task.task_id}: a prompt needs to be shorter than rollout.max_tokens = "
-                f"{self.limits.max_tokens}, found {len(prompt_ids)} tokens; raise it, or "
-                "lower environment.feedback_characters"
-            )
+        room = room_left(self.limits, task.task_id, len(prompt_ids))
         return Step(
             task=task,
             design=design,
