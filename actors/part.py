@@ -10,7 +10,7 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from coevolve.build import parts as build
 from coevolve.parts.context import PartContext
-from coevolve.parts.starting import starting
+from coevolve.parts.starting import starting, unexpected_logged
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, PartDiedError
@@ -52,7 +52,8 @@ class PartShell(ABC):
 
     async def run(self) -> None:
         """Work until stopped."""
-        await self._part.run()
+        with unexpected_logged():
+            await self._part.run()
 
     async def stop(self) -> None:
         """Make ``run`` return."""

@@ -8,7 +8,7 @@ from ray.actor import ActorProxy
 from ray.exceptions import RayError, RayTaskError
 
 from coevolve.environments.registry import environment_of
-from coevolve.parts.starting import starting
+from coevolve.parts.starting import starting, unexpected_logged
 from coevolve.parts.status import StatusReporter
 from protocols.config import RunConfig
 from protocols.control import PartStatus
@@ -23,17 +23,26 @@ class SimulatorShell:
     def __init__(self, name: str, config: RunConfig, run_dir: str) -> None:
         with starting(Path(run_dir), name):
             self._simulator = environment_of(config).simulator()
+        self._name = name
         self._standing = StatusReporter(name)
         self._standing.waits_for("requests")
         self._waiting = 0
 
     @ray.method
     async def answer(self, request: bytes) -> bytes:
-        """Forward one request."""
+        """Forward one request. Raises SimulatorError, whatever goes wrong."""
         self._waiting += 1
         self._standing.waits_for("the simulator")
         try:
-            return await self._simulator.answer(request)
+            with unexpected_logged():
+                return await self._simulator.answer(request)
+        except CoevolveError:
+            raise
+        except Exception as error:
+            raise SimulatorError(
+                f"the simulator raised {type(error).__name__}: {error}; its traceback is in "
+                f"logs/{self._name}.jsonl"
+            ) from error
         finally:
             self._waiting -= 1
             self._standing.done += 1

@@ -66,8 +66,12 @@ class AnswerError(CoevolveError):
     """A synthesizer's model answered twice with something other than what was asked for."""
 
 
-class LeakError(CoevolveError):
-    """A held-out task was about to be shown to a synthesizer."""
+class ContractError(CoevolveError):
+    """An environment gave the loop what its interface rules out; its code needs to be mended."""
+
+
+class LeakError(ContractError):
+    """A held-out task was about to be trained on, or shown to a synthesizer."""
 
 
 class OverBudgetError(CoevolveError):

@@ -156,6 +156,13 @@ def admitted(task_id: str, successes: int = 2) -> Admitted:
     )
 
 
+def admission(candidate_id: str, signal_id: str, task_id: str) -> tuple[Task, CandidateVerdict]:
+    """What the validator writes of a candidate that becomes a task."""
+    return made(task_id, candidate_id, signal_id), verdict(
+        candidate_id, signal_id, admitted(task_id)
+    )
+
+
 def probed(candidate_id: str, successes: int) -> ProbeReport:
     return ProbeReport(
         probe_id=f"p-{candidate_id}-{successes}",

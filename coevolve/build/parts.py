@@ -178,11 +178,13 @@ async def scores(config: RunConfig, run_dir: Path, version: PolicyVersion) -> Ma
 
 def curriculum(context: PartContext) -> Curriculum:
     """Return the part that asks for rollouts."""
+    environment = environment_of(context.config)
     return Curriculum(
         context.config,
         store=context.store,
         reader=context.reader,
-        open_supply=environment_of(context.config).sampler,
+        open_supply=environment.sampler,
+        held_out=environment.scored_tasks(),
     )
 
 

@@ -23,15 +23,15 @@ import structlog
 from coevolve.curriculum import schedule
 from coevolve.curriculum.group_requests import group_requests
 from coevolve.curriculum.schedule import Schedule
-from coevolve.curriculum.task_sampler import TaskSampler
-from coevolve.journal.codec import topics_of
+from coevolve.curriculum.task_sampler import Draw, TaskSampler
+from coevolve.journal.codec import TASKS_BY_ID, topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus, RunContinued, RunPaused, RunResumed, RunStarted
-from protocols.errors import LeakError
+from protocols.errors import ContractError, LeakError
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
@@ -56,12 +56,17 @@ class Curriculum:
         store: Store,
         reader: Reader,
         open_supply: Callable[[], TaskSampler],
+        held_out: Sequence[Task] = (),
     ) -> None:
-        """Work for one run. ``open_supply`` returns a supply that nothing was folded into."""
+        """Work for one run. ``open_supply`` returns a supply that nothing was folded into.
+
+        No task of ``held_out`` is trained on, under whatever name.
+        """
         self._config = config
         self._store = store
         self._reader = reader
         self._open_supply = open_supply
+        self._held_out = HeldOut(held_out)
         self._standing = StatusReporter("curriculum")
         self._stopping = asyncio.Event()
         self._schedule = Schedule(config)
@@ -76,6 +81,7 @@ class Curriculum:
             store=self._store,
             reader=self._reader,
             supply=self._open_supply(),
+            held_out=self._held_out,
             standing=self._standing,
         )
         self._schedule = session.schedule
@@ -100,10 +106,13 @@ class _Session:
         store: Store,
         reader: Reader,
         supply: TaskSampler,
+        held_out: "HeldOut",
         standing: StatusReporter,
     ) -> None:
         self.schedule = Schedule(config)
         self._supply = supply
+        self._held_out = held_out
+        self._known: set[str] = set()
         self._config = config
         self._store = store
         self._reader = reader
@@ -148,16 +157,18 @@ class _Session:
         if go_on:
             self._supply.join()
         while self.schedule.issued < self.schedule.may_be_issued(go_on=go_on):
-            group = self._group(self.schedule.issued)
+            group = await self._group(self.schedule.issued)
             for message in group:
                 self._note(message)
             outputs.extend(group)
-        _refuse_held_out(outputs)
+        self._held_out.refuse(outputs)
         if deliveries or outputs:
             await self._mailbox.complete([each.sequence for each in deliveries], outputs)
         self._standing.done += len(deliveries)
 
     def _note(self, message: Message) -> None:
+        if isinstance(message, Task):
+            self._known.add(message.task_id)
         self.schedule.fold(message)
         self._supply.fold(message)
 
@@ -205,20 +216,50 @@ class _Session:
         else:
             self._standing.waits_for(f"the learner to consume groups ({flying})")
 
-    def _group(self, number: int) -> Sequence[Message]:
+    async def _group(self, number: int) -> Sequence[Message]:
         """Return the requests of a group, behind its task where that is new to the journal."""
         draw = self._supply.task(number)
+        await self._check_known(draw)
         requests = group_requests(
             self._config, number, draw.task_id, version=self.schedule.steps, author=draw.writer
         )
         return [*draw.news, *requests]
 
+    async def _check_known(self, draw: Draw) -> None:
+        """Raise ContractError where a group's task is not in the journal, and will not be."""
+        self._known.update(each.task_id for each in draw.news if isinstance(each, Task))
+        if draw.task_id in self._known:
+            return
+        if await self._reader.find(TASKS_BY_ID, draw.task_id, limit=1):
+            self._known.add(draw.task_id)
+            return
+        raise ContractError(
+            f"task {draw.task_id!r}: the environment's sampler() draws it, and it is neither among "
+            "the tasks that the run opens with nor among the draw's news"
+        )
 
-def _refuse_held_out(outputs: Sequence[Message]) -> None:
-    """Raise LeakError where a task would be trained on that is not of the training split."""
-    for message in outputs:
-        if isinstance(message, Task) and message.split != "train":
-            raise LeakError(
-                f"task {message.task_id!r}: training needs tasks of the split train, found one of "
-                f"the split {message.split}; the environment's sampler() may draw no other"
-            )
+
+class HeldOut:
+    """The tasks that may never be trained on."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        held_out = [task for task in tasks if task.split == "held_out"]
+        self._ids = {task.task_id for task in held_out}
+        self._bodies = {bytes(task.body): task.task_id for task in held_out}
+
+    def refuse(self, messages: Sequence[Message]) -> None:
+        """Raise LeakError where one of ``messages`` would let such a task be trained on."""
+        for task in messages:
+            if isinstance(task, Task) and (found := self._found(task)):
+                raise LeakError(
+                    f"task {task.task_id!r}: training needs tasks of the split train, found "
+                    f"{found}; the environment's sampler() may draw no other"
+                )
+
+    def _found(self, task: Task) -> str:
+        if task.split != "train":
+            return f"one of the split {task.split}"
+        if task.task_id in self._ids:
+            return "the id of a held-out task"
+        same = self._bodies.get(bytes(task.body))
+        return f"what the held-out task {same!r} asks for" if same else ""

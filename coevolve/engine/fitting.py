@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, cast
 
-from protocols.errors import GeneratorError
+from protocols.errors import ContractError, GeneratorError
 from protocols.generation import Generation, GenerationRequest
 
 SHORT = 400
@@ -15,14 +15,14 @@ SHORT = 400
 def check_fits(request: GenerationRequest, max_length: int) -> None:
     """Check that there is a prompt, and room among ``max_length`` tokens for its answer.
 
-    Raises GeneratorError.
+    Raises ContractError: who asks has to keep to the run's limits.
     """
     length = len(request.prompt_ids) + request.max_tokens
     if not request.prompt_ids or length > max_length:
-        raise GeneratorError(
+        raise ContractError(
             f"conversation {request.conversation_id!r} needs a prompt and room for its answer: "
             f"{len(request.prompt_ids)} + {request.max_tokens} tokens asked for, "
-            f"{max_length} served"
+            f"{max_length} served; ask for no more than coevolve.rollouts.agent.room_left returns"
         )
 
 

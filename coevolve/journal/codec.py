@@ -42,7 +42,7 @@ from typing import TypeVar, cast, get_args
 
 import msgspec
 
-from protocols.errors import JournalError
+from protocols.errors import ContractError, JournalError
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
@@ -111,8 +111,19 @@ _decoders = {topic_of(kind): msgspec.msgpack.Decoder(kind) for kind in get_args(
 
 
 def encode(message: Message) -> Record:
-    """Return ``message`` as a record."""
-    return Record(topic=topic_of(type(message)), body=_encoder.encode(message), keys=_keys(message))
+    """Return ``message`` as a record.
+
+    Raises ContractError where it could not be read again: its fields hold values of other types.
+    """
+    topic = topic_of(type(message))
+    try:
+        body = _encoder.encode(message)
+        _decoders[topic].decode(body)
+    except (msgspec.MsgspecError, OverflowError, TypeError, ValueError) as error:
+        raise ContractError(
+            f"a {topic} cannot be recorded: {error}; mend what made the value"
+        ) from error
+    return Record(topic=topic, body=body, keys=_keys(message))
 
 
 def decode(record: StoredRecord) -> Message:

@@ -1,11 +1,19 @@
-"""How a part's process starts: with a log of its own, and with a garbage collector that waits."""
+"""How a part's process starts: with a log of its own, and with a garbage collector that waits.
+
+What goes wrong unexpectedly, while it starts or later, is in that log with its traceback.
+"""
 
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import structlog
+
 from coevolve.parts import logs
+from protocols.errors import CoevolveError
+
+log = structlog.get_logger()
 
 
 @contextmanager
@@ -19,8 +27,21 @@ def starting(run_dir: Path, part: str) -> Generator[None]:
     logs.to_file(run_dir, part)
     gc.disable()
     try:
-        yield
+        with unexpected_logged():
+            yield
         gc.collect()
         gc.freeze()
     finally:
         gc.enable()
+
+
+@contextmanager
+def unexpected_logged() -> Generator[None]:
+    """Log the traceback of an exception inside that is none of this project's; it goes on."""
+    try:
+        yield
+    except CoevolveError:
+        raise
+    except Exception:
+        log.exception("unexpected_error")
+        raise

@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from protocols.config import RolloutConfig
-from protocols.errors import SimulatorError
+from protocols.errors import ContractError, SimulatorError
 from protocols.rollouts import Action, Ending, Rollout, RolloutRequest, Tokens
 from protocols.tasks import NOTHING, Task
 
@@ -58,7 +58,14 @@ class Agent(Protocol):
 
 
 def rollout_of(request: RolloutRequest, episode: Episode) -> Rollout:
-    """Return what is recorded of an attempt."""
+    """Return what is recorded of an attempt. Raises ContractError where that cannot be."""
+    try:
+        return _rollout(request, episode)
+    except (TypeError, ValueError) as error:
+        raise ContractError(f"task {request.task_id}: {error}; mend the agent") from error
+
+
+def _rollout(request: RolloutRequest, episode: Episode) -> Rollout:
     return Rollout(
         group_id=request.group_id,
         group=request.group,

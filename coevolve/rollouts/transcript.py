@@ -7,6 +7,7 @@ trains on; text is only ever read from it. The environment's tokens are masked.
 from collections.abc import Iterable
 
 from protocols import columns
+from protocols.errors import ContractError
 from protocols.generation import Generation
 from protocols.rollouts import Tokens
 
@@ -55,5 +56,14 @@ class Transcript:
         return [version for version in self._versions if version >= 0]
 
     def oldest_version(self) -> int:
-        """Return the oldest of them and of those whose keys and values they were sampled over."""
-        return min(version for version in self._cache_versions if version >= 0)
+        """Return the oldest of them and of those whose keys and values they were sampled over.
+
+        Raises ContractError where nothing was sampled.
+        """
+        versions = [version for version in self._cache_versions if version >= 0]
+        if not versions:
+            raise ContractError(
+                "an attempt needs at least one sampled token, found none; raise SimulatorError "
+                "where the policy has no room to answer (coevolve.rollouts.agent.room_left)"
+            )
+        return min(versions)

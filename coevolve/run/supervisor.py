@@ -16,6 +16,7 @@ from protocols.errors import (
     CheckpointError,
     CoevolveError,
     ConfigError,
+    ContractError,
     DeliveryError,
     DependencyError,
     JournalFormatError,
@@ -37,6 +38,7 @@ LOOK_S = 5.0
 HOPELESS = (
     CheckpointError,
     ConfigError,
+    ContractError,
     DeliveryError,
     DependencyError,
     JournalFormatError,

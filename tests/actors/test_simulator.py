@@ -131,6 +131,18 @@ async def test_a_killed_actor_fails_its_sessions_and_comes_back(
 
 
 @pytest.mark.ray
+async def test_a_bug_of_the_simulator_is_told_and_logged(cluster: None, tmp_path: Path) -> None:
+    config = RunConfig(name="test", environment={"use": "tests.own.sums:Sums"})
+    actor: Any = SimulatorActor.remote("simulator-0", config, str(tmp_path))
+    with pytest.raises(SimulatorError, match=r"raised .*its traceback is in logs/simulator-0.json"):
+        await RemoteSimulator(actor, 90.0).answer(b"no msgpack")
+    ray.kill(actor)
+    (line,) = (tmp_path / "logs/simulator-0.jsonl").read_text().splitlines()
+    assert "msgspec" in line
+    assert "sums.py" in line
+
+
+@pytest.mark.ray
 async def test_a_killed_child_is_replaced_by_its_actor(actors: list[Any], task: Task) -> None:
     worker = ToolClient(RemoteSimulator(actors[0], 90.0))
     reset = Reset(session="x", task=read_body(task.body))

@@ -18,7 +18,7 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted
-from protocols.errors import LeakError, LeaseLostError
+from protocols.errors import ContractError, LeakError, LeaseLostError
 from protocols.evolution import GroupSummary, Parked
 from protocols.interfaces import TaskSource
 from protocols.journal import Append, Message, Receipt
@@ -26,7 +26,7 @@ from protocols.learning import GroupDiscarded, StepReport, TrainedGroup
 from protocols.rollouts import RolloutRequest
 from protocols.tasks import Task
 from tests import evolving
-from tests.evolving import admitted, candidate, settled, signal, verdict
+from tests.evolving import admission, candidate, settled, signal, verdict
 from tests.fakes import tool_task
 
 STARTED = RunStarted(run_id="r", config="{}")
@@ -74,6 +74,7 @@ class Desk:
             store=self.store,
             reader=self.store,
             open_supply=lambda: sampler_of(self._config, self._source),
+            held_out=self._source.held_out(),
         )
         self.running = asyncio.create_task(self.curriculum.run())
 
@@ -190,6 +191,51 @@ async def test_a_held_out_task_is_never_asked_for(
     assert await desk.store.last("task") is None
 
 
+class Overlapping(FewSeeds):
+    """Holds out what it trains on, under the same ids or under others."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def held_out(self) -> Sequence[Task]:
+        last = self.pool()[-1]
+        body = last.body if self._name != last.task_id else tool_task("another").body
+        return [msgspec.structs.replace(last, task_id=self._name, split="held_out", body=body)]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("seed-2", "found the id of a held-out task"),
+        ("another", "found what the held-out task 'another' asks for"),
+    ],
+)
+async def test_what_is_held_out_is_trained_on_under_no_name(
+    tmp_path: Path, quickstart: RunConfig, name: str, words: str
+):
+    desk = Desk(tmp_path, of(quickstart, "static"), Overlapping(name))
+    await desk.say(STARTED)
+    with pytest.raises(LeakError, match=words):
+        await asyncio.wait_for(desk.running, 10)
+    assert await desk.store.last("task") is None
+
+
+class Unknown(FewSeeds):
+    """Draws a task that it never offered."""
+
+    def draw(self, number: int) -> tuple[Task, bool]:
+        return evolving.seed("never heard of"), False
+
+
+async def test_a_draw_of_an_unknown_task_is_refused(tmp_path: Path, quickstart: RunConfig):
+    desk = Desk(tmp_path, of(quickstart, "static"), Unknown())
+    await desk.say(STARTED)
+    with pytest.raises(ContractError, match="'never heard of': the environment's sampler"):
+        await asyncio.wait_for(desk.running, 10)
+    assert not await desk.requests()
+
+
 async def test_no_more_is_asked_for_than_staleness_allows(tmp_path: Path, quickstart: RunConfig):
     config = of(quickstart)
     assert config.most_groups_in_flight == 4
@@ -239,9 +285,9 @@ async def test_the_arms_without_synthesis_take_what_the_source_draws(
     config = of(quickstart, arm)
     source = kind(config.seed, settings_of(config, FilesystemConfig))
     desk = Desk(tmp_path, config, source)
-    await desk.say(STARTED, verdict("c", "s", admitted("made")))
+    await desk.say(STARTED, *admission("c", "s", "made"))
     assert await desk.tasks(4) == [source.draw(number)[0].task_id for number in range(4)]
-    known = [decode_as(record, Task) for record in await desk.store.scan("task", limit=10_000)]
+    _, *known = (decode_as(record, Task) for record in await desk.store.scan("task", limit=10_000))
     fresh = [source.draw(number)[0] for number in range(4)] if arm == "uniform" else []
     assert known == [*source.pool(), *fresh]
     await desk.close()
@@ -256,7 +302,7 @@ async def test_the_arms_with_synthesis_begin_with_seed_tasks_and_go_on_with_thei
     tasks = await desk.tasks(4)
     assert sorted(tasks[:3]) == ["seed-0", "seed-1", "seed-2"]  # none twice while in flight
     assert await desk.store.last("task")
-    await desk.say(*(verdict(f"c{n}", "s", admitted(f"made-{n}")) for n in range(9)))
+    await desk.say(*(each for n in range(9) for each in admission(f"c{n}", "s", f"made-{n}")))
     await desk.say(stepped(1, 2, 0, 1))
     await desk.say(stepped(2, 4, 2, 3))
     tasks = await desk.tasks(8)
@@ -322,7 +368,7 @@ async def test_a_cycle_ends_when_every_visit_signal_and_candidate_is_settled(
     desk = Desk(tmp_path, of(quickstart, "full", evolve_every=1, synthetic_share=1.0))
     await desk.say(STARTED)
     tasks = await desk.tasks(2)  # room for four, but the cycle has one step
-    await desk.say(verdict("c0", "s0", admitted("early")))
+    await desk.say(*admission("c0", "s0", "early"))
     await desk.say(discarded(0, consumed=1))
     tasks = await desk.tasks(3)
     assert all(task.startswith("seed-") for task in tasks)  # what is admitted waits
@@ -338,7 +384,7 @@ async def test_a_cycle_ends_when_every_visit_signal_and_candidate_is_settled(
     await desk.say(verdict("c1", "s1", Parked(probe_rollouts=4)))
     await desk.standing("up to 1 set in motion: verdicts (1)")
     assert len(await desk.groups(3)) == 3
-    await desk.say(verdict("c2", "s1", admitted("late")))
+    await desk.say(*admission("c2", "s1", "late"))
     tasks = await desk.tasks(5)
     assert sorted(tasks[3:]) == ["early", "late"]
     await desk.standing("the learner to consume groups (2 of 4 in flight)")
@@ -364,7 +410,7 @@ async def test_training_goes_on_without_synthesis_that_takes_too_long(
     desk = Desk(tmp_path, config)
     await desk.say(STARTED)
     tasks = await desk.tasks(2)
-    await desk.say(verdict("c0", "s0", admitted("made")), signal("s1", tasks[0]))
+    await desk.say(*admission("c0", "s0", "made"), signal("s1", tasks[0]))
     await desk.say(stepped(1, 2, 0, 1), *visits(tasks, 0, 1))
     tasks = await desk.tasks(4)
     assert "made" in tasks[2:]
@@ -439,9 +485,7 @@ class RestOfTheLoop:
             case 3 if self._made < 12:
                 self._made += 1
                 name = f"m{self._made}"
-                await self._desk.say(
-                    candidate(name, "s"), verdict(name, "s", admitted(f"made-{name}"))
-                )
+                await self._desk.say(candidate(name, "s"), *admission(name, "s", f"made-{name}"))
             case _:
                 await asyncio.sleep(0.001)
 
@@ -496,7 +540,7 @@ def _check_history(folder: Path, config: RunConfig) -> None:
     assert expected == consumed * size
     assert made > 0
     tasks = [message.task_id for message in messages if isinstance(message, Task)]
-    assert tasks == ["seed-0", "seed-1", "seed-2"]
+    assert [each for each in tasks if each.startswith("seed")] == ["seed-0", "seed-1", "seed-2"]
 
 
 def _admitted_by(message: Message) -> set[str]:

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from coevolve.journal import codec
 from coevolve.journal.codec import decode, decode_as, encode
 from protocols.control import RunFinished
-from protocols.errors import JournalError
+from protocols.errors import ContractError, JournalError
 from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.journal import Message, Record, StoredRecord
 from protocols.learning import PolicyVersion
 from protocols.rollouts import FailedRollout, RolloutRequest
 from protocols.tasks import Synthesized, Task
 from tests.fakes import tool_task
+from tests.learning import rollout
 from tests.protocols import strategies
 
 
@@ -37,6 +38,20 @@ def test_a_record_with_fields_from_the_future_is_still_read(message: Any, extra:
     tree["a_field_from_the_future"] = extra
     future = msgspec.structs.replace(record, body=msgspec.msgpack.encode(tree))
     assert decode(stored(future)) == message
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"ended": "gave up"}, r"a rollout cannot be recorded: Invalid enum value 'gave up'"),
+        ({"wall_s": "long"}, r"Expected `float`, got `str` - at `\$.wall_s`"),
+        ({"wall_s": object()}, "a rollout cannot be recorded"),
+        ({"outcome_key": 10**30}, "a rollout cannot be recorded"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_recorded(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ContractError, match=words):
+        encode(msgspec.structs.replace(rollout(0, 0, size=4), **changes))
 
 
 def test_there_is_one_topic_for_each_kind_of_message() -> None:

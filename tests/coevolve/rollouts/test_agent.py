@@ -1,0 +1,68 @@
+import math
+
+import pytest
+
+from coevolve.rollouts.agent import Episode, rollout_of, room_left
+from coevolve.rollouts.transcript import Transcript
+from protocols.config import RolloutConfig
+from protocols.errors import ContractError, SimulatorError
+from protocols.generation import Generation
+from protocols.rollouts import RolloutRequest
+
+REQUEST = RolloutRequest(
+    group_id="g",
+    group=0,
+    index=0,
+    group_size=2,
+    task_id="t",
+    seed=0,
+    policy_version_at_least=0,
+)
+
+
+def episode(*, reward: float = 1.0, passed: int = 1) -> Episode:
+    transcript = Transcript()
+    transcript.feed([1])
+    transcript.add(Generation(token_ids=(2,), logprobs=(0.0,), versions=(3,), stopped=True))
+    return Episode(
+        tokens=transcript.tokens(),
+        actions=(),
+        turns_passed=passed,
+        turns_total=1,
+        reward=reward,
+        ended="finished",
+        versions=tuple(transcript.sampled_versions()),
+        oldest_version=transcript.oldest_version(),
+        wall_s=0.0,
+    )
+
+
+def test_an_attempt_is_recorded_with_the_versions_that_wrote_it() -> None:
+    recorded = rollout_of(REQUEST, episode())
+    assert (recorded.version_min, recorded.version_max, recorded.reward) == (3, 3, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (episode(reward=math.nan), "task t: a rollout needs a finite reward, got nan"),
+        (episode(passed=2), "task t: a rollout needs 0 <= turns_passed <= turns_total"),
+    ],
+)
+def test_an_attempt_that_cannot_be_is_refused(made: Episode, words: str) -> None:
+    with pytest.raises(ContractError, match=words):
+        rollout_of(REQUEST, made)
+
+
+def test_an_attempt_without_a_sampled_token_is_refused() -> None:
+    transcript = Transcript()
+    transcript.feed([1, 2])
+    with pytest.raises(ContractError, match="needs at least one sampled token, found none"):
+        transcript.oldest_version()
+
+
+def test_a_prompt_leaves_room_for_an_answer_or_is_refused() -> None:
+    limits = RolloutConfig(max_tokens=10)
+    assert room_left(limits, "t", 9) == 1
+    with pytest.raises(SimulatorError, match=r"rollout\.max_tokens = 10, found 10 tokens"):
+        room_left(limits, "t", 10)
