@@ -55,6 +55,9 @@ class ScriptRenderer:
             raise ValueError("an empty call")
         return tuple("".join(chr(token - 100) for token in token_ids[:-1]).split(";"))
 
+    def words(self, token_ids: Sequence[int]) -> str:
+        return "".join(chr(token - 100) for token in token_ids[:-1])
+
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (), ()
 
@@ -121,7 +124,7 @@ class ScriptSimulator:
         self._said[session] = text
         return Observed(result=f"<{text}>", failed=text not in self._right)
 
-    async def grade(self, session: str) -> Verdict:
+    async def grade(self, session: str, words: str = "") -> Verdict:
         said = self._said.pop(session, "")
         return Passed() if said in self._right else Failed(reason="state")
 

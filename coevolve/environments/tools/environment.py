@@ -167,7 +167,8 @@ class ToolEnvironment(BaseEnvironment):
             return TinyRenderer.load(folder)
         from coevolve.environments.tools.chat.renderer import ChatRenderer
 
-        return ChatRenderer.load(folder, self._config.policy.chat)
+        has_tools = any(map(tool_documents, self.tool_sets()))
+        return ChatRenderer.load(folder, self._config.policy.chat, has_tools=has_tools)
 
     def agents(
         self,
@@ -259,7 +260,9 @@ class ToolEnvironment(BaseEnvironment):
         )
 
     def supervision(self, reader: Reader) -> Supervision:
-        """Return the references of tasks, to be imitated."""
+        """Return the references of tasks, to be imitated, if they have any."""
+        if not self.capabilities.references:
+            return RewardsAlone()
         return ReferenceSupervision(self.renderer())
 
 
