@@ -192,11 +192,7 @@ class ToolEnvironment(BaseEnvironment):
         simulators: Sequence[SimulatorService],
     ) -> Scorer:
         """Return one greedy attempt."""
-        return self.greedy(engine.generator, simulators)
-
-    def greedy(self, engine: Generator, simulators: Sequence[SimulatorService]) -> Scorer:
-        """Return what scores tasks by one greedy attempt with ``engine``."""
-        return AttemptScorer(self.agent(engine, simulators, 0.0, 0.0))
+        return AttemptScorer(self.agent(engine.generator, simulators, 0.0, 0.0))
 
     def agent(
         self,
