@@ -114,6 +114,8 @@ class ScriptSimulator:
         self._breaks = breaks
         self._said: dict[str, str] = {}
         self.open: set[str] = set()
+        self.judged: list[str] = []
+        """The words of every turn."""
 
     async def reset(self, session: str, task: ToolTask) -> None:
         self.open.add(session)
@@ -125,6 +127,7 @@ class ScriptSimulator:
         return Observed(result=f"<{text}>", failed=text not in self._right)
 
     async def grade(self, session: str, words: str = "") -> Verdict:
+        self.judged.append(words)
         said = self._said.pop(session, "")
         return Passed() if said in self._right else Failed(reason="state")
 
