@@ -55,6 +55,9 @@ class ScriptRenderer:
             raise ValueError("an empty call")
         return tuple("".join(chr(token - 100) for token in token_ids[:-1]).split(";"))
 
+    def words(self, token_ids: Sequence[int]) -> str:
+        return "".join(chr(token - 100) for token in token_ids[:-1])
+
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (), ()
 
@@ -111,6 +114,8 @@ class ScriptSimulator:
         self._breaks = breaks
         self._said: dict[str, str] = {}
         self.open: set[str] = set()
+        self.judged: list[str] = []
+        """The words of every turn."""
 
     async def reset(self, session: str, task: ToolTask) -> None:
         self.open.add(session)
@@ -121,7 +126,8 @@ class ScriptSimulator:
         self._said[session] = text
         return Observed(result=f"<{text}>", failed=text not in self._right)
 
-    async def grade(self, session: str) -> Verdict:
+    async def grade(self, session: str, words: str = "") -> Verdict:
+        self.judged.append(words)
         said = self._said.pop(session, "")
         return Passed() if said in self._right else Failed(reason="state")
 

@@ -119,8 +119,7 @@ async def test_a_run_writes_no_held_out_task_into_the_journal(
     config = small(quickstart, "full", steps=8)
     store = await run_here(config, tmp_path)
     held_out = [
-        read_body(task.body).world.encode()
-        for task in build.tool_environment(config, "x").scored_tasks()
+        read_body(task.body).world.encode() for task in environment_of(config).scored_tasks()
     ]
     last = (await store.statistics()).last_sequence
     bodies = [record.body for record in await store.read(range(1, last + 1))]

@@ -6,7 +6,9 @@ processes start without them.
 """
 
 import asyncio
+from collections.abc import Generator as Yielding
 from collections.abc import Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,16 +16,17 @@ from coevolve.curriculum.worker import Curriculum
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.vllm import environment as vllm_environment
 from coevolve.environments.registry import environment_of
-from coevolve.environments.tools.environment import ToolEnvironment
-from coevolve.journal.reader import run_reader
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.journal.reader import STORE_FOLDER, run_reader
 from coevolve.models.model_folder import model_folder
+from coevolve.models.scratch_folder import scratch_folder
 from coevolve.parts.context import PartContext
 from coevolve.rollouts.evaluator import Evaluator
 from coevolve.rollouts.worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
 from coevolve.validation.validator import Validator
 from protocols.config import RunConfig, TransformersEngine, VllmEngine
-from protocols.errors import RunError
 from protocols.interfaces import ComputingPart, Generator, Part, SimulatorService, Store
 from protocols.learning import PolicyVersion, TaskScore
 from protocols.tasks import Task
@@ -50,14 +53,11 @@ def skills(config: RunConfig) -> Mapping[str, tuple[str, ...]]:
     return {task.task_id: task.skills for task in tasks}
 
 
-def tool_environment(config: RunConfig, what: str) -> ToolEnvironment:
-    """Return the run's environment, for ``what`` only tools have. Raises RunError."""
-    environment = environment_of(config)
-    if not isinstance(environment, ToolEnvironment):
-        raise RunError(
-            f"{what} needs a run whose policy calls tools, found environment {config.uses}"
-        )
-    return environment
+@contextmanager
+def spare_store() -> Yielding[tuple[Path, LocalStore]]:
+    """Yield a folder with a journal, both empty, for what is recorded and then thrown away."""
+    with scratch_folder() as spare, closing(Journal.open(spare.path / STORE_FOLDER)) as journal:
+        yield spare.path, LocalStore(journal)
 
 
 def generator(context: PartContext, concurrent: int) -> Generator:
@@ -151,29 +151,32 @@ def evaluator(context: PartContext, engine: Generator, simulators: Simulators) -
     )
 
 
-async def scores(config: RunConfig, run_dir: Path, version: PolicyVersion) -> Mapping[str, float]:
-    """Return the greedy score of a version of ``run_dir`` on each held-out task, by task id.
+async def scores(
+    context: PartContext, version: PolicyVersion | None = None
+) -> tuple[TaskScore, ...]:
+    """Return how a version does on each scored task; without one, the model that the run starts by.
 
-    For tasks with tools. Raises RunError, SimulatorError and GeneratorError.
+    Raises DeliveryError, SimulatorError and GeneratorError.
     """
-    environment = tool_environment(config, "scoring a version greedily")
-    engine = _engine(config, run_dir, config.evaluator.concurrent)
+    environment, concurrent = environment_of(context.config), context.config.evaluator.concurrent
+    engine = generator(context, concurrent)
     simulator = environment.simulator()
-    scorer = environment.greedy(engine, [simulator])
-    gate = asyncio.Semaphore(config.evaluator.concurrent)
+    proven = proven_engine(context, "evaluator", engine)
+    scorer = environment.scorer(context, proven, [simulator])
+    gate = asyncio.Semaphore(concurrent)
 
     async def score(number: int, task: Task) -> TaskScore:
         async with gate:
             return await scorer.score(task, f"score-{number}")
 
     try:
-        await engine.load(version)
+        if version is not None:
+            await proven.serve(version)
         tasks = environment.scored_tasks()
-        found = await asyncio.gather(*(score(*each) for each in enumerate(tasks)))
+        return tuple(await asyncio.gather(*(score(*each) for each in enumerate(tasks))))
     finally:
         await engine.close()
         await simulator.close()
-    return {each.task_id: each.score for each in found}
 
 
 def curriculum(context: PartContext) -> Curriculum:

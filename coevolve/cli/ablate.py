@@ -12,7 +12,6 @@ sources`.
 """
 
 import asyncio
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.recovery import trainer_at
 from coevolve.learning.versions import write_version
+from coevolve.parts.context import PartContext
 from coevolve.run.attribution import Ablated, Attribution
 from coevolve.run.directory import RunDirectory
 from coevolve.run.grid import Plan, run_grid
@@ -57,11 +57,9 @@ async def run_without(run_dir: Path, sources: Sequence[Source]) -> Attribution:
     Those that are there are taken as they are, or resumed.
 
     Raises:
-        RunError: The run is not one with tools, or not finished, or one without a source did not
-            end by itself.
+        RunError: The run is not finished, or one without a source did not end by itself.
     """
     config = RunDirectory(run_dir).written_config()
-    build.tool_environment(config, "--ablate")
     own = await _held_out(run_dir, config)
     if own is None:
         raise RunError(
@@ -112,11 +110,9 @@ async def ablate(
     """Return the held-out success with everything and without each of ``sources``.
 
     Raises:
-        RunError: The run is not one with tools, it went back to an earlier version, or it has taken
-            no step.
+        RunError: The run went back to an earlier version, or it has taken no step.
         LearnerError: A step's rollouts are no longer in the journal.
     """
-    build.tool_environment(config, "--ablate")
     steps = await history.steps(after=0)
     if not steps:
         raise RunError(f"{run_dir}: --ablate needs a run that took steps, found none")
@@ -127,16 +123,16 @@ async def ablate(
         )
     batches = [await history.batch(step) for step in steps]
     trainer = await trainer_at(None, config, run_dir, history)
-    start = await _success(config, trainer)
+    start = await _success(config, run_dir, trainer)
     off_policy = await asyncio.to_thread(_train, trainer, batches)
-    final = await _success(config, trainer)
+    final = await _success(config, run_dir, trainer)
     without: list[Ablated] = []
     for source in sources:
         settings = settings_without(config, source)
         trainer = await trainer_at(None, settings, run_dir, history)
         left = [batch_without(each, source) for each in batches]
         off = await asyncio.to_thread(_train, trainer, left)
-        success = await _success(config, trainer)
+        success = await _success(config, run_dir, trainer)
         without.append(
             Ablated(source=source, method="recorded batches", success=success, off_policy=off)
         )
@@ -192,11 +188,11 @@ def _train(trainer: AnyTrainer, batches: Sequence[Batch]) -> float | None:
     return fmean(measured) if measured else None
 
 
-async def _success(config: RunConfig, trainer: AnyTrainer) -> float:
-    """Return the share of the held-out tasks that the trainer's weights solve, greedily."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+async def _success(config: RunConfig, run_dir: Path, trainer: AnyTrainer) -> float:
+    """Return the trainer's mean score on the tasks that are scored: the share that it solves."""
+    reader = run_reader(run_dir)
+    with build.spare_store() as (folder, store):
         (folder / "versions").mkdir()
         version = await asyncio.to_thread(write_version, folder, trainer, config)
-        scores = await build.scores(config, folder, version)
-    return fmean(scores.values())
+        context = PartContext(config=config, run_dir=folder, store=store, reader=reader)
+        return fmean(each.score for each in await build.scores(context, version))

@@ -12,6 +12,9 @@ paired bootstrap intervals over designs (`hdl.evaluation.measures`), seen and he
 designs apart. The same seed gives the same numbers, but for rounding in an engine that batches, and
 for endpoints, which draw by themselves.
 
+A policy of another environment is scored as its run scores it, on the tasks that are held out; of
+the options RUN, ``--version``, ``--config`` and ``--json`` are for it.
+
 Greedy attempts would all be alike: if ``environment.evaluation_temperature`` is 0 and
 ``--temperature`` is not given, ``rollout.temperature`` is used.
 """
@@ -19,21 +22,22 @@ Greedy attempts would all be alike: if ``environment.evaluation_temperature`` is
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, Group
 
+from coevolve.build import parts as build
 from coevolve.cli import preflight as requirements
 from coevolve.cli.subjects import (
     AtEndpoint,
     OfRun,
     OfRunFile,
     Subject,
-    check_domain,
     opened,
+    opened_policy,
     opened_simulator,
 )
 from coevolve.config import load_config
@@ -48,8 +52,11 @@ from coevolve.environments.hdl.settings import hdl_settings, with_hdl
 from coevolve.environments.hdl.simulate.verilator import open_simulator
 from coevolve.environments.settings import section
 from coevolve.run import directory as run_directory
+from coevolve.run.display import score_tables
+from coevolve.run.progress import Progress
 from protocols.config import EvaluatorConfig, RunConfig
 from protocols.errors import CoevolveError, ConfigError
+from protocols.learning import Evaluation
 from protocols.synthesizers import EndpointModel
 
 ENDPOINT_CONCURRENT = 8
@@ -57,6 +64,9 @@ ENDPOINT_CONCURRENT = 8
 
 ENDPOINT_TEMPERATURE = 0.7
 """LLM4Cov's."""
+
+GENERAL = ("run", "runs", "version", "config", "json")
+"""Options for policies of every environment."""
 
 MOST = 1_000_000
 HOTTEST = 100
@@ -90,14 +100,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "--form and --rules are for an --endpoint; a policy writes as it is trained to"
         )
     try:
-        report = asyncio.run(_evaluated(_asked(options)))
+        config = _config(options)
+        if config.uses == "hdl":
+            report = asyncio.run(_evaluated(_asked(options, config)))
+            printed = tables(report)
+        else:
+            _check_general(options, parser, config)
+            report, printed = asyncio.run(_scored(_policy(options), config))
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
         return 1
     if options.json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     else:
-        Console(width=None if sys.stdout.isatty() else 160).print(tables(report))
+        Console(width=None if sys.stdout.isatty() else 160).print(printed)
     return 0
 
 
@@ -135,9 +151,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _asked(options: argparse.Namespace) -> Asked:
+def _check_general(
+    options: argparse.Namespace, parser: argparse.ArgumentParser, config: RunConfig
+) -> None:
+    """Refuse options that are for designs alone. Raises ConfigError."""
+    for name, found in vars(options).items():
+        if name not in GENERAL and found != parser.get_default(name):
+            raise ConfigError(
+                f"--{name.replace('_', '-')}: is for hardware designs (environment hdl), found "
+                f"environment {config.uses}; leave it out"
+            )
+
+
+def _asked(options: argparse.Namespace, config: RunConfig) -> Asked:
     _check_numbers(options)
-    config = _config(options)
     hdl = hdl_settings(config)
     designs = tuple(
         each for each in hardware.designs(config) if options.split in ("all", each.file.split)
@@ -179,17 +206,16 @@ def _check_numbers(options: argparse.Namespace) -> None:
 def _config(options: argparse.Namespace) -> RunConfig:
     """Return the settings that everybody is evaluated under."""
     if options.run:
-        directory = run_directory.find(options.run, options.runs)
-        config = directory.config()
-        check_domain(config, directory.path)
+        config = run_directory.find(options.run, options.runs).config()
     elif options.config:
         config = load_config(options.config)
-        check_domain(config, options.config)
         if not options.endpoint:
             requirements.check(config)
     else:
         few = EvaluatorConfig(concurrent=ENDPOINT_CONCURRENT)
         config = RunConfig(name="endpoint", environment=section("hdl"), evaluator=few)
+    if config.uses != "hdl":
+        return config
     changes = {"designs": str(options.designs)} if options.designs else {}
     changes |= {"form": options.form} if options.form else {}
     return with_hdl(config, msgspec.structs.replace(hdl_settings(config), **changes))
@@ -220,6 +246,10 @@ def _subject(options: argparse.Namespace, temperature: float) -> Subject:
             return AtEndpoint(model=msgspec.convert(model, EndpointModel), rules=options.rules)
         except msgspec.ValidationError as error:
             raise ConfigError(f"--endpoint: {error}") from error
+    return _policy(options)
+
+
+def _policy(options: argparse.Namespace) -> OfRun | OfRunFile:
     if options.run:
         return OfRun(run_directory.find(options.run, options.runs), options.version)
     return OfRunFile()
@@ -258,6 +288,20 @@ async def _evaluated(asked: Asked) -> Report:
         designs=designs,
         cost=subject.usage and cost_of(subject.usage),
     )
+
+
+async def _scored(
+    subject: OfRun | OfRunFile, config: RunConfig
+) -> tuple[Mapping[str, object], Group]:
+    """Score a policy as its run's evaluator does; return that, and what a person is shown."""
+    async with opened_policy(subject, config) as policy:
+        scores = await build.scores(policy.context, policy.version)
+    number = policy.version.version if policy.version is not None else 0
+    progress = Progress(build.labels(config))
+    progress.fold(Evaluation(version=number, scores=scores, void=0, wall_s=0.0))
+    success = progress.evaluations[number]
+    report = {"policy": policy.name, "success": success, "scores": scores}
+    return report, Group(policy.name, *score_tables(progress))
 
 
 def _tell(text: str) -> None:

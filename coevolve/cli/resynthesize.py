@@ -17,8 +17,9 @@ from typing import Self, cast
 
 import msgspec
 
-from coevolve.build import parts as build
+from coevolve.environments.registry import environment_of
 from coevolve.environments.tools import evolution
+from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.journal.codec import CANDIDATES_BY_SIGNAL, SIGNALS_BY_ID, decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
@@ -188,12 +189,23 @@ def _shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 
 
+def _tool_environment(config: RunConfig) -> ToolEnvironment:
+    """Return the run's environment. Raises RunError."""
+    environment = environment_of(config)
+    if not isinstance(environment, ToolEnvironment):
+        raise RunError(
+            "synthesizing again needs a run whose policy calls tools, found environment "
+            f"{config.uses}"
+        )
+    return environment
+
+
 async def _report(run_dir: Path, *, as_json: bool) -> bool:
     """Print one line a signal, or all as JSON; return whether all are equal."""
     directory = RunDirectory(run_dir)
     directory.identity()
     config, reader = directory.config(), run_reader(run_dir)
-    environment = build.tool_environment(config, "synthesizing again")
+    environment = _tool_environment(config)
     simulator = environment.simulator()
 
     async def refuse(messages: Sequence[Message]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ may go on meanwhile.
 """
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,16 +23,13 @@ from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.registry import environment_of
 from coevolve.export.source import open_source
-from coevolve.journal.journal import Journal
-from coevolve.journal.local_store import LocalStore
-from coevolve.journal.reader import STORE_FOLDER, run_reader
+from coevolve.journal.reader import run_reader
 from coevolve.llm.usage import ModelUsage
-from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import MODEL, running
 from coevolve.parts.context import PartContext
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
-from protocols.errors import RunError
+from protocols.learning import PolicyVersion
 from protocols.synthesizers import EndpointModel
 
 if TYPE_CHECKING:
@@ -85,6 +82,16 @@ async def opened_simulator(config: RunConfig) -> AsyncGenerator[TestbenchSimulat
         await simulator.close()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Where a run's policy works, and what it is."""
+
+    name: str
+    context: PartContext
+    version: PolicyVersion | None
+    """None for the model that the run starts from."""
+
+
 @asynccontextmanager
 async def opened(
     subject: Subject, config: RunConfig, simulator: TestbenchSimulator, temperature: float
@@ -108,46 +115,37 @@ async def opened(
         finally:
             await teacher.close()
         return
-    with (
-        scratch_folder() as spare,
-        closing(Journal.open(spare.path / STORE_FOLDER)) as journal,
-    ):
-        store = LocalStore(journal)
-        async with _policy(subject, config, simulator, temperature, store, spare.path) as policy:
-            yield policy
+    async with opened_policy(subject, config) as policy:
+        context = policy.context
+        engine = build.generator(context, config.evaluator.concurrent)
+        try:
+            if policy.version is not None:
+                await build.proven_engine(context, "evaluate", engine).serve(policy.version)
+            agent = hardware.policy_agent(
+                context.config, engine, [simulator], context.reader, temperature=temperature
+            )
+            yield Opened(name=policy.name, writer=PlayingWriter(agent))
+        finally:
+            await engine.close()
 
 
 @asynccontextmanager
-async def _policy(
-    subject: OfRun | OfRunFile,
-    config: RunConfig,
-    simulator: TestbenchSimulator,
-    temperature: float,
-    store: LocalStore,
-    spare: Path,
-) -> AsyncGenerator[Opened]:
-    run_dir, reader, held = spare, store, None
-    if isinstance(subject, OfRun):
+async def opened_policy(subject: OfRun | OfRunFile, config: RunConfig) -> AsyncGenerator[Policy]:
+    """Yield the subject, of any environment; what it records is thrown away."""
+    with build.spare_store() as (spare, store):
+        if isinstance(subject, OfRunFile):
+            config = made_model(config, spare)
+            context = PartContext(config=config, run_dir=spare, store=store, reader=store)
+            yield Policy(name=f"{config.name} before training", context=context, version=None)
+            return
         run_dir = subject.directory.path
-        reader = run_reader(run_dir)
         held = await found_version(subject)
-        name = f"version {held.version.version} of {config.name}"
-    else:
-        config = made_model(config, spare)
-        name = f"{config.name} before training"
-    context = PartContext(config=config, run_dir=run_dir, store=store, reader=reader)
-    engine = build.generator(context, config.evaluator.concurrent)
-    try:
-        if held is not None:
-            path = str(held.folder.relative_to(run_dir))
-            version = msgspec.structs.replace(held.version, path=path)
-            await build.proven_engine(context, "evaluate", engine).serve(version)
-        agent = hardware.policy_agent(
-            config, engine, [simulator], context.reader, temperature=temperature
+        path = str(held.folder.relative_to(run_dir))
+        yield Policy(
+            name=f"version {held.version.version} of {config.name}",
+            context=build.context(config, run_dir, store),
+            version=msgspec.structs.replace(held.version, path=path),
         )
-        yield Opened(name=name, writer=PlayingWriter(agent))
-    finally:
-        await engine.close()
 
 
 def made_model(config: RunConfig, folder: Path) -> RunConfig:
@@ -172,13 +170,3 @@ async def found_version(subject: OfRun) -> "HeldVersion":
         environment = environment_of(subject.directory.config())
         canaries = open_source(subject.directory, environment).material.progress.canaries
     return await find_version(path, run_reader(path), subject.version, canaries)
-
-
-def check_domain(config: RunConfig, where: Path) -> None:
-    """Refuse runs that write no testbenches. Raises RunError."""
-    if config.uses != "hdl":
-        raise RunError(
-            f"{where}: evaluation needs a run on hardware designs (environment hdl), found "
-            f"{config.uses}; the held-out success of its versions is in its report "
-            "(python -m coevolve.report RUN) and in its journal"
-        )

@@ -47,15 +47,17 @@ class ChatTemplate:
         """Learn the borders. ``variables`` are handed to the template. Raises ConfigError."""
         self._tokenizer = tokenizer
         self._variables = {"date_string": _DATE, **variables}
-        self._added = re.compile("|".join(map(re.escape, self._added_tokens())) or r"(?!)")
+        self._added = _any_of(tokenizer.get_added_vocab())
         self.prompt = self.render([_STUB], prompts=True)
         self._prompt_ids = self.encode(self.prompt)
         self.end, border = self._first_border()
         others = {*stop_ids, *as_ids(tokenizer.eos_token_id)}
         end_id = self.encode(self.end)[0]
         self.stop_ids = (end_id, *sorted(others - {end_id}))
-        special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
-        self.border_ids = frozenset(special.intersection(self.encode(border)))
+        added = tokenizer.added_tokens_decoder.items()
+        special = {i: token.content for i, token in added if token.special}
+        self.border_ids = frozenset(special.keys() & set(self.encode(border)))
+        self._special = _any_of(special.values())
 
     @classmethod
     def load(cls, folder: Path, *, variables: Mapping[str, object]) -> "ChatTemplate":
@@ -117,6 +119,10 @@ class ChatTemplate:
         A space behind the first character keeps, say, a tool's answer from ending its message.
         """
         return self._added.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+
+    def unmarked(self, text: str) -> str:
+        """Return a message's text without special tokens."""
+        return self._special.sub("", text)
 
     def after(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Return the tokens from behind an assistant message's end to the next generation prompt.
@@ -196,6 +202,7 @@ class ChatTemplate:
             )
         return found[0], border
 
-    def _added_tokens(self) -> list[str]:
-        """Return the tokens that are looked for before others, longest first."""
-        return sorted(self._tokenizer.get_added_vocab(), key=len, reverse=True)
+
+def _any_of(tokens: Iterable[str]) -> re.Pattern[str]:
+    """Return what finds any of these tokens, the longest that there is."""
+    return re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or r"(?!)")

@@ -12,9 +12,10 @@ from actors.part import RemotePart
 from actors.rollout import RolloutActor
 from actors.simulator import RemoteSimulator, SimulatorActor
 from actors.store import STORE_NAME, RemoteStore, StoreActor
-from coevolve.build import parts as build
 from coevolve.curriculum.group_requests import group_requests
 from coevolve.engine.vllm.environment import environment
+from coevolve.environments.registry import environment_of
+from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.journal.mailbox import Mailbox
 from coevolve.models.model_folder import model_folder
 from coevolve.run.accounting import CpuReading, read_cpu
@@ -46,7 +47,8 @@ class System:
         store = RemoteStore(store_actor)
         names = [f"simulator-{number}" for number in range(config.simulator.workers)]
         simulators = [SimulatorActor.remote(name, config, run_dir) for name in names]
-        tools = build.tool_environment(config, "this bench")
+        tools = environment_of(config)
+        assert isinstance(tools, ToolEnvironment)
         workers = [RemoteSimulator(actor, tools.patience_s) for actor in simulators]
         sampling = RolloutActor.options(
             runtime_env={"env_vars": environment(engine_settings(config))}

@@ -4,17 +4,23 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 
+import msgspec
 import pytest
 
 from coevolve import environment as command
+from coevolve.cli.evaluate import main as evaluate
+from coevolve.cli.replay import main as replay
 from coevolve.config import load_config
 from coevolve.environments.findings import findings
+from coevolve.run import attribution
 from protocols.capabilities import Capabilities
 from protocols.errors import ConfigError
 from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import Rollout
 from protocols.tasks import Task
+from tests.commands import answered
 from tests.launched import launched
 
 FOLDER = Path(__file__).parent
@@ -59,6 +65,16 @@ def test_what_is_declared_and_not_measured_fails() -> None:
     assert {each.state for each in found} == {"fails"}
 
 
+def test_its_model_is_evaluated_before_any_training():
+    evaluated = answered(evaluate, "--config", str(RUN_FILE))
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert "sums before training" in evaluated.stdout
+    assert "step 0" in evaluated.stdout
+    refused = answered(evaluate, "--config", str(RUN_FILE), "--calls", "2")
+    assert refused.returncode == 1
+    assert "--calls: is for hardware designs" in refused.stderr
+
+
 @pytest.mark.ray
 @pytest.mark.timeout(600)
 def test_a_run_trains_on_answers(tmp_path: Path) -> None:
@@ -69,3 +85,14 @@ def test_a_run_trains_on_answers(tmp_path: Path) -> None:
         rollouts = run.scan(Rollout)
         assert {each.reward for each in rollouts} <= {0.0, 1.0}
         assert {task.task_id for task in run.scan(Task)} >= {each.task_id for each in rollouts}
+        own = {each.version: fmean(s.score for s in each.scores) for each in run.scan(Evaluation)}
+    ablated = answered(replay, str(run.directory), "--ablate", "objective")
+    assert ablated.returncode == 0, ablated.stderr
+    found = attribution.read(run.directory)
+    assert found is not None
+    assert (found.steps, found.start, found.final) == (3, own[0], own[3])
+    assert [each.source for each in found.without] == ["objective"]
+    evaluated = answered(evaluate, "sums", "--runs", str(tmp_path), "--json")
+    assert evaluated.returncode == 0, evaluated.stderr
+    report = msgspec.json.decode(evaluated.stdout)
+    assert (report["policy"], report["success"]) == ("version 3 of sums", {"all": own[3]})

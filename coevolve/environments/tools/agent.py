@@ -65,6 +65,8 @@ class _Conversation:
         self.turn_starts = [0]
         self.turns_passed = 0
         self.partial_reward = 0.0
+        self._words = ""
+        """What the policy said at the end of its last turn."""
 
     async def hold(self) -> Ending:
         """Carry the conversation to its end and say how it ended."""
@@ -80,7 +82,8 @@ class _Conversation:
                 ending = await self._take_turn(turn)
                 if ending != "finished":
                     return ending
-                verdict = await agent.simulator.grade(self._session)
+                words = self._words if turn == len(turns) - 1 else ""
+                verdict = await agent.simulator.grade(self._session, words)
                 if isinstance(verdict, Failed):
                     self.partial_reward = verdict.reward
                     return "wrong"
@@ -105,6 +108,7 @@ class _Conversation:
             except ValueError:
                 return "malformed"
             if not calls:
+                self._words = agent.renderer.words(generation.token_ids)
                 return "finished"
             made += len(calls)
             if made > limits.max_calls_per_turn:

@@ -146,9 +146,9 @@ class Sessions:
             case Act(session=name, text=text):
                 session = self._use(name)
                 return self._step(session, partial(session.act, text))
-            case Grade(session=name):
+            case Grade(session=name, words=words):
                 session = self._use(name)
-                return self._step(session, session.grade)
+                return self._step(session, partial(session.grade, words))
             case Release(session=name):
                 self._forget(name)
                 return Ready()

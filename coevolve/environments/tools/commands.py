@@ -11,6 +11,9 @@ import msgspec
 
 from coevolve.environments.tools.task import ToolTask
 
+MAX_WORDS_CHARS = 32_000
+"""Of words that are to be judged, the last ones count: an answer stands at the end."""
+
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True, tag="reset"):
     """Open ``session`` on a fresh world of ``task``, at the first turn."""
@@ -32,6 +35,9 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, tag="grade"):
     """End the session's turn, compare with the reference, and go on to the next turn."""
 
     session: str
+
+    words: str = ""
+    """What the policy said last, if it was its last turn; at most ``MAX_WORDS_CHARS``."""
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True, tag="release"):

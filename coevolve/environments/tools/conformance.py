@@ -9,6 +9,9 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from coevolve.environments.findings import Checks, Finding, findings
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
@@ -36,14 +39,16 @@ class _Subject:
     def tasks(self) -> Sequence[Task]:
         return (*self.train, *self.held_out)
 
-    async def verdict(self, session: str, task: Task, calls: Sequence[str]) -> tuple[object, ...]:
-        """Return how an attempt is judged, with all calls in its first turn."""
+    async def verdict(
+        self, session: str, task: Task, calls: Sequence[str] = (), words: str = ""
+    ) -> tuple[object, ...]:
+        """Return how an attempt is judged, with all calls in its first turn, and words in each."""
         body = tool_task(task)
         await self.pool.reset(session, body)
         try:
             for call in calls:
                 await self.pool.act(session, call)
-            return tuple([await self.pool.grade(session) for _ in body.turns])
+            return tuple([await self.pool.grade(session, words) for _ in body.turns])
         finally:
             await self.pool.release(session)
 
@@ -101,6 +106,8 @@ async def _references_pass(subject: _Subject) -> tuple[bool, str]:
 
 async def _replayable(subject: _Subject) -> tuple[bool, str]:
     """The same calls in the same world give the same answers."""
+    if not any(map(_calls, subject.tasks)):
+        return False, "no task has a reference to carry out"
     for task in subject.tasks:
         one, other = [await subject.carried_out(f"replay-{n}", task) for n in range(2)]
         answers = [[turn.observed for turn in tried.turns] for tried in (one, other)]
@@ -139,27 +146,28 @@ async def _separate_sessions(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _nothing_fails(subject: _Subject) -> tuple[bool, str]:
-    """Doing nothing does not solve a task."""
+    """Neither a call nor a word does not solve a task."""
     passed: list[str] = []
     for number, task in enumerate(subject.tasks):
-        name = f"idle-{number}"
-        await subject.pool.reset(name, tool_task(task))
-        verdicts = [await subject.pool.grade(name) for _ in tool_task(task).turns]
-        await subject.pool.release(name)
+        verdicts = await subject.verdict(f"idle-{number}", task)
         if all(isinstance(verdict, Passed) for verdict in verdicts):
             passed.append(task.task_id)
     if passed:
-        return False, f"{len(passed)} tasks pass without a call, such as {passed[0]}"
-    return True, f"{len(subject.tasks)} tasks fail without a call"
+        return False, f"{len(passed)} tasks pass without a call or a word, such as {passed[0]}"
+    return True, f"{len(subject.tasks)} tasks fail without a call or a word"
 
 
 async def _same_reward(subject: _Subject) -> tuple[bool, str]:
-    """The same attempt gets the same reward, whether it does what is asked or nothing."""
+    """The same attempt gets the same reward, whether it does what is asked or nothing.
+
+    The first says the instruction again, in place of an answer.
+    """
     flips = attempts = 0
     for number, task in enumerate(subject.tasks):
-        for calls in (_calls(task), []):
+        for calls, words in ((_calls(task), tool_task(task).turns[0].instruction), ([], "")):
             verdicts = [
-                await subject.verdict(f"reward-{number}-{n}", task, calls) for n in range(ATTEMPTS)
+                await subject.verdict(f"reward-{number}-{n}", task, calls, words)
+                for n in range(ATTEMPTS)
             ]
             flips += ATTEMPTS - Counter(verdicts).most_common(1)[0][1]
             attempts += ATTEMPTS
@@ -170,13 +178,14 @@ async def _same_reward(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _disjoint_worlds(subject: _Subject) -> tuple[bool, str]:
-    """No world of a training task is that of a held-out one."""
-    shared = {tool_task(t).world for t in subject.train} & {
-        tool_task(t).world for t in subject.held_out
-    }
+    """No world of a training task is that of a held-out one; without worlds no instructions are."""
+    shared = set(map(_content, subject.train)) & set(map(_content, subject.held_out))
     if shared:
-        task = next(t for t in subject.held_out if tool_task(t).world in shared)
-        return False, f"{len(shared)} worlds are on both sides, such as that of {task.task_id}"
+        task = next(t for t in subject.held_out if _content(t) in shared)
+        return False, (
+            f"{len(shared)} worlds or instructions are on both sides, such as those of "
+            f"{task.task_id}"
+        )
     return True, f"{len(subject.train)} training tasks, {len(subject.held_out)} held out"
 
 
@@ -208,6 +217,15 @@ CHECKS: Checks[_Subject] = {
 
 def _calls(task: Task) -> list[str]:
     return [call for turn in tool_task(task).turns for call in turn.reference]
+
+
+def _content(task: Task) -> tuple[str, ...]:
+    """Return what may not be on both sides of the split."""
+    body = tool_task(task)
+    worlds = msgspec.json.decode(body.world, type=dict[str, Any]).values()
+    if any(world is not None for world in worlds):
+        return (body.world,)
+    return tuple(turn.instruction for turn in body.turns)
 
 
 def _fault(tried: Tried) -> str:

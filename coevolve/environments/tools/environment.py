@@ -167,7 +167,8 @@ class ToolEnvironment(BaseEnvironment):
             return TinyRenderer.load(folder)
         from coevolve.environments.tools.chat.renderer import ChatRenderer
 
-        return ChatRenderer.load(folder, self._config.policy.chat)
+        has_tools = any(map(tool_documents, self.tool_sets()))
+        return ChatRenderer.load(folder, self._config.policy.chat, has_tools=has_tools)
 
     def agents(
         self,
@@ -191,11 +192,7 @@ class ToolEnvironment(BaseEnvironment):
         simulators: Sequence[SimulatorService],
     ) -> Scorer:
         """Return one greedy attempt."""
-        return self.greedy(engine.generator, simulators)
-
-    def greedy(self, engine: Generator, simulators: Sequence[SimulatorService]) -> Scorer:
-        """Return what scores tasks by one greedy attempt with ``engine``."""
-        return AttemptScorer(self.agent(engine, simulators, 0.0, 0.0))
+        return AttemptScorer(self.agent(engine.generator, simulators, 0.0, 0.0))
 
     def agent(
         self,
@@ -259,7 +256,9 @@ class ToolEnvironment(BaseEnvironment):
         )
 
     def supervision(self, reader: Reader) -> Supervision:
-        """Return the references of tasks, to be imitated."""
+        """Return the references of tasks, to be imitated, if they have any."""
+        if not self.capabilities.references:
+            return RewardsAlone()
         return ReferenceSupervision(self.renderer())
 
 

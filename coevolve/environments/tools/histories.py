@@ -41,7 +41,7 @@ class _History:
 
     def tell(self, command: Act | Grade) -> int:
         """Take in a command; return what it counts for."""
-        chars = CALL_CHARS + (len(command.text) if isinstance(command, Act) else 0)
+        chars = CALL_CHARS + len(command.text if isinstance(command, Act) else command.words)
         self.commands.append(command)
         self.told_chars += chars
         return chars

@@ -36,8 +36,8 @@ class Simulator(Protocol):
         """Carry out one call."""
         ...
 
-    async def grade(self, session: str) -> Verdict:
-        """End the turn and compare it with the reference."""
+    async def grade(self, session: str, words: str = "") -> Verdict:
+        """End the turn and compare it with the reference, or judge the policy's last words."""
         ...
 
     async def release(self, session: str) -> None:
@@ -74,6 +74,10 @@ class Renderer(Protocol):
 
         Empty where the policy ended its turn. Raises ValueError where it is neither.
         """
+        ...
+
+    def words(self, token_ids: Sequence[int]) -> str:
+        """Return what one message says, without special tokens. Raises ValueError as `parse`."""
         ...
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:

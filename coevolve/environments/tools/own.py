@@ -1,16 +1,24 @@
 """The environment that is made of a plain class (`coevolve.environments.tools.simple`)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.environment import ToolEnvironment
-from coevolve.environments.tools.simple import PlainToolSet, folder_of, plain_class
+from coevolve.environments.tools.simple import (
+    PlainToolSet,
+    folder_of,
+    judges_answers,
+    plain_class,
+)
 from coevolve.environments.tools.source import FixedSource
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.task_files import read_tasks
+from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.wire import ToolService
 from coevolve.environments.tools.worker import ToolWorker
 from protocols.capabilities import NAMES, Capabilities
@@ -35,11 +43,11 @@ class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Tasks of the held-out set, at most as many as there are, the same in every run."""
 
     split_seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
-    """Which worlds are held out, of tasks that do not say it; runs that are compared need the
-    same."""
+    """Which worlds are held out, or instructions where there are no worlds, of tasks that do not
+    say it; runs that are compared need the same."""
 
     held_out_share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.3
-    """Share of the worlds that are held out, of tasks that do not say it."""
+    """Share of the worlds, or instructions, that are held out, of tasks that do not say it."""
 
 
 class OwnTools(ToolEnvironment):
@@ -52,6 +60,17 @@ class OwnTools(ToolEnvironment):
         self._settings = settings_of(config, OwnConfig)
         self._tools = config.uses
         self._class = plain_class(self._tools)
+        self._judges_answers = judges_answers(self._class)
+
+    def faults(self) -> Sequence[Fault]:
+        """Refuse to make tasks whose answers nobody could give. A class without a world cannot."""
+        return (
+            (
+                self._config.synthesizes and self._judges_answers and self.capabilities.replayable,
+                f"$.arm: {self._config.arm} makes tasks of calls, and {self._tools} rewards "
+                "answers; choose arm static",
+            ),
+        )
 
     def source(self) -> FixedSource:
         """Return the tasks of the file, their references carried out."""
@@ -64,7 +83,8 @@ class OwnTools(ToolEnvironment):
         if not hasattr(self._class, "reward"):
             for task in tasks:
                 self._check_reference(task)
-        certain = self.capabilities.deterministic_reward
+        # A reference has calls and no answer, so that the class's verdict on it says nothing.
+        certain = self.capabilities.deterministic_reward and not self._judges_answers
         return FixedSource(self._config, self._settings, tasks, certain=certain)
 
     def tool_sets(self) -> tuple[str, ...]:
@@ -77,8 +97,10 @@ class OwnTools(ToolEnvironment):
         return ToolService(ToolWorker(self._config.simulator, self.tool_sets(), folders=folders))
 
     def kinds(self, task: Task) -> tuple[str, ...]:
-        """Return the tools of a task of one turn."""
-        return tuple(f"skill {skill}" for skill in task.skills) if len(task.skills) == 1 else ()
+        """Return the tools of a task of one turn, where there are tools."""
+        if len(task.skills) != 1 or not tool_documents(self._tools):
+            return ()
+        return tuple(f"skill {skill}" for skill in task.skills)
 
     def _path(self) -> Path:
         given = Path(self._settings.tasks)
@@ -102,11 +124,18 @@ def own_environment(kind: type[Any], use: str) -> type[OwnTools]:
 
 
 def _capabilities(kind: type[Any]) -> Capabilities:
-    """Return what the class has: everything but what ``lacks`` names. Raises ConfigError."""
+    """Return what the class has: everything but what ``lacks`` names. Raises ConfigError.
+
+    Without a world there is nothing to carry out again; and calls alone lead to no answer, so that
+    references could not be imitated.
+    """
     lacks = tuple(getattr(kind, "lacks", ()))
     if unknown := sorted(set(lacks) - set(NAMES)):
         raise ConfigError(
             f"environment.use: {kind.__qualname__}.lacks needs names among {', '.join(NAMES)}, "
             f"found {', '.join(map(repr, unknown))}"
         )
+    if judges_answers(kind):
+        lacks += ("references",)
+        lacks += () if hasattr(kind, "reset") else ("replayable", "state_digest")
     return Capabilities(**dict.fromkeys(lacks, False))

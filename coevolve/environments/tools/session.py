@@ -162,10 +162,10 @@ class World:
         """Whether the tools themselves say what an attempt is worth."""
         return any(tools.rewards for tools in self._opened.values())
 
-    def reward(self, body: ToolTask) -> float:
-        """Return the lowest reward of the task's tools, 0..1."""
+    def reward(self, body: ToolTask, words: str) -> float:
+        """Return the lowest reward of the task's tools for the policy's last words, 0..1."""
         return min(
-            tools.reward(_as_given(body, name))
+            tools.reward(_as_given(body, name), words)
             for name, tools in self._opened.items()
             if tools.rewards
         )
@@ -211,8 +211,10 @@ class Session:
             return self.end(OUT_OF_MEMORY).answer
         return observed
 
-    def grade(self) -> Verdict:
+    def grade(self, words: str = "") -> Verdict:
         """Judge the turn and go on to the next; after a failure every turn fails.
+
+        ``words`` are what the policy said last in the last turn.
 
         Raises:
             SimulatorError: No turn is left. An ended session has no end of turns.
@@ -223,7 +225,7 @@ class Session:
             raise SimulatorError(f"the session's {self._turn} turns have all been graded")
         if self._failure is None:
             try:
-                self._failure = self._judged(self._turns[self._turn])
+                self._failure = self._judged(self._turns[self._turn], words)
             except OverweightError:
                 return self.end(OUT_OF_MEMORY).verdict
         self._turn += 1
@@ -257,14 +259,14 @@ class Session:
             self._withheld.difference_update(turn.revealed, map(_tool, turn.reference))
             self.world.withhold(self._withheld)
 
-    def _judged(self, turn: ToolTurn) -> Failed | None:
+    def _judged(self, turn: ToolTurn, words: str) -> Failed | None:
         """Return how the turn failed; None if it passed. The tools' own reward has precedence."""
         if not self.world.rewards:
             reason = self._fault(turn)
             return Failed(reason=reason) if reason else None
         if self._turn < len(self._turns) - 1:
             return None
-        reward = self.world.reward(self._body)
+        reward = self.world.reward(self._body, words)
         return None if reward >= 1.0 else Failed(reason=f"reward {reward:g}", reward=reward)
 
     def _fault(self, turn: ToolTurn) -> str:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 
 from coevolve.environments.tools.commands import (
+    MAX_WORDS_CHARS,
     Act,
     Broken,
     Command,
@@ -74,9 +75,10 @@ class SimulatorPool:
             raise _out_of_place(reply)
         return reply
 
-    async def grade(self, session: str) -> Verdict:
+    async def grade(self, session: str, words: str = "") -> Verdict:
         """End the turn and compare it with the reference. Raises SimulatorError."""
-        reply = await self._ask(self._lane(session), Grade(session=session))
+        command = Grade(session=session, words=words[-MAX_WORDS_CHARS:])
+        reply = await self._ask(self._lane(session), command)
         if not isinstance(reply, Passed | Failed):
             raise _out_of_place(reply)
         return reply

@@ -19,7 +19,9 @@ A run file names it: ``environment: {use: "keyvalue:KeyValue", tasks: tasks.json
   attributes are compared.
 - ``reward(task)``, if there is one, returns the reward after the last turn, 0 to 1, in place of the
   comparison with the reference; 1 is success. ``task`` is the line of the task file.
-
+- ``reward(task, answer)`` gets what the policy said last, too: the text of its last message, of
+  which the last `tools.commands.MAX_WORDS_CHARS` count. A class that has it needs no tools, and
+  without ``reset`` no world. Its tasks are given: carrying out calls leads to no answer.
 - ``lacks``, if there is one, is a tuple of the capabilities that the class does not have
   (`protocols.capabilities`), for example ``("deterministic_reward",)``.
 
@@ -43,6 +45,9 @@ NOT_TOOLS = frozenset({"reset", "state", "reward"})
 
 RETURN = "return"
 
+ANSWER = "answer"
+"""The parameter by which a class asks for the policy's last words."""
+
 
 class ToolError(Exception):
     """A tool refused a call."""
@@ -64,13 +69,33 @@ def folder_of(kind: type[Any]) -> Path:
     return file.parents[levels]
 
 
+def judges_answers(kind: type[Any]) -> bool:
+    """Return whether the class's reward is given the policy's last words. Raises ConfigError."""
+    if not hasattr(kind, "reward"):
+        return False
+    signature = inspect.signature(kind.reward)
+    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    required = {
+        name
+        for name, each in signature.parameters.items()
+        if each.default is each.empty and each.kind not in free
+    }
+    if len(required - {ANSWER}) > len(("self", "task")):
+        raise ConfigError(
+            f"environment.use: {kind.__qualname__} needs reward(self, task) or reward(self, task, "
+            f"{ANSWER}), found reward{signature}"
+        )
+    return ANSWER in signature.parameters
+
+
 class PlainToolSet:
     """A `coevolve.environments.tools.toolsets.ToolSet` over a plain class."""
 
     def __init__(self, kind: type[Any]) -> None:
         """Read the class. Raises ConfigError if no environment can be made of it."""
         self._kind = kind
-        self._methods = _methods(kind)
+        self._judges_answers = judges_answers(kind)
+        self._methods = _methods(kind, needs_tools=not self._judges_answers)
         self.documents = tuple(_document(name, tool) for name, tool in self._methods.items())
         self.parameters = {name: tuple(_hints(tool)) for name, tool in self._methods.items()}
 
@@ -79,24 +104,35 @@ class PlainToolSet:
 
     def open(self, scenario: Any, *, long_context: bool) -> "PlainTools":
         """Return a fresh object, reset to the world."""
-        return PlainTools(self._kind, self._methods, scenario)
+        judges_answers = self._judges_answers
+        return PlainTools(self._kind, self._methods, scenario, judges_answers=judges_answers)
 
 
 class PlainTools:
     """A `coevolve.environments.tools.toolsets.OpenTools` over one object."""
 
     def __init__(
-        self, kind: type[Any], methods: Mapping[str, Callable[..., object]], world: Any
+        self,
+        kind: type[Any],
+        methods: Mapping[str, Callable[..., object]],
+        world: Any,
+        *,
+        judges_answers: bool,
     ) -> None:
         self._methods = methods
+        self._judges_answers = judges_answers
         self._object = kind()
-        self._object.reset(world)
+        self._has_world = hasattr(self._object, "reset")
+        if self._has_world:
+            self._object.reset(world)
         self.rewards = hasattr(self._object, "reward")
 
     @property
     def state(self) -> Any:
-        """Return the object, or what it calls its state."""
-        return _State(self._object.state()) if hasattr(self._object, "state") else self._object
+        """Return the object, or what it calls its state; nothing where there is no world."""
+        if hasattr(self._object, "state"):
+            return _State(self._object.state())
+        return self._object if self._has_world else _State(None)
 
     def call(self, call: Call) -> object:
         """Carry out a call whose arguments have the types that the method asks for."""
@@ -115,9 +151,15 @@ class PlainTools:
         """Return whether the states differ."""
         return "" if _plain(self.state) == _plain(reference.state) else STATE_MISMATCH
 
-    def reward(self, task: dict[str, Any]) -> float:
-        """Return the class's own reward. Raises SimulatorError."""
-        reward = float(self._object.reward(task))
+    def reward(self, task: dict[str, Any], words: str) -> float:
+        """Return the class's own reward. Raises SimulatorError, and MemoryError as it does."""
+        answer = {ANSWER: words} if self._judges_answers else {}
+        try:
+            reward = float(self._object.reward(task, **answer))
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise SimulatorError(f"reward() raised {type(error).__name__}: {error}") from error
         if not 0.0 <= reward <= 1.0:
             raise SimulatorError(f"reward() needs to return 0 to 1, returned {reward}")
         return reward
@@ -135,19 +177,22 @@ def _plain(state: Any) -> object:
     return {name: value for name, value in attributes.items() if not name.startswith("_")}
 
 
-def _methods(kind: type[Any]) -> dict[str, Callable[..., object]]:
+def _methods(kind: type[Any], *, needs_tools: bool) -> dict[str, Callable[..., object]]:
     """Return the tools of a class. Raises ConfigError."""
-    if not callable(getattr(kind, "reset", None)):
-        raise ConfigError(f"environment.use: {kind.__qualname__} needs a method reset(self, world)")
+    if needs_tools and not callable(getattr(kind, "reset", None)):
+        raise ConfigError(
+            f"environment.use: {kind.__qualname__} needs a method reset(self, world), or a method "
+            f"reward(self, task, {ANSWER})"
+        )
     public = {
         name: method
         for name, method in vars(kind).items()
         if inspect.isfunction(method) and not name.startswith("_") and name not in NOT_TOOLS
     }
-    if not public:
+    if needs_tools and not public:
         raise ConfigError(
             f"environment.use: {kind.__qualname__} needs at least one public method beside reset, "
-            "state and reward: those are the tools"
+            f"state and reward: those are the tools; or a method reward(self, task, {ANSWER})"
         )
     for name, method in public.items():
         if not inspect.getdoc(method):

@@ -5,11 +5,13 @@ A line is a task:
 | field    | content                                                                              |
 |----------|--------------------------------------------------------------------------------------|
 | `id`     | a name, unique in the file                                                           |
-| `world`  | what ``reset`` is given, any JSON value                                              |
+| `world`  | what ``reset`` is given, any JSON value; may be left out                             |
 | `turns`  | one or more `{instruction, reference}`; `reference` is a list of Python call         |
 |          | expressions with literal arguments, such as `put(key='a', value='1')`                |
 | `split`  | `train` or `held_out`; without it the world decides, by ``environment.split_seed``   |
 
+Tasks without a world are told apart by their instructions: of two tasks that say the same, none is
+trained on while the other is held out.
 Further fields are kept for the class's own ``reward``. In parquet and `datasets`, `world` may be
 JSON text, because columns have one type.
 """
@@ -132,13 +134,13 @@ def _line(row: dict[str, Any], place: str) -> TaskLine:
 
 
 def _sides(lines: Sequence[TaskLine], seed: int, share: float) -> dict[str, Split]:
-    """Return the side of each task by id: its own word, or by its world.
+    """Return the side of each task by id: its own word, or by its world or instructions.
 
     A world is held out if its digest is among the lowest share of all digests that there can be, so
     it keeps its side when tasks are added. In small files that may be none or all: then the lowest
     one is held out, or the highest one is not.
     """
-    places = {line.id: _place(line.world, seed) for line in lines if line.split is None}
+    places = {line.id: _place(_content(line), seed) for line in lines if line.split is None}
     ordered = sorted(set(places.values()))
     border = share * 2**64
     if len(ordered) > 1:
@@ -150,9 +152,16 @@ def _sides(lines: Sequence[TaskLine], seed: int, share: float) -> dict[str, Spli
     return sides
 
 
-def _place(world: Any, seed: int) -> int:
+def _content(line: TaskLine) -> Any:
+    """Return what may not be on both sides."""
+    if line.world is not None:
+        return line.world
+    return [turn.instruction for turn in line.turns]
+
+
+def _place(content: Any, seed: int) -> int:
     """Return where a world lies among all digests, 0 <= place < 2**64."""
-    content = msgspec.json.encode(world, order="deterministic")
+    content = msgspec.json.encode(content, order="deterministic")
     salt = seed.to_bytes(hashlib.blake2b.SALT_SIZE)
     return int.from_bytes(hashlib.blake2b(content, digest_size=8, salt=salt).digest())
 

@@ -48,8 +48,11 @@ class OpenTools(Protocol):
         """Whether the tools say what an attempt is worth; otherwise the reference decides."""
         ...
 
-    def reward(self, task: dict[str, Any]) -> float:
-        """Return the reward after the last turn, 0..1. Raises SimulatorError."""
+    def reward(self, task: dict[str, Any], words: str) -> float:
+        """Return the reward after the last turn, 0..1. Raises SimulatorError.
+
+        ``words`` are what the policy said last.
+        """
         ...
 
 

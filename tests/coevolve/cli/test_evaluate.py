@@ -139,10 +139,10 @@ def test_what_cannot_be_evaluated_is_refused_in_words(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], quickstart: RunConfig
 ):
     run_directory.create(tmp_path / "tools", quickstart)
-    assert main(["tools", "--runs", str(tmp_path)]) == 1
-    said = capsys.readouterr().err
-    assert "found filesystem" in said
-    assert "python -m coevolve.report" in said
+    assert main(["tools", "--runs", str(tmp_path), "--calls", "3"]) == 1
+    assert "--calls: is for hardware designs (environment hdl), found environment filesystem" in (
+        capsys.readouterr().err
+    )
     assert main(["--config", str(RUN_FILE), "--attempts", "0"]) == 1
     assert "--attempts: needs 1 to 1000000, found 0" in capsys.readouterr().err
     assert main(["--config", str(RUN_FILE), "--temperature", "-1"]) == 1

@@ -97,6 +97,6 @@ class BfclTools:
             return ""
         return "working_directory_mismatch"
 
-    def reward(self, task: dict[str, Any]) -> float:
+    def reward(self, task: dict[str, Any], words: str) -> float:
         """Raise: the reference decides."""
         raise SimulatorError(f"{self._name} gives no rewards")

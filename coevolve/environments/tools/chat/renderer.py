@@ -6,7 +6,7 @@ sampled is never tokenised again. With ``policy.chat.tools: template`` the templ
 its tools, and the form of calls is the one in which the template itself writes them, found out by
 having it write some. With ``prompt`` tools are told in the system message, calls are lists of
 Python calls, and answers come as the user's words: how BFCL asks models that have no tool calling
-of their own.
+of their own. Where there are no tools, whatever a message says is talk.
 
 A message without a call ends the policy's turn, whatever else it says. Tools that a turn reveals
 are told in its instruction, since the opening cannot be changed any more (BFCL's own way for models
@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coevolve.environments.tools.calls import parse_call
 from coevolve.environments.tools.chat.calls import READERS, CallForm, call_text, python_list, spoken
@@ -67,21 +69,22 @@ _PROBE_SCHEMA: Message = {
 class ChatRenderer:
     """A `protocols.interfaces.Renderer`."""
 
-    def __init__(self, template: ChatTemplate, chat: ChatConfig) -> None:
+    def __init__(self, template: ChatTemplate, chat: ChatConfig, *, has_tools: bool = True) -> None:
         """Find out how calls are written. Raises ConfigError where the template cannot be used."""
         self._template = template
-        self._chat = chat
+        self._has_tools = has_tools
+        self._chat = chat if has_tools else msgspec.structs.replace(chat, tools="prompt")
         self._thinking = template.prompt.rstrip().endswith("<think>")
-        self.form: CallForm = "python" if chat.tools == "prompt" else self._own_form()
+        self.form: CallForm = "python" if self._chat.tools == "prompt" else self._own_form()
         self._check()
         self._closing = template.written({"role": "assistant", "content": CLOSING})
         self._opening = lru_cache(maxsize=256)(self._render_opening)
 
     @classmethod
-    def load(cls, folder: Path, chat: ChatConfig) -> "ChatRenderer":
+    def load(cls, folder: Path, chat: ChatConfig, *, has_tools: bool = True) -> "ChatRenderer":
         """Return the renderer for a model folder. Raises ConfigError."""
         variables = {"enable_thinking": chat.thinking}
-        return cls(ChatTemplate.load(folder, variables=variables), chat)
+        return cls(ChatTemplate.load(folder, variables=variables), chat, has_tools=has_tools)
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -102,8 +105,15 @@ class ChatRenderer:
 
     def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         """Return the calls of a message, none where it has none. Raises ValueError."""
-        text = self._template.said(token_ids)
-        return READERS[self.form](spoken(text, thinking=self._thinking))
+        text = self._spoken(token_ids)
+        return READERS[self.form](text) if self._has_tools else ()
+
+    def words(self, token_ids: Sequence[int]) -> str:
+        """Return what a message says behind its thinking. Raises ValueError."""
+        return self._template.unmarked(self._spoken(token_ids)).strip()
+
+    def _spoken(self, token_ids: Sequence[int]) -> str:
+        return spoken(self._template.said(token_ids), thinking=self._thinking)
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return (token ids, mask) of the reference, one call a message; needs results.
@@ -131,7 +141,7 @@ class ChatRenderer:
     def _start(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
         """Return the text of a conversation that begins, with its tools."""
         system = self._chat.system
-        if self._chat.tools == "prompt":
+        if tools and self._chat.tools == "prompt":
             system = f"{system}\n\n{_PROMPT}{_as_lines(tools)}".strip()
             tools = ()
         head: list[Message] = [{"role": "system", "content": system}] if system else []
@@ -186,7 +196,7 @@ class ChatRenderer:
         else:
             calling = _tool_call(_PROBE_TOOL, _PROBE_ARGUMENTS)
         found = self.parse(self._template.written(calling))
-        if found != (call,):
+        if self._has_tools and found != (call,):
             raise unusable(f"it writes the call {call} so that it reads {found}")
         histories = _histories(calling, self._answers(["1", "2"]))
         for between in (self._answers(["a"]), self._answers(["a", "b"]), [_user("c")]):

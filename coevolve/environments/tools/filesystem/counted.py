@@ -23,9 +23,9 @@ class CountedSimulator:
         self.calls += 1
         return await self._simulator.act(session, text)
 
-    async def grade(self, session: str) -> Verdict:
+    async def grade(self, session: str, words: str = "") -> Verdict:
         """End the turn and compare it with the reference."""
-        return await self._simulator.grade(session)
+        return await self._simulator.grade(session, words)
 
     async def release(self, session: str) -> None:
         """Forget the session."""

@@ -93,6 +93,10 @@ class TinyRenderer:
             )
         return (self.decode(ids[:-1]),)
 
+    def words(self, token_ids: Sequence[int]) -> str:
+        """Return nothing: this policy writes calls alone."""
+        return ""
+
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return (token ids, mask) of the reference; mask 1 on calls and ends. Needs results."""
         ids: list[int] = []

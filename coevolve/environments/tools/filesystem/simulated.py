@@ -60,9 +60,9 @@ class InProcessSimulator:
         """Carry out one call."""
         return self._sessions[session].act(text)
 
-    async def grade(self, session: str) -> Verdict:
+    async def grade(self, session: str, words: str = "") -> Verdict:
         """End the turn and compare it with the reference."""
-        return self._sessions[session].grade()
+        return self._sessions[session].grade(words)
 
     async def release(self, session: str) -> None:
         """Forget the session."""

@@ -1,5 +1,6 @@
 import itertools
 import math
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -143,6 +144,25 @@ async def test_session_and_cache_are_released_even_when_the_simulator_breaks():
         await arena.attempt(tool_task("a"), "session", seed=0)
     assert generator.released == ["session"]
     assert not simulator.open
+
+
+async def test_what_is_said_at_the_end_of_the_last_turn_is_judged():
+    class Talking(ScriptRenderer):
+        """Takes a call of `c` for words."""
+
+        def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+            return () if self.words(token_ids) == "c" else super().parse(token_ids)
+
+    simulator = ScriptSimulator(("a",))
+    agent = ToolAgent(
+        generator=ScriptGenerator(["a", "c", "a", "c"]),
+        simulator=simulator,
+        renderer=Talking(),
+        limits=RolloutConfig(),
+        temperature=1.0,
+    )
+    assert (await agent.attempt(tool_task("a", "b"), "session", seed=0)).turns_passed == 2
+    assert simulator.judged == ["", "c"]
 
 
 async def test_an_opening_that_leaves_no_room_is_refused_in_words():

@@ -42,11 +42,11 @@ def renderer_of(kind: str) -> ChatRenderer:
     return opened(template, chat)
 
 
-def opened(template: str, chat: ChatConfig) -> ChatRenderer:
+def opened(template: str, chat: ChatConfig, *, has_tools: bool = True) -> ChatRenderer:
     end = "<|im_end|>" if "<|im_end|>" in template else "<|eot_id|>"
     tokenizer = models.tokenizer_with(template, end=end)
     variables = {"enable_thinking": chat.thinking}
-    return ChatRenderer(ChatTemplate(tokenizer, variables=variables), chat)
+    return ChatRenderer(ChatTemplate(tokenizer, variables=variables), chat, has_tools=has_tools)
 
 
 def text_of(renderer: ChatRenderer, ids: Sequence[int]) -> str:
@@ -225,6 +225,28 @@ def test_what_is_no_message_of_the_policy_is_malformed(text: str) -> None:
         renderer_of("tags").parse(ids_of(text))
     with pytest.raises(ValueError, match="needs an end"):
         renderer_of("tags").parse(())
+
+
+def test_the_words_of_a_message_are_what_it_says_behind_its_thinking() -> None:
+    said = ids_of("<think>\nHm. 5?\n</think>\n\nIt is <|endoftext|>4.<|im_end|>")
+    assert renderer_of("tags").words(said) == "It is 4."
+    with pytest.raises(ValueError, match="needs an end"):
+        renderer_of("tags").words(said[:-1])
+
+
+@pytest.mark.parametrize("template", [models.TAGS, models.JSON, models.PYTHONIC, models.PLAIN])
+def test_without_tools_none_are_told_and_whatever_is_said_is_talk(template: str) -> None:
+    chat = ChatConfig(system="Be brief.")
+    renderer = opened(template, chat, has_tools=False)
+    end = text_of(renderer, renderer.stop_ids[:1])
+    for text in ("[4, 5]", '{"answer": 4}', "<tool_call>4", "f(4)"):
+        said = ids_of(f"{text}{end}")
+        assert (renderer.parse(said), renderer.words(said)) == ((), text)
+    body = ToolTask(classes=(), world="{}", turns=(ToolTurn(instruction="2 + 2?", reference=()),))
+    told = text_of(renderer, renderer.opening(body))
+    assert "2 + 2?" in told
+    assert "Be brief." in told
+    assert "tool" not in told
 
 
 def test_every_end_of_text_of_the_model_ends_a_message(tmp_path: Path) -> None:
