@@ -19,10 +19,12 @@ from rich.console import Console
 from rich.table import Table
 
 from coevolve.environments import example
+from coevolve.environments.common_checks import common_findings
 from coevolve.environments.findings import Finding
-from coevolve.environments.registry import environment_named
+from coevolve.environments.registry import config_of, environment_of
 from coevolve.parts import logs
 from coevolve.yaml_structs import NOT_YAML, parse_yaml
+from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 
 COLOURS = {"holds": "green", "fails": "red", "absent": "yellow"}
@@ -32,13 +34,18 @@ EXAMPLE = Path(example.__file__).parent
 
 def check(use: str, settings: Sequence[str], *, most: int, as_json: bool) -> bool:
     """Print the findings; return whether nothing failed. Raises ConfigError and RunError."""
-    environment = environment_named(use, **dict(map(_setting, settings)))
-    findings = asyncio.run(environment.conformance(most))
+    config = config_of({"use": use} | dict(map(_setting, settings)))
+    findings = asyncio.run(_findings(config, most))
     if as_json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(findings), indent=2) + "\n")
     else:
         Console().print(_table(use, findings))
     return all(finding.state != "fails" for finding in findings)
+
+
+async def _findings(config: RunConfig, most: int) -> tuple[Finding, ...]:
+    common = await common_findings(config, most)
+    return (*common, *await environment_of(config).conformance(most))
 
 
 def init(folder: Path) -> None:

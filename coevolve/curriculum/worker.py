@@ -22,6 +22,7 @@ import structlog
 
 from coevolve.curriculum import schedule
 from coevolve.curriculum.group_requests import group_requests
+from coevolve.curriculum.held_out import HeldOut
 from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_sampler import Draw, TaskSampler
 from coevolve.journal.codec import TASKS_BY_ID, topics_of
@@ -31,7 +32,7 @@ from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus, RunContinued, RunPaused, RunResumed, RunStarted
-from protocols.errors import ContractError, LeakError
+from protocols.errors import ContractError
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
@@ -106,7 +107,7 @@ class _Session:
         store: Store,
         reader: Reader,
         supply: TaskSampler,
-        held_out: "HeldOut",
+        held_out: HeldOut,
         standing: StatusReporter,
     ) -> None:
         self.schedule = Schedule(config)
@@ -237,29 +238,3 @@ class _Session:
             f"task {draw.task_id!r}: the environment's sampler() draws it, and it is neither among "
             "the tasks that the run opens with nor among the draw's news"
         )
-
-
-class HeldOut:
-    """The tasks that may never be trained on."""
-
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        held_out = [task for task in tasks if task.split == "held_out"]
-        self._ids = {task.task_id for task in held_out}
-        self._bodies = {bytes(task.body): task.task_id for task in held_out}
-
-    def refuse(self, messages: Sequence[Message]) -> None:
-        """Raise LeakError where one of ``messages`` would let such a task be trained on."""
-        for task in messages:
-            if isinstance(task, Task) and (found := self._found(task)):
-                raise LeakError(
-                    f"task {task.task_id!r}: training needs tasks of the split train, found "
-                    f"{found}; the environment's sampler() may draw no other"
-                )
-
-    def _found(self, task: Task) -> str:
-        if task.split != "train":
-            return f"one of the split {task.split}"
-        if task.task_id in self._ids:
-            return "the id of a held-out task"
-        same = self._bodies.get(bytes(task.body))
-        return f"what the held-out task {same!r} asks for" if same else ""

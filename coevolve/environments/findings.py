@@ -1,6 +1,8 @@
 """What came of checking an environment, in one form for all of them."""
 
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
@@ -34,8 +36,15 @@ async def findings(
 
     What it declares, and no check measures, fails.
     """
-    made = [await _finding(name, checks, subject, claimed) for name in checks]
+    made = await measured(checks, subject, claimed)
     return (*made, *(_unmeasured(name, claimed) for name in WITHOUT if name not in checks))
+
+
+async def measured(
+    checks: Checks[SubjectT], subject: SubjectT, claimed: Capabilities
+) -> tuple[Finding, ...]:
+    """Return the findings of every check, and no word on what none of them measures."""
+    return tuple([await _finding(name, checks, subject, claimed) for name in checks])
 
 
 def _unmeasured(name: str, claimed: Capabilities) -> Finding:
@@ -45,13 +54,21 @@ def _unmeasured(name: str, claimed: Capabilities) -> Finding:
     return Finding(check=name, state="absent", found=WITHOUT[name])
 
 
+def _place(error: Exception) -> str:
+    """Return where an exception was raised, as ``file.py:12``."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(last.filename).name}:{last.lineno}"
+
+
 async def _finding(
     name: str, checks: Checks[SubjectT], subject: SubjectT, claimed: Capabilities
 ) -> Finding:
     try:
         holds, found = await checks[name](subject)
-    except (CoevolveError, ValueError) as error:
+    except CoevolveError as error:
         holds, found = False, str(error)
+    except Exception as error:  # noqa: BLE001 -- the environment's own code
+        holds, found = False, f"{type(error).__name__}: {error} ({_place(error)})"
     if name not in WITHOUT:
         return Finding(check=name, state="holds" if holds else "fails", found=found)
     if getattr(claimed, name):

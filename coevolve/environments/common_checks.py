@@ -1,0 +1,128 @@
+"""What `check` measures of every environment, whatever else its author measures.
+
+Nothing is attempted, since that takes a model: a run of one step shows it soonest.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from coevolve.curriculum.group_requests import group_requests
+from coevolve.curriculum.held_out import HeldOut
+from coevolve.curriculum.task_sampler import Draw
+from coevolve.environments.findings import Checks, Finding, measured
+from coevolve.environments.interface import Environment
+from coevolve.environments.registry import environment_of
+from protocols.config import RunConfig
+from protocols.tasks import Task
+
+DRAWS = 20
+"""Groups whose tasks are drawn."""
+
+
+async def common_findings(config: RunConfig, most: int) -> tuple[Finding, ...]:
+    """Return what came of the checks that every environment has to pass.
+
+    ``most`` is how many tasks of each kind are read. Raises ConfigError.
+    """
+    subject = _Twice(config, environment_of(config), environment_of(config), most)
+    return await measured(_CHECKS, subject, subject.one.capabilities)
+
+
+@dataclass(frozen=True)
+class _Twice:
+    """An environment as two processes of a run build it."""
+
+    config: RunConfig
+    one: Environment
+    other: Environment
+    most: int
+
+    @cached_property
+    def opening(self) -> tuple[Task, ...]:
+        """Return the tasks that a run begins with."""
+        return _opening(self.one)
+
+    @cached_property
+    def scored(self) -> tuple[Task, ...]:
+        """Return the tasks that versions are scored on."""
+        return tuple(self.one.scored_tasks())
+
+    @cached_property
+    def draws(self) -> tuple[Draw, ...]:
+        """Return what the first groups attempt."""
+        return _draws(self.one, self.config)
+
+    @cached_property
+    def trained(self) -> dict[str, Task]:
+        """Return the tasks that are known when the last of these groups is asked for, by id."""
+        news = [each for draw in self.draws for each in draw.news if isinstance(each, Task)]
+        return {task.task_id: task for task in (*self.opening, *news)}
+
+
+def _opening(environment: Environment) -> tuple[Task, ...]:
+    return tuple(each for each in environment.sampler().opening() if isinstance(each, Task))
+
+
+def _draws(environment: Environment, config: RunConfig) -> tuple[Draw, ...]:
+    """Draw as the curriculum does: what is drawn, and asked for, is folded into the sampler."""
+    sampler = environment.sampler()
+    for message in sampler.opening():
+        sampler.fold(message)
+    draws: list[Draw] = []
+    for number in range(DRAWS):
+        draw = sampler.task(number)
+        requests = group_requests(config, number, draw.task_id, version=0, author=draw.writer)
+        for message in (*draw.news, *requests):
+            sampler.fold(message)
+        draws.append(draw)
+    return tuple(draws)
+
+
+async def _tasks_exist(found: _Twice) -> tuple[bool, str]:
+    counts = f"{len(found.trained)} training tasks at first, {len(found.scored)} scored ones"
+    return bool(found.trained and found.scored), counts
+
+
+async def _draws_are_known(found: _Twice) -> tuple[bool, str]:
+    unknown = [draw.task_id for draw in found.draws if draw.task_id not in found.trained]
+    if unknown:
+        return False, f"task {unknown[0]!r} is neither in opening() nor in its draw's news"
+    return True, f"{DRAWS} draws"
+
+
+async def _held_out_is_apart(found: _Twice) -> tuple[bool, str]:
+    HeldOut(found.scored).refuse(tuple(found.trained.values()))
+    return True, f"{len(found.trained)} training tasks, none of them held out"
+
+
+async def _processes_agree(found: _Twice) -> tuple[bool, str]:
+    for what, one, other in (
+        ("opens with", found.opening, _opening(found.other)),
+        ("scores", found.scored, found.other.scored_tasks()),
+        ("draws", found.draws, _draws(found.other, found.config)),
+    ):
+        if _written(one) != _written(other):
+            return False, f"built a second time, it {what} other tasks"
+    return True, "built twice, with the same tasks"
+
+
+def _written(found: Sequence[Task | Draw]) -> list[tuple[str, bytes]]:
+    return [(each.task_id, bytes(each.body) if isinstance(each, Task) else b"") for each in found]
+
+
+async def _tasks_are_described(found: _Twice) -> tuple[bool, str]:
+    shown = (*tuple(found.trained.values())[: found.most], *found.scored[: found.most])
+    for task in shown:
+        if not found.one.describe(task).headline:
+            return False, f"task {task.task_id!r} has no headline"
+    return True, f"{len(shown)} tasks"
+
+
+_CHECKS: Checks[_Twice] = {
+    "there are tasks": _tasks_exist,
+    "drawn tasks are known": _draws_are_known,
+    "held-out tasks are never drawn": _held_out_is_apart,
+    "processes agree": _processes_agree,
+    "tasks are described": _tasks_are_described,
+}
