@@ -28,7 +28,7 @@ from protocols.evolution import (
     SignalSettled,
 )
 from protocols.evolution_config import SynthesizerConfig
-from protocols.interfaces import CallLog, Reader
+from protocols.interfaces import CallLog
 from protocols.journal import (
     Append,
     Complete,
@@ -337,6 +337,6 @@ def version(number: int) -> PolicyVersion:
     )
 
 
-def told(config: RunConfig, reader: Reader) -> ToolBriefs:
+def told(config: RunConfig) -> ToolBriefs:
     """What briefs say of tools, with numbered worlds."""
-    return ToolBriefs(config, reader=reader, source=NumberedSource())
+    return ToolBriefs(config, source=NumberedSource())

@@ -1,7 +1,7 @@
 """Synthesizes a run's tasks again, without its models: `python -m coevolve.resynthesize RUN_DIR`.
 
 For every signal that was answered, the brief is written again from the journal, the recorded calls
-of the synthesizer's model stand in for the model, real simulators carry out the exploring, and the
+of the synthesizer's model stand in for the model, real simulators carry out the calls, and the
 candidates are compared with the journal's. No endpoint is asked and no key is needed. Nothing is
 written. Exits 0 where all candidates are equal, 1 where some differ, or where there is no such run.
 """
@@ -217,7 +217,7 @@ async def _report(run_dir: Path, *, as_json: bool) -> bool:
     signals: list[Resynthesized] = []
     try:
         async for signal in resynthesize(
-            config, reader=reader, context=environment.brief_context(reader), open_model=open_model
+            config, reader=reader, context=environment.brief_context(), open_model=open_model
         ):
             signals.append(signal)
             if not as_json:

@@ -41,7 +41,7 @@ class ArmBriefs:
 
         Raises LeakError where a held-out task would be in it.
         """
-        return await self._writer.brief(signal, sequence, await self.subject(signal, sequence))
+        return await self._writer.brief(signal, await self.subject(signal, sequence))
 
     async def subject(self, signal: Signal, sequence: int) -> Subject:
         """Return what that brief is about."""

@@ -39,11 +39,10 @@ class Subject:
 class BriefContext(Protocol):
     """What an environment tells besides."""
 
-    async def context(self, signal: Signal, sequence: int, task: Task | None) -> msgspec.Raw:
+    def context(self, signal: Signal, task: Task | None) -> msgspec.Raw:
         """Return the body of `protocols.synthesis.Brief.context`.
 
-        ``sequence`` is the signal's in the journal, ``task`` the flagged one, if a task is flagged.
-        A function of these, of the run's seed, and of the journal before ``sequence``.
+        ``task`` is the flagged one, if a task is flagged. A function of these and the run's seed.
         """
         ...
 
@@ -57,8 +56,8 @@ class BriefWriter:
         self._context = context
         self._tasks = TaskCache(reader, unread)
 
-    async def brief(self, signal: Signal, sequence: int, subject: Subject) -> Brief:
-        """Return the brief for the signal at journal sequence ``sequence``, about ``subject``.
+    async def brief(self, signal: Signal, subject: Subject) -> Brief:
+        """Return the brief for ``signal``, about ``subject``.
 
         Raises LeakError where a held-out task would be in it.
         """
@@ -71,7 +70,7 @@ class BriefWriter:
             about=subject.about,
             attempts=await self._attempts(signal, subject.evidence),
             steps=self._config.synthesizer.steps,
-            context=await self._context.context(signal, sequence, task),
+            context=self._context.context(signal, task),
             seed=seed_of(self._config.seed, signal.signal_id, "brief"),
             policy_version=signal.policy_version,
         )

@@ -49,7 +49,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True, tag="release"):
 class Trial(msgspec.Struct, frozen=True, kw_only=True, tag="trial"):
     """Play calls turn by turn against ``task`` in a world of its own; leaves no session behind.
 
-    What carries out a reference, its mutants and a synthesizer's experiments: one command each.
+    What carries out a reference, its mutants and what a synthesizer made: one command each.
     """
 
     session: str

@@ -223,7 +223,7 @@ class ToolEnvironment(BaseEnvironment):
         if isinstance(self._config.synthesizer.model, PolicyModel):
             # Loaded before the part says that it has started, so that this counts as starting.
             importlib.import_module("coevolve.engine.generator")
-        return synthesizer(context, self.brief_context(context.reader), simulators)
+        return synthesizer(context, self.brief_context(), simulators)
 
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
         """Return what carries candidates out."""
@@ -241,11 +241,11 @@ class ToolEnvironment(BaseEnvironment):
 
         return judge(context)
 
-    def brief_context(self, reader: Reader) -> BriefContext:
+    def brief_context(self) -> BriefContext:
         """Return what synthesizers are told of tools, beside what the loop tells."""
         from coevolve.environments.tools.synthesis.context import ToolBriefs
 
-        return ToolBriefs(self._config, reader=reader, source=self.source())
+        return ToolBriefs(self._config, source=self.source())
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return what came of checking tasks and tools, each in a simulator's own process."""

@@ -1,4 +1,4 @@
-"""Plays calls against a task in a world of its own: references, mutants, experiments."""
+"""Plays calls against a task in a world of its own: references, mutants, candidates."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

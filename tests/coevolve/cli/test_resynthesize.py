@@ -55,7 +55,7 @@ async def store(tmp_path: Path) -> AsyncIterator[LocalStore]:
     stage = Stage(barren={"s1"})
     _, *evidence = await add(store, task(), rollout(), rollout())
     part = SynthesizerWorker(
-        CONFIG, store=store, reader=store, open_model=stage.open_model, context=told(CONFIG, store)
+        CONFIG, store=store, reader=store, open_model=stage.open_model, context=told(CONFIG)
     )
     running = asyncio.create_task(part.run())
     await add(store, signal("s0", evidence=evidence), signal("s1"))
@@ -71,9 +71,7 @@ async def store(tmp_path: Path) -> AsyncIterator[LocalStore]:
 
 
 async def again(store: LocalStore, stage: Stage, config: RunConfig = CONFIG) -> list[Resynthesized]:
-    found = resynthesize(
-        config, reader=store, context=told(config, store), open_model=stage.open_model
-    )
+    found = resynthesize(config, reader=store, context=told(config), open_model=stage.open_model)
     return [each async for each in found]
 
 
@@ -110,7 +108,7 @@ async def test_a_call_that_is_missing_is_named(store: LocalStore):
     def open_model(model: SynthesizerModel) -> ScriptedSynthesizer:
         return Curious(name_of(model), Stage())
 
-    found = resynthesize(CONFIG, reader=store, context=told(CONFIG, store), open_model=open_model)
+    found = resynthesize(CONFIG, reader=store, context=told(CONFIG), open_model=open_model)
     differences = [each.difference async for each in found]
     assert len(differences) == 4
     words = "call 3 is not recorded: the journal has 3 calls"

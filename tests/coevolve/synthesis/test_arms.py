@@ -60,7 +60,7 @@ async def visited(store: LocalStore, *tasks: str, patterns: bool = True) -> dict
 
 def arm_briefs(store: LocalStore, arm: str, seed: int = 0) -> ArmBriefs:
     config = msgspec.structs.replace(CONFIG, arm=arm, seed=seed)
-    return ArmBriefs(config, reader=store, context=told(config, store))
+    return ArmBriefs(config, reader=store, context=told(config))
 
 
 def said(brief: Brief) -> list[str]:

@@ -42,7 +42,7 @@ class Forgetful(LocalStore):
 
 def writer(reader: LocalStore, **changes: object) -> BriefWriter:
     config = msgspec.structs.replace(CONFIG, **changes)
-    return BriefWriter(config, reader=reader, context=told(config, reader))
+    return BriefWriter(config, reader=reader, context=told(config))
 
 
 def marked(made: Task) -> Task:
@@ -63,7 +63,7 @@ async def test_a_brief_on_a_task_tells_its_instructions_its_world_and_the_attemp
         store, task(), rollout(said="ls()"), rollout(said="pwd()", passed=True)
     )
     flagged = signal("s", version=7, evidence=evidence)
-    brief = await writer(store).brief(flagged, 99, Subject(about=ON_TASK, evidence=tuple(evidence)))
+    brief = await writer(store).brief(flagged, Subject(about=ON_TASK, evidence=tuple(evidence)))
     assert (brief.signal_id, brief.kind, brief.about) == ("s", "forgetting", ON_TASK)
     assert tool_context(brief).instructions == ("do t", "then t")
     assert [(a.actions[0].text, a.succeeded) for a in brief.attempts] == [
@@ -79,7 +79,7 @@ async def test_a_brief_on_a_task_tells_its_instructions_its_world_and_the_attemp
 
 async def test_without_a_task_every_start_is_fresh(store: LocalStore):
     for about in (OnPattern(kind="tool", pattern="mv"), Anything()):
-        brief = await writer(store).brief(signal("s"), 99, Subject(about=about, evidence=()))
+        brief = await writer(store).brief(signal("s"), Subject(about=about, evidence=()))
         origins = {start.origin for start in tool_context(brief).starts}
         assert len(origins) == 3
         assert all(origin.startswith("start:") for origin in origins)
@@ -89,10 +89,10 @@ async def test_without_a_task_every_start_is_fresh(store: LocalStore):
 async def test_the_same_journal_gives_the_same_brief_and_another_seed_another(store: LocalStore):
     await add(store, task())
     subject = Subject(about=ON_TASK, evidence=())
-    first = await writer(store).brief(signal("s"), 99, subject)
-    assert await writer(store).brief(signal("s"), 99, subject) == first
-    other_run = await writer(store, seed=1).brief(signal("s"), 99, subject)
-    other_signal = await writer(store).brief(signal("s2"), 99, subject)
+    first = await writer(store).brief(signal("s"), subject)
+    assert await writer(store).brief(signal("s"), subject) == first
+    other_run = await writer(store, seed=1).brief(signal("s"), subject)
+    other_signal = await writer(store).brief(signal("s2"), subject)
     assert len({brief.seed for brief in (first, other_run, other_signal)}) == 3
     assert len({tool_context(brief).starts[1] for brief in (first, other_run, other_signal)}) == 3
 
@@ -109,7 +109,7 @@ async def test_what_retention_evicted_is_left_out(tmp_path: Path):
     )
     reader = Forgetful(journal, gone={evidence[0], evidence[2]})
     subject = Subject(about=ON_TASK, evidence=tuple(evidence))
-    brief = await writer(reader).brief(signal("s"), 99, subject)
+    brief = await writer(reader).brief(signal("s"), subject)
     assert [attempt.actions[0].text for attempt in brief.attempts] == ["cd('1')"]
     journal.close()
 
@@ -117,7 +117,7 @@ async def test_what_retention_evicted_is_left_out(tmp_path: Path):
 async def test_no_word_of_a_reference_is_in_a_brief(store: LocalStore):
     assert CANARY.encode() in msgspec.msgpack.encode(marked(task()))
     _, evidence = await add(store, marked(task()), rollout())
-    brief = await writer(store).brief(signal("s"), 99, Subject(about=ON_TASK, evidence=(evidence,)))
+    brief = await writer(store).brief(signal("s"), Subject(about=ON_TASK, evidence=(evidence,)))
     assert CANARY.encode() not in msgspec.msgpack.encode(brief)
 
 
@@ -125,7 +125,7 @@ async def test_a_held_out_task_is_never_in_a_brief(store: LocalStore):
     _, evidence = await add(store, task("secret", split="held_out"), rollout("secret"))
     flagged = OnTask(task_id="secret")
     with pytest.raises(LeakError, match="'secret' of the split held_out"):
-        await writer(store).brief(signal("s"), 99, Subject(about=flagged, evidence=()))
+        await writer(store).brief(signal("s"), Subject(about=flagged, evidence=()))
     pattern = OnPattern(kind="tool", pattern="ls")
     with pytest.raises(LeakError, match="'secret' of the split held_out"):
-        await writer(store).brief(signal("s"), 99, Subject(about=pattern, evidence=(evidence,)))
+        await writer(store).brief(signal("s"), Subject(about=pattern, evidence=(evidence,)))

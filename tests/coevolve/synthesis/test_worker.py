@@ -69,7 +69,7 @@ def worker(
         store=store,
         reader=reader,
         open_model=stage.open_model,
-        context=told(run_config, reader),
+        context=told(run_config),
         first_pause_s=PAUSE_S,
     )
 
@@ -301,7 +301,7 @@ async def test_a_model_that_cannot_be_opened_at_the_start_is_tried_again(store: 
         store=store,
         reader=store,
         open_model=open_model,
-        context=told(CONFIG, store),
+        context=told(CONFIG),
         first_pause_s=PAUSE_S,
     )
     running = asyncio.create_task(part.run())
@@ -414,7 +414,7 @@ async def test_a_swap_ends_the_pause_of_a_dead_endpoint(store: LocalStore):
         store=store,
         reader=store,
         open_model=stage.open_model,
-        context=told(CONFIG, store),
+        context=told(CONFIG),
         first_pause_s=3600.0,
     )
     running = asyncio.create_task(part.run())

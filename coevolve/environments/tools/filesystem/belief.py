@@ -21,8 +21,7 @@ from collections.abc import Sequence
 import msgspec
 
 from coevolve.environments.tools.filesystem.abstraction import mentions_its_slots
-from coevolve.environments.tools.filesystem.slicing import Slice
-from coevolve.environments.tools.filesystem.surroundings import looks_like_a_file
+from coevolve.environments.tools.filesystem.walk import Slice
 
 PROBABLE_LOGPROB = -1.9
 """Least natural-log probability of a wording to be called probable: about one in seven."""
@@ -97,4 +96,8 @@ def _names_in_order(text: str, each: Slice) -> bool:
     if len(each.calls) > 1:
         return True
     taken = re.findall(r"'([^']*)'", "".join(each.calls))
-    return list(filter(looks_like_a_file, said)) == list(filter(looks_like_a_file, taken))
+    return list(filter(_looks_like_a_file, said)) == list(filter(_looks_like_a_file, taken))
+
+
+def _looks_like_a_file(name: str) -> bool:
+    return "." in name.strip(".")

@@ -16,7 +16,7 @@ from coevolve.environments.tools.filesystem.abstraction import (
 )
 from coevolve.environments.tools.filesystem.belief import Description, improbable, is_sure
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.filesystem.slicing import Slice
+from coevolve.environments.tools.filesystem.walk import Slice
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import CallLog, Generator

@@ -1,4 +1,4 @@
-"""Simulators in this process: what tasks are drawn with, and what the build scores with."""
+"""Simulators in this process: for drawing tasks, for walks, and for the build's scores."""
 
 from collections.abc import Sequence
 from typing import Any

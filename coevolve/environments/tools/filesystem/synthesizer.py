@@ -1,36 +1,34 @@
-"""The tiny policy as its own synthesizer: explores a simulator and says what the calls are for.
+"""The tiny policy as its own synthesizer: walks through a world and says what the calls are for.
 
-Each round of a brief walks through one of its starts (`filesystem.explorer`), drawn to the tools
-that the brief points to (`filesystem.focus`); the walk is cut into turns
-(`filesystem.slicing`); the policy writes an instruction for each (`filesystem.describing`),
-and only what can be believed is kept (`filesystem.belief`). Calls that are not believed together
-become turns of their own. What is left is carried out once more in a fresh world and is a candidate
-as far as it answers alike.
+Each round of a brief walks through one of its starts (`filesystem.walk`), first with the tools that
+the brief points to (`filesystem.focus`). The policy writes an instruction for each errand
+(`filesystem.describing`), and only what can be believed is kept (`filesystem.belief`). Calls that
+are not believed together become turns of their own. What is left is carried out in the simulator
+and is a candidate as far as that answers as the walk did.
 
-Reflecting and exploring follow rules, since the tiny model writes instructions and nothing else.
+Reflecting and walking follow rules, since the tiny model writes instructions and nothing else.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-import msgspec
 import numpy as np
 
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.tools.filesystem.belief import believed, wording
-from coevolve.environments.tools.filesystem.counted import CountedSimulator
-from coevolve.environments.tools.filesystem.coverage import Coverage
 from coevolve.environments.tools.filesystem.describing import Describer, Samples
-from coevolve.environments.tools.filesystem.explorer import Chain, Walk
-from coevolve.environments.tools.filesystem.focus import Planner, focus_of
-from coevolve.environments.tools.filesystem.manual import Tool, manual
-from coevolve.environments.tools.filesystem.reflection import reflect
+from coevolve.environments.tools.filesystem.focus import focus_of, reflect
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.filesystem.simulated import CLASS
-from coevolve.environments.tools.filesystem.slicing import Slice, sliced, world_of
-from coevolve.environments.tools.filesystem.steps import Step
-from coevolve.environments.tools.filesystem.surroundings import says_something
+from coevolve.environments.tools.filesystem.walk import (
+    Chain,
+    Errand,
+    Slice,
+    errands,
+    says_something,
+    walk,
+)
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.synthesis.brief import Start, tool_context
 from coevolve.environments.tools.task import ToolTask, ToolTurn
@@ -46,6 +44,12 @@ from protocols.tasks import body_of
 MAX_TURNS = 3
 """Of a candidate."""
 
+SPARE_ERRANDS = 1
+"""Beyond the turns that are due: for errands that are not believed."""
+
+_NOTHING = (ToolTurn(instruction="", reference=()),)
+"""What a world to explore asks for."""
+
 
 @dataclass(frozen=True)
 class _Round:
@@ -53,17 +57,17 @@ class _Round:
 
     number: int
     start: Start
-    focus: tuple[Chain, ...]
     turns: int
     """Turns that its candidate is to have."""
 
-    steps: Sequence[Step]
-    slices: tuple[Slice, ...]
+    errands: Sequence[Errand]
 
     @property
     def described(self) -> list[Slice]:
         """Every slice, and after it the parts of one that has several."""
-        return [part for each in self.slices for part in (each, *_parts(each))]
+        return [
+            part for errand in self.errands for each in errand for part in (each, *each.parts())
+        ]
 
 
 class PolicySynthesizer:
@@ -104,42 +108,38 @@ class PolicySynthesizer:
 
         Raises SimulatorError, GeneratorError, DeliveryError or OverBudgetError.
         """
-        simulator = CountedSimulator(self._simulator)
-        context = tool_context(brief)
-        tools = manual(CLASS)
-        focus = focus_of(brief, tools)
-        rounds = await asyncio.gather(
-            *(
-                _explore(simulator, brief, number, focus, tools)
-                for number in range(len(context.starts))
-            )
+        focus = focus_of(brief)
+        rounds = [
+            _explore(brief, number, start, focus)
+            for number, start in enumerate(tool_context(brief).starts)
+        ]
+        name, samples = await self._described(brief, rounds, calls)
+        turns = [_turns(found, samples) for found in rounds]
+        sound = await asyncio.gather(
+            *(_sound(self._simulator, brief, *each) for each in zip(rounds, turns, strict=True))
         )
+        return Synthesis(
+            explorations=tuple(_exploration(brief, found, name, focus) for found in rounds),
+            candidates=tuple(
+                _candidate(brief, found, name, kept)
+                for found, kept in zip(rounds, sound, strict=True)
+                if kept and _shows(kept, focus)
+            ),
+            simulator_calls=sum(len(turn.reference) for each in turns for turn in each),
+        )
+
+    async def _described(
+        self, brief: Brief, rounds: Sequence[_Round], calls: CallLog
+    ) -> tuple[str, Mapping[Slice, Samples]]:
+        """Return the model's name, and what it wrote of everything that the rounds found."""
         if await calls.recorded(0) is None:
             await self._follow()
-        generator = self._engine.generator
-        describer = Describer(generator, self._renderer, self._model.temperature, self.name)
-        slices = [each for found in rounds for each in found.described]
+        describer = Describer(
+            self._engine.generator, self._renderer, self._model.temperature, self.name
+        )
+        slices = list(dict.fromkeys(each for found in rounds for each in found.described))
         name, said = await describer.describe(brief, slices, calls)
-        samples = dict(zip(slices, said, strict=True))
-        made = await asyncio.gather(
-            *(_candidate(simulator, brief, found, samples, name) for found in rounds)
-        )
-        reflection = reflect(brief, focus)
-        return Synthesis(
-            explorations=tuple(
-                Exploration(
-                    exploration_id=_exploration_id(brief, found),
-                    signal_id=brief.signal_id,
-                    synthesizer=name,
-                    reflection=reflection,
-                    start=found.start.origin,
-                    steps=tuple(map(_action, found.steps)),
-                )
-                for found in rounds
-            ),
-            candidates=tuple(candidate for candidate in made if candidate is not None),
-            simulator_calls=simulator.calls,
-        )
+        return name, dict(zip(slices, said, strict=True))
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of the generator so far."""
@@ -161,57 +161,52 @@ class PolicySynthesizer:
                 self._version = version.version
 
 
-async def _explore(
-    simulator: Simulator,
-    brief: Brief,
-    number: int,
-    focus: Sequence[Chain],
-    tools: Mapping[str, Tool],
-) -> _Round:
-    context = tool_context(brief)
-    start = context.starts[number]
+def _explore(brief: Brief, number: int, start: Start, focus: Sequence[Chain]) -> _Round:
     rng = np.random.default_rng((brief.seed, number))
     turns = int(rng.integers(1, MAX_TURNS + 1))
-    walk = Walk(simulator, f"{brief.signal_id}-walk-{number}", tools, rng, brief.steps)
-    planner = Planner(tools, Coverage(context.precedents), rng)
-    followed = planner.followed(focus)
-    steps = await walk.run(world_of(start), planner.errands(followed, turns))
-    slices = await sliced(simulator, f"{brief.signal_id}-cut-{number}", start, steps)
-    return _Round(
-        number=number, start=start, focus=followed, turns=turns, steps=steps, slices=slices
+    planned = errands(focus, turns + SPARE_ERRANDS, rng)
+    found = walk(_task(start, _NOTHING), planned, rng, brief.steps)
+    return _Round(number=number, start=start, turns=turns, errands=found)
+
+
+def _exploration(brief: Brief, found: _Round, name: str, focus: Sequence[Chain]) -> Exploration:
+    return Exploration(
+        exploration_id=_exploration_id(brief, found),
+        signal_id=brief.signal_id,
+        synthesizer=name,
+        reflection=reflect(brief, focus),
+        start=found.start.origin,
+        steps=tuple(
+            Action(turn=number, text=call, result=result, failed=False)
+            for number, errand in enumerate(found.errands)
+            for each in errand
+            for call, result in zip(each.calls, each.results, strict=True)
+        ),
     )
 
 
-async def _candidate(
-    simulator: Simulator,
-    brief: Brief,
-    found: _Round,
-    samples: Mapping[Slice, Samples],
-    name: str,
-) -> Candidate | None:
-    turns = _turns(found, samples)
-    if turns:
-        turns = await _sound(simulator, f"{brief.signal_id}-trial-{found.number}", found, turns)
-    if not turns or (found.focus and not _shows(turns, found.focus)):
-        return None
+def _candidate(brief: Brief, found: _Round, name: str, turns: tuple[ToolTurn, ...]) -> Candidate:
     return Candidate(
         candidate_id=f"{brief.signal_id}-candidate-{found.number}",
         signal_id=brief.signal_id,
         exploration_id=_exploration_id(brief, found),
         synthesizer=name,
-        body=body_of(_body(found, turns)),
+        body=body_of(_task(found.start, turns)),
         policy_version=brief.policy_version,
     )
 
 
 async def _sound(
-    simulator: Simulator, name: str, found: _Round, turns: tuple[ToolTurn, ...]
+    simulator: Simulator, brief: Brief, found: _Round, turns: tuple[ToolTurn, ...]
 ) -> tuple[ToolTurn, ...]:
     """Return the turns up to the first that answers otherwise than it did on the walk.
 
     Those that neither change nor tell anything new are left out.
     """
-    played = await simulator.trial(name, _body(found, turns), [turn.reference for turn in turns])
+    if not turns:
+        return ()
+    name, task = f"{brief.signal_id}-trial-{found.number}", _task(found.start, turns)
+    played = await simulator.trial(name, task, [turn.reference for turn in turns])
     sound: list[ToolTurn] = []
     told: set[str] = set()
     before = played.initial
@@ -226,56 +221,43 @@ async def _sound(
     return tuple(sound)
 
 
-def _body(found: _Round, turns: tuple[ToolTurn, ...]) -> ToolTask:
-    return msgspec.structs.replace(world_of(found.start), turns=turns)
+def _task(start: Start, turns: tuple[ToolTurn, ...]) -> ToolTask:
+    return ToolTask(
+        classes=start.classes,
+        world=start.world,
+        turns=turns,
+        long_context=start.long_context,
+        checks_directory=start.checks_directory,
+    )
 
 
 def _turns(found: _Round, samples: Mapping[Slice, Samples]) -> tuple[ToolTurn, ...]:
     """Return what is believed of a walk; its first errand may take more turns than were due."""
+    turns = [_believed(errand, samples) for errand in found.errands]
+    due = max(found.turns, *map(len, turns[:1]), 0)
+    return tuple(chain.from_iterable(turns))[: min(due, MAX_TURNS)]
+
+
+def _believed(errand: Errand, samples: Mapping[Slice, Samples]) -> list[ToolTurn]:
+    """Return a turn for each slice, or else for those of its calls that are believed alone."""
     turns: list[ToolTurn] = []
-    due = found.turns
-    for number, each in enumerate(found.slices):
-        together = _together(each, samples)
-        turns += _one_by_one(each, samples) if together is None else [_turn(each, together)]
-        if number == 0:
-            due = max(due, len(turns))
-    return tuple(turns[: min(due, MAX_TURNS)])
-
-
-def _together(each: Slice, samples: Mapping[Slice, Samples]) -> str | None:
-    parts = _parts(each)
-    worded = frozenset(wording(sample.text) for part in parts for sample in samples[part])
-    return believed(each, samples[each], worded)
-
-
-def _one_by_one(each: Slice, samples: Mapping[Slice, Samples]) -> list[ToolTurn]:
-    alone = [(part, believed(part, samples[part], frozenset())) for part in _parts(each)]
-    return [_turn(part, text) for part, text in alone if text is not None]
-
-
-def _turn(each: Slice, instruction: str) -> ToolTurn:
-    return ToolTurn(instruction=instruction, reference=each.calls, results=each.results)
-
-
-def _parts(each: Slice) -> tuple[Slice, ...]:
-    return each.parts() if len(each.calls) > 1 else ()
+    for each in errand:
+        parts = each.parts()
+        worded = frozenset(wording(sample.text) for part in parts for sample in samples[part])
+        text = believed(each, samples[each], worded)
+        if text is None:
+            turns += _believed(parts, samples)
+        else:
+            turns += [ToolTurn(instruction=text, reference=each.calls, results=each.results)]
+    return turns
 
 
 def _shows(turns: Sequence[ToolTurn], focus: Sequence[Chain]) -> bool:
-    """Whether some errand of the focus is in the turns, in order."""
+    """Whether some errand of the focus, if there is any, is in the turns, in order."""
     called = [call.partition("(")[0] for turn in turns for call in turn.reference]
-    return any(_in_order(chain, called) for chain in focus)
-
-
-def _in_order(chain: Chain, called: Sequence[str]) -> bool:
-    rest = iter(called)
-    return all(tool in rest for tool in chain)
+    in_order = (all(tool in rest for tool in each) for each in focus for rest in [iter(called)])
+    return not focus or any(in_order)
 
 
 def _exploration_id(brief: Brief, found: _Round) -> str:
     return f"{brief.signal_id}-exploration-{found.number}"
-
-
-def _action(step: Step) -> Action:
-    observed = step.observed
-    return Action(turn=step.errand, text=step.text, result=observed.result, failed=observed.failed)

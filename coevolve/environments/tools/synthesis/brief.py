@@ -20,19 +20,6 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     """As in `coevolve.environments.tools.task.ToolTask`, for the tasks that come of it."""
 
 
-class Precedent(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of earlier explorations that called the same tools in one go."""
-
-    tools: tuple[str, ...]
-    """In the order of the calls."""
-
-    explored: int
-    """How often they were called so."""
-
-    described: int
-    """How many turns of candidates call them so."""
-
-
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """The body of `protocols.synthesis.Brief.context`."""
 
@@ -41,9 +28,6 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
 
     starts: tuple[Start, ...]
     """One for each round of exploring."""
-
-    precedents: tuple[Precedent, ...] = ()
-    """Of all signals that were settled before this one was recorded: what is covered already."""
 
 
 _decoder = msgspec.msgpack.Decoder(ToolContext)

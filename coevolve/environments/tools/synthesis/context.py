@@ -1,34 +1,30 @@
-"""What a synthesizer of tasks with tools is told: instructions, where to start, what is covered."""
+"""What a synthesizer of tasks with tools is told: instructions, and where to start."""
 
 import msgspec
 
 from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.synthesis.brief import Start, ToolContext
-from coevolve.environments.tools.synthesis.precedents import Precedents
 from coevolve.environments.tools.task import tool_task
 from coevolve.synthesis.briefs import seed_of
 from protocols.config import RunConfig
 from protocols.evolution import Signal
-from protocols.interfaces import Reader
 from protocols.tasks import Task, body_of
 
 
 class ToolBriefs:
     """A `coevolve.synthesis.briefs.BriefContext` of one run."""
 
-    def __init__(self, config: RunConfig, *, reader: Reader, source: ToolSource) -> None:
+    def __init__(self, config: RunConfig, *, source: ToolSource) -> None:
         self._config = config
         self._source = source
-        self._precedents = Precedents(reader)
 
-    async def context(self, signal: Signal, sequence: int, task: Task | None) -> msgspec.Raw:
+    def context(self, signal: Signal, task: Task | None) -> msgspec.Raw:
         """Return a `ToolContext`; nothing of a reference is in it."""
         turns = tool_task(task).turns if task else ()
         return body_of(
             ToolContext(
                 instructions=tuple(turn.instruction for turn in turns),
                 starts=self._starts(signal, task),
-                precedents=await self._precedents.before(sequence),
             )
         )
 

@@ -1,5 +1,5 @@
 from coevolve.environments.tools.filesystem.belief import Description, believed, wording
-from coevolve.environments.tools.filesystem.slicing import Slice
+from coevolve.environments.tools.filesystem.walk import Slice
 
 READ = Slice(
     calls=("cd(folder='docs')", "cat(file_name='a.txt')"),

@@ -4,8 +4,8 @@ import pytest
 
 from coevolve.environments.tools.filesystem.describing import ENOUGH, FEW, MANY, Describer
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.filesystem.slicing import Slice
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT, DONE
+from coevolve.environments.tools.filesystem.walk import Slice
 from coevolve.environments.tools.synthesis.brief import ToolContext
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest

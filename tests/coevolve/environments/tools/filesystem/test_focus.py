@@ -1,18 +1,9 @@
-from collections import Counter
-
-import numpy as np
-
-from coevolve.environments.tools.filesystem.coverage import Coverage
-from coevolve.environments.tools.filesystem.focus import Planner, focus_of
-from coevolve.environments.tools.filesystem.manual import manual
-from coevolve.environments.tools.filesystem.simulated import CLASS
-from coevolve.environments.tools.synthesis.brief import Precedent, ToolContext
+from coevolve.environments.tools.filesystem.focus import focus_of, reflect
+from coevolve.environments.tools.synthesis.brief import ToolContext
 from protocols.evolution import OnPattern, OnTask, PatternKind
 from protocols.rollouts import Action
 from protocols.synthesis import Anything, Attempt, Brief
 from protocols.tasks import body_of
-
-TOOLS = manual(CLASS)
 
 
 def brief(about: OnTask | OnPattern | Anything, *attempts: Attempt) -> Brief:
@@ -44,12 +35,10 @@ def pattern(kind: PatternKind, text: str) -> OnPattern:
 
 
 def test_a_pattern_names_its_tools() -> None:
-    assert focus_of(brief(pattern("tool", "wc")), TOOLS) == (("wc",),)
-    assert focus_of(brief(pattern("tool_bigram", "find > cd")), TOOLS) == (("find", "cd"),)
-    assert focus_of(brief(pattern("argument_shape", "mv(source, destination)")), TOOLS) == (
-        ("mv",),
-    )
-    assert focus_of(brief(pattern("error_class", "rm: No such thing")), TOOLS) == (("rm",),)
+    assert focus_of(brief(pattern("tool", "wc"))) == (("wc",),)
+    assert focus_of(brief(pattern("tool_bigram", "find > cd"))) == (("find", "cd"),)
+    assert focus_of(brief(pattern("argument_shape", "mv(source, destination)"))) == (("mv",),)
+    assert focus_of(brief(pattern("error_class", "rm: No such thing"))) == (("rm",),)
 
 
 def test_a_task_points_to_what_got_others_through_the_turn() -> None:
@@ -59,7 +48,6 @@ def test_a_task_points_to_what_got_others_through_the_turn() -> None:
             attempt(1, 2, (0, "ls()"), (1, "cat(file_name='a.txt')")),
             attempt(2, 2, (0, "ls()"), (1, "find(path='.')"), (1, "cd(folder='b')")),
         ),
-        TOOLS,
     )
     assert focus == (("find", "cd"),)
 
@@ -67,35 +55,45 @@ def test_a_task_points_to_what_got_others_through_the_turn() -> None:
 def test_where_none_got_through_it_points_to_what_was_tried() -> None:
     focus = focus_of(
         brief(OnTask(task_id="t"), attempt(0, 1, (0, "cat(file_name='a.txt')"), (0, "oops()"))),
-        TOOLS,
     )
     assert focus == (("cat",),)
 
 
-def test_without_a_signal_any_tool_is_tried() -> None:
-    assert focus_of(brief(Anything()), TOOLS) == ()
-    planner = Planner(TOOLS, Coverage(), np.random.default_rng(0))
-    tried = {tool for chain in planner.errands((), 300) for tool in chain}
-    assert tried == set(TOOLS)
-
-
-def test_the_first_errand_has_the_focus() -> None:
-    for seed in range(50):
-        planner = Planner(TOOLS, Coverage(), np.random.default_rng(seed))
-        first, *_ = planner.errands((("mkdir", "mv"),), 3)
-        assert first == ("mkdir", "mv")
-        first, *_ = planner.errands((("rm",),), 3)
-        assert "rm" in first
-        assert len(first) <= 3
-
-
-def test_what_is_covered_or_cannot_be_described_is_tried_less() -> None:
-    known = (
-        Precedent(tools=("ls",), explored=60, described=60),
-        Precedent(tools=("pwd",), explored=8, described=0),
+def test_where_all_failed_calls_that_got_through_the_turn_are_found_by_its_number() -> None:
+    focus = focus_of(
+        brief(
+            OnTask(task_id="t"),
+            attempt(1, 3, (0, "ls()"), (1, "wc(file_name='a.txt')")),
+            attempt(1, 3, (0, "ls()"), (1, "sort(file_name='a.txt')")),
+            attempt(2, 3, (0, "du()"), (1, "cat(file_name='a.txt')"), (2, "rm(file_name='b')")),
+        )
     )
-    planner = Planner(TOOLS, Coverage(known), np.random.default_rng(0))
-    singles = Counter(chain for chain in planner.errands((), 2000) if len(chain) == 1)
-    usual = singles[("cat",)]
-    assert singles[("ls",)] < usual / 3
-    assert singles[("pwd",)] < usual / 3
+    assert focus == (("cat",),)
+
+
+def test_where_none_failed_every_tool_that_was_used_is_tried() -> None:
+    passed = attempt(2, 2, (0, "ls()"), (1, "cat(file_name='a.txt')"), (1, "ls()"))
+    assert focus_of(brief(OnTask(task_id="t"), passed)) == (("cat",), ("ls",))
+
+
+def test_without_a_signal_or_a_known_tool_there_is_no_focus() -> None:
+    assert focus_of(brief(Anything())) == ()
+    assert focus_of(brief(pattern("tool", "oops"))) == ()
+
+
+def test_the_reflection_counts_what_the_attempts_show() -> None:
+    wrong = Action(turn=1, text="rm(file_name='x')", result='{"error": "rm: no"}', failed=True)
+    failed = Attempt(actions=(wrong,), succeeded=False, turns_passed=1, ended="wrong")
+    asked = brief(OnTask(task_id="t"), failed, attempt(2, 2))
+    said = reflect(asked, (("find", "cd"),))
+    assert said.summary == "rare signal: 1 of 2 attempts failed."
+    assert said.failure_cause == "wrong in turn 2 (1)"
+    assert said.instability_pattern == "Attempts differ."
+    assert said.focus_pattern == ("find > cd",)
+    assert said.avoid_pattern == ('rm(file_name=\'x\') -> {"error": "rm: no"}',)
+
+
+def test_without_evidence_nothing_is_claimed() -> None:
+    said = reflect(brief(Anything()), ())
+    assert (said.failure_cause, said.instability_pattern, said.avoid_pattern) == ("", "", ())
+    assert said.focus_pattern == ("any tool",)

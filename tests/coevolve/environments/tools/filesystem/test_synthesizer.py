@@ -122,7 +122,17 @@ def test_candidates_are_what_the_signal_asks_for_and_hold_in_a_fresh_world(tmp_p
     turns: list[ToolTurn] = []
     for asked, synthesis in zip(briefs, made, strict=True):
         assert len(synthesis.explorations) == 4
-        assert synthesis.simulator_calls > sum(len(each.steps) for each in synthesis.explorations)
+        assert all(
+            len(each.steps) <= 12 and not any(step.failed for step in each.steps)
+            for each in synthesis.explorations
+        )
+        tried = sum(
+            len(turn.reference)
+            for each in synthesis.candidates
+            for turn in read_body(each.body).turns
+        )
+        assert tried <= synthesis.simulator_calls
+        assert synthesis.simulator_calls <= sum(len(each.steps) for each in synthesis.explorations)
         known = {each.exploration_id: each for each in synthesis.explorations}
         assert len({each.candidate_id for each in synthesis.candidates}) == len(
             synthesis.candidates
