@@ -298,7 +298,7 @@ async def _scored(
         scores = await build.scores(policy.context, policy.version)
     number = policy.version.version if policy.version is not None else 0
     progress = Progress(build.labels(config))
-    progress.fold(Evaluation(version=number, scores=scores, void=0, wall_s=0.0))
+    progress.fold(Evaluation(version=number, scores=scores, errors=0, wall_s=0.0))
     success = progress.evaluations[number]
     report = {"policy": policy.name, "success": success, "scores": scores}
     return report, Group(policy.name, *score_tables(progress))

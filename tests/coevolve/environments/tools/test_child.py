@@ -28,6 +28,12 @@ BODY = ToolTask(
 )
 
 
+@pytest.fixture(autouse=True)
+def no_hard_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit behind the clock counts what other threads of this process use, and ends it."""
+    monkeypatch.setattr(child, "_allow_cpu", lambda more_s: None)
+
+
 def reset(session: str) -> Reset:
     return Reset(session=session, task=BODY)
 
@@ -124,8 +130,6 @@ def test_a_trial_has_the_time_of_its_steps_and_answers_as_a_session_does(
         return call(world, text)
 
     monkeypatch.setattr(World, "call", slow)
-    # The limit behind the clock counts what other threads of this process use, and ends it.
-    monkeypatch.setattr(child, "_allow_cpu", lambda more_s: None)
     turns = (("touch('a')", "ls()", "ls()"), ("ls()", "pwd()", "ls()"))
     sessions = child.Sessions(lambda: 0.0)
     sessions.carry_out(reset("x"))
