@@ -1,6 +1,5 @@
 """An environment without tools: the policy answers a sum in one message; a program grades it."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,10 +13,9 @@ from coevolve.environments.settings import settings_of
 from coevolve.models.model_folder import model_folder
 from coevolve.parts.context import PartContext
 from coevolve.rollouts.agent import Agent, Episode
+from coevolve.rollouts.conversation import Conversation
 from coevolve.rollouts.evaluator import AttemptScorer, Scorer
-from coevolve.rollouts.transcript import Transcript
 from protocols.config import RunConfig
-from protocols.generation import GenerationRequest
 from protocols.interfaces import Generator, SimulatorService
 from protocols.rollouts import Action, Ending, Writer
 from protocols.tasks import Seeded, Split, Task, TaskText, body_of
@@ -100,45 +98,40 @@ class Answerer:
     def __init__(
         self, config: RunConfig, engine: Generator, service: SimulatorService, temperature: float
     ) -> None:
+        # Loads transformers, which only processes with an agent need.
         from coevolve.models.chat_template import ChatTemplate
 
         folder = model_folder(config.policy.model)
         self._template = ChatTemplate.load(folder, variables={})
-        self._config, self._engine, self._service = config, engine, service
+        self._limits, self._engine, self._service = config.rollout, engine, service
         self._temperature = temperature
 
     async def attempt(self, task: Task, session: str, *, seed: int) -> Episode:
-        began, asked, transcript = time.monotonic(), sum_of(task), Transcript()
-        chat = [{"role": "user", "content": str(asked)}]
-        prompt = self._template.encode(self._template.render(chat, prompts=True))
-        generation = await self._engine.generate(
-            GenerationRequest(
-                conversation_id=session,
-                prompt_ids=prompt,
-                max_tokens=self._config.rollout.max_call_tokens,
-                stop_ids=self._template.stop_ids,
-                temperature=self._temperature,
-                seed=seed,
-            )
-        )
-        await self._engine.release(session)
-        transcript.feed(prompt)
-        transcript.add(generation)
-        ending, text = self._read(generation.token_ids)
+        asked = sum_of(task)
+        async with Conversation(
+            task,
+            session,
+            seed=seed,
+            generator=self._engine,
+            limits=self._limits,
+            stop_ids=self._template.stop_ids,
+            temperature=self._temperature,
+        ) as talk:
+            chat = [{"role": "user", "content": str(asked)}]
+            talk.hear(self._template.encode(self._template.render(chat, prompts=True)))
+            ending, text = self._read(await talk.say())
         reward = await reward_of(self._service, asked, text) if ending == "finished" else 0.0
-        return Episode(
-            tokens=transcript.tokens(),
-            actions=(Action(turn=0, text=text, result=str(reward), failed=False),),
+        return talk.episode(
+            ended="finished" if reward or ending != "finished" else "wrong",
+            reward=reward,
             turns_passed=int(reward == 1),
             turns_total=1,
-            reward=reward,
-            ended="finished" if reward or ending != "finished" else "wrong",
-            versions=tuple(transcript.sampled_versions()),
-            oldest_version=transcript.oldest_version(),
-            wall_s=time.monotonic() - began,
+            actions=[Action(turn=0, text=text, result=str(reward), failed=False)],
         )
 
-    def _read(self, token_ids: Sequence[int]) -> tuple[Ending, str]:
+    def _read(self, token_ids: Sequence[int] | None) -> tuple[Ending, str]:
+        if token_ids is None:
+            return "too_long", ""
         try:
             return "finished", self._template.said(token_ids)
         except ValueError:
