@@ -16,8 +16,9 @@ def estimate_lines(found: Estimate, config: RunConfig) -> list[str]:
     conversation = found.cache_bytes_a_token
     if conversation is not None:
         conversation *= config.rollout.max_tokens
+    instead = "; the run trains a tiny random one instead" if config.policy.tiny_random else ""
     return [
-        f"estimate for {config.policy.model}; at most, where lengths decide",
+        f"estimate for {config.policy.model}; at most, where lengths decide{instead}",
         f"parameters: {_count(found.parameters)}, of which {_count(found.trained)} learn",
         f"learner's device: {_parts(found.learner)}",
         f"an engine's device: {_parts(found.engine)}{fits}",
