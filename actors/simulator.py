@@ -24,15 +24,15 @@ class SimulatorShell:
         with starting(Path(run_dir), name):
             self._simulator = environment_of(config).simulator()
         self._name = name
-        self._standing = StatusReporter(name)
-        self._standing.waits_for("requests")
+        self._reporter = StatusReporter(name)
+        self._reporter.waits_for("requests")
         self._waiting = 0
 
     @ray.method
     async def answer(self, request: bytes) -> bytes:
         """Forward one request. Raises SimulatorError, whatever goes wrong."""
         self._waiting += 1
-        self._standing.waits_for("the simulator")
+        self._reporter.waits_for("the simulator")
         try:
             with unexpected_logged():
                 return await self._simulator.answer(request)
@@ -45,14 +45,14 @@ class SimulatorShell:
             ) from error
         finally:
             self._waiting -= 1
-            self._standing.done += 1
+            self._reporter.done += 1
             if not self._waiting:
-                self._standing.waits_for("requests")
+                self._reporter.waits_for("requests")
 
     async def status(self) -> PartStatus:
         """Say what the simulator is doing; mailbox and ``done`` count requests."""
-        self._standing.last_error = self._simulator.last_error
-        return self._standing.report(mailbox=self._waiting)
+        self._reporter.last_error = self._simulator.last_error
+        return self._reporter.report(mailbox=self._waiting)
 
     async def cpu_s(self) -> float:
         """Return the CPU seconds of the simulator's processes."""

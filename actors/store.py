@@ -51,8 +51,8 @@ class StoreShell:
         )
         self._store = LocalStore(journal)
         self._journal = journal
-        self._standing = StatusReporter(STORE_NAME)
-        self._standing.waits_for("records")
+        self._reporter = StatusReporter(STORE_NAME)
+        self._reporter.waits_for("records")
 
     @ray.method
     async def append(self, request: bytes) -> tuple[int, ...]:
@@ -107,8 +107,8 @@ class StoreShell:
     @ray.method
     async def status(self) -> PartStatus:
         """Say which process writes the journal and how much it has written."""
-        self._standing.done = (await self._store.statistics()).last_sequence
-        return self._standing.report(mailbox=0)
+        self._reporter.done = (await self._store.statistics()).last_sequence
+        return self._reporter.report(mailbox=0)
 
     @ray.method
     async def cpu_s(self) -> float:

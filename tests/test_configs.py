@@ -7,7 +7,7 @@ import pytest
 
 from coevolve.cli import preflight as requirements
 from coevolve.config import load_config
-from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.registry import environment_of
 from coevolve.journal.codec import decode_as

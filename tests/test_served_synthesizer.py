@@ -28,7 +28,7 @@ from coevolve.export.__main__ import main
 from coevolve.journal.codec import decode
 from coevolve.llm.client import Chat, Message, cost_usd
 from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
-from coevolve.run.evolution import whole_fold
+from coevolve.run.lineage import whole_fold
 from protocols import journal
 from protocols.config import RunConfig
 from protocols.errors import AnswerError, OverBudgetError
@@ -257,10 +257,10 @@ def test_a_live_run_survives_a_model_that_talks_garbage_and_goes_on_with_another
     assert all(call.prompt_tokens > 100 and call.cost_usd > 0 for call in paid)
     for settled in refused_signals(run):
         assert "gave nothing usable" in settled.reason
-    tallies = asyncio.run(whole_fold(run.reader())).synthesizers()
-    tally = next(each for each in tallies if each.synthesizer == GARBLER)
-    assert (tally.usage.calls, tally.admitted) == (len(paid), 0)
-    assert tally.usage.cost_usd == pytest.approx(sum(call.cost_usd for call in paid))
+    all_totals = asyncio.run(whole_fold(run.reader())).synthesizers()
+    totals = next(each for each in all_totals if each.synthesizer == GARBLER)
+    assert (totals.usage.calls, totals.admitted) == (len(paid), 0)
+    assert totals.usage.cost_usd == pytest.approx(sum(call.cost_usd for call in paid))
 
 
 def swap(run: LaunchedRun, base_url: str, model: str) -> None:

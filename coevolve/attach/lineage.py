@@ -8,8 +8,8 @@ from coevolve.attach.output import console, print_json
 from coevolve.attach.subject import Subject
 from coevolve.attach.words import about, became, counted, origin_of, shortened, steps
 from coevolve.environments.interface import Environment
-from coevolve.run.evolution import LineageIndex, whole_fold
-from coevolve.run.fates import Lineage, SignalFate, TaskHistory
+from coevolve.run.histories import Lineage, SignalHistory, TaskHistory
+from coevolve.run.lineage import LineageIndex, whole_fold
 from protocols.errors import RunError
 from protocols.evolution import (
     Admitted,
@@ -78,7 +78,7 @@ def _tree(environment: Environment, evolution: LineageIndex, found: Lineage) -> 
     return root
 
 
-def _signal(environment: Environment, evolution: LineageIndex, fate: SignalFate) -> Tree:
+def _signal(environment: Environment, evolution: LineageIndex, fate: SignalHistory) -> Tree:
     signal = fate.signal
     node = Tree(
         f"signal {signal.signal_id}: {signal.kind}, score {signal.score:.2f}, "

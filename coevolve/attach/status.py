@@ -13,8 +13,8 @@ from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
 from coevolve.run.display import score_tables
-from coevolve.run.evolution import LineageIndex, whole_fold
-from coevolve.run.fates import WAITING, Tally
+from coevolve.run.histories import WAITING, SynthesizerTotals
+from coevolve.run.lineage import LineageIndex, whole_fold
 from coevolve.run.progress import TOPICS, Progress
 from coevolve.run.teaching import sentence as regression
 from protocols.capabilities import absent
@@ -82,7 +82,7 @@ def _tree(
         "parts": statuses,
         "journal": statistics,
         "synthesizer": _current(subject, evolution),
-        "synthesizers": [_tally_tree(tally) for tally in evolution.synthesizers()],
+        "synthesizers": [_totals_tree(totals) for totals in evolution.synthesizers()],
         "signals": evolution.kinds(),
         "without": absent(subject.environment.capabilities),
         "refusals": evolution.refusals(),
@@ -119,25 +119,25 @@ def _synthesizer_line(subject: Subject, evolution: LineageIndex) -> str:
     return line
 
 
-def _tally_tree(tally: Tally) -> Mapping[str, Any]:
+def _totals_tree(totals: SynthesizerTotals) -> Mapping[str, Any]:
     return {
-        "synthesizer": tally.synthesizer,
-        "settled": tally.settled,
-        "candidates": tally.candidates,
-        "admitted": tally.admitted,
-        "labels": tally.labels,
-        "parked": tally.parked,
-        "refused": tally.refused,
-        "gates": tally.gates,
-        "acceptance": tally.acceptance,
-        "learnable_share": tally.learnable_share,
-        "calls": tally.usage.calls,
-        "prompt_tokens": tally.usage.prompt_tokens,
-        "answer_tokens": tally.usage.answer_tokens,
-        "cost_usd": tally.usage.cost_usd,
-        "tokens_per_admitted": tally.tokens_per_admitted,
-        "cost_usd_per_admitted": tally.cost_usd_per_admitted,
-        "simulator_calls": tally.simulator_calls,
+        "synthesizer": totals.synthesizer,
+        "settled": totals.settled,
+        "candidates": totals.candidates,
+        "admitted": totals.admitted,
+        "labels": totals.labels,
+        "parked": totals.parked,
+        "refused": totals.refused,
+        "gates": totals.gates,
+        "acceptance": totals.acceptance,
+        "learnable_share": totals.learnable_share,
+        "calls": totals.usage.calls,
+        "prompt_tokens": totals.usage.prompt_tokens,
+        "answer_tokens": totals.usage.answer_tokens,
+        "cost_usd": totals.usage.cost_usd,
+        "tokens_per_admitted": totals.tokens_per_admitted,
+        "cost_usd_per_admitted": totals.cost_usd_per_admitted,
+        "simulator_calls": totals.simulator_calls,
     }
 
 
@@ -218,8 +218,8 @@ def _evolution_tables(evolution: LineageIndex) -> list[Table]:
     tables: list[Table] = []
     if evolution.signals:
         tables.append(_signals_table(evolution))
-    if tallies := evolution.synthesizers():
-        tables.append(_synthesizers_table(tallies))
+    if all_totals := evolution.synthesizers():
+        tables.append(_synthesizers_table(all_totals))
     if refusals := evolution.refusals():
         tables.append(refused := table("candidates refused", ("gate", "count")))
         for gate, count in refusals.most_common():
@@ -237,26 +237,26 @@ def _signals_table(evolution: LineageIndex) -> Table:
     return signals
 
 
-def _synthesizers_table(tallies: Sequence[Tally]) -> Table:
+def _synthesizers_table(all_totals: Sequence[SynthesizerTotals]) -> Table:
     columns = (
         *("synthesizer", "candidates", "admitted", "parked", "refused", "accepted", "learnable"),
         *("calls", "tokens", "tokens/task", "USD", "USD/task"),
     )
     synthesizers = table("synthesizers", columns, wrapped=("synthesizer",))
-    for tally in tallies:
-        tokens, cost = tally.tokens_per_admitted, tally.cost_usd_per_admitted
+    for totals in all_totals:
+        tokens, cost = totals.tokens_per_admitted, totals.cost_usd_per_admitted
         synthesizers.add_row(
-            tally.synthesizer,
-            str(tally.candidates),
-            str(tally.admitted),
-            str(tally.parked),
-            str(tally.refused),
-            share(tally.acceptance),
-            share(tally.learnable_share),
-            str(tally.usage.calls),
-            str(tally.usage.tokens),
+            totals.synthesizer,
+            str(totals.candidates),
+            str(totals.admitted),
+            str(totals.parked),
+            str(totals.refused),
+            share(totals.acceptance),
+            share(totals.learnable_share),
+            str(totals.usage.calls),
+            str(totals.usage.tokens),
             "" if tokens is None else f"{tokens:.0f}",
-            f"{tally.usage.cost_usd:.2f}",
+            f"{totals.usage.cost_usd:.2f}",
             "" if cost is None else f"{cost:.4f}",
         )
     return synthesizers

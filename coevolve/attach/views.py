@@ -20,8 +20,8 @@ from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
 from coevolve.curriculum.task_pool import Life, Pool
 from coevolve.environments.interface import Environment
 from coevolve.journal.fold import fold
-from coevolve.run.evolution import LineageIndex, whole_fold
-from coevolve.run.fates import SignalFate, TaskHistory
+from coevolve.run.histories import SignalHistory, TaskHistory
+from coevolve.run.lineage import LineageIndex, whole_fold
 from protocols.evolution import GroupSummary, OnTask, SignalKind
 from protocols.journal import Message
 from protocols.rollouts import RolloutRequest
@@ -142,7 +142,7 @@ async def _lives(subject: Subject) -> Mapping[str, Life]:
 
 
 def _signal_tree(
-    environment: Environment, evolution: LineageIndex, fate: SignalFate
+    environment: Environment, evolution: LineageIndex, fate: SignalHistory
 ) -> Mapping[str, Any]:
     flagged = fate.signal.about
     task = evolution.tasks.get(flagged.task_id) if isinstance(flagged, OnTask) else None

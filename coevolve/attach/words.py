@@ -3,8 +3,8 @@
 from collections import Counter
 
 from coevolve.environments.interface import Environment
-from coevolve.run.evolution import LineageIndex
-from coevolve.run.fates import SignalFate, TaskHistory
+from coevolve.run.histories import SignalHistory, TaskHistory
+from coevolve.run.lineage import LineageIndex
 from protocols.evolution import Admitted, GroupSummary, OnTask, Parked, Refused
 from protocols.tasks import Continued, Seeded, Synthesized
 
@@ -18,7 +18,7 @@ STEPS = 6
 """Training steps that a table shows, the newest."""
 
 
-def about(environment: Environment, evolution: LineageIndex, fate: SignalFate) -> str:
+def about(environment: Environment, evolution: LineageIndex, fate: SignalHistory) -> str:
     """Return what a signal is about: a task with what it asks for, or a pattern."""
     subject = fate.signal.about
     if not isinstance(subject, OnTask):
@@ -28,7 +28,7 @@ def about(environment: Environment, evolution: LineageIndex, fate: SignalFate) -
     return f"task {subject.task_id}{first}"
 
 
-def became(fate: SignalFate) -> str:
+def became(fate: SignalHistory) -> str:
     """Return in a few words what became of a signal, and of the task that it flagged."""
     lines: list[str] = []
     if fate.settled is None:
@@ -94,7 +94,7 @@ def origin_of(evolution: LineageIndex, history: TaskHistory) -> str:
             return f"continued {rollout}"
 
 
-def _verdicts(fate: SignalFate) -> Counter[str]:
+def _verdicts(fate: SignalHistory) -> Counter[str]:
     """Count the candidates by what the validator says, refusals by gate."""
     counts: Counter[str] = Counter()
     for verdict in fate.verdicts:

@@ -186,7 +186,7 @@ def curriculum(context: PartContext) -> Curriculum:
         context.config,
         store=context.store,
         reader=context.reader,
-        open_supply=environment.sampler,
+        open_sampler=environment.sampler,
         held_out=environment.scored_tasks(),
     )
 

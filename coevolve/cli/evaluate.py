@@ -41,7 +41,7 @@ from coevolve.cli.subjects import (
     opened_simulator,
 )
 from coevolve.config import load_config
-from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.evaluation.attempts import Budget
 from coevolve.environments.hdl.evaluation.bugs import BugJudge

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coevolve.build import parts as build
-from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.evaluation.attempts import Writer
 from coevolve.environments.hdl.evaluation.bounded import BoundedSimulator
 from coevolve.environments.hdl.evaluation.writers import ChatWriter, PlayingWriter

@@ -1,6 +1,6 @@
 """Where the curriculum takes the task of each group from.
 
-A supply is folded from the journal like the rest of the curriculum's state, so the same journal
+A sampler is folded from the journal like the rest of the curriculum's state, so the same journal
 gives the same next task, whoever asks.
 """
 
@@ -107,5 +107,5 @@ class PoolSampler:
 
 
 def sampler_of(config: RunConfig, source: TaskSource) -> TaskSampler:
-    """Return the supply of a run's arm; nothing is folded into it yet."""
+    """Return the sampler of a run's arm; nothing is folded into it yet."""
     return PoolSampler(config, source) if config.synthesizes else SourceSampler(source)

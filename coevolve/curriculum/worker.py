@@ -56,19 +56,19 @@ class Curriculum:
         *,
         store: Store,
         reader: Reader,
-        open_supply: Callable[[], TaskSampler],
+        open_sampler: Callable[[], TaskSampler],
         held_out: Sequence[Task] = (),
     ) -> None:
-        """Work for one run. ``open_supply`` returns a supply that nothing was folded into.
+        """Work for one run. ``open_sampler`` returns a sampler that nothing was folded into.
 
         No task of ``held_out`` is trained on, under whatever name.
         """
         self._config = config
         self._store = store
         self._reader = reader
-        self._open_supply = open_supply
+        self._open_sampler = open_sampler
         self._held_out = HeldOut(held_out)
-        self._standing = StatusReporter("curriculum")
+        self._reporter = StatusReporter("curriculum")
         self._stopping = asyncio.Event()
         self._schedule = Schedule(config)
 
@@ -81,9 +81,9 @@ class Curriculum:
             self._config,
             store=self._store,
             reader=self._reader,
-            supply=self._open_supply(),
+            sampler=self._open_sampler(),
             held_out=self._held_out,
-            standing=self._standing,
+            standing=self._reporter,
         )
         self._schedule = session.schedule
         await unless_stopped(self._stopping, session.react())
@@ -94,7 +94,7 @@ class Curriculum:
 
     def status(self) -> PartStatus:
         """Say what the part is doing; its mailbox is the groups in flight."""
-        return self._standing.report(self._schedule.issued - self._schedule.consumed)
+        return self._reporter.report(self._schedule.issued - self._schedule.consumed)
 
 
 class _Session:
@@ -106,18 +106,18 @@ class _Session:
         *,
         store: Store,
         reader: Reader,
-        supply: TaskSampler,
+        sampler: TaskSampler,
         held_out: HeldOut,
         standing: StatusReporter,
     ) -> None:
         self.schedule = Schedule(config)
-        self._supply = supply
+        self._sampler = sampler
         self._held_out = held_out
         self._known: set[str] = set()
         self._config = config
         self._store = store
         self._reader = reader
-        self._standing = standing
+        self._reporter = standing
         self._mailbox = Mailbox(
             store,
             consumer="curriculum",
@@ -125,7 +125,7 @@ class _Session:
             member="curriculum",
             lease_s=config.store.lease_s,
         )
-        topics = {*schedule.TOPICS, *supply.topics}
+        topics = {*schedule.TOPICS, *sampler.topics}
         if config.evolve_every:
             topics.update(schedule.CYCLE_TOPICS)
         self._topics = tuple(sorted(topics))
@@ -151,12 +151,12 @@ class _Session:
         )
         outputs: list[Message] = []
         if any(isinstance(delivery.message, RunStarted) for delivery in deliveries):
-            outputs.extend(self._supply.opening())
+            outputs.extend(self._sampler.opening())
             for task in outputs:
                 self._note(task)
         go_on = self._may_go_on()
         if go_on:
-            self._supply.join()
+            self._sampler.join()
         while self.schedule.issued < self.schedule.may_be_issued(go_on=go_on):
             group = await self._group(self.schedule.issued)
             for message in group:
@@ -165,13 +165,13 @@ class _Session:
         self._held_out.refuse(outputs)
         if deliveries or outputs:
             await self._mailbox.complete([each.sequence for each in deliveries], outputs)
-        self._standing.done += len(deliveries)
+        self._reporter.done += len(deliveries)
 
     def _note(self, message: Message) -> None:
         if isinstance(message, Task):
             self._known.add(message.task_id)
         self.schedule.fold(message)
-        self._supply.fold(message)
+        self._sampler.fold(message)
 
     def _may_go_on(self) -> bool:
         """Return whether the next cycle may begin; where there are none, it makes no difference."""
@@ -209,17 +209,17 @@ class _Session:
         counts = self.schedule
         flying = f"{counts.issued - counts.consumed} of {counts.room} in flight"
         if counts.is_paused:
-            self._standing.waits_for(f"the pause to end ({flying})")
+            self._reporter.waits_for(f"the pause to end ({flying})")
         elif counts.is_cycle_over:
-            self._standing.waits_for(
+            self._reporter.waits_for(
                 f"what the steps up to {counts.steps} set in motion: {counts.open_work()}"
             )
         else:
-            self._standing.waits_for(f"the learner to consume groups ({flying})")
+            self._reporter.waits_for(f"the learner to consume groups ({flying})")
 
     async def _group(self, number: int) -> Sequence[Message]:
         """Return the requests of a group, behind its task where that is new to the journal."""
-        draw = self._supply.task(number)
+        draw = self._sampler.task(number)
         await self._check_known(draw)
         requests = group_requests(
             self._config, number, draw.task_id, version=self.schedule.steps, author=draw.writer

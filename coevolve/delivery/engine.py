@@ -3,8 +3,8 @@
 After each change of weights an engine states (`protocols.learning.ServedWeights`) what it read,
 checksums of the tensors that now sample, the settings beside them, and its logprobs of some tokens.
 `VerifiedEngine` compares them, where the engine is, with the version's record and files;
-`coevolve.learning.publication` waits for the outcome where the version was published. Four things
-have to agree:
+`coevolve.learning.weight_sync_monitor` waits for the outcome where the version was published. Four
+things have to agree:
 
 1. the digest of the files, an adapter's settings included;
 2. every row of every tensor, in the precision that is served, and every setting beside them

@@ -123,14 +123,14 @@ def _run(source: Source) -> Iterable[str]:
     ]
     synthesizers = [
         [
-            tally.synthesizer,
-            str(tally.candidates),
-            str(tally.admitted),
-            str(tally.usage.calls),
-            str(tally.usage.tokens),
-            f"{tally.usage.cost_usd:.4f}",
+            totals.synthesizer,
+            str(totals.candidates),
+            str(totals.admitted),
+            str(totals.usage.calls),
+            str(totals.usage.tokens),
+            f"{totals.usage.cost_usd:.4f}",
         ]
-        for tally in evolution.synthesizers()
+        for totals in evolution.synthesizers()
     ]
     costs = [[cost.name.strip(), cost.text] for cost in source.material.costs.lines()]
     yield "## The run\n"

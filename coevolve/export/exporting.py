@@ -11,7 +11,7 @@ from coevolve.export.card import data_card, model_card
 from coevolve.export.exporter import Exporter
 from coevolve.export.source import open_source
 from coevolve.export.target import check_target, write_target
-from coevolve.report.material import Described
+from coevolve.report.report_data import Described
 from coevolve.run.directory import RunDirectory
 from protocols.errors import DependencyError, RunError
 

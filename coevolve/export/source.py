@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from coevolve.journal.reader import run_reader
-from coevolve.report.material import Described, Material, gather
+from coevolve.report.report_data import Described, ReportData, gather
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.interfaces import Reader
@@ -18,7 +18,7 @@ class Source:
     directory: RunDirectory
     config: RunConfig
     reader: Reader
-    material: Material
+    material: ReportData
 
     @property
     def tasks(self) -> dict[str, Task]:

@@ -81,12 +81,12 @@ class SampledRow:
 
     token_ids: Sequence[int]
     mask: Sequence[int]
-    sampler_logprobs: Sequence[float]
+    rollout_logprobs: Sequence[float]
     group: int = 0
     """Position of its group among those of the step that the objective learns from."""
 
     advantages: Sequence[float]
-    """Of the written tokens but a first one; and so for ``start_logprobs``."""
+    """Of the written tokens but a first one; and so for ``old_logprobs``."""
 
     grammar: Grammar | None = None
     """As in `BatchGroup`; each run of written tokens begins in its first state."""
@@ -95,7 +95,7 @@ class SampledRow:
     """By position, the version that sampled the token; -1 where there is none, or where keys and
     values of an older one were read. Empty where it is not known."""
 
-    start_logprobs: Sequence[float] = ()
+    old_logprobs: Sequence[float] = ()
     """By the policy at the start of the step; empty where the step makes a single update, so that
     this is the policy itself."""
 
@@ -137,8 +137,8 @@ class Conversation:
 class PairRow:
     """Two conversations of one task, of which the one is to be preferred to the other."""
 
-    better: Conversation
-    worse: Conversation
+    chosen: Conversation
+    rejected: Conversation
     beta: float
     group: int = 0
 
@@ -148,8 +148,8 @@ Row = SampledRow | ReferenceRow | PairRow
 
 
 def conversations(row: Row) -> tuple[SampledRow | ReferenceRow | Conversation, ...]:
-    """Return the token sequences of a row: the better one of a pair first."""
-    return (row.better, row.worse) if isinstance(row, PairRow) else (row,)
+    """Return the token sequences of a row: the chosen one of a pair first."""
+    return (row.chosen, row.rejected) if isinstance(row, PairRow) else (row,)
 
 
 def source_of(row: Row) -> Source:
@@ -190,12 +190,12 @@ def learned_rows(group: BatchGroup, config: LearnerConfig, number: int = 0) -> S
         case Dpo(beta=beta):
             return [
                 PairRow(
-                    better=_conversation(group.rollouts[better]),
-                    worse=_conversation(group.rollouts[worse]),
+                    chosen=_conversation(group.rollouts[chosen]),
+                    rejected=_conversation(group.rollouts[rejected]),
                     beta=beta,
                     group=number,
                 )
-                for better, worse in dpo.pairs(rewards)
+                for chosen, rejected in dpo.pairs(rewards)
             ]
         case NoObjective():
             return []
@@ -237,7 +237,7 @@ def sampled_rows(
         SampledRow(
             token_ids=columns.from_int32(rollout.tokens.token_ids),
             mask=list(rollout.tokens.mask),
-            sampler_logprobs=columns.from_float32(rollout.tokens.logprobs),
+            rollout_logprobs=columns.from_float32(rollout.tokens.logprobs),
             sampled_by=_sampled_by(rollout.tokens),
             advantages=of_tokens,
             grammar=group.grammar,

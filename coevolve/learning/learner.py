@@ -12,7 +12,7 @@ Promises:
 - A version that loses what an earlier one could do (`coevolve.learning.guard`) is left: the next
   step goes back to the best version, with a lower rate, and says so in the journal.
 - Nothing is published from a step whose loss or gradient is not finite, and no step is taken while
-  an engine serves something else than what was published (`coevolve.learning.publication`).
+  an engine serves something else than what was published (`coevolve.learning.weight_sync_monitor`).
 """
 
 import asyncio
@@ -31,7 +31,6 @@ from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
-from coevolve.learning.publication import DeliveryWatch
 from coevolve.learning.recovery import go_back, recover
 from coevolve.learning.versions import (
     is_whole,
@@ -39,6 +38,7 @@ from coevolve.learning.versions import (
     write_checkpoint,
     write_version,
 )
+from coevolve.learning.weight_sync_monitor import WeightSyncMonitor
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
@@ -72,7 +72,7 @@ class Learner:
         self._store = store
         self._reader = reader
         self._history = History(reader, supervision)
-        self._standing = StatusReporter("learner")
+        self._reporter = StatusReporter("learner")
         self._stopping = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -90,14 +90,14 @@ class Learner:
         """
         self._idle.clear()
         try:
-            self._standing.waits_for("weights to be recovered")
+            self._reporter.waits_for("weights to be recovered")
             session = await self._begin()
             self._session = session
             await session.take_steps(self._stopping)
             await session.leave_checkpoint()
-            self._standing.waits_for("nothing: it has ended")
+            self._reporter.waits_for("nothing: it has ended")
         except CoevolveError as error:
-            self._standing.last_error = str(error)
+            self._reporter.last_error = str(error)
             raise
         finally:
             close_trainers()
@@ -110,7 +110,7 @@ class Learner:
 
     def status(self) -> PartStatus:
         """Say what the part is doing."""
-        return self._standing.report(self._session.held if self._session else 0)
+        return self._reporter.report(self._session.held if self._session else 0)
 
     def cpu_s(self) -> float:
         """Return the CPU seconds spent inside the model since the last ``run``."""
@@ -126,7 +126,7 @@ class Learner:
             lease_s=self._config.store.lease_s,
         )
         trainer, checkpoint = await recover(self._config, self._run_dir, self._history)
-        deliveries = DeliveryWatch(self._config, reader=self._reader, append=mailbox.append)
+        deliveries = WeightSyncMonitor(self._config, reader=self._reader, append=mailbox.append)
         guard = Guard(self._config.learner)
         guarded_through = await fold(self._reader, GUARD_TOPICS, guard.fold)
         session = _Session(
@@ -147,7 +147,7 @@ class Learner:
             guarded_through=guarded_through,
             reader=self._reader,
             deliveries=deliveries,
-            standing=self._standing,
+            standing=self._reporter,
             last_checkpoint=checkpoint.step if checkpoint else 0,
         )
         await session.publish_current()
@@ -169,7 +169,7 @@ class _Session:
         guard: Guard,
         guarded_through: int,
         reader: Reader,
-        deliveries: DeliveryWatch,
+        deliveries: WeightSyncMonitor,
         standing: StatusReporter,
         last_checkpoint: int,
     ) -> None:
@@ -183,10 +183,10 @@ class _Session:
         self._guarded_through = guarded_through
         self._reader = reader
         self._deliveries = deliveries
-        self._standing = standing
+        self._reporter = standing
         self._last_checkpoint = last_checkpoint
         self._failed_since_s = time.monotonic()
-        self._standing.policy_version = trainer.step
+        self._reporter.policy_version = trainer.step
 
     @property
     def held(self) -> int:
@@ -226,7 +226,7 @@ class _Session:
         """Write a checkpoint unless the last one is of this step."""
         if self.trainer.step <= self._last_checkpoint:
             return
-        self._standing.waits_for(f"the checkpoint of step {self.trainer.step} to be written")
+        self._reporter.waits_for(f"the checkpoint of step {self.trainer.step} to be written")
         checkpoint = await asyncio.to_thread(write_checkpoint, self._run_dir, self.trainer)
         await self._mailbox.append([checkpoint])
         self._last_checkpoint = checkpoint.step
@@ -242,7 +242,7 @@ class _Session:
         """Take a step back to the best version, and leave what came after it."""
         await self._deliveries.check()
         step = self.trainer.step + 1
-        self._standing.waits_for(f"step {step} to go back to version {loss.best_version}")
+        self._reporter.waits_for(f"step {step} to go back to version {loss.best_version}")
         returned = Returned(
             to_version=loss.best_version,
             rate_factor=self._guard.rate_factor * self._config.learner.guard.rate_factor,
@@ -260,7 +260,7 @@ class _Session:
         self._deliveries.published(step)
         await self._mailbox.append([loss, report, version])
         self._groups.abandon(range(loss.best_version + 1, step))
-        self._standing.policy_version = step
+        self._reporter.policy_version = step
         log.warning(
             "policy_regressed",
             version=loss.version,
@@ -277,7 +277,7 @@ class _Session:
             if stopping.is_set():
                 return None
             await self._deliveries.check()
-            self._standing.waits_for(
+            self._reporter.waits_for(
                 f"complete groups ({self._groups.filled} of {self._config.learner.groups_per_step})"
             )
             for delivery in await self._take(stopping):
@@ -320,7 +320,7 @@ class _Session:
 
     async def _take_step(self, groups: Sequence[Group], started_s: float) -> None:
         step = self.trainer.step + 1
-        self._standing.waits_for(f"step {step} to be computed")
+        self._reporter.waits_for(f"step {step} to be computed")
         gathered_s = time.monotonic()
         batch = Batch(
             step=step,
@@ -356,7 +356,7 @@ class _Session:
         )
         self._deliveries.published(step)
         await self._finish([s for group in groups for s in group.sequences], [report, version])
-        self._standing.policy_version = step
+        self._reporter.policy_version = step
         await asyncio.to_thread(
             remove_old_versions, self._run_dir, step, self._config, self._still_needed(step)
         )
@@ -369,4 +369,4 @@ class _Session:
 
     async def _finish(self, sequences: Sequence[int], outputs: Sequence[Message]) -> None:
         await self._mailbox.complete(sequences, outputs)
-        self._standing.done += len(sequences)
+        self._reporter.done += len(sequences)

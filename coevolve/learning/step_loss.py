@@ -21,11 +21,11 @@ import torch
 
 from coevolve.learning.batch import PairRow, ReferenceRow, Row, SampledRow, conversations
 from coevolve.learning.constraints import Constraints
+from coevolve.learning.metrics import StepMetrics
 from coevolve.learning.objectives import credit, divergence, dpo, imitation, importance
-from coevolve.learning.objectives.aggregation import Weighing
+from coevolve.learning.objectives.aggregation import LossNormalizer
 from coevolve.learning.objectives.surrogate import Surrogate
 from coevolve.learning.policy import Policy, padded, written
-from coevolve.learning.tally import Tally
 from protocols.config import RunConfig
 
 RowT = TypeVar("RowT", SampledRow, ReferenceRow, PairRow)
@@ -51,9 +51,9 @@ class _Scores:
         values_N = [value for value, length in pairs for _ in range(length)]
         return torch.tensor(values_N, dtype=dtype, device=self.logprobs.device)
 
-    def scales(self, weighing: Weighing) -> torch.Tensor:
+    def scales(self, normalizer: LossNormalizer) -> torch.Tensor:
         """Return what the loss of each token counts."""
-        return self.per_token([weighing.scale(length) for length in self.lengths])
+        return self.per_token([normalizer.scale(length) for length in self.lengths])
 
     def behind(self) -> torch.Tensor:
         """Return the reference's log-probabilities. Raises ValueError where there are none."""
@@ -72,8 +72,8 @@ class StepLoss:
         *,
         constraints: Constraints,
         surrogate: Surrogate | None,
-        weighing: Weighing,
-        tally: Tally,
+        normalizer: LossNormalizer,
+        step_metrics: StepMetrics,
         version: int,
     ) -> None:
         """Start at nothing; the gradients of the policy's parameters have to be zero.
@@ -83,8 +83,8 @@ class StepLoss:
             config: How.
             constraints: What rollouts were allowed to write.
             surrogate: Without one there is nothing to make of a `SampledRow`.
-            weighing: What the losses count.
-            tally: What is added to beside the gradient.
+            normalizer: What the losses count.
+            step_metrics: What is added to beside the gradient.
             version: That the step starts from.
         """
         self._policy = policy
@@ -92,8 +92,8 @@ class StepLoss:
         self._temperature = config.rollout.temperature
         self._constraints = constraints
         self._surrogate = surrogate
-        self._weighing = weighing
-        self._tally = tally
+        self._normalizer = normalizer
+        self._tally = step_metrics
         self._version = version
 
     def add(self, pack: Sequence[Row], *, compares: bool) -> None:
@@ -148,11 +148,11 @@ class StepLoss:
         start_N, sampler_N = _before(rows, logprobs_N)
         advantages = [advantage for row in rows for advantage in row.advantages]
         advantages_N = torch.tensor(advantages, dtype=torch.float32, device=logprobs_N.device)
-        scales_N = scores.scales(self._weighing)
+        scales_N = scores.scales(self._normalizer)
         ratios_N = importance.ratios(start_N, sampler_N, lengths_R, level=learner.importance)
         losses_N = surrogate.losses(logprobs_N, start_N, advantages_N, lengths_R)
         weighted_N = ratios_N.clamp(max=learner.importance_cap) * losses_N
-        policy = (weighted_N * scales_N).sum() / self._weighing.tokens
+        policy = (weighted_N * scales_N).sum() / self._normalizer.tokens
         self._tally.compare(start_N, sampler_N, lengths_R)
         on_policy_N = self._on_policy(rows).to(logprobs_N.device)
         self._tally.add(
@@ -180,30 +180,30 @@ class StepLoss:
         return torch.tensor(found, dtype=torch.bool)
 
     def _divergence(self, losses_N: torch.Tensor, scales_N: torch.Tensor) -> torch.Tensor:
-        kl = self._learner.kl_coefficient * (losses_N * scales_N).sum() / self._weighing.tokens
+        kl = self._learner.kl_coefficient * (losses_N * scales_N).sum() / self._normalizer.tokens
         self._tally.add(kl_loss=float(kl.detach()))
         return kl
 
     def _of_references(self, rows: Sequence[ReferenceRow], scores: _Scores) -> torch.Tensor:
         weights_N = scores.per_token([row.weight for row in rows])
         losses_N = imitation.losses(scores.logprobs, weights_N)
-        losses_N = losses_N * scores.scales(self._weighing)
-        imitated = losses_N.sum() / self._weighing.tokens
+        losses_N = losses_N * scores.scales(self._normalizer)
+        imitated = losses_N.sum() / self._normalizer.tokens
         self._tally.add(imitation_loss=float(imitated.detach()))
         return imitated
 
     def _of_pairs(self, rows: Sequence[PairRow], scores: _Scores) -> torch.Tensor:
         gains_N = scores.logprobs - scores.behind()
         gains_R = torch.stack([part.sum() for part in torch.split(gains_N, scores.lengths)])
-        better_P, worse_P = gains_R[0::2], gains_R[1::2]
+        chosen_P, rejected_P = gains_R[0::2], gains_R[1::2]
         beta_P = torch.tensor([row.beta for row in rows], device=gains_R.device)
-        preference = dpo.losses(better_P, worse_P, beta_P).sum() / self._weighing.pairs
+        preference = dpo.losses(chosen_P, rejected_P, beta_P).sum() / self._normalizer.pairs
         self._tally.add(
             preference_loss=float(preference.detach()),
             pairs=len(rows),
-            better=float((beta_P * better_P.detach()).sum()),
-            worse=float((beta_P * worse_P.detach()).sum()),
-            right=int((better_P > worse_P).sum()),
+            chosen=float((beta_P * chosen_P.detach()).sum()),
+            rejected=float((beta_P * rejected_P.detach()).sum()),
+            right=int((chosen_P > rejected_P).sum()),
         )
         return preference
 
@@ -217,11 +217,11 @@ def _before(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (start_N, sampler_N): what policy and engine thought before this update."""
     sampler = [
-        row.sampler_logprobs[position]
+        row.rollout_logprobs[position]
         for row in rows
         for position in credit.written_positions(row.mask)
     ]
-    start = [logprob for row in rows for logprob in row.start_logprobs]
+    start = [logprob for row in rows for logprob in row.old_logprobs]
     sampler_N = torch.tensor(sampler, device=logprobs_N.device)
     return (
         torch.tensor(start, device=logprobs_N.device) if start else logprobs_N.detach(),

@@ -39,15 +39,15 @@ from coevolve.learning.batch import (
     source_of,
 )
 from coevolve.learning.constraints import Constraints
+from coevolve.learning.lr_schedule import rate_share
+from coevolve.learning.metrics import StepMetrics
 from coevolve.learning.objectives import aggregation, policy_gradient
-from coevolve.learning.objectives.aggregation import Weighing
+from coevolve.learning.objectives.aggregation import LossNormalizer
 from coevolve.learning.optimizers import TEACHERS, Optimizers, Teacher
 from coevolve.learning.policy import Policy, micro_batches, padded, written
-from coevolve.learning.rates import rate_share
+from coevolve.learning.sharded.partition import share
 from coevolve.learning.sharded.ranks import ALONE, Ranks
-from coevolve.learning.sharded.share import share
 from coevolve.learning.step_loss import StepLoss
-from coevolve.learning.tally import Tally
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.errors import LearnerError
@@ -149,8 +149,8 @@ class Trainer:
         """
         rows = self._rows(batch)
         groups = ", ".join(group.record.group_id for group in batch.groups)
-        weighing = self._weighing(batch, rows)
-        return self._improve(batch.step, rows, weighing, f"groups {groups}", batch.rates)
+        normalizer = self._normalizer(batch, rows)
+        return self._improve(batch.step, rows, normalizer, f"groups {groups}", batch.rates)
 
     def take_supervised_step(
         self, step: int, rows: Sequence[ReferenceRow] | Sequence[PairRow]
@@ -170,7 +170,7 @@ class Trainer:
         self,
         step: int,
         rows: Sequence[Row],
-        weighing: Weighing,
+        normalizer: LossNormalizer,
         what: str,
         rates: Rates | None = None,
     ) -> dict[str, float]:
@@ -179,19 +179,23 @@ class Trainer:
         rates = rates or self._rates(step)
         learner = self._config.learner
         started_s = self._clock_s()
-        tally = Tally(level=learner.importance, cap=learner.importance_cap)
+        step_metrics = StepMetrics(level=learner.importance, cap=learner.importance_cap)
         updates = list(self._updates(step, rows))
-        share = weighing.of_mini_batch(len(updates) // learner.ppo_epochs)
-        norms = [self._update(each, share, tally, step, rates, what) for each in updates]
-        tally = Tally.merged(self._ranks.gathered(tally))
+        share = normalizer.of_mini_batch(len(updates) // learner.ppo_epochs)
+        norms = [self._update(each, share, step_metrics, step, rates, what) for each in updates]
+        step_metrics = StepMetrics.merged(self._ranks.gathered(step_metrics))
         self._step = step
         self._cpu_s += self._clock_s() - started_s
         groups = {row.group for row in rows if source_of(row) == "objective"}
         odd = sum(group % 2 for group in groups)
         return (
-            tally.metrics(len(updates))
-            | attribution.shares(tally.sums)
-            | (self._noise.add(tally.sums, len(groups) - odd, odd) if len(updates) == 1 else {})
+            step_metrics.metrics(len(updates))
+            | attribution.shares(step_metrics.sums)
+            | (
+                self._noise.add(step_metrics.sums, len(groups) - odd, odd)
+                if len(updates) == 1
+                else {}
+            )
             | {f"source/{source}/rows": float(n) for source, n in _count(rows).items()}
             | {
                 "actor/grad_norm": math.fsum(norms) / len(norms),
@@ -241,7 +245,7 @@ class Trainer:
             )
             parts = torch.split(logprobs_N, written(mask_B_T))
             found.extend(
-                dataclasses.replace(row, start_logprobs=part.tolist())
+                dataclasses.replace(row, old_logprobs=part.tolist())
                 for row, part in zip(pack, parts, strict=True)
             )
         return found
@@ -249,8 +253,8 @@ class Trainer:
     def _update(
         self,
         rows: Sequence[Row],
-        weighing: Weighing,
-        tally: Tally,
+        normalizer: LossNormalizer,
+        step_metrics: StepMetrics,
         step: int,
         rates: Rates,
         what: str,
@@ -262,8 +266,8 @@ class Trainer:
             self._config,
             constraints=self._constraints,
             surrogate=self._surrogate,
-            weighing=weighing,
-            tally=tally,
+            normalizer=normalizer,
+            step_metrics=step_metrics,
             version=step - 1,
         )
         parts = _parts(rows)
@@ -280,16 +284,16 @@ class Trainer:
                     loss.add(pack, compares=compares)
                 self._gauge.added(part)
             norm = norms[teacher] = self._optimizers.clip()
-            if not (math.isfinite(norm) and math.isfinite(tally.loss)):
+            if not (math.isfinite(norm) and math.isfinite(step_metrics.loss)):
                 raise LearnerError(
-                    f"step {step} on {what}: loss {tally.loss} and gradient norm {norm} need to be "
-                    "finite; nothing was published; start a new run with a lower "
+                    f"step {step} on {what}: loss {step_metrics.loss} and gradient norm {norm} "
+                    "need to be finite; nothing was published; start a new run with a lower "
                     "learner.learning_rate"
                 )
             is_objective = teacher == "objective"
             self._optimizers.step(teacher, rates.objective if is_objective else rates.imitation)
             self._gauge.moved(teacher)
-        tally.add(**self._gauge.sums())
+        step_metrics.add(**self._gauge.sums())
         return norms["objective"]
 
     def _compares(self, rows: Sequence[Row], step: int) -> bool:
@@ -386,7 +390,7 @@ class Trainer:
         )
         return rows
 
-    def _weighing(self, batch: Batch, rows: Sequence[Row]) -> Weighing:
+    def _normalizer(self, batch: Batch, rows: Sequence[Row]) -> LossNormalizer:
         learner, size = self._config.learner, self._config.rollout.group_size
         if isinstance(learner.objective, Sft | Dpo):
             return _supervision(rows)
@@ -401,7 +405,7 @@ class Trainer:
         return time.thread_time() if self._config.learner.threads == 1 else time.process_time()
 
 
-def _supervision(rows: Sequence[Row]) -> Weighing:
+def _supervision(rows: Sequence[Row]) -> LossNormalizer:
     return aggregation.of_supervision(
         tokens=sum(sum(row.mask[1:]) for row in rows if isinstance(row, ReferenceRow)),
         pairs=sum(isinstance(row, PairRow) for row in rows),

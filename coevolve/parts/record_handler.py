@@ -49,7 +49,7 @@ class AnsweringPart:
         The answerer may write into the same ``standing`` what it does.
         """
         self._answerer = answerer
-        self._standing = standing
+        self._reporter = standing
         self._store = store
         self._topic = topic
         self._awaited = awaited
@@ -67,14 +67,14 @@ class AnsweringPart:
 
     def status(self) -> PartStatus:
         """Say what the part is doing."""
-        return self._standing.report(len(self._mailbox.held) if self._mailbox else 0)
+        return self._reporter.report(len(self._mailbox.held) if self._mailbox else 0)
 
     def cpu_s(self) -> float:
         """Return 0: no model is asked."""
         return 0.0
 
     async def _work(self) -> None:
-        name = self._standing.part
+        name = self._reporter.part
         self._mailbox = mailbox = Mailbox(
             self._store, consumer=name, topics=(self._topic,), member=name, lease_s=self._lease_s
         )
@@ -83,7 +83,7 @@ class AnsweringPart:
         while True:
             for sequence, message in deliveries:
                 await mailbox.complete((sequence,), await self._answerer.answer(message))
-                self._standing.done += 1
+                self._reporter.done += 1
                 await mailbox.renew()
-            self._standing.waits_for(self._awaited)
+            self._reporter.waits_for(self._awaited)
             deliveries = await mailbox.take(TAKE_LIMIT)

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from coevolve.report.markup import Markup, joined, tag
-from coevolve.report.material import Material
+from coevolve.report.report_data import ReportData
 from coevolve.report.sections.head import costs_section, head, run_section
 from coevolve.report.sections.lineage import lineage_section
 from coevolve.report.sections.machine import (
@@ -53,12 +53,12 @@ _BEFORE = """<!doctype html>
 """
 
 
-def write_report(path: Path, material: Material) -> None:
+def write_report(path: Path, data: ReportData) -> None:
     """Write the report of a run as a whole: readers see the old file or the new one.
 
     Raises RunError where the file cannot be written.
     """
-    text = page(material)
+    text = page(data)
     try:
         handle, fresh = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
         try:
@@ -73,15 +73,15 @@ def write_report(path: Path, material: Material) -> None:
         raise RunError(f"{path}: cannot be written: {error}; give another --out FILE") from error
 
 
-def page(material: Material) -> str:
+def page(data: ReportData) -> str:
     """Return the report as an HTML document."""
     links = [tag("a", name.replace("-", " "), href=f"#{name}") for name in SECTIONS]
-    title = tag("title", f"{material.config.name}: report of a run")
+    title = tag("title", f"{data.config.name}: report of a run")
     style = tag("style", Markup(style_sheet()))
     body = tag(
         "body",
-        head(material),
+        head(data),
         tag("nav", *links, aria_label="sections"),
-        tag("main", *(section(material) for section in SECTIONS.values())),
+        tag("main", *(section(data) for section in SECTIONS.values())),
     )
     return f"{_BEFORE}{joined([title, style])}\n</head>\n{body}\n</html>\n"

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from coevolve.journal.reader import run_reader
-from coevolve.report.material import Described, gather
 from coevolve.report.page import write_report
+from coevolve.report.report_data import Described, gather
 from coevolve.run import attribution
 from coevolve.run.directory import RunDirectory
 
@@ -14,10 +14,10 @@ async def report(directory: RunDirectory, path: Path, environment: Described) ->
 
     ``environment`` is the run's.
     """
-    material = await gather(
+    data = await gather(
         run_reader(directory.path),
         directory.config(),
         environment,
         attribution=attribution.known(directory.path),
     )
-    write_report(path, material)
+    write_report(path, data)

@@ -84,7 +84,7 @@ class Evaluator:
             lease_s=config.store.lease_s,
         )
         self._newest = -1
-        self._standing = StatusReporter("evaluator")
+        self._reporter = StatusReporter("evaluator")
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -97,7 +97,7 @@ class Evaluator:
 
     async def _score_versions(self) -> None:
         while True:
-            self._standing.waits_for("a policy version to score")
+            self._reporter.waits_for("a policy version to score")
             passed_over: list[int] = []
             for delivery in await self._mailbox.take(TAKE_LIMIT, at_least=self._missing()):
                 version = delivery.message
@@ -105,10 +105,10 @@ class Evaluator:
                 self._newest = version.version
                 if version.kept:
                     proof = await self._engine.serve(version)
-                    self._standing.policy_version = version.version
+                    self._reporter.policy_version = version.version
                     scores = await self._score_version(version)
                     await self._mailbox.complete((delivery.sequence,), (proof, *scores))
-                    self._standing.done += 1
+                    self._reporter.done += 1
                 else:
                     passed_over.append(delivery.sequence)
             if passed_over:
@@ -128,7 +128,7 @@ class Evaluator:
 
     def status(self) -> PartStatus:
         """Say what the part is doing."""
-        return self._standing.report(len(self._mailbox.held))
+        return self._reporter.report(len(self._mailbox.held))
 
     async def _score_version(self, version: PolicyVersion) -> Sequence[Evaluation | CanaryScores]:
         """Return the greedy scores of ``version``, which is served, on every task that is due."""
@@ -137,7 +137,7 @@ class Evaluator:
         guarded = is_guarded(version.version, self._config)
         canaries = self._canaries if guarded else ()
         due = list({task.task_id: task for task in (*tasks, *canaries)}.values())
-        self._standing.waits_for(f"version {version.version} on {len(due)} tasks")
+        self._reporter.waits_for(f"version {version.version} on {len(due)} tasks")
         gate = asyncio.Semaphore(self._config.evaluator.concurrent)
         found = await asyncio.gather(
             *(self._score(number, task, version, gate) for number, task in enumerate(due))
@@ -173,5 +173,5 @@ class Evaluator:
                 try:
                     return await self._scorer.score(task, session)
                 except SimulatorError as error:
-                    self._standing.last_error = str(error)
+                    self._reporter.last_error = str(error)
         return None

@@ -73,7 +73,7 @@ class RolloutWorker:
             lease_s=lease_s,
             gather_s=GATHER_S,
         )
-        self._standing = StatusReporter(name)
+        self._reporter = StatusReporter(name)
         self._loaded = asyncio.Condition()
         self._stopping = asyncio.Event()
         self._live: set[asyncio.Task[None]] = set()
@@ -94,7 +94,7 @@ class RolloutWorker:
 
     def status(self) -> PartStatus:
         """Say what the part is doing."""
-        return self._standing.report(len(self._mailbox.held))
+        return self._reporter.report(len(self._mailbox.held))
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -107,12 +107,12 @@ class RolloutWorker:
         while True:
             known = max(known, await self._store.wait(("policy_version",), known, IDLE_WAIT_S))
             version = await self._newest_version()
-            if version is None or version.version <= self._standing.policy_version:
+            if version is None or version.version <= self._reporter.policy_version:
                 continue
             proof = await self._served(version)
             if proof is not None:
                 async with self._loaded:
-                    self._standing.policy_version = version.version
+                    self._reporter.policy_version = version.version
                     self._loaded.notify_all()
                 # It travels with finished rollouts; the next version need not wait for that.
                 group.create_task(self._mailbox.append([proof]))
@@ -139,7 +139,7 @@ class RolloutWorker:
                 self._live.add(task)
                 task.add_done_callback(self._ended)
             if ready:
-                self._standing.waits_for(f"{len(self._live)} conversations to end")
+                self._reporter.waits_for(f"{len(self._live)} conversations to end")
                 await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
                 continue
             self._tell()
@@ -157,9 +157,9 @@ class RolloutWorker:
     def _tell(self) -> None:
         """Note what is waited for, which a conversation that ends changes."""
         if self._live:
-            self._standing.waits_for(f"{len(self._live)} conversations, or more requests")
+            self._reporter.waits_for(f"{len(self._live)} conversations, or more requests")
         else:
-            self._standing.waits_for("rollout requests from the curriculum")
+            self._reporter.waits_for("rollout requests from the curriculum")
 
     async def _answer(self, delivery: Delivery, group: asyncio.TaskGroup) -> None:
         """Do what is asked; what came of it is written while others converse."""
@@ -176,7 +176,7 @@ class RolloutWorker:
         gather_s = GROUP_GATHER_S if self._ends_group(delivery.message) else None
         try:
             await self._mailbox.complete((delivery.sequence,), (outcome,), gather_s=gather_s)
-            self._standing.done += 1
+            self._reporter.done += 1
         except LeaseLostError as error:
             # Another rollout actor took the request over while the store was away.
             log.warning("rollout_dropped", request=str(delivery.sequence), reason=str(error))
@@ -264,9 +264,9 @@ class RolloutWorker:
             attempt += 1
 
     def _note(self, session: str, error: SimulatorError | EndpointError) -> None:
-        self._standing.last_error = str(error)
+        self._reporter.last_error = str(error)
         log.warning("rollout_failed", session=session, reason=str(error))
 
     async def _version_at_least(self, version: int) -> None:
         async with self._loaded:
-            await self._loaded.wait_for(lambda: self._standing.policy_version >= version)
+            await self._loaded.wait_for(lambda: self._reporter.policy_version >= version)

@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import fmean
 
 from coevolve.journal.codec import topics_of
-from coevolve.run.deliveries import TOPICS as DELIVERY_TOPICS
-from coevolve.run.deliveries import Deliveries
 from coevolve.run.teaching import Teaching
+from coevolve.run.weight_sync import TOPICS as DELIVERY_TOPICS
+from coevolve.run.weight_sync import Deliveries
 from protocols.control import PartFailed, Stalled
 from protocols.errors import RunError
 from protocols.evolution import Admitted, CandidateVerdict, Refused, Signal, SignalSettled

@@ -72,7 +72,7 @@ class SignalExtractor:
         self._store = store
         self._reader = reader
         self._open_observer = open_observer
-        self._standing = StatusReporter("signals")
+        self._reporter = StatusReporter("signals")
         self._stopping = asyncio.Event()
         self._mailbox: Mailbox | None = None
 
@@ -89,7 +89,7 @@ class SignalExtractor:
 
     def status(self) -> PartStatus:
         """Say what the part is doing."""
-        return self._standing.report(len(self._mailbox.held) if self._mailbox else 0)
+        return self._reporter.report(len(self._mailbox.held) if self._mailbox else 0)
 
     async def _work(self) -> None:
         self._mailbox = mailbox = Mailbox(
@@ -103,7 +103,7 @@ class SignalExtractor:
         open_groups = OpenGroups()
         flowing = False
         while True:
-            self._standing.waits_for("the last rollouts of a group")
+            self._reporter.waits_for("the last rollouts of a group")
             deliveries = await mailbox.take(
                 TAKE_LIMIT,
                 GROUP_GATHER_S if flowing else IDLE_WAIT_S,
@@ -131,16 +131,16 @@ class SignalExtractor:
         for group in groups:
             summary, signals = await observer.judge(group)
             outputs += [summary, *signals]
-            self._standing.policy_version = max(self._standing.policy_version, summary.version_max)
+            self._reporter.policy_version = max(self._reporter.policy_version, summary.version_max)
             for signal in signals:
                 log.info("signal", kind=signal.kind, score=round(signal.score, 3), rule=signal.rule)
         sequences = [sequence for group in groups for sequence in group.sequences]
         await mailbox.complete(sequences, outputs)
-        self._standing.done += len(sequences)
+        self._reporter.done += len(sequences)
 
     async def _rebuilt(self) -> Observer:
         """Return an observer that remembers what the journal holds."""
-        self._standing.waits_for("earlier open_groups to be read")
+        self._reporter.waits_for("earlier open_groups to be read")
         observer = self._open_observer()
         for topic in observer.topics:
             async for record in whole_topic(self._reader, topic):

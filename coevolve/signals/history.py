@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from coevolve.signals.probability import Tally
+from coevolve.signals.probability import SuccessCount
 from protocols.evolution import GroupSummary, PatternKind
 from protocols.evolution_config import SignalsConfig
 
@@ -19,7 +19,7 @@ class Outcome(NamedTuple):
 
     version_min: int
     version_max: int
-    tally: Tally
+    tally: SuccessCount
 
 
 class Share(NamedTuple):
@@ -56,7 +56,7 @@ class TaskHistory:
         """Return the visits before the newest, oldest first, at most the window."""
         return tuple(self._outcomes)[:-1]
 
-    def before_and_now(self) -> tuple[Tally, Tally]:
+    def before_and_now(self) -> tuple[SuccessCount, SuccessCount]:
         """Return the pooled visits of older versions, and those of the newest visit's versions.
 
         Visits overlap where they share a policy version; "before" ends where "now" begins, so no
@@ -99,7 +99,7 @@ class History:
         task = self.tasks.get(visit.task_id)
         if task is None:
             task = self.tasks[visit.task_id] = TaskHistory(self._window)
-        tally = Tally(visit.successes, visit.rollouts)
+        tally = SuccessCount(visit.successes, visit.rollouts)
         task.add(Outcome(visit.version_min, visit.version_max, tally))
         self.surprise[visit.task_id] = visit.surprise
         self._add_patterns(visit)
@@ -142,9 +142,9 @@ class _Decaying:
         return weight * 0.5 ** ((self._now - at) / self._half_life)
 
 
-def _pooled(tallies: Iterable[Tally]) -> Tally:
+def _pooled(tallies: Iterable[SuccessCount]) -> SuccessCount:
     successes = rollouts = 0
     for tally in tallies:
         successes += tally.successes
         rollouts += tally.rollouts
-    return Tally(successes, rollouts)
+    return SuccessCount(successes, rollouts)

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from coevolve.signals.history import History, PatternKey, Share
 from coevolve.signals.probability import (
-    Tally,
+    SuccessCount,
     at_least,
     at_most,
     benjamini_hochberg,
@@ -104,7 +104,7 @@ def rare(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterat
             )
 
 
-def expected_variance(tally: Tally) -> float:
+def expected_variance(tally: SuccessCount) -> float:
     """Return the posterior mean of 4 p (1 - p), uniform prior: 0 where settled, 1 at one half."""
     a, b = tally.successes + 1, tally.rollouts - tally.successes + 1
     return 4 * a * b / ((a + b) * (a + b + 1))

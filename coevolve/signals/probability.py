@@ -20,7 +20,7 @@ _log_success = np.log(_middles)
 _log_failure = np.log1p(-_middles)
 
 
-class Tally(NamedTuple):
+class SuccessCount(NamedTuple):
     """Successes among rollouts."""
 
     successes: int
@@ -58,14 +58,14 @@ def at_least(count: int, draws: int, probability: float) -> float:
 
 
 @lru_cache(maxsize=1 << 14)
-def no_drop(before: Tally, now: Tally, drop: float) -> float:
+def no_drop(before: SuccessCount, now: SuccessCount, drop: float) -> float:
     """Return P(p_before - p_now <= drop) for independent posteriors from uniform priors."""
     below = np.interp(_middles + drop, _edges, _distribution(before))
     return float(np.dot(_masses(now), below))
 
 
 @lru_cache(maxsize=1 << 14)
-def same_rate(before: Tally, now: Tally) -> float:
+def same_rate(before: SuccessCount, now: SuccessCount) -> float:
     """Return Fisher's exact p-value of "no drop": P(so few of all successes fall into ``now``)."""
     successes = before.successes + now.successes
     fewest = max(0, successes - before.rollouts)
@@ -88,7 +88,7 @@ def benjamini_hochberg(p_values: Sequence[float], false_discovery: float) -> flo
 
 
 @lru_cache(maxsize=1 << 10)
-def _masses(tally: Tally) -> NDArray[np.float64]:
+def _masses(tally: SuccessCount) -> NDArray[np.float64]:
     """Return the posterior Beta(1 + successes, 1 + failures) by cell."""
     successes, rollouts = tally
     log_density = successes * _log_success + (rollouts - successes) * _log_failure
@@ -97,6 +97,6 @@ def _masses(tally: Tally) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=1 << 10)
-def _distribution(tally: Tally) -> NDArray[np.float64]:
+def _distribution(tally: SuccessCount) -> NDArray[np.float64]:
     """Return the posterior's cumulative mass at the cells' edges."""
     return np.concatenate(([0.0], np.cumsum(_masses(tally))))

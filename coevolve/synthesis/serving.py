@@ -38,7 +38,7 @@ class ServedModel:
         """Name a model that is yet to be opened; ``standing`` hears of its failures."""
         self._model = model
         self._open_model = open_model
-        self._standing = standing
+        self._reporter = standing
         self._first_pause_s = first_pause_s
         self._synthesizer: Synthesizer | None = None
         self._users = 0
@@ -93,7 +93,7 @@ class ServedModel:
 
         What fails together counts once.
         """
-        self._standing.last_error = str(error)
+        self._reporter.last_error = str(error)
         log.warning("synthesizer_failed", synthesizer=self.name, reason=str(error))
         self._broken = self._broken or isinstance(error, GeneratorError)
         if began_after == self._failures:

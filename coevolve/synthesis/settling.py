@@ -47,7 +47,7 @@ class SynthesisWorker:
         self._reader = reader
         self._append = append
         self._briefs = briefs
-        self._standing = standing
+        self._reporter = standing
         self._ledger = Ledger(Budget.of_synthesizer(config.synthesizer), reader)
 
     async def settle(self, waiting: Waiting, served: ServedModel) -> tuple[Message, ...]:
@@ -78,7 +78,7 @@ class SynthesisWorker:
             try:
                 return await self._attempt(brief, synthesizer, name)
             except SimulatorError as error:
-                self._standing.last_error = str(error)
+                self._reporter.last_error = str(error)
                 log.warning("simulator_failed", signal=brief.signal_id, reason=str(error))
                 await asyncio.sleep(RETRY_PAUSE_S * 2**attempt)
         return await self._attempt(brief, synthesizer, name)
@@ -95,7 +95,7 @@ class SynthesisWorker:
             return await synthesizer.synthesize(brief, calls)
 
     def _failed(self, waiting: Waiting, name: str, error: Exception) -> SignalSettled:
-        self._standing.last_error = str(error)
+        self._reporter.last_error = str(error)
         log.warning("signal_failed", signal=waiting.signal.signal_id, reason=str(error))
         return without_synthesis(waiting, "failed", str(error), name)
 

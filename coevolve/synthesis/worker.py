@@ -61,7 +61,7 @@ class SynthesizerWorker:
         self._open_model = open_model
         self._context = context
         self._first_pause_s = first_pause_s
-        self._standing = StatusReporter("synthesizer")
+        self._reporter = StatusReporter("synthesizer")
         self._stopping = asyncio.Event()
         self._mailbox: Mailbox | None = None
         self._models: list[ServedModel] = []
@@ -82,7 +82,7 @@ class SynthesizerWorker:
             store=self._store,
             reader=self._reader,
             briefs=ArmBriefs(self._config, reader=self._reader, context=self._context),
-            standing=self._standing,
+            standing=self._reporter,
             serve=self._serve,
         )
         try:
@@ -97,7 +97,7 @@ class SynthesizerWorker:
 
     def status(self) -> PartStatus:
         """Say what the part is doing."""
-        return self._standing.report(len(self._mailbox.held) if self._mailbox else 0)
+        return self._reporter.report(len(self._mailbox.held) if self._mailbox else 0)
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of all models that were opened so far."""
@@ -105,7 +105,7 @@ class SynthesizerWorker:
 
     def _serve(self, model: SynthesizerModel) -> ServedModel:
         served = ServedModel(
-            model, self._open_model, self._standing, first_pause_s=self._first_pause_s
+            model, self._open_model, self._reporter, first_pause_s=self._first_pause_s
         )
         self._models.append(served)
         return served
@@ -129,7 +129,7 @@ class _Session:
         self._mailbox = mailbox
         self._store = store
         self._reader = reader
-        self._standing = standing
+        self._reporter = standing
         self._serve = serve
         self._bench = SynthesisWorker(
             config, reader=reader, append=mailbox.append, briefs=briefs, standing=standing
@@ -158,7 +158,7 @@ class _Session:
                 self._paused = await is_paused(self._store)
                 await self._mailbox.complete(told)
             await self._settle_expired()
-            self._standing.waits_for(self._activity())
+            self._reporter.waits_for(self._activity())
             self._changed.set()
 
     def _take_in(self, delivery: Delivery) -> bool:
@@ -179,7 +179,7 @@ class _Session:
         """Begin signals while there are any, as many at a time as the model may be given."""
         while True:
             self._changed.clear()
-            self._standing.waits_for(self._activity())
+            self._reporter.waits_for(self._activity())
             if not self._served.trusted and (self._may_begin() or not self._served.name):
                 await self._restored()
             elif self._may_begin():
@@ -221,7 +221,7 @@ class _Session:
         if newest is None:
             return
         version = decode_as(newest, PolicyVersion).version
-        self._standing.policy_version = version
+        self._reporter.policy_version = version
         expired = self._backlog.take_expired(version, self._config.expire_versions)
         reason = f"the policy is at version {version}"
         await asyncio.gather(
@@ -243,7 +243,7 @@ class _Session:
         except LeaseLostError as error:
             log.warning("synthesis_dropped", what=what, reason=str(error))
             return False
-        self._standing.done += 1
+        self._reporter.done += 1
         return True
 
     async def _serve_swaps(self) -> None:

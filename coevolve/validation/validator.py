@@ -101,7 +101,7 @@ class Validator:
         self._held_out = open_index()
         for task in held_out:
             self._held_out.add(task.task_id, task.body)
-        self._standing = StatusReporter("validator")
+        self._reporter = StatusReporter("validator")
         self._stopping = asyncio.Event()
         self._start_over()
 
@@ -130,7 +130,7 @@ class Validator:
 
     def status(self) -> PartStatus:
         """Say what the part is doing."""
-        return self._standing.report(len(self._mailbox.held))
+        return self._reporter.report(len(self._mailbox.held))
 
     async def _work(self) -> None:
         live: set[asyncio.Task[None]] = set()
@@ -139,7 +139,7 @@ class Validator:
             while True:
                 while len(live) >= AHEAD * self._settings.concurrent:
                     await self._wait_for_one(live)
-                self._standing.waits_for(
+                self._reporter.waits_for(
                     f"candidates ({len(live)} in judgement, {self._ledger.under_probe()} in probes)"
                 )
                 taken = await self._mailbox.take(self._settings.concurrent)
@@ -152,7 +152,7 @@ class Validator:
     async def _wait_for_one(self, live: set[asyncio.Task[None]]) -> None:
         """Wait until something is finished, and keep the leases meanwhile."""
         patience_s = self._config.store.lease_s / RENEWALS_PER_LEASE
-        self._standing.waits_for(f"{len(live)} candidates to be judged")
+        self._reporter.waits_for(f"{len(live)} candidates to be judged")
         done, _ = await asyncio.wait(live, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         if not done:
             await self._mailbox.renew()
@@ -206,7 +206,7 @@ class Validator:
             log.warning("judgements_dropped", records=len(batch), reason=str(error))
             self._ledger = Ledger(self._reader, self._open_index())
             return False
-        self._standing.done += len(batch)
+        self._reporter.done += len(batch)
         return True
 
     async def _examined(self, candidate: Candidate) -> Findings:
@@ -217,7 +217,7 @@ class Validator:
                 async with self._judging:
                     return await self._gates.examine(candidate)
             except SimulatorError as error:
-                self._standing.last_error = str(error)
+                self._reporter.last_error = str(error)
                 log.warning("simulator_failed", candidate=candidate.candidate_id, reason=str(error))
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PUT_BY_S)

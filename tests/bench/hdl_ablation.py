@@ -33,7 +33,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from coevolve.config import load_config
-from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.config import RejectionConfig, StageConfig
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.run.grid import Plan, run_grid, seeds_of

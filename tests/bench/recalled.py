@@ -10,7 +10,7 @@ from statistics import median
 
 from coevolve.environments.hdl.policy.transition import Graded
 from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated
-from coevolve.environments.hdl.simulate.recall import RecallingSimulator
+from coevolve.environments.hdl.simulate.result_cache import RecallingSimulator
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal

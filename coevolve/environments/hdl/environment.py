@@ -8,7 +8,7 @@ import msgspec
 
 from coevolve.environments.base import BaseEnvironment
 from coevolve.environments.findings import Finding
-from coevolve.environments.hdl import assembly
+from coevolve.environments.hdl import parts
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.evolution.messages import change_of
 from coevolve.environments.hdl.export.exporters import EXPORTERS
@@ -87,10 +87,10 @@ class Hdl(BaseEnvironment):
     def check(self) -> None:
         """Make sure that designs, Verilator and models are there."""
         config = self._config
-        assembly.check(config)
-        assembly.check_teacher(config)
+        parts.check(config)
+        parts.check_teacher(config)
         if config.policy.model == TINY_HDL:
-            assembly.check_tiny(config)
+            parts.check_tiny(config)
         elif not (
             config.policy.tiny_random or has_chat_template(model_folder(config.policy.model))
         ):
@@ -108,7 +108,7 @@ class Hdl(BaseEnvironment):
 
     def texts(self) -> Iterator[str]:
         """Yield specifications, RTL and testbenches of the designs that are trained on."""
-        for design in assembly.designs(self._config):
+        for design in parts.designs(self._config):
             if design.file.split == "train":
                 yield design.specification
                 yield from (file.text for file in design.unit.files)
@@ -129,11 +129,11 @@ class Hdl(BaseEnvironment):
 
     def sampler(self) -> "TaskSampler":
         """Return the frontier of states."""
-        return assembly.frontier(self._config)
+        return parts.frontier(self._config)
 
     def scored_tasks(self) -> Sequence[Task]:
         """Return every design, from its beginning."""
-        return assembly.scored_tasks(self._config)
+        return parts.scored_tasks(self._config)
 
     def canaries(self) -> Sequence[Task]:
         """Return the designs that the run trains on: there are too few to keep some apart."""
@@ -141,13 +141,13 @@ class Hdl(BaseEnvironment):
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return seen or held out, and the family."""
-        return assembly.labels(self._config)
+        return parts.labels(self._config)
 
     def simulator(self) -> SimulatorService:
         """Return Verilator and the harnesses compiled by it. Raises DependencyError."""
         from coevolve.environments.hdl.simulate.wire import TestbenchService
 
-        return TestbenchService(assembly.simulator(self._config), self._settings.concurrent)
+        return TestbenchService(parts.simulator(self._config), self._settings.concurrent)
 
     def agents(
         self,
@@ -157,7 +157,7 @@ class Hdl(BaseEnvironment):
         simulators: Sequence[SimulatorService],
     ) -> "Mapping[Writer, Agent]":
         """Return the policy, and whoever else writes in some stage."""
-        return assembly.writers(name, context, engine, simulators)
+        return parts.writers(name, context, engine, simulators)
 
     def scorer(
         self,
@@ -166,14 +166,14 @@ class Hdl(BaseEnvironment):
         simulators: Sequence[SimulatorService],
     ) -> "Scorer":
         """Return what has the policy take some steps on each design."""
-        agent = assembly.policy_agent(
+        agent = parts.policy_agent(
             context.config,
             engine.generator,
-            assembly.clients(simulators),
+            parts.clients(simulators),
             context.reader,
             temperature=self._settings.evaluation_temperature,
         )
-        return assembly.scorer(context.config, agent)
+        return parts.scorer(context.config, agent)
 
     def observer(
         self, context: "PartContext", simulators: Sequence[SimulatorService]
@@ -184,8 +184,8 @@ class Hdl(BaseEnvironment):
         return DesignObserver(
             self._config,
             tasks=TaskCache(context.reader, coverage_task),
-            catalogue=assembly.catalogue(self._config, context.reader),
-            simulator=assembly.pool(simulators),
+            catalogue=parts.catalogue(self._config, context.reader),
+            simulator=parts.pool(simulators),
         )
 
     def synthesizer(
@@ -198,8 +198,8 @@ class Hdl(BaseEnvironment):
         enumeration = Enumeration(
             self._config,
             reader=context.reader,
-            catalogue=assembly.catalogue(self._config, context.reader),
-            simulator=assembly.pool(simulators),
+            catalogue=parts.catalogue(self._config, context.reader),
+            simulator=parts.pool(simulators),
         )
         return synthesizer_part(self._config, context.store, context.reader, enumeration)
 
@@ -210,8 +210,8 @@ class Hdl(BaseEnvironment):
         return DesignGates(
             self._config,
             reader=context.reader,
-            catalogue=assembly.catalogue(self._config, context.reader),
-            simulator=assembly.pool(simulators),
+            catalogue=parts.catalogue(self._config, context.reader),
+            simulator=parts.pool(simulators),
         )
 
     def task_index(self) -> "TaskIndex":
@@ -224,11 +224,11 @@ class Hdl(BaseEnvironment):
         """Return what came of simulating the testbenches of designs twice."""
         from coevolve.environments.hdl.conformance import conformance
 
-        designs = assembly.designs(self._config)
+        designs = parts.designs(self._config)
         sides = [[each for each in designs if each.file.split == side] for side in SPLITS]
         service = self.simulator()
         try:
-            (simulator,) = assembly.clients([service])
+            (simulator,) = parts.clients([service])
             chosen = [design for side in sides for design in side[:most]]
             return await conformance(chosen, simulator, self._settings.limits, self.capabilities)
         finally:
@@ -241,7 +241,7 @@ class Hdl(BaseEnvironment):
         has_grammar = isinstance(self._config.learner.objective, PolicyGradient)
         return DesignSupervision(
             self._settings,
-            assembly.grammar_of(self._config, reader) if has_grammar else None,
+            parts.grammar_of(self._config, reader) if has_grammar else None,
         )
 
 

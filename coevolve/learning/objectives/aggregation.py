@@ -17,7 +17,7 @@ from protocols.objectives import Aggregation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighing:
+class LossNormalizer:
     """What the losses of one optimizer update count."""
 
     aggregation: Aggregation
@@ -32,16 +32,16 @@ class Weighing:
         """Return what the loss of each token counts in a rollout of ``length`` written ones."""
         return 1.0 / length if self.aggregation == "sequence_mean" and length else 1.0
 
-    def of_mini_batch(self, count: int) -> "Weighing":
+    def of_mini_batch(self, count: int) -> "LossNormalizer":
         """Return that of one of ``count`` mini-batches of about equal size."""
-        return Weighing(
+        return LossNormalizer(
             aggregation=self.aggregation, tokens=self.tokens / count, pairs=self.pairs / count
         )
 
 
 def of_batch(
     aggregation: Aggregation, lengths_R: Sequence[int], *, expected_tokens: float
-) -> Weighing:
+) -> LossNormalizer:
     """Return how a batch's losses are weighed.
 
     Args:
@@ -58,11 +58,11 @@ def of_batch(
             tokens = float(max(1, len(lengths_R)))
         case _:
             assert_never(aggregation)
-    return Weighing(aggregation=aggregation, tokens=tokens)
+    return LossNormalizer(aggregation=aggregation, tokens=tokens)
 
 
-def of_supervision(tokens: int, pairs: int) -> Weighing:
+def of_supervision(tokens: int, pairs: int) -> LossNormalizer:
     """Return the mean over the given rows' written tokens, and over the given pairs."""
-    return Weighing(
+    return LossNormalizer(
         aggregation="token_mean", tokens=float(max(1, tokens)), pairs=float(max(1, pairs))
     )

@@ -1,7 +1,7 @@
 """DPO: Direct Preference Optimization (arXiv 2305.18290).
 
     h(y) = log pi(y | x) - log pi_ref(y | x)
-    loss = mean over pairs of -log sigmoid(beta (h(better) - h(worse)))
+    loss = mean over pairs of -log sigmoid(beta (h(chosen) - h(rejected)))
 
 The log-probability of a rollout is the sum over the tokens that the policy wrote; what the
 environment wrote between them counts for neither side. In a run of its own loop the pairs are
@@ -15,19 +15,19 @@ from torch.nn.functional import logsigmoid
 
 
 def pairs(rewards_G: Sequence[float]) -> list[tuple[int, int]]:
-    """Return (better, worse) positions: the best with the worst, the second with the last but one.
+    """Return (chosen, rejected): the best with the worst, the second with the last but one.
 
     No rollout is in two pairs, and equal rewards make none. Of equal ones the first counts as the
-    better.
+    chosen.
     """
     order = sorted(range(len(rewards_G)), key=lambda index: -rewards_G[index])
     return [
-        (better, worse)
-        for better, worse in zip(order, reversed(order), strict=True)
-        if rewards_G[better] > rewards_G[worse]
+        (chosen, rejected)
+        for chosen, rejected in zip(order, reversed(order), strict=True)
+        if rewards_G[chosen] > rewards_G[rejected]
     ]
 
 
-def losses(better_P: torch.Tensor, worse_P: torch.Tensor, beta_P: torch.Tensor) -> torch.Tensor:
-    """Return the loss of every pair from h of its better and h of its worse side."""
-    return -logsigmoid(beta_P * (better_P - worse_P))
+def losses(chosen_P: torch.Tensor, rejected_P: torch.Tensor, beta_P: torch.Tensor) -> torch.Tensor:
+    """Return the loss of every pair from h of its chosen and h of its rejected side."""
+    return -logsigmoid(beta_P * (chosen_P - rejected_P))

@@ -45,7 +45,7 @@ from protocols.objectives import DrGrpo, Gspo, PolicyGradient
 def surrogate(objective: PolicyGradient) -> Surrogate:
     """Return the objective in the terms of the clipped surrogate."""
     return Surrogate(
-        standardized=not isinstance(objective, DrGrpo),
+        scale_rewards=not isinstance(objective, DrGrpo),
         ratio="sequence" if isinstance(objective, Gspo) else "token",
         clip_low=objective.clip_low,
         clip_high=objective.clip_high,

@@ -31,7 +31,7 @@ NO_SPREAD = 1e-8
 class Surrogate:
     """One kind of policy gradient."""
 
-    standardized: bool
+    scale_rewards: bool
     """Whether advantages are divided by the standard deviation of the group's rewards."""
 
     ratio: Literal["token", "sequence"]
@@ -50,7 +50,7 @@ class Surrogate:
         std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards_G) / len(rewards_G))
         if std < NO_SPREAD:
             return [0.0] * len(rewards_G)
-        return [(reward - mean) / (std if self.standardized else 1.0) for reward in rewards_G]
+        return [(reward - mean) / (std if self.scale_rewards else 1.0) for reward in rewards_G]
 
     def losses(
         self,

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from coevolve.learning.batch import Batch, PairRow, ReferenceRow
-from coevolve.learning.sharded.crew import Crew
-from coevolve.learning.sharded.joining import join, leave, open_meeting
-from coevolve.learning.sharded.orders import Method, Order
+from coevolve.learning.sharded.rendezvous import join, leave, open_meeting
+from coevolve.learning.sharded.rpc import Method, Order
+from coevolve.learning.sharded.workers import TrainingWorkers
 from coevolve.learning.trainer import Trainer
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, LearnerError
@@ -49,7 +49,9 @@ class ShardedTrainer:
         learner = config.learner
         self._others_cpu_s = 0.0
         store = open_meeting(learner.devices)
-        self._crew = Crew(config, base, port=store.port, weights=weights, checkpoint=checkpoint)
+        self._crew = TrainingWorkers(
+            config, base, port=store.port, weights=weights, checkpoint=checkpoint
+        )
 
         def load() -> Trainer:
             self._crew.wait_until_started()

@@ -9,8 +9,8 @@ import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from coevolve.learning.sharded.joining import find_meeting, join, leave
-from coevolve.learning.sharded.orders import Done, Enlistment, Failed, Order
+from coevolve.learning.sharded.rendezvous import find_meeting, join, leave
+from coevolve.learning.sharded.rpc import Done, Enlistment, Failed, Order
 from coevolve.learning.trainer import Trainer
 
 

@@ -7,7 +7,7 @@ import msgspec
 from coevolve.report.bar_chart import row_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup, joined, tag
-from coevolve.report.material import Material
+from coevolve.report.report_data import ReportData
 from coevolve.report.scales import number, percent
 from coevolve.report.times import duration, moment
 from protocols.config import RunConfig
@@ -16,20 +16,20 @@ from protocols.synthesizers import EndpointModel, PolicyModel
 PACKAGES = ("coevolve", "ray", "torch", "transformers", "msgspec", "lmdb")
 
 
-def head(material: Material) -> Markup:
+def head(data: ReportData) -> Markup:
     """Return the title, what matters most, and which run it is."""
-    config = material.config
+    config = data.config
     return tag(
         "header",
         tag("h1", config.name),
-        tag("p", f"{_said(config)} · {_state(material)}"),
-        tag("div", *(_tile(*each) for each in _tiles(material)), class_="tiles"),
+        tag("p", f"{_said(config)} · {_state(data)}"),
+        tag("div", *(_tile(*each) for each in _tiles(data)), class_="tiles"),
     )
 
 
-def run_section(material: Material) -> Markup:
+def run_section(data: ReportData) -> Markup:
     """Return times, settings and versions."""
-    timeline, config = material.timeline, material.config
+    timeline, config = data.timeline, data.config
     facts = Table(
         "The run",
         ["what", "value"],
@@ -38,14 +38,14 @@ def run_section(material: Material) -> Markup:
             ["arm", config.arm],
             ["seed", str(config.seed)],
             ["environment", config.uses],
-            *([f"without {name}", words] for name, words in material.without.items()),
+            *([f"without {name}", words] for name, words in data.without.items()),
             ["policy", f"{config.policy.model}, {config.policy.train} weights trained"],
             ["synthesizer", _synthesizer(config)],
             ["steps", f"{timeline.step} of {config.learner.steps}"],
             ["first record", moment(timeline.started_ns)],
             ["newest record", moment(timeline.newest_ns)],
             ["in between", duration((timeline.newest_ns - timeline.started_ns) / 1e9)],
-            ["state", _state(material)],
+            ["state", _state(data)],
         ],
         words=2,
     )
@@ -67,9 +67,9 @@ def run_section(material: Material) -> Markup:
     )
 
 
-def costs_section(material: Material) -> Markup:
+def costs_section(data: ReportData) -> Markup:
     """Return the account: the totals that make arms comparable."""
-    costs = material.costs
+    costs = data.costs
     table = Table("Account", ["what", "amount"], [[x.name, x.text] for x in costs.lines()])
     calls = [
         ("training", float(costs.training.simulator_calls)),
@@ -92,16 +92,16 @@ def costs_section(material: Material) -> Markup:
     return section("costs", "Costs", listed("Account", note, table), chart)
 
 
-def _tiles(material: Material) -> list[tuple[str, str, str]]:
+def _tiles(data: ReportData) -> list[tuple[str, str, str]]:
     """Return (amount, what it is, what it is compared with)."""
-    held_out = material.progress.held_out()
+    held_out = data.progress.held_out()
     scored = [held_out[version] for version in sorted(held_out)]
-    costs, timeline = material.costs, material.timeline
+    costs, timeline = data.costs, data.timeline
     share = costs.synthesized_share
     return [
         (
             percent(scored[-1]) if scored else "\N{EN DASH}",
-            f"held-out {material.progress.measure}",
+            f"held-out {data.progress.measure}",
             f"{percent(scored[0])} at the start" if scored else "not scored yet",
         ),
         (
@@ -110,7 +110,7 @@ def _tiles(material: Material) -> list[tuple[str, str, str]]:
             f"{costs.synthesized_groups} of {costs.groups}",
         ),
         (str(costs.synthesized_tasks), "synthesized tasks", f"{costs.seed_tasks} seed tasks"),
-        (str(timeline.step), "steps", f"of {material.config.learner.steps}"),
+        (str(timeline.step), "steps", f"of {data.config.learner.steps}"),
     ]
 
 
@@ -122,12 +122,12 @@ def _said(config: RunConfig) -> str:
     return f"arm {config.arm} · seed {config.seed} · policy {config.policy.model}"
 
 
-def _state(material: Material) -> str:
-    if material.timeline.finished:
+def _state(data: ReportData) -> str:
+    if data.timeline.finished:
         return "finished"
-    if not material.timeline.started_ns:
+    if not data.timeline.started_ns:
         return "nothing recorded yet"
-    return f"not finished; newest record {moment(material.timeline.newest_ns)}"
+    return f"not finished; newest record {moment(data.timeline.newest_ns)}"
 
 
 def _synthesizer(config: RunConfig) -> str:

@@ -6,9 +6,9 @@ from itertools import zip_longest
 from coevolve.report.bar_chart import small_columns
 from coevolve.report.figure import Table, code, listed, missing, section, several
 from coevolve.report.markup import Markup, clipped, joined, tag
-from coevolve.report.material import NO_TOOL, Material, judged
-from coevolve.run.evolution import LineageIndex
-from coevolve.run.fates import Lineage, TaskHistory
+from coevolve.report.report_data import NO_TOOL, ReportData, judged
+from coevolve.run.histories import Lineage, TaskHistory
+from coevolve.run.lineage import LineageIndex
 from protocols.evolution import (
     Admitted,
     CandidateVerdict,
@@ -36,10 +36,10 @@ SHORT = 90
 """Characters of a text of a task or a model that are told."""
 
 
-def lineage_section(material: Material) -> Markup:
+def lineage_section(data: ReportData) -> Markup:
     """Return a few whole lineages, and a table of all synthesized tasks."""
     title = "Lineage of synthesized tasks"
-    evolution = material.evolution
+    evolution = data.evolution
     made = [t for t in evolution.tasks.values() if isinstance(t.origin, Synthesized)]
     if not made:
         return section("lineage", title, missing("The loop has made no task yet."))
@@ -48,9 +48,9 @@ def lineage_section(material: Material) -> Markup:
         "The most visited tasks of each kind of signal, at most "
         f"{CHAINS}; {len(chosen)} of {len(made)}."
     )
-    chains = [_chain(material, evolution.lineage(task.task_id)) for task in chosen]
+    chains = [_chain(data, evolution.lineage(task.task_id)) for task in chosen]
     return section(
-        "lineage", title, tag("h3", "Examples"), tag("p", note), *chains, _all(material, made)
+        "lineage", title, tag("h3", "Examples"), tag("p", note), *chains, _all(data, made)
     )
 
 
@@ -65,12 +65,12 @@ def exemplary(evolution: LineageIndex, made: Sequence[Task]) -> list[Task]:
     return [task for each in rounds for task in each if task][:CHAINS]
 
 
-def _chain(material: Material, lineage: Lineage) -> Markup:
+def _chain(data: ReportData, lineage: Lineage) -> Markup:
     task = lineage.history.task
-    text = material.describe(task)
+    text = data.describe(task)
     parts: list[str] = []
     if lineage.signal:
-        parts.append(_stage("signal", *_signal(material.evolution, lineage.signal.signal)))
+        parts.append(_stage("signal", *_signal(data.evolution, lineage.signal.signal)))
     if lineage.exploration:
         parts.append(_stage("reflection", *_reflection(lineage.exploration)))
         parts.append(_stage("exploration", *_exploration(lineage.exploration)))
@@ -200,7 +200,7 @@ def _some(texts: Sequence[str], most: int = 24) -> str:
     return f"…, {shown}" if len(texts) > most else shown
 
 
-def _all(material: Material, made: Sequence[Task]) -> Markup:
+def _all(data: ReportData, made: Sequence[Task]) -> Markup:
     shown = made[-LISTED:]
     cut = "" if len(shown) == len(made) else f"The newest {LISTED} of {len(made)}."
     columns = (
@@ -216,12 +216,12 @@ def _all(material: Material, made: Sequence[Task]) -> Markup:
         "first success",
         "newest success",
     )
-    rows = [_row(material, task) for task in shown]
+    rows = [_row(data, task) for task in shown]
     return listed("All synthesized tasks", cut, Table("Synthesized tasks", columns, rows, words=7))
 
 
-def _row(material: Material, task: Task) -> list[str]:
-    evolution, text = material.evolution, material.describe(task)
+def _row(data: ReportData, task: Task) -> list[str]:
+    evolution, text = data.evolution, data.describe(task)
     history = evolution.history(task.task_id)
     visits = judged(history.visits)
     return [

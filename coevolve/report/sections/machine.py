@@ -7,7 +7,7 @@ from coevolve.report.bar_chart import Layer, row_chart, stacked_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.line_chart import Line, line_chart
 from coevolve.report.markup import Markup, clipped
-from coevolve.report.material import Material
+from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, number, percent
 from coevolve.report.times import moment
 from protocols.control import RunFinished
@@ -34,14 +34,14 @@ STEP_TIMES = {
 }
 
 
-def staleness_section(material: Material) -> Markup:
+def staleness_section(data: ReportData) -> Markup:
     """Return how far behind the trained version the rollouts were."""
     title = "Staleness"
-    if not material.timeline.steps:
+    if not data.timeline.steps:
         return section("staleness", title, missing("No step has been taken yet."))
-    bound = material.config.learner.max_staleness
+    bound = data.config.learner.max_staleness
     chart = metrics_figure(
-        material,
+        data,
         STALENESS,
         "Policy versions that rollouts were behind when they were trained on",
         f"By the oldest token of a rollout; the configured bound is {bound}.",
@@ -50,16 +50,16 @@ def staleness_section(material: Material) -> Markup:
     return section("staleness", title, chart)
 
 
-def delivery_section(material: Material) -> Markup:
+def delivery_section(data: ReportData) -> Markup:
     """Return how long versions took to be served by every rollout engine, and proven there."""
     title = "Delivery of policy versions"
-    lines = material.progress.deliveries.lines()
+    lines = data.progress.deliveries.lines()
     if not lines:
         return section("delivery", title, missing("No engine has proven a version yet."))
     account = Table("Proofs", ["what", "value"], [[what.strip(), value] for what, value in lines])
     note = "An engine proves a version by the digest of its file and by logprobs of fixed tokens."
     chart = metrics_figure(
-        material,
+        data,
         DELIVERY,
         "Seconds until every rollout engine has proven a version",
         "Recorded by the step that heard of the proofs. The pause is part of it.",
@@ -68,26 +68,26 @@ def delivery_section(material: Material) -> Markup:
     return section("delivery", title, chart, listed("Proofs", note, account))
 
 
-def throughput_section(material: Material) -> Markup:
+def throughput_section(data: ReportData) -> Markup:
     """Return how fast steps were taken, and what their time went into."""
     title = "Throughput"
-    if not material.timeline.steps:
+    if not data.timeline.steps:
         return section("throughput", title, missing("No step has been taken yet."))
     speed = metrics_figure(
-        material,
+        data,
         SPEED,
         "Tokens per second and step",
         "All tokens of the step's rollouts, the environment's included, by the seconds from one "
         "step to the next.",
         "tokens/s",
     )
-    return section("throughput", title, speed, _progress(material), _step_times(material))
+    return section("throughput", title, speed, _progress(data), _step_times(data))
 
 
-def processors_section(material: Material) -> Markup:
+def processors_section(data: ReportData) -> Markup:
     """Return where the CPU time went, where the run's end recorded it."""
     title = "CPU time by part"
-    rows = processor_shares(material.timeline.finished)
+    rows = processor_shares(data.timeline.finished)
     if not rows:
         return section("cpu", title, missing("Not recorded: it is measured when a run finishes."))
     total = sum(seconds for _, seconds in rows)
@@ -121,10 +121,10 @@ def processor_shares(finished: RunFinished | None) -> list[tuple[str, float]]:
     return rows if any(seconds > 0 for _, seconds in rows) else []
 
 
-def events_section(material: Material) -> Markup:
+def events_section(data: ReportData) -> Markup:
     """Return starts, stops, stalls, deaths of parts and swaps."""
     title = "Starts, stops, failures and stalls"
-    happenings = material.timeline.happenings
+    happenings = data.timeline.happenings
     if not happenings:
         return section("events", title, missing("Nothing has been recorded yet."))
     shown = happenings[-HAPPENINGS:]
@@ -139,21 +139,20 @@ def events_section(material: Material) -> Markup:
         words=4,
     )
     said = (
-        f"Parts started again: {len(material.progress.failures)}. "
-        f"Stalls: {material.timeline.stalls}. {cut}"
+        f"Parts started again: {len(data.progress.failures)}. Stalls: {data.timeline.stalls}. {cut}"
     )
     return section("events", title, listed("Events", said, table))
 
 
 def metrics_figure(
-    material: Material, names: Mapping[str, str], title: str, note: str, up: str
+    data: ReportData, names: Mapping[str, str], title: str, note: str, up: str
 ) -> Markup:
     """Draw metrics of the steps, by metric name and the name of its line."""
-    lines = [Line(name=said, points=_binned(material, metric)) for metric, said in names.items()]
+    lines = [Line(name=said, points=_binned(data, metric)) for metric, said in names.items()]
     lines = [line for line in lines if line.points]
     if not lines:
         return missing(f"{title}: the steps do not record it.")
-    width = len(bins(1, material.timeline.step, POINTS)[0])
+    width = len(bins(1, data.timeline.step, POINTS)[0])
     per = "" if width == 1 else f" Each point is the mean of {width} steps."
     steps = list(dict.fromkeys(x for line in lines for x, _ in line.points))
     found = [dict(line.points) for line in lines]
@@ -165,19 +164,19 @@ def metrics_figure(
     return figure(title, note + per, line_chart(title, lines, across="step", up=up), table)
 
 
-def _binned(material: Material, metric: str) -> tuple[tuple[float, float], ...]:
+def _binned(data: ReportData, metric: str) -> tuple[tuple[float, float], ...]:
     """Return (newest step of a period, mean of the metric) for the periods that have it."""
-    steps = material.timeline.steps
+    steps = data.timeline.steps
     points: list[tuple[float, float]] = []
-    for period in bins(1, material.timeline.step, POINTS):
+    for period in bins(1, data.timeline.step, POINTS):
         found = [s.metrics[metric] for s in steps if s.step in period and metric in s.metrics]
         if found:
             points.append((period[-1], fmean(found)))
     return tuple(points)
 
 
-def _progress(material: Material) -> Markup:
-    timeline = material.timeline
+def _progress(data: ReportData) -> Markup:
+    timeline = data.timeline
     minutes = [(t - timeline.started_ns) / 60e9 for t in timeline.stepped_ns]
     newest = {
         period: [m for m, s in zip(minutes, timeline.steps, strict=True) if s.step in period]
@@ -193,12 +192,12 @@ def _progress(material: Material) -> Markup:
     )
 
 
-def _step_times(material: Material) -> Markup:
-    steps = material.timeline.steps
-    periods = bins(1, material.timeline.step, COLUMNS)
+def _step_times(data: ReportData) -> Markup:
+    steps = data.timeline.steps
+    periods = bins(1, data.timeline.step, COLUMNS)
     title = "Seconds per step"
     layers = [
-        Layer(said, tuple(_mean(material, metric, period) for period in periods))
+        Layer(said, tuple(_mean(data, metric, period) for period in periods))
         for metric, said in STEP_TIMES.items()
     ]
     if not any(metric in step.metrics for step in steps for metric in STEP_TIMES):
@@ -216,8 +215,8 @@ def _step_times(material: Material) -> Markup:
     )
 
 
-def _mean(material: Material, metric: str, period: range) -> float:
+def _mean(data: ReportData, metric: str, period: range) -> float:
     found: Sequence[float] = [
-        step.metrics.get(metric, 0.0) for step in material.timeline.steps if step.step in period
+        step.metrics.get(metric, 0.0) for step in data.timeline.steps if step.step in period
     ]
     return fmean(found) if found else 0.0

@@ -5,7 +5,7 @@ from collections import Counter
 from coevolve.report.bar_chart import Layer, stacked_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup
-from coevolve.report.material import Material
+from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, percent
 from protocols.tasks import Synthesized
 
@@ -22,33 +22,33 @@ ORIGINS = {
 """Where a trained group's task comes from; made ones by their label when they were admitted."""
 
 
-def pool_section(material: Material) -> Markup:
+def pool_section(data: ReportData) -> Markup:
     """Return what the training groups were about."""
     title = "Composition of the training groups"
-    if not material.timeline.steps:
+    if not data.timeline.steps:
         return section("pool", title, missing("No step has been taken yet."))
-    return section("pool", title, _share(material), _over_steps(material), _uses(material))
+    return section("pool", title, _share(data), _over_steps(data), _uses(data))
 
 
-def composition(material: Material, periods: list[range]) -> dict[tuple[str, int], int]:
+def composition(data: ReportData, periods: list[range]) -> dict[tuple[str, int], int]:
     """Return the training groups for each (origin, number of the period)."""
     counts: Counter[tuple[str, int]] = Counter()
     width = len(periods[0])
-    for report in material.timeline.steps:
+    for report in data.timeline.steps:
         for group in report.groups:
-            counts[_origin(material, group.task_id), (report.step - periods[0][0]) // width] += 1
+            counts[_origin(data, group.task_id), (report.step - periods[0][0]) // width] += 1
     return counts
 
 
-def _origin(material: Material, task_id: str) -> str:
-    task = material.evolution.tasks.get(task_id)
+def _origin(data: ReportData, task_id: str) -> str:
+    task = data.evolution.tasks.get(task_id)
     if task is None or not isinstance(task.origin, Synthesized):
         return SEED
-    return material.evolution.history(task_id).label or UNKNOWN
+    return data.evolution.history(task_id).label or UNKNOWN
 
 
-def _share(material: Material) -> Markup:
-    costs = material.costs
+def _share(data: ReportData) -> Markup:
+    costs = data.costs
     share = costs.synthesized_share
     return listed(
         "Share of synthesized tasks",
@@ -66,11 +66,11 @@ def _share(material: Material) -> Markup:
     )
 
 
-def _over_steps(material: Material) -> Markup:
-    steps = material.timeline.steps
+def _over_steps(data: ReportData) -> Markup:
+    steps = data.timeline.steps
     periods = bins(1, steps[-1].step, COLUMNS)
     names = [bin_name(period) for period in periods]
-    counts = composition(material, periods)
+    counts = composition(data, periods)
     layers = [
         Layer(name=name, amounts=tuple(counts.get((key, i), 0) for i in range(len(periods))))
         for key, name in ORIGINS.items()
@@ -92,14 +92,14 @@ def _over_steps(material: Material) -> Markup:
     )
 
 
-def _uses(material: Material) -> Markup:
+def _uses(data: ReportData) -> Markup:
     uses = Counter(
-        (_origin(material, group.task_id) == SEED, group.use)
-        for report in material.timeline.steps
+        (_origin(data, group.task_id) == SEED, group.use)
+        for report in data.timeline.steps
         for group in report.groups
     )
     kinds = ("policy_gradient", "imitation", "nothing")
-    discarded = material.timeline.discarded
+    discarded = data.timeline.discarded
     said = ", ".join(f"{count} {reason}" for reason, count in sorted(discarded.items()))
     return listed(
         "What the learner did with the groups",

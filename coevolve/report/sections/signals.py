@@ -7,20 +7,20 @@ from typing import get_args
 from coevolve.report.bar_chart import Layer, row_chart, stacked_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup
-from coevolve.report.material import Material
+from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, number, percent
-from coevolve.run.evolution import LineageIndex
-from coevolve.run.fates import WAITING, Tally
+from coevolve.run.histories import WAITING, SynthesizerTotals
+from coevolve.run.lineage import LineageIndex
 from protocols.evolution import Admitted, Parked, SignalKind
 
 COLUMNS = 40
 OUTCOMES = ("synthesized", "nothing_found", "expired", "over_budget", "failed", WAITING)
 
 
-def signals_section(material: Material) -> Markup:
+def signals_section(data: ReportData) -> Markup:
     """Return the signals by kind, over policy versions and by what became of them."""
     title = "Signals"
-    evolution = material.evolution
+    evolution = data.evolution
     if not evolution.signals:
         return section("signals", title, missing("No signal has been recorded."))
     counts = evolution.kinds()
@@ -39,16 +39,16 @@ def signals_section(material: Material) -> Markup:
     return section("signals", title, _over_versions(evolution), outcomes)
 
 
-def candidates_section(material: Material) -> Markup:
+def candidates_section(data: ReportData) -> Markup:
     """Return how many candidates became tasks, why others did not, and who made them."""
     title = "Candidates and verdicts"
-    evolution = material.evolution
+    evolution = data.evolution
     if not evolution.candidates and not evolution.settled:
         return section("candidates", title, missing("Nothing has been synthesized."))
     parts = [_funnel(evolution), _refusals(evolution)]
-    tallies = evolution.synthesizers()
-    if tallies:
-        parts.append(_synthesizers(tallies))
+    all_totals = evolution.synthesizers()
+    if all_totals:
+        parts.append(_synthesizers(all_totals))
     return section("candidates", title, *parts)
 
 
@@ -121,7 +121,7 @@ def _refusals(evolution: LineageIndex) -> Markup:
     )
 
 
-def _synthesizers(tallies: list[Tally]) -> Markup:
+def _synthesizers(all_totals: list[SynthesizerTotals]) -> Markup:
     title = "By synthesizer"
     columns = (
         "model",
@@ -140,21 +140,21 @@ def _synthesizers(tallies: list[Tally]) -> Markup:
     )
     rows = [
         [
-            tally.synthesizer or "none",
-            str(tally.settled.total()),
-            str(tally.candidates),
-            str(tally.admitted),
-            str(tally.labels["learnable"]),
-            str(tally.parked),
-            str(tally.refused),
-            _or_dash(tally.acceptance, percent),
-            str(tally.usage.calls),
-            f"{tally.usage.tokens:,}",
-            _or_dash(tally.tokens_per_admitted, number),
-            f"{tally.usage.cost_usd:,.4f}",
-            _or_dash(tally.cost_usd_per_admitted, number),
+            totals.synthesizer or "none",
+            str(totals.settled.total()),
+            str(totals.candidates),
+            str(totals.admitted),
+            str(totals.labels["learnable"]),
+            str(totals.parked),
+            str(totals.refused),
+            _or_dash(totals.acceptance, percent),
+            str(totals.usage.calls),
+            f"{totals.usage.tokens:,}",
+            _or_dash(totals.tokens_per_admitted, number),
+            f"{totals.usage.cost_usd:,.4f}",
+            _or_dash(totals.cost_usd_per_admitted, number),
         ]
-        for tally in tallies
+        for totals in all_totals
     ]
     return listed(title, "", Table("What each synthesizer achieved and took", columns, rows))
 

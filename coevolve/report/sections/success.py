@@ -7,7 +7,7 @@ from coevolve.report.figure import Table, figure, missing, section
 from coevolve.report.heat_map import Cell, heat_map
 from coevolve.report.line_chart import Line, line_chart
 from coevolve.report.markup import Markup
-from coevolve.report.material import NO_TOOL, Material, judged, skills_of
+from coevolve.report.report_data import NO_TOOL, ReportData, judged, skills_of
 from coevolve.report.scales import bin_name, bins, evenly, percent, wilson
 from protocols.learning import Evaluation
 
@@ -21,41 +21,41 @@ ROWS = 30
 """Skills or tools in a heat map; beyond it those with the fewest attempts are left out."""
 
 
-def held_out_section(material: Material) -> Markup:
+def held_out_section(data: ReportData) -> Markup:
     """Return the success on held-out tasks."""
     title = "Success on held-out tasks"
-    if not material.timeline.evaluations:
+    if not data.timeline.evaluations:
         return section("held-out", title, missing("No policy version has been scored yet."))
-    parts = [_over_steps(material)]
-    if material.progress.measure == "success" and material.skills:
-        parts.append(_by_skill(material))
+    parts = [_over_steps(data)]
+    if data.progress.measure == "success" and data.skills:
+        parts.append(_by_skill(data))
     return section("held-out", title, *parts)
 
 
-def training_section(material: Material) -> Markup:
+def training_section(data: ReportData) -> Markup:
     """Return the success on training tasks, by skill and by the first tool."""
     title = "Success in training"
-    if not material.timeline.steps and not material.evolution.visits:
+    if not data.timeline.steps and not data.evolution.visits:
         return section("training", title, missing("No group of rollouts is finished yet."))
     parts: list[str] = []
-    if material.timeline.steps:
-        parts.append(_trained_by_skill(material))
-    calls_tools = any(material.describe(each).tools for each in material.evolution.tasks.values())
-    if material.evolution.visits and calls_tools:
-        parts.append(_visited_by_tool(material))
+    if data.timeline.steps:
+        parts.append(_trained_by_skill(data))
+    calls_tools = any(data.describe(each).tools for each in data.evolution.tasks.values())
+    if data.evolution.visits and calls_tools:
+        parts.append(_visited_by_tool(data))
     return section("training", title, *parts)
 
 
-def held_out_by_skill(material: Material) -> dict[tuple[str, int], Cell]:
+def held_out_by_skill(data: ReportData) -> dict[tuple[str, int], Cell]:
     """Return (passed, reached) turns for each (skill, scored version).
 
     A turn is reached when all before it passed. A task whose skills are not known turn by turn
     counts as a whole towards each of them.
     """
     cells: dict[tuple[str, int], Cell] = {}
-    for version, evaluation in material.timeline.evaluations.items():
+    for version, evaluation in data.timeline.evaluations.items():
         for score in evaluation.scores:
-            skills = material.skills.get(score.task_id, ())
+            skills = data.skills.get(score.task_id, ())
             if len(skills) == score.turns_total:
                 judged = [(skill, turn < score.turns_passed) for turn, skill in enumerate(skills)]
                 judged = judged[: score.turns_passed + 1]
@@ -67,42 +67,42 @@ def held_out_by_skill(material: Material) -> dict[tuple[str, int], Cell]:
     return cells
 
 
-def trained_by_skill(material: Material, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
+def trained_by_skill(data: ReportData, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
     """Return (successes, rollouts) for each (skill, period of steps)."""
     cells: dict[tuple[str, str], Cell] = {}
-    tasks = material.evolution.tasks
-    for report in material.timeline.steps:
+    tasks = data.evolution.tasks
+    for report in data.timeline.steps:
         period = next(each for each in periods if report.step in each)
         for group in report.groups:
             task = tasks.get(group.task_id)
-            for skill in skills_of(material, task) if task else ():
+            for skill in skills_of(data, task) if task else ():
                 key = (skill, bin_name(period))
                 _add(cells, key, group.successes, len(group.sequences))
     return cells
 
 
-def visited_by_tool(material: Material, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
+def visited_by_tool(data: ReportData, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
     """Return (successes, rollouts) for each (first tool of the reference, period of versions)."""
     cells: dict[tuple[str, str], Cell] = {}
-    for task_id, visits in material.evolution.visits.items():
-        task = material.evolution.tasks.get(task_id)
-        tool = next(iter(material.describe(task).tools), NO_TOOL) if task else "unknown"
+    for task_id, visits in data.evolution.visits.items():
+        task = data.evolution.tasks.get(task_id)
+        tool = next(iter(data.describe(task).tools), NO_TOOL) if task else "unknown"
         for visit in judged(visits):
             period = next(each for each in periods if visit.version_max in each)
             _add(cells, (tool, bin_name(period)), visit.successes, visit.rollouts)
     return cells
 
 
-def _over_steps(material: Material) -> Markup:
-    scores = material.progress.scores
-    measure = material.progress.measure
-    versions = sorted(material.timeline.evaluations)
+def _over_steps(data: ReportData) -> Markup:
+    scores = data.progress.scores
+    measure = data.progress.measure
+    versions = sorted(data.timeline.evaluations)
     names = list(dict.fromkeys(name for version in versions for name in scores[version]))
     lines = [
         Line(
             name=name,
             points=tuple((v, scores[v][name]) for v in versions if name in scores[v]),
-            bounds=tuple(_bounds(material.timeline.evaluations[v]) for v in versions)
+            bounds=tuple(_bounds(data.timeline.evaluations[v]) for v in versions)
             if name == "all" and measure == "success"
             else (),
             strong=name == "all",
@@ -113,7 +113,7 @@ def _over_steps(material: Material) -> Markup:
         [name, *(percent(scores[v][name]) if name in scores[v] else "" for v in versions)]
         for name in names
     ]
-    tasks = len(material.timeline.evaluations[versions[-1]].scores)
+    tasks = len(data.timeline.evaluations[versions[-1]].scores)
     if measure != "success":
         title, up = f"{measure.capitalize()} by policy version", "mean"
         said = f"What the environment measures on each of {tasks} tasks."
@@ -131,8 +131,8 @@ def _over_steps(material: Material) -> Markup:
     )
 
 
-def _by_skill(material: Material) -> Markup:
-    cells = held_out_by_skill(material)
+def _by_skill(data: ReportData) -> Markup:
+    cells = held_out_by_skill(data)
     versions = sorted({version for _, version in cells})
     shown = [versions[place] for place in evenly(len(versions), VERSIONS)]
     skills = sorted({skill for skill, _ in cells}, key=lambda name: _last(cells, name, shown))
@@ -147,8 +147,8 @@ def _by_skill(material: Material) -> Markup:
     )
 
 
-def _trained_by_skill(material: Material) -> Markup:
-    steps = material.timeline.steps
+def _trained_by_skill(data: ReportData) -> Markup:
+    steps = data.timeline.steps
     periods = bins(1, steps[-1].step, PERIODS)
     title = "Training success by skill and step, %"
     return _periodic(
@@ -156,14 +156,14 @@ def _trained_by_skill(material: Material) -> Markup:
         "Rollouts of the groups that were trained on; a task counts as a whole towards each skill "
         "that it needs. What is trained on changes, so a row may fall while the policy improves.",
         "skill",
-        trained_by_skill(material, periods),
+        trained_by_skill(data, periods),
         [bin_name(each) for each in periods],
         "step",
     )
 
 
-def _visited_by_tool(material: Material) -> Markup:
-    visits = material.evolution.visits.values()
+def _visited_by_tool(data: ReportData) -> Markup:
+    visits = data.evolution.visits.values()
     newest = max((v.version_max for each in visits for v in judged(each)), default=0)
     periods = bins(0, newest, PERIODS)
     title = "Success by the first tool of the task and policy version, %"
@@ -172,7 +172,7 @@ def _visited_by_tool(material: Material) -> Markup:
         "Rollouts of all finished groups, those that no step trained on included; the tool is the "
         "first that the task's reference calls.",
         "first tool",
-        visited_by_tool(material, periods),
+        visited_by_tool(data, periods),
         [bin_name(each) for each in periods],
         "policy version",
     )

@@ -2,7 +2,7 @@
 
 from coevolve.report.figure import Table, listed, missing, section
 from coevolve.report.markup import Markup
-from coevolve.report.material import Material
+from coevolve.report.report_data import ReportData
 from coevolve.report.sections.machine import metrics_figure
 from coevolve.run import attribution
 
@@ -20,13 +20,13 @@ NOISE = {"gradient_noise/scale_groups": "noise scale"}
 ENTROPY = {"actor/entropy": "entropy", "actor/kl_from_start": "divergence from the start"}
 
 
-def teaching_section(material: Material) -> Markup:
+def teaching_section(data: ReportData) -> Markup:
     """Return what the steps learned from."""
     title = "What the steps learned from"
-    if not material.timeline.steps:
+    if not data.timeline.steps:
         return section("teaching", title, missing("No step has been taken yet."))
-    progress = material.progress
-    shares = attribution.summary(material.config, progress, material.attribution)
+    progress = data.progress
+    shares = attribution.summary(data.config, progress, data.attribution)
     rows = [[what, value] for what, value in (*shares, *progress.teaching.lines())]
     return section(
         "teaching",
@@ -38,43 +38,41 @@ def teaching_section(material: Material) -> Markup:
             Table("Sources of gradient", ["what", "value"], rows),
         ),
         metrics_figure(
-            material,
+            data,
             GROUPS,
             "Groups of a step that teach something",
             "By a policy gradient where rollouts differ, by imitation where all failed.",
             "groups",
         ),
         metrics_figure(
-            material,
+            data,
             MOVEMENT,
             "Share of the weights' movement, by source",
             "Each source has an optimizer of its own; the shares add up to 1.",
             "share",
         ),
+        metrics_figure(data, NORMS, "Gradient norm by source", "Before any clip.", "gradient norm"),
         metrics_figure(
-            material, NORMS, "Gradient norm by source", "Before any clip.", "gradient norm"
-        ),
-        metrics_figure(
-            material,
+            data,
             NOISE,
             "Gradient noise scale",
             "Groups at which noise and signal of the policy gradient are equally large.",
             "groups",
         ),
         metrics_figure(
-            material,
+            data,
             ENTROPY,
             "Entropy, and divergence from the start",
             "Per token that the policy wrote.",
             "nats",
         ),
-        _canaries(material),
+        _canaries(data),
     )
 
 
-def _canaries(material: Material) -> Markup:
+def _canaries(data: ReportData) -> Markup:
     """Return the guard's scores, a row a version."""
-    scores = material.progress.canaries
+    scores = data.progress.canaries
     title = "The guard's canary tasks"
     if not scores:
         return missing(f"{title}: no version was scored on them.")

@@ -74,8 +74,8 @@ async def test_status_for_programs(stage: Stage, capsys: pytest.CaptureFixture[s
         "name": "policy@0",
         "model": msgspec.to_builtins(PolicyModel()),
     }
-    (tally,) = answer["synthesizers"]
-    assert (tally["admitted"], tally["learnable_share"], tally["tokens_per_admitted"]) == (
+    (totals,) = answer["synthesizers"]
+    assert (totals["admitted"], totals["learnable_share"], totals["tokens_per_admitted"]) == (
         1,
         1,
         400,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from coevolve.cli.evaluate import main
-from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.policy.tiny.model import write_model
 from coevolve.journal.journal import Journal
 from coevolve.models.tiny_random.resolve import MODEL

@@ -73,7 +73,7 @@ class Desk:
             self._config,
             store=self.store,
             reader=self.store,
-            open_supply=lambda: sampler_of(self._config, self._source),
+            open_sampler=lambda: sampler_of(self._config, self._source),
             held_out=self._source.held_out(),
         )
         self.running = asyncio.create_task(self.curriculum.run())

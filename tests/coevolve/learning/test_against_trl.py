@@ -17,11 +17,11 @@ import torch
 
 from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
 from coevolve.learning.constraints import Constraints
+from coevolve.learning.metrics import StepMetrics
 from coevolve.learning.objectives import aggregation, policy_gradient
 from coevolve.learning.optimizers import BETAS
 from coevolve.learning.policy import Policy, padded
 from coevolve.learning.step_loss import StepLoss
-from coevolve.learning.tally import Tally
 from coevolve.learning.trainer import Trainer
 from coevolve.models.load import read_model
 from coevolve.models.model_folder import TINY_FOLDER
@@ -60,7 +60,7 @@ def conversation(policy: Policy, rng: np.random.Generator) -> Tokens:
         value for value, count in zip((0, 1, 0, 1, 0), parts, strict=True) for _ in range(count)
     ]
     ids = [int(n) for n in rng.integers(6, 700, size=len(mask))]
-    row = SampledRow(token_ids=ids, mask=mask, sampler_logprobs=[0.0] * len(ids), advantages=[])
+    row = SampledRow(token_ids=ids, mask=mask, rollout_logprobs=[0.0] * len(ids), advantages=[])
     with torch.no_grad():
         exact, _ = policy.logprobs(*padded([row]), temperature=1.0)
     noisy = iter(exact.numpy() + rng.normal(0, 0.1, size=len(exact)))
@@ -132,22 +132,22 @@ def updated(
     policy = Policy(config.policy, TINY_FOLDER, weights=weights, with_reference=True)
     surrogate = policy_gradient.surrogate(objective_of(learner))
     lengths = [sum(row.mask[1:]) for row in rows]
-    tally = Tally(level=learner.importance, cap=learner.importance_cap)
+    step_metrics = StepMetrics(level=learner.importance, cap=learner.importance_cap)
     StepLoss(
         policy,
         config,
         constraints=Constraints(policy.vocabulary),
         surrogate=surrogate,
-        weighing=aggregation.of_batch(
+        normalizer=aggregation.of_batch(
             surrogate.aggregation, lengths, expected_tokens=float(SIZE * TOKENS)
         ),
-        tally=tally,
+        step_metrics=step_metrics,
         version=0,
     ).add(rows, compares=learner.kl_coefficient > 0)
     names = [name for name, _ in read_model(TINY_FOLDER).named_parameters()]
     gradients = dict(zip(names, (each.grad for each in policy.parameters()), strict=True))
-    assert tally.metrics(1)["actor/pg_clipfrac"] > 0
-    return tally.loss, {name: each for name, each in gradients.items() if each is not None}
+    assert step_metrics.metrics(1)["actor/pg_clipfrac"] > 0
+    return step_metrics.loss, {name: each for name, each in gradients.items() if each is not None}
 
 
 def objective_of(learner: LearnerConfig) -> PolicyGradient:
@@ -174,9 +174,9 @@ def trl_learned(
     )
     peer.use_importance_weights()
     inputs = trl_inputs(rows)
-    sampler = written_columns(rows, [row.sampler_logprobs for row in rows])
+    sampler = written_columns(rows, [row.rollout_logprobs for row in rows])
     start = peer.logprobs(inputs)
-    if rows[0].start_logprobs:
+    if rows[0].old_logprobs:
         start = written_columns(rows, [at_positions(row) for row in rows])
         inputs["old_per_token_logps"] = start
     inputs["importance_sampling_ratio"] = (start - sampler).exp().clamp(max=CAP)
@@ -190,8 +190,8 @@ def trl_learned(
 
 
 def at_positions(row: SampledRow) -> list[float]:
-    """``start_logprobs`` with zeros for the tokens that the policy did not write."""
-    written = iter(row.start_logprobs)
+    """``old_logprobs`` with zeros for the tokens that the policy did not write."""
+    written = iter(row.old_logprobs)
     return [next(written) if each else 0.0 for each in row.mask]
 
 
@@ -249,9 +249,9 @@ def test_where_the_clip_binds_loss_and_gradient_are_those_of_trl(
     rows = [
         replace(
             row,
-            start_logprobs=[
+            old_logprobs=[
                 logprob + float(rng.normal(0, 0.1))
-                for logprob, written in zip(row.sampler_logprobs, row.mask, strict=True)
+                for logprob, written in zip(row.rollout_logprobs, row.mask, strict=True)
                 if written
             ],
         )

@@ -23,7 +23,7 @@ def row(token_ids: list[int], mask: list[int], grammar: Grammar | None) -> Sampl
     return SampledRow(
         token_ids=token_ids,
         mask=mask,
-        sampler_logprobs=[0.0] * len(mask),
+        rollout_logprobs=[0.0] * len(mask),
         advantages=[1.0] * sum(mask[1:]),
         grammar=grammar,
     )

@@ -20,11 +20,11 @@ from coevolve.learning.batch import (
     SampledRow,
 )
 from coevolve.learning.constraints import Constraints
+from coevolve.learning.metrics import StepMetrics
 from coevolve.learning.objectives import policy_gradient
-from coevolve.learning.objectives.aggregation import Weighing
+from coevolve.learning.objectives.aggregation import LossNormalizer
 from coevolve.learning.policy import Policy
 from coevolve.learning.step_loss import StepLoss
-from coevolve.learning.tally import Tally
 from coevolve.learning.trainer import Trainer
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.learner_config import ImitationConfig
@@ -41,13 +41,13 @@ SAMPLED = (
     SampledRow(
         token_ids=(1, 5, 9, 13, 2),
         mask=(0, 1, 1, 0, 1),
-        sampler_logprobs=(0.0, -4.0, -4.2, 0.0, -3.9),
+        rollout_logprobs=(0.0, -4.0, -4.2, 0.0, -3.9),
         advantages=(1.5, 1.5, -0.5),
     ),
     SampledRow(
         token_ids=(3, 4, 8),
         mask=(1, 0, 1),
-        sampler_logprobs=(-4.0, 0.0, -4.1),
+        rollout_logprobs=(-4.0, 0.0, -4.1),
         advantages=(-2.0,),
     ),
 )
@@ -57,8 +57,8 @@ REFERENCES = (
 )
 PAIRS = (
     PairRow(
-        better=Conversation(token_ids=(1, 2, 9, 5), mask=(0, 0, 1, 1)),
-        worse=Conversation(token_ids=(1, 2, 7), mask=(0, 0, 1)),
+        chosen=Conversation(token_ids=(1, 2, 9, 5), mask=(0, 0, 1, 1)),
+        rejected=Conversation(token_ids=(1, 2, 7), mask=(0, 0, 1)),
         beta=0.5,
     ),
 )
@@ -85,21 +85,21 @@ def settings(temperature: float, learner: LearnerConfig | None = None) -> RunCon
 
 def of(
     rows: Sequence[Row], temperature: float, base: Path, weights: Path
-) -> tuple[Tally, list[torch.Tensor]]:
+) -> tuple[StepMetrics, list[torch.Tensor]]:
     """What a micro-batch adds up: sums, and the gradient."""
     config = settings(temperature)
     policy = Policy(PolicyConfig(), base, weights=weights, with_reference=True)
-    tally = Tally(level="token", cap=1.2)
+    step_metrics = StepMetrics(level="token", cap=1.2)
     StepLoss(
         policy,
         config,
         constraints=Constraints(policy.vocabulary),
         surrogate=policy_gradient.surrogate(Grpo()),
-        weighing=Weighing(aggregation="constant", tokens=TOKENS, pairs=2.0),
-        tally=tally,
+        normalizer=LossNormalizer(aggregation="constant", tokens=TOKENS, pairs=2.0),
+        step_metrics=step_metrics,
         version=0,
     ).add(rows, compares=True)
-    return tally, [each.grad for each in policy.parameters() if each.grad is not None]
+    return step_metrics, [each.grad for each in policy.parameters() if each.grad is not None]
 
 
 def assert_follows(found: list[torch.Tensor], slow: torch.Tensor, weights: torch.nn.Module) -> None:
@@ -113,7 +113,7 @@ def assert_follows(found: list[torch.Tensor], slow: torch.Tensor, weights: torch
 def test_rollouts_are_scored_at_the_temperature_of_rollouts_each_token_with_its_own_advantage(
     model: Path, moved: Path, temperature: float
 ):
-    tally, gradient = of(SAMPLED, temperature, model, moved)
+    step_metrics, gradient = of(SAMPLED, temperature, model, moved)
     slow_model = AutoModelForCausalLM.from_pretrained(moved).eval()
     loss, value = torch.zeros(()), 0.0
     for row in SAMPLED:
@@ -122,18 +122,18 @@ def test_rollouts_are_scored_at_the_temperature_of_rollouts_each_token_with_its_
             if not row.mask[position]:
                 continue
             logprob = slow_logprob(slow_model, list(row.token_ids), position, temperature)
-            ratio = min(math.exp(logprob.item() - row.sampler_logprobs[position]), 1.2)
+            ratio = min(math.exp(logprob.item() - row.rollout_logprobs[position]), 1.2)
             advantage = next(advantages)
             loss = loss - ratio * advantage * logprob / TOKENS
             value -= ratio * advantage / TOKENS
-    assert tally.sums["policy_loss"] == pytest.approx(value, rel=1e-4)
-    assert tally.sums["advantage"] == pytest.approx(1.5 + 1.5 - 0.5 - 2.0)
+    assert step_metrics.sums["policy_loss"] == pytest.approx(value, rel=1e-4)
+    assert step_metrics.sums["advantage"] == pytest.approx(1.5 + 1.5 - 0.5 - 2.0)
     assert_follows(gradient, loss, slow_model)
 
 
 @TEMPERATURES
 def test_references_are_scored_at_temperature_1(model: Path, moved: Path, temperature: float):
-    tally, gradient = of(REFERENCES, temperature, model, moved)
+    step_metrics, gradient = of(REFERENCES, temperature, model, moved)
     slow_model = AutoModelForCausalLM.from_pretrained(moved).eval()
     loss = torch.zeros(())
     for row in REFERENCES:
@@ -141,7 +141,7 @@ def test_references_are_scored_at_temperature_1(model: Path, moved: Path, temper
             if row.mask[position]:
                 logprob = slow_logprob(slow_model, list(row.token_ids), position, 1.0)
                 loss = loss - row.weight * logprob / TOKENS
-    assert tally.sums["imitation_loss"] == pytest.approx(loss.item(), rel=1e-5)
+    assert step_metrics.sums["imitation_loss"] == pytest.approx(loss.item(), rel=1e-5)
     assert_follows(gradient, loss, slow_model)
 
 
@@ -149,7 +149,7 @@ def test_references_are_scored_at_temperature_1(model: Path, moved: Path, temper
 def test_pairs_are_scored_at_temperature_1_by_policy_and_reference(
     model: Path, moved: Path, temperature: float
 ):
-    tally, gradient = of(PAIRS, temperature, model, moved)
+    step_metrics, gradient = of(PAIRS, temperature, model, moved)
     slow_model = AutoModelForCausalLM.from_pretrained(moved).eval()
     base = AutoModelForCausalLM.from_pretrained(model).eval()
 
@@ -164,10 +164,10 @@ def test_pairs_are_scored_at_temperature_1_by_policy_and_reference(
         return total
 
     (pair,) = PAIRS
-    margin = pair.beta * (gain(pair.better) - gain(pair.worse))
+    margin = pair.beta * (gain(pair.chosen) - gain(pair.rejected))
     loss = (1 + (-margin).exp()).log() / 2.0
     assert abs(margin.item()) > 1e-3
-    assert tally.sums["preference_loss"] == pytest.approx(loss.item(), rel=1e-5)
+    assert step_metrics.sums["preference_loss"] == pytest.approx(loss.item(), rel=1e-5)
     assert_follows(gradient, loss, slow_model)
 
 
@@ -177,8 +177,8 @@ def test_a_micro_batch_of_two_kinds_is_refused(model: Path):
 
 
 def test_a_micro_batch_without_rows_adds_nothing_to_the_gradient(model: Path):
-    tally, gradient = of([], 0.6, model, model)
-    assert tally.loss == 0.0
+    step_metrics, gradient = of([], 0.6, model, model)
+    assert step_metrics.loss == 0.0
     assert all(not each.any() for each in gradient)
 
 

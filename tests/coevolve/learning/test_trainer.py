@@ -344,8 +344,8 @@ def test_the_better_of_given_pairs_is_preferred(model: Path, train: WeightsForma
     trainer = Trainer(settings(learner, train=train), model)
     rows = [
         PairRow(
-            better=Conversation(token_ids=(1, 2, n, 5), mask=(0, 0, 1, 1)),
-            worse=Conversation(token_ids=(1, 2, n), mask=(0, 0, 1)),
+            chosen=Conversation(token_ids=(1, 2, n, 5), mask=(0, 0, 1, 1)),
+            rejected=Conversation(token_ids=(1, 2, n), mask=(0, 0, 1)),
             beta=0.5,
         )
         for n in (9, 11)
@@ -360,7 +360,7 @@ def test_the_better_of_given_pairs_is_preferred(model: Path, train: WeightsForma
 
 def test_a_pair_without_a_reference_is_refused_with_a_remedy(model: Path):
     side = Conversation(token_ids=(1, 2), mask=(0, 1))
-    rows = [PairRow(better=side, worse=side, beta=0.5)]
+    rows = [PairRow(chosen=side, rejected=side, beta=0.5)]
     with pytest.raises(LearnerError, match=r"learner.objective.kind dpo or policy.train lora"):
         Trainer(settings(LearnerConfig(divergence_every=0)), model).take_supervised_step(1, rows)
 

@@ -10,8 +10,8 @@ import pytest
 from coevolve.environments.tools.task import tool_task
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.report.material import Material, gather, nothing_yet
 from coevolve.report.page import SECTIONS, page, write_report
+from coevolve.report.report_data import ReportData, gather, nothing_yet
 from coevolve.report.sections.pool import composition
 from coevolve.report.sections.signals import funnel
 from coevolve.report.sections.success import held_out_by_skill, trained_by_skill, visited_by_tool
@@ -174,9 +174,9 @@ def whole_story() -> list[Message]:
     ]
 
 
-def material(
+def data(
     messages: Sequence[Message], config: RunConfig = CONFIG, text: TaskText | None = None
-) -> Material:
+) -> ReportData:
     found = nothing_yet(config, Reported(text))
     for number, message in enumerate(messages):
         found.fold(message, 1_790_000_000 * SECOND_NS + number * SECOND_NS)
@@ -184,7 +184,7 @@ def material(
 
 
 def test_the_page_is_whole_and_needs_nothing_else():
-    html = page(material(whole_story()))
+    html = page(data(whole_story()))
     elements = parsed(html)
     references = [value for _, name, value in elements.attributes if name in ("src", "href")]
     assert all(value == "config.yaml" or value[0] == "#" for value in references)
@@ -196,14 +196,14 @@ def test_the_page_is_whole_and_needs_nothing_else():
 
 
 def test_every_link_of_the_page_leads_somewhere():
-    elements = parsed(page(material(whole_story())))
+    elements = parsed(page(data(whole_story())))
     targets = {value for _, name, value in elements.attributes if name == "id"}
     links = {value[1:] for _, name, value in elements.attributes if name == "href"} - {"onfig.yaml"}
     assert links == targets == set(SECTIONS)
 
 
 def test_every_chart_says_what_it_shows_and_has_its_numbers_beside_it():
-    html = page(material(whole_story()))
+    html = page(data(whole_story()))
     figures = re.findall(r"<figure>.*?</figure>", html, re.DOTALL)
     assert len(figures) > 10
     for each in figures:
@@ -214,7 +214,7 @@ def test_every_chart_says_what_it_shows_and_has_its_numbers_beside_it():
 
 def test_a_run_that_has_only_begun_says_in_every_section_that_nothing_is_there():
     for messages in ([], [RunStarted(run_id="r", config="{}")]):
-        text = parsed(page(material(messages))).text
+        text = parsed(page(data(messages))).text
         for sentence in (
             "No policy version has been scored yet.",
             "No group of rollouts is finished yet.",
@@ -230,7 +230,7 @@ def test_a_run_that_has_only_begun_says_in_every_section_that_nothing_is_there()
 def test_an_arm_without_synthesis_has_its_success_and_its_seed_tasks():
     config = msgspec.structs.replace(CONFIG, arm="static")
     messages = [evolving.seed(), scored(0, 0, 0), stepped(1, ("seed-1", 4)), scored(1, 1, 0)]
-    text = parsed(page(material(messages, config))).text
+    text = parsed(page(data(messages, config))).text
     assert "none in this arm" in text
     assert "0 of 1 training groups (0.0 %)" in text
     assert "made, learnable" not in text
@@ -238,28 +238,28 @@ def test_an_arm_without_synthesis_has_its_success_and_its_seed_tasks():
 
 @pytest.mark.parametrize("arm", ["full", "random", "placebo", "uniform", "static"])
 def test_every_arm_can_be_reported(arm: str):
-    parsed(page(material(whole_story(), msgspec.convert({"name": "x", "arm": arm}, RunConfig))))
+    parsed(page(data(whole_story(), msgspec.convert({"name": "x", "arm": arm}, RunConfig))))
 
 
 def test_what_tasks_and_models_wrote_is_text():
     story = [_spoilt(message) for message in whole_story()]
-    elements = parsed(page(material(story)))
+    elements = parsed(page(data(story)))
     assert not {"script", "img"} & elements.names
     assert "</code></style><script>alert(1)</script>" in elements.text
     assert "\x00" not in elements.text
 
 
 def test_made_tasks_are_told_in_their_environments_words():
-    text = parsed(page(material(whole_story()))).text
+    text = parsed(page(data(whole_story()))).text
     assert "made-1: ls → cd" in text
     assert "List the files. ls()" in text
-    told = parsed(page(material(whole_story(), text=NO_CONVERSATION))).text
+    told = parsed(page(data(whole_story(), text=NO_CONVERSATION))).text
     assert "made-1: no call" in told
     assert "Cover 3 points of fifo, from 61.2 %." in told
 
 
 def test_the_numbers_are_those_of_the_folds():
-    found = material(whole_story())
+    found = data(whole_story())
     text = parsed(page(found)).text
     assert "50.0 %" in text  # one of two held-out tasks at version 9
     assert found.costs.synthesized_groups == 4
@@ -273,18 +273,18 @@ def test_the_numbers_are_those_of_the_folds():
 
 
 def test_held_out_skills_are_judged_by_the_turns_that_were_reached():
-    cells = held_out_by_skill(material([scored(0, 1, 1)]))
+    cells = held_out_by_skill(data([scored(0, 1, 1)]))
     assert cells == {("ls", 0): (2, 2), ("cd", 0): (0, 1)}
 
 
 def test_training_success_counts_towards_every_skill_of_the_task():
-    found = material([evolving.seed(), stepped(1, ("seed-1", 3)), stepped(2, ("seed-1", 5))])
+    found = data([evolving.seed(), stepped(1, ("seed-1", 3)), stepped(2, ("seed-1", 5))])
     cells = trained_by_skill(found, [range(1, 3)])
     assert cells == {("ls", f"1{EN_DASH}2"): (8, 16), ("cd", f"1{EN_DASH}2"): (8, 16)}
 
 
 def test_groups_on_made_tasks_are_told_apart_by_their_label():
-    found = material(whole_story())
+    found = data(whole_story())
     counts = composition(found, [range(1, 10)])
     assert counts == {("seed", 0): 3, ("learnable", 0): 4}
 
@@ -296,48 +296,48 @@ async def test_the_journal_is_read_in_order_and_with_its_times(tmp_path: Path):
     assert found.timeline.step == 9
     assert found.timeline.newest_ns >= found.timeline.started_ns > 0
     assert found.timeline.happenings[0].what == "started"
-    assert found.costs.lines() == material(whole_story()).costs.lines()
+    assert found.costs.lines() == data(whole_story()).costs.lines()
     journal.close()
 
 
 def test_the_report_replaces_the_old_one_as_a_whole(tmp_path: Path):
     path = tmp_path / "report.html"
     path.write_text("old")
-    write_report(path, material([]))
+    write_report(path, data([]))
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path):
     with pytest.raises(RunError, match=r"nowhere/report\.html: cannot be written"):
-        write_report(tmp_path / "nowhere" / "report.html", material([]))
+        write_report(tmp_path / "nowhere" / "report.html", data([]))
 
 
 def test_a_page_can_be_made_at_any_moment_of_a_run():
     story = whole_story()
     for count in range(len(story)):
-        parsed(page(material(story[:count])))
+        parsed(page(data(story[:count])))
 
 
 @pytest.mark.parametrize("kind", sorted({type(each).__name__ for each in whole_story()}))
 def test_a_page_can_be_made_where_a_kind_of_record_is_missing(kind: str):
-    parsed(page(material([each for each in whole_story() if type(each).__name__ != kind])))
+    parsed(page(data([each for each in whole_story() if type(each).__name__ != kind])))
 
 
 def test_a_group_that_machines_failed_counts_neither_as_success_nor_as_failure():
     failed = msgspec.structs.replace(
         evolving.visit("seed-1", 0, rollouts=0), version_min=-1, version_max=-1, errors=8
     )
-    found = material([evolving.seed(), failed, evolving.visit("seed-1", 3, version=2)])
+    found = data([evolving.seed(), failed, evolving.visit("seed-1", 3, version=2)])
     assert visited_by_tool(found, [range(3)]) == {("ls", f"0{EN_DASH}2"): (3, 8)}
     parsed(page(found))
-    parsed(page(material([evolving.seed(), failed])))
+    parsed(page(data([evolving.seed(), failed])))
 
 
 def test_a_version_whose_scoring_broke_is_no_score():
     failed = Evaluation(version=0, scores=(), errors=240, wall_s=0.0)
-    assert "No policy version has been scored yet." in parsed(page(material([failed]))).text
-    text = parsed(page(material([failed, scored(9, 1, 2)]))).text
+    assert "No policy version has been scored yet." in parsed(page(data([failed]))).text
+    text = parsed(page(data([failed, scored(9, 1, 2)]))).text
     assert "50.0 % at the start" in text
 
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from coevolve.rollouts.conversation import Conversation
@@ -9,7 +11,7 @@ NUMBER = 6
 HIGHER, LOWER = (1,), (2,)
 
 
-def talking(generator: ScriptGenerator, **limits: int) -> Conversation:
+def talking(generator: ScriptGenerator, **limits: Any) -> Conversation:
     return Conversation(
         tool_task("guess", task_id="six"),
         "g0/0",
@@ -57,9 +59,9 @@ async def test_a_message_without_room_or_without_end_is_none(limits: dict[str, i
 
 async def test_an_opening_without_room_for_an_answer_breaks_off() -> None:
     generator = ScriptGenerator([])
-    with pytest.raises(SimulatorError, match=r"task six: .*max_tokens = 2, found 2 tokens"):
-        async with talking(generator, max_tokens=2) as talk:
-            talk.hear([9, 9])
+    async with talking(generator, max_tokens=2) as talk:
+        talk.hear([9, 9])
+        with pytest.raises(SimulatorError, match=r"task six: .*max_tokens = 2, found 2 tokens"):
             await talk.say()
     assert generator.released == ["g0/0"]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.signals.probability import (
-    Tally,
+    SuccessCount,
     at_least,
     at_most,
     benjamini_hochberg,
@@ -35,8 +35,8 @@ def test_tails_equal_the_exact_sum(count: int, draws: int, twentieth: int):
 def test_a_drop_by_hand():
     # p_before ~ Beta(2, 1), p_now ~ Beta(1, 2): P(p_before <= p_now) = int x^2 2(1 - x) dx = 1/6;
     # with u = x + 1/2: int_{1/2}^1 u^2 2(3/2 - u) du + P(p_now > 1/2) = 13/32 + 1/4.
-    assert no_drop(Tally(1, 1), Tally(0, 1), 0.0) == pytest.approx(1 / 6, abs=1e-3)
-    assert no_drop(Tally(1, 1), Tally(0, 1), 0.5) == pytest.approx(21 / 32, abs=1e-3)
+    assert no_drop(SuccessCount(1, 1), SuccessCount(0, 1), 0.0) == pytest.approx(1 / 6, abs=1e-3)
+    assert no_drop(SuccessCount(1, 1), SuccessCount(0, 1), 0.5) == pytest.approx(21 / 32, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -47,15 +47,17 @@ def test_the_grid_agrees_with_drawing(before: tuple[int, int], now: tuple[int, i
     draws = np.random.default_rng(0)
     p_before, p_now = (draws.beta(k + 1, n - k + 1, 1_000_000) for k, n in (before, now))
     expected = np.mean(p_before - p_now <= drop)
-    assert no_drop(Tally(*before), Tally(*now), drop) == pytest.approx(expected, abs=2e-3)
+    assert no_drop(SuccessCount(*before), SuccessCount(*now), drop) == pytest.approx(
+        expected, abs=2e-3
+    )
 
 
 def test_fisher_by_hand():
-    assert same_rate(Tally(4, 4), Tally(0, 4)) == pytest.approx(1 / 70)
+    assert same_rate(SuccessCount(4, 4), SuccessCount(0, 4)) == pytest.approx(1 / 70)
     # The lady tasting tea with one error: (1 + 16) / 70.
-    assert same_rate(Tally(3, 4), Tally(1, 4)) == pytest.approx(17 / 70)
-    assert same_rate(Tally(0, 4), Tally(4, 4)) == pytest.approx(1)
-    assert same_rate(Tally(0, 0), Tally(3, 4)) == pytest.approx(1)
+    assert same_rate(SuccessCount(3, 4), SuccessCount(1, 4)) == pytest.approx(17 / 70)
+    assert same_rate(SuccessCount(0, 4), SuccessCount(4, 4)) == pytest.approx(1)
+    assert same_rate(SuccessCount(0, 0), SuccessCount(3, 4)) == pytest.approx(1)
 
 
 def test_benjamini_and_hochbergs_own_example():

@@ -12,7 +12,7 @@ or a branch here.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from coevolve.environments.hdl.coverage.gaps import Gap, gaps, reachable
+from coevolve.environments.hdl.coverage.holes import Gap, gaps, reachable
 from coevolve.environments.hdl.simulate.messages import Coverage, Metric, Point, Unit
 
 ALL_COVERED = "Every point is covered.\n"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from coevolve.environments.hdl.coverage.gaps import ORDER, reachable
+from coevolve.environments.hdl.coverage.holes import ORDER, reachable
 from coevolve.environments.hdl.coverage.points import point_text
 from coevolve.environments.hdl.simulate.messages import Point, Unit
 from protocols.evolution import OnPattern

@@ -12,7 +12,7 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from coevolve.environments.hdl.coverage.gaps import reachable
+from coevolve.environments.hdl.coverage.holes import reachable
 from coevolve.environments.hdl.coverage.points import point_set, point_text, score
 from coevolve.environments.hdl.designs.admission import RANDOM_CYCLES, Measured, Run
 from coevolve.environments.hdl.designs.design import QUALITIES, Design, Quality

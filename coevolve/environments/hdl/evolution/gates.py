@@ -25,7 +25,7 @@ from typing import assert_never
 
 import msgspec
 
-from coevolve.environments.hdl.coverage.gaps import reachable
+from coevolve.environments.hdl.coverage.holes import reachable
 from coevolve.environments.hdl.coverage.points import point_set
 from coevolve.environments.hdl.curation.states import average, reached
 from coevolve.environments.hdl.designs.catalogue import Catalogue

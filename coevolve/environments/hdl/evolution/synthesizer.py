@@ -44,7 +44,7 @@ class DesignSynthesizer:
     def __init__(self, enumeration: Enumeration, reader: Reader, standing: StatusReporter) -> None:
         self._enumeration = enumeration
         self._reader = reader
-        self._standing = standing
+        self._reporter = standing
         self._variants = Counter[str]()
         """Design -> variants of it that were asked for."""
 
@@ -62,7 +62,7 @@ class DesignSynthesizer:
         return _answer(message, candidates)
 
     async def _candidates(self, signal: Signal) -> list[Candidate]:
-        self._standing.policy_version = max(self._standing.policy_version, signal.policy_version)
+        self._reporter.policy_version = max(self._reporter.policy_version, signal.policy_version)
         return [
             Candidate(
                 candidate_id=f"{signal.signal_id}-{number}",

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from coevolve.environments.hdl.coverage.feedback import structured, uncovered
-from coevolve.environments.hdl.coverage.gaps import reachable
+from coevolve.environments.hdl.coverage.holes import reachable
 from coevolve.environments.hdl.simulate.messages import (
     METRICS,
     BadStimulus,

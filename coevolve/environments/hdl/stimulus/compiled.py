@@ -45,7 +45,7 @@ from coevolve.environments.hdl.simulate.simulation import (
     simulation,
 )
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
-from coevolve.environments.hdl.stimulus import pinout
+from coevolve.environments.hdl.stimulus import pin_map
 from coevolve.environments.hdl.stimulus.program import Pins
 from coevolve.environments.sandbox.runner import Sandbox, StageLimits
 from protocols.errors import ConfigError, SimulatorError
@@ -104,8 +104,8 @@ def compiled(
     """
     tools = Tools(toolchain=toolchain, runtime=open_runtime(toolchain), sandbox=sandbox)
     instrumented = instrument(elaborate(unit))
-    around = pinout.module(unit, ports, pins)
-    header = pinout.header(unit, pins)
+    around = pin_map.module(unit, ports, pins)
+    header = pin_map.header(unit, pins)
     told = (instrumented.files, around, header, optimise, TRANSLATE, EVERYTHING)
     folder = tools.runtime.folder / "harnesses" / _digest(told)
     if not folder.is_dir():

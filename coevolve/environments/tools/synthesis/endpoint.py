@@ -29,7 +29,7 @@ from coevolve.environments.tools.synthesis.answers import (
     read_tasks,
 )
 from coevolve.environments.tools.synthesis.brief import Start, tool_context
-from coevolve.environments.tools.synthesis.structured_call import ORDINALS, Inquiry
+from coevolve.environments.tools.synthesis.structured_call import ORDINALS, StructuredCall
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.llm.client import Chat
 from protocols.errors import AnswerError
@@ -78,14 +78,14 @@ class EndpointSynthesizer:
             OverBudgetError: The next call may exceed the budget.
             SimulatorError: A simulator broke.
         """
-        inquiry = Inquiry(
+        structured = StructuredCall(
             self._chat, self._model, calls, signal_id=brief.signal_id, kind=brief.kind
         )
         reflection = UNGUIDED
         if not isinstance(brief.about, Anything):
-            reflection = await inquiry.ask(0, "reflect", prompts.reflect(brief), read_reflection)
+            reflection = await structured.ask(0, "reflect", prompts.reflect(brief), read_reflection)
         rounds = [
-            _Round(brief, number, reflection, self.name, inquiry, self._simulator)
+            _Round(brief, number, reflection, self.name, structured, self._simulator)
             for number in range(len(tool_context(brief).starts))
         ]
         try:
@@ -123,14 +123,14 @@ class _Round:
         number: int,
         reflection: Reflection,
         synthesizer: str,
-        inquiry: Inquiry,
+        structured: StructuredCall,
         simulator: Simulator,
     ) -> None:
         self._brief = brief
         self._start = tool_context(brief).starts[number]
         self._reflection = reflection
         self._synthesizer = synthesizer
-        self._inquiry = inquiry
+        self._call = structured
         self._simulator = simulator
         self._id = f"{brief.signal_id}-r{number}"
         self._first_ordinal = ORDINALS * (1 + number * (brief.steps + 1))
@@ -161,7 +161,7 @@ class _Round:
         await self._simulator.reset(session, _body(self._start, _NOTHING_ASKED))
         try:
             for step in range(self._brief.steps):
-                move = await self._inquiry.ask(
+                move = await self._call.ask(
                     self._first_ordinal + ORDINALS * step,
                     "explore",
                     prompts.explore(self._brief, self._reflection, self._start, steps),
@@ -180,7 +180,7 @@ class _Round:
         return [action for _, action in steps]
 
     async def _abstract(self, steps: Sequence[Action]) -> tuple[AbstractedTask, ...]:
-        return await self._inquiry.ask(
+        return await self._call.ask(
             self._first_ordinal + ORDINALS * self._brief.steps,
             "abstract",
             prompts.abstract(self._brief, self._start, steps),

@@ -12,7 +12,7 @@ import structlog
 
 from coevolve.environments.tools.synthesis import prompts
 from coevolve.environments.tools.synthesis.answers import read_judgement
-from coevolve.environments.tools.synthesis.structured_call import ORDINALS, Inquiry
+from coevolve.environments.tools.synthesis.structured_call import ORDINALS, StructuredCall
 from coevolve.llm.client import Chat
 from protocols.errors import AnswerError, EndpointError, OverBudgetError
 from protocols.evolution import NO_OPINION, Candidate, Opinion, SignalKind
@@ -52,14 +52,14 @@ class EndpointJudge:
         account = await self._account_of(candidate)
         try:
             async with account.calls as calls:
-                inquiry = Inquiry(
+                structured = StructuredCall(
                     self._chat,
                     self._model,
                     calls,
                     signal_id=candidate.signal_id,
                     kind=account.kind,
                 )
-                judgement = await inquiry.ask(
+                judgement = await structured.ask(
                     _ordinal(candidate), "judge", prompts.judge(candidate), read_judgement
                 )
         except (EndpointError, AnswerError, OverBudgetError) as error:

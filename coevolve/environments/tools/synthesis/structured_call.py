@@ -24,7 +24,7 @@ _SHOWN_CHARS = 200
 log = structlog.get_logger()
 
 
-class Inquiry:
+class StructuredCall:
     """Asks on behalf of one signal."""
 
     def __init__(

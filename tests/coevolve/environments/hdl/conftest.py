@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.policy.instructions import system_message
 from protocols.config import ChatConfig

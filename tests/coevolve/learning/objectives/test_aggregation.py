@@ -16,23 +16,23 @@ LOSSES = [[1.0, 2.0, 3.0, 4.0], [5.0], [6.0, 7.0, 8.0]]
     ],
 )
 def test_the_loss_of_a_batch_by_hand(rule: Aggregation, expected: float):
-    weighing = aggregation.of_batch(rule, LENGTHS, expected_tokens=30.0)
+    normalizer = aggregation.of_batch(rule, LENGTHS, expected_tokens=30.0)
     total = sum(
-        weighing.scale(length) * loss
+        normalizer.scale(length) * loss
         for length, losses in zip(LENGTHS, LOSSES, strict=True)
         for loss in losses
     )
-    assert total / weighing.tokens == pytest.approx(expected)
+    assert total / normalizer.tokens == pytest.approx(expected)
 
 
 def test_mini_batches_together_weigh_as_much_as_the_batch():
-    weighing = aggregation.of_batch("token_mean", LENGTHS, expected_tokens=30.0)
-    assert weighing.of_mini_batch(4).tokens == weighing.tokens / 4
+    normalizer = aggregation.of_batch("token_mean", LENGTHS, expected_tokens=30.0)
+    assert normalizer.of_mini_batch(4).tokens == normalizer.tokens / 4
 
 
 def test_given_rows_are_averaged_over_their_tokens_and_pairs():
-    weighing = aggregation.of_supervision(tokens=7, pairs=3)
-    assert (weighing.tokens, weighing.pairs, weighing.scale(5)) == (7.0, 3.0, 1.0)
+    normalizer = aggregation.of_supervision(tokens=7, pairs=3)
+    assert (normalizer.tokens, normalizer.pairs, normalizer.scale(5)) == (7.0, 3.0, 1.0)
 
 
 def test_nothing_written_is_no_division_by_zero():

@@ -12,4 +12,4 @@ def test_every_policy_gradient_takes_its_settings_from_the_config(kind: type[Pol
     assert (surrogate.clip_low, surrogate.clip_high) == (0.11, 0.12)
     assert surrogate.aggregation == "sequence_mean"
     assert surrogate.ratio == ("sequence" if kind is Gspo else "token")
-    assert surrogate.standardized == (kind is not DrGrpo)
+    assert surrogate.scale_rewards == (kind is not DrGrpo)

@@ -9,10 +9,10 @@ from coevolve.learning.objectives import importance
 from coevolve.learning.objectives.surrogate import Surrogate, spread
 
 CLIPPED = Surrogate(
-    standardized=True, ratio="token", clip_low=0.2, clip_high=0.28, aggregation="constant"
+    scale_rewards=True, ratio="token", clip_low=0.2, clip_high=0.28, aggregation="constant"
 )
 BY_SEQUENCE = Surrogate(
-    standardized=True, ratio="sequence", clip_low=0.2, clip_high=0.28, aggregation="constant"
+    scale_rewards=True, ratio="sequence", clip_low=0.2, clip_high=0.28, aggregation="constant"
 )
 
 

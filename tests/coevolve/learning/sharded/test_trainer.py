@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from coevolve.learning.sharded.joining import open_meeting
+from coevolve.learning.sharded.rendezvous import open_meeting
 from coevolve.learning.sharded.trainer import ShardedTrainer
 from coevolve.learning.trainer import Trainer
 from protocols import columns

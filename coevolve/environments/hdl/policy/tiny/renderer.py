@@ -9,7 +9,7 @@ goal. A design is begun from a reset.
 
 from collections.abc import Mapping, Sequence
 
-from coevolve.environments.hdl.coverage.gaps import reachable
+from coevolve.environments.hdl.coverage.holes import reachable
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.tiny import features

@@ -12,10 +12,10 @@ from coevolve.environments.hdl.designs.admission import (
     MOST_POINTS,
     kept_apart,
 )
-from coevolve.environments.hdl.designs.admit import admit
 from coevolve.environments.hdl.designs.design import GOOD_AT_LEAST, POOR_AT_MOST, Design, Quality
 from coevolve.environments.hdl.designs.folders import load, load_all
 from coevolve.environments.hdl.designs.measuring import Laboratory, open_laboratory
+from coevolve.environments.hdl.designs.qualify import admit
 from coevolve.environments.hdl.simulate.messages import Covered, Evaluate, Testbench
 
 ROOT = Path(__file__).parents[5] / "designs"

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from coevolve.build import parts as build
-from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.config import HdlConfig, StageConfig, TeacherConfig
 from coevolve.environments.hdl.curation.supervision import DesignSupervision
 from coevolve.environments.hdl.policy.chat import ChatStepRenderer

@@ -7,7 +7,7 @@ from types import TracebackType
 import msgspec
 import pytest
 
-from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.config import HdlConfig, LocalTeacher, TeacherConfig
 from coevolve.environments.hdl.designs.catalogue import Catalogue
 from coevolve.environments.hdl.policy.chat import ChatStepRenderer

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from coevolve.environments.hdl.assembly import DESIGNS
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.folders import load_all
+from coevolve.environments.hdl.parts import DESIGNS
 from coevolve.environments.hdl.policy.tiny.edits import edits, read_edit, words_of
 from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, LAST, WORDS
 from coevolve.environments.hdl.simulate.messages import Port

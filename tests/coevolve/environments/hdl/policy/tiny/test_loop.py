@@ -10,7 +10,7 @@ import pytest
 from coevolve.build import parts as build
 from coevolve.cli import preflight as requirements
 from coevolve.config import load_config
-from coevolve.environments.hdl import assembly as hardware
+from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.designs.variants import varied
 from coevolve.environments.hdl.evolution.messages import DESIGN

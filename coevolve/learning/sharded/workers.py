@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from multiprocessing import Pipe
 from pathlib import Path
 
-from coevolve.learning.sharded.orders import Answer, Done, Enlistment, Failed, Order
+from coevolve.learning.sharded.rpc import Answer, Done, Enlistment, Failed, Order
 from protocols.config import RunConfig
 from protocols.errors import LearnerError
 
@@ -18,7 +18,7 @@ END_S = 5.0
 """Time from the end of a process's connection to that of the process itself."""
 
 
-class Crew:
+class TrainingWorkers:
     """The ranks from 1 on, each in a process of its own that ends with this one."""
 
     def __init__(

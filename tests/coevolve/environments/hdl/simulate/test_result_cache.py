@@ -15,7 +15,7 @@ from coevolve.environments.hdl.simulate.messages import (
     Testbench,
     TimedOut,
 )
-from coevolve.environments.hdl.simulate.recall import RecallingSimulator
+from coevolve.environments.hdl.simulate.result_cache import RecallingSimulator
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
 from coevolve.environments.hdl.simulate.verilator import evaluation_key
 from coevolve.journal.codec import encode

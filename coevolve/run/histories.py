@@ -57,7 +57,7 @@ class TaskHistory:
 
 
 @dataclass(frozen=True)
-class SignalFate:
+class SignalHistory:
     """A signal and what became of it."""
 
     signal: Signal
@@ -93,19 +93,19 @@ class Lineage:
     """Where a task comes from and what it led to. A seed task has no lineage above itself."""
 
     history: TaskHistory
-    signal: SignalFate | None
+    signal: SignalHistory | None
     exploration: Exploration | None
     candidate: Candidate | None
     verdicts: tuple[CandidateVerdict, ...]
     """Of the candidate, oldest first: it may have been parked before it was admitted."""
 
     probes: tuple[ProbeReport, ...]
-    signals: tuple[SignalFate, ...]
+    signals: tuple[SignalHistory, ...]
     """Signals about the task itself."""
 
 
 @dataclass
-class Tally:
+class SynthesizerTotals:
     """What one synthesizer achieved, and what it took."""
 
     synthesizer: str

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.learning.publication import DeliveryWatch
+from coevolve.learning.weight_sync_monitor import WeightSyncMonitor
 from protocols.config import DeliveryConfig, RolloutConfig, RunConfig
 from protocols.control import RunResumed, RunStarted
 from protocols.errors import DeliveryError
@@ -44,7 +44,7 @@ def proof(
     )
 
 
-def watch(journal: MemoryJournal, actors: int = 1, timeout_s: float = 0.2) -> DeliveryWatch:
+def watch(journal: MemoryJournal, actors: int = 1, timeout_s: float = 0.2) -> WeightSyncMonitor:
     async def append(messages: Sequence[Message]) -> None:
         journal.add(*messages)
 
@@ -53,7 +53,7 @@ def watch(journal: MemoryJournal, actors: int = 1, timeout_s: float = 0.2) -> De
         rollout=RolloutConfig(actors=actors),
         delivery=DeliveryConfig(timeout_s=timeout_s),
     )
-    return DeliveryWatch(config, reader=journal, append=append)
+    return WeightSyncMonitor(config, reader=journal, append=append)
 
 
 def alarms(journal: MemoryJournal) -> list[WeightSyncAlarm]:

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from coevolve.learning.tally import Tally, mismatch
+from coevolve.learning.metrics import StepMetrics, mismatch
 
 START_N = torch.tensor([0.5, 0.2, 0.4]).log()
 SAMPLER_N = torch.tensor([0.25, 0.4, 0.4]).log()
@@ -40,18 +40,18 @@ def test_the_ratios_of_a_sequence_are_its_tokens_product():
 
 
 def test_losses_are_means_over_updates_and_what_was_not_there_is_left_out():
-    tally = Tally(level="token", cap=2.0)
-    tally.add(policy_loss=1.0)
-    tally.add(policy_loss=2.0, imitation_loss=4.0)
-    metrics = tally.metrics(2)
+    step_metrics = StepMetrics(level="token", cap=2.0)
+    step_metrics.add(policy_loss=1.0)
+    step_metrics.add(policy_loss=2.0, imitation_loss=4.0)
+    metrics = step_metrics.metrics(2)
     assert metrics["actor/pg_loss"] == 1.5
     assert metrics["actor/imitation_loss"] == 2.0
-    assert tally.loss == 7.0
+    assert step_metrics.loss == 7.0
     assert "actor/entropy" not in metrics
 
 
 def test_a_loss_that_is_not_finite_stays_so():
-    tally = Tally(level="token", cap=2.0)
-    tally.add(policy_loss=math.inf)
-    tally.add(kl_loss=1.0)
-    assert not math.isfinite(tally.loss)
+    step_metrics = StepMetrics(level="token", cap=2.0)
+    step_metrics.add(policy_loss=math.inf)
+    step_metrics.add(kl_loss=1.0)
+    assert not math.isfinite(step_metrics.loss)

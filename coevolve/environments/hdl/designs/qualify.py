@@ -1,6 +1,6 @@
 """Says whether designs may be trained and measured on.
 
-`python -m coevolve.environments.hdl.designs.admit [DESIGN ...]`
+`python -m coevolve.environments.hdl.designs.qualify [DESIGN ...]`
 
 A DESIGN is a folder with a ``design.yaml``, or a folder of such; without any, ``designs``. Each is
 measured, and refused by name for every rule of `hdl.designs.admission` that it breaks; whether
@@ -27,8 +27,8 @@ from coevolve.environments.hdl.designs.admission import (
 )
 from coevolve.environments.hdl.designs.design import QUALITIES, Design, PointsFile
 from coevolve.environments.hdl.designs.folders import load
-from coevolve.environments.hdl.designs.freezing import freeze
 from coevolve.environments.hdl.designs.measuring import Laboratory, measure, open_laboratory
+from coevolve.environments.hdl.designs.point_set_file import freeze
 from protocols.errors import CoevolveError, ConfigError
 
 
@@ -68,7 +68,7 @@ async def admit(design: Design, laboratory: Laboratory) -> Admission:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Judge designs, print, and return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m coevolve.environments.hdl.designs.admit",
+        prog="python -m coevolve.environments.hdl.designs.qualify",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from coevolve.environments.hdl.designs.admission import Measured, Run
-from coevolve.environments.hdl.designs.admit import Admission, main, table
 from coevolve.environments.hdl.designs.mutants import Bugs
+from coevolve.environments.hdl.designs.qualify import Admission, main, table
 from coevolve.environments.hdl.simulate.messages import Coverage, KindCount
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from coevolve.learning.batch import ReferenceRow, Row, row_length
 from coevolve.learning.policy import micro_batches
+from coevolve.learning.sharded.partition import share
 from coevolve.learning.sharded.ranks import ALONE, Ranks
-from coevolve.learning.sharded.share import share
 
 
 def rows_of(lengths: list[int]) -> list[Row]:

@@ -6,7 +6,7 @@ import pytest
 
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.run.evolution import TOPICS, LineageIndex, in_order, whole_fold
+from coevolve.run.lineage import TOPICS, LineageIndex, in_order, whole_fold
 from protocols.control import RunContinued, RunPaused
 from protocols.evolution import Parked, Refused, SwapRefused
 from protocols.journal import Message
@@ -98,15 +98,15 @@ def test_a_lineage_stands_without_the_records_that_are_missing():
 
 
 def test_a_synthesizer_is_counted_by_the_newest_verdict_on_each_candidate():
-    (tally,) = folded(story()).synthesizers()
-    assert (tally.synthesizer, tally.candidates) == ("policy@0", 3)
-    assert (tally.admitted, tally.parked, tally.refused) == (1, 1, 1)
-    assert tally.gates == {"duplicate": 1}
-    assert tally.acceptance == 1 / 3
-    assert tally.learnable_share == 1.0
-    assert (tally.usage.calls, tally.usage.tokens, tally.usage.cost_usd) == (2, 400, 1.0)
-    assert (tally.tokens_per_admitted, tally.cost_usd_per_admitted) == (400, 1.0)
-    assert tally.simulator_calls == 24
+    (totals,) = folded(story()).synthesizers()
+    assert (totals.synthesizer, totals.candidates) == ("policy@0", 3)
+    assert (totals.admitted, totals.parked, totals.refused) == (1, 1, 1)
+    assert totals.gates == {"duplicate": 1}
+    assert totals.acceptance == 1 / 3
+    assert totals.learnable_share == 1.0
+    assert (totals.usage.calls, totals.usage.tokens, totals.usage.cost_usd) == (2, 400, 1.0)
+    assert (totals.tokens_per_admitted, totals.cost_usd_per_admitted) == (400, 1.0)
+    assert totals.simulator_calls == 24
 
 
 def test_asking_for_the_tallies_changes_nothing():
@@ -115,10 +115,10 @@ def test_asking_for_the_tallies_changes_nothing():
 
 
 def test_nothing_is_said_about_shares_of_nothing():
-    (tally,) = folded([called("s1")]).synthesizers()
-    assert tally.acceptance is None
-    assert tally.learnable_share is None
-    assert tally.tokens_per_admitted is None
+    (totals,) = folded([called("s1")]).synthesizers()
+    assert totals.acceptance is None
+    assert totals.learnable_share is None
+    assert totals.tokens_per_admitted is None
 
 
 def test_synthesizers_are_told_apart():

@@ -1,4 +1,4 @@
-from coevolve.run.deliveries import Deliveries
+from coevolve.run.weight_sync import Deliveries
 from protocols.control import RunResumed
 from protocols.learning import OldVersionServed, StepReport, WeightsVerified, WeightSyncAlarm
 

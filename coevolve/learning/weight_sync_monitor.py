@@ -30,7 +30,7 @@ def rollout_engines(config: RunConfig) -> tuple[str, ...]:
     return tuple(f"rollout-{number}" for number in range(config.rollout.actors))
 
 
-class DeliveryWatch:
+class WeightSyncMonitor:
     """What engines have said of the versions; it looks only when it is asked, into the map."""
 
     def __init__(self, config: RunConfig, *, reader: Reader, append: Announce) -> None:

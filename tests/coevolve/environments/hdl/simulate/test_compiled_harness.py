@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from coevolve.environments.hdl.simulate.harnessed import HarnessSimulator
+from coevolve.environments.hdl.simulate.compiled_harness import HarnessSimulator
 from coevolve.environments.hdl.simulate.messages import (
     BadStimulus,
     CompileFailed,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from coevolve.environments.hdl.policy.steps import StepWriter, TestbenchAgent
     from coevolve.environments.hdl.policy.task import CoverageTask
     from coevolve.environments.hdl.policy.teacher import Teacher
-    from coevolve.environments.hdl.simulate.harnessed import HarnessSimulator
+    from coevolve.environments.hdl.simulate.compiled_harness import HarnessSimulator
     from coevolve.environments.hdl.simulate.pool import EvaluationPool
     from coevolve.environments.hdl.simulate.wire import TestbenchClient
     from coevolve.journal.mailbox import Appender
@@ -80,7 +80,7 @@ def _loaded(root: Path) -> "tuple[Design, ...]":
 
 def simulator(config: "RunConfig") -> "HarnessSimulator":
     """Return one member of the pool of simulators. Raises DependencyError."""
-    from coevolve.environments.hdl.simulate.harnessed import open_harnessed
+    from coevolve.environments.hdl.simulate.compiled_harness import open_harnessed
 
     return open_harnessed(hdl_settings(config).form)
 
@@ -276,7 +276,7 @@ def _agent(
 ) -> "TestbenchAgent":
     from coevolve.environments.hdl.policy.steps import TestbenchAgent
     from coevolve.environments.hdl.simulate.pool import EvaluationPool
-    from coevolve.environments.hdl.simulate.recall import RecallingSimulator
+    from coevolve.environments.hdl.simulate.result_cache import RecallingSimulator
     from coevolve.environments.hdl.simulate.toolchain import find_toolchain
 
     return TestbenchAgent(

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import in_order
 from coevolve.llm.usage import ModelUsage
-from coevolve.run.fates import (
+from coevolve.run.histories import (
     WAITING,
     Lineage,
-    SignalFate,
+    SignalHistory,
     Swap,
-    Tally,
+    SynthesizerTotals,
     TaskHistory,
     Trained,
 )
@@ -129,14 +129,14 @@ class LineageIndex:
             case _:
                 pass
 
-    def fate(self, signal_id: str) -> SignalFate:
+    def fate(self, signal_id: str) -> SignalHistory:
         """Return what became of a signal. Raises KeyError where there is no such signal."""
         signal = self.signals[signal_id]
         noted = self._noted[signal_id]
         flagged = signal.about.task_id if isinstance(signal.about, OnTask) else ""
         visits = tuple(self.visits.get(flagged, ()))
         candidates = self._candidates_of.get(signal_id, ())
-        return SignalFate(
+        return SignalHistory(
             signal=signal,
             time_ns=noted.time_ns,
             before=visits[: noted.visits],
@@ -183,18 +183,18 @@ class LineageIndex:
             signals=tuple(self.fate(signal) for signal in self._signals_about.get(task_id, ())),
         )
 
-    def synthesizers(self) -> list[Tally]:
-        """Return one tally for each model, in the order in which they first did something.
+    def synthesizers(self) -> list[SynthesizerTotals]:
+        """Return one totals for each model, in the order in which they first did something.
 
-        A model that gave opinions as a judge has a tally, too: of calls, tokens and cost alone.
+        A model that gave opinions as a judge has a totals, too: of calls, tokens and cost alone.
         """
-        tallies = {
-            model: Tally(synthesizer=model, usage=replace(usage))
+        all_totals = {
+            model: SynthesizerTotals(synthesizer=model, usage=replace(usage))
             for model, usage in self._usage.items()
         }
 
-        def of(name: str) -> Tally:
-            return tallies.setdefault(name, Tally(synthesizer=name))
+        def of(name: str) -> SynthesizerTotals:
+            return all_totals.setdefault(name, SynthesizerTotals(synthesizer=name))
 
         for settled in filter(lambda each: each.synthesizer, self.settled.values()):
             of(settled.synthesizer).settled_one(settled)
@@ -202,7 +202,7 @@ class LineageIndex:
             of(candidate.synthesizer).candidates += 1
         for verdicts in self.verdicts.values():
             of(verdicts[-1].synthesizer).judged(verdicts[-1])
-        return list(tallies.values())
+        return list(all_totals.values())
 
     def kinds(self) -> dict[str, Counter[str]]:
         """Return, for each kind of signal, how many there are of each outcome."""

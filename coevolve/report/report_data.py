@@ -11,8 +11,8 @@ from coevolve.report.timeline import Timeline
 from coevolve.run.attribution import Attribution
 from coevolve.run.costs import TOPICS as COSTS_TOPICS
 from coevolve.run.costs import Costs
-from coevolve.run.evolution import TOPICS as EVOLUTION_TOPICS
-from coevolve.run.evolution import LineageIndex
+from coevolve.run.lineage import TOPICS as EVOLUTION_TOPICS
+from coevolve.run.lineage import LineageIndex
 from coevolve.run.progress import TOPICS as PROGRESS_TOPICS
 from coevolve.run.progress import Progress
 from protocols.capabilities import Capabilities, absent
@@ -50,7 +50,7 @@ class Described(Protocol):
 
 
 @dataclass(frozen=True)
-class Material:
+class ReportData:
     """One run, as far as it has come."""
 
     config: RunConfig
@@ -80,9 +80,9 @@ class Material:
 
 def nothing_yet(
     config: RunConfig, environment: Described, attribution: Attribution | RunError | None = None
-) -> Material:
-    """Return the material of a run of ``environment`` without records."""
-    return Material(
+) -> ReportData:
+    """Return the data of a run of ``environment`` without records."""
+    return ReportData(
         config=config,
         skills={task.task_id: task.skills for task in environment.scored_tasks()},
         describe=environment.describe,
@@ -100,12 +100,12 @@ async def gather(
     config: RunConfig,
     environment: Described,
     attribution: Attribution | RunError | None = None,
-) -> Material:
+) -> ReportData:
     """Return everything that the journal holds by now; the run may go on meanwhile."""
-    material = nothing_yet(config, environment, attribution)
+    data = nothing_yet(config, environment, attribution)
     async for record in in_order(reader, TOPICS):
-        material.fold(decode(record), record.time_ns)
-    return material
+        data.fold(decode(record), record.time_ns)
+    return data
 
 
 def judged(visits: Sequence[GroupSummary]) -> list[GroupSummary]:
@@ -113,6 +113,6 @@ def judged(visits: Sequence[GroupSummary]) -> list[GroupSummary]:
     return [visit for visit in visits if visit.rollouts]
 
 
-def skills_of(material: Material, task: Task) -> tuple[str, ...]:
+def skills_of(data: ReportData, task: Task) -> tuple[str, ...]:
     """Return what the task exercises: its skills, or the tools that it takes; each once."""
-    return tuple(dict.fromkeys(task.skills or material.describe(task).tools)) or (NO_TOOL,)
+    return tuple(dict.fromkeys(task.skills or data.describe(task).tools)) or (NO_TOOL,)

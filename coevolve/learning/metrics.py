@@ -36,7 +36,7 @@ LOSSES = {
 """Sums, and the names under which they are reported."""
 
 
-class Tally:
+class StepMetrics:
     """Sums over the updates of one step."""
 
     def __init__(self, *, level: ImportanceLevel, cap: float) -> None:
@@ -61,9 +61,9 @@ class Tally:
         self._lengths.extend(lengths_R)
 
     @staticmethod
-    def merged(parts: "Sequence[Tally]") -> "Tally":
+    def merged(parts: "Sequence[StepMetrics]") -> "StepMetrics":
         """Return all that ``parts`` of one step have, at least one, together."""
-        total = Tally(level=parts[0]._level, cap=parts[0]._cap)
+        total = StepMetrics(level=parts[0]._level, cap=parts[0]._cap)
         for part in parts:
             total.add(**part._sums)
             total._start.extend(part._start)
@@ -92,9 +92,9 @@ class Tally:
             found["perf/padding_share"] = 1.0 - sums["tokens"] / padded
         if pairs := sums["pairs"]:
             found |= {
-                "rewards/chosen": sums["better"] / pairs,
-                "rewards/rejected": sums["worse"] / pairs,
-                "rewards/margins": (sums["better"] - sums["worse"]) / pairs,
+                "rewards/chosen": sums["chosen"] / pairs,
+                "rewards/rejected": sums["rejected"] / pairs,
+                "rewards/margins": (sums["chosen"] - sums["rejected"]) / pairs,
                 "rewards/accuracies": sums["right"] / pairs,
             }
         if compared := sums["compared"]:
