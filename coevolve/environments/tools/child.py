@@ -41,6 +41,7 @@ from datetime import datetime
 from functools import partial
 from typing import BinaryIO, TypeVar, assert_never
 
+from coevolve.environments.foreign import described
 from coevolve.environments.tools.commands import (
     Act,
     Broken,
@@ -131,9 +132,10 @@ class Sessions:
             reason = "the simulator ran out of memory"
         except CoevolveError as error:
             reason = str(error)
-        except Exception as error:  # noqa: BLE001 -- foreign code; one session is lost, not all
-            reason = f"the simulator raised {error!r}"
-        return self._give_up(command, reason)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            # Foreign code; one session is lost, not all.
+            reason = f"the simulator raised {described(error)}"
+        return self._give_up(command, reason.encode(errors="replace").decode())
 
     def _answer(self, command: Command) -> Reply:
         match command:

@@ -7,17 +7,19 @@ simulator's own process, as in a run.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
 
 from coevolve.environments.findings import Checks, Finding, findings
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
-from coevolve.environments.tools.commands import Failed, Passed, Tried
+from coevolve.environments.tools.commands import Passed, Tried
 from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.source import FixedSource, fault, left_out_words
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.wire import ToolClient
 from protocols.capabilities import Capabilities
@@ -34,6 +36,7 @@ class _Subject:
     pool: SimulatorPool
     train: Sequence[Task]
     held_out: Sequence[Task]
+    left_out: Mapping[str, str]
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -71,6 +74,7 @@ async def conformance(
         pool=SimulatorPool([ToolClient(simulator)]),
         train=source.pool()[:most],
         held_out=source.held_out()[:most],
+        left_out=source.left_out if isinstance(source, FixedSource) else {},
     )
     try:
         return await findings(CHECKS, subject, claimed)
@@ -92,14 +96,16 @@ async def _schemas_valid(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _references_pass(subject: _Subject) -> tuple[bool, str]:
-    """Every reference passes twice, in fresh worlds."""
+    """Every reference passes twice, in fresh worlds, and none was left out before."""
+    if subject.left_out:
+        return False, left_out_words(subject.left_out)
     tasks = [task for task in subject.tasks if _calls(task)]
     if not tasks:
         return False, "no task has one"
     for task in tasks:
         for attempt in range(2):
             tried = await subject.carried_out(f"reference-{attempt}", task)
-            if reason := _fault(tried):
+            if reason := fault(tried):
                 return False, f"{task.task_id}, time {attempt + 1}: {reason}"
     return True, f"{len(tasks)} of {len(subject.tasks)} tasks have one"
 
@@ -226,12 +232,3 @@ def _content(task: Task) -> tuple[str, ...]:
     if any(world is not None for world in worlds):
         return (body.world,)
     return tuple(turn.instruction for turn in body.turns)
-
-
-def _fault(tried: Tried) -> str:
-    for number, turn in enumerate(tried.turns, start=1):
-        if isinstance(turn.verdict, Failed):
-            return f"turn {number} fails: {turn.verdict.reason}"
-        if failed := next((each for each in turn.observed if each.failed), None):
-            return f"turn {number} answers by an error: {failed.result}"
-    return ""

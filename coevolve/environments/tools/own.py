@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from coevolve.environments.foreign import told
 from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.environment import ToolEnvironment
@@ -15,6 +16,7 @@ from coevolve.environments.tools.simple import (
     judges_answers,
     plain_class,
 )
+from coevolve.environments.tools.references import played_apart
 from coevolve.environments.tools.source import FixedSource
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.task_files import read_tasks
@@ -85,7 +87,8 @@ class OwnTools(ToolEnvironment):
                 self._check_reference(task)
         # A reference has calls and no answer, so that the class's verdict on it says nothing.
         certain = self.capabilities.deterministic_reward and not self._judges_answers
-        return FixedSource(self._config, self._settings, tasks, certain=certain)
+        played = played_apart(self._worker())
+        return FixedSource(self._config, self._settings, tasks, certain=certain, played=played)
 
     def tool_sets(self) -> tuple[str, ...]:
         """Return the class."""
@@ -93,14 +96,17 @@ class OwnTools(ToolEnvironment):
 
     def simulator(self) -> ToolService:
         """Return a child process that can import the class."""
-        folders = (folder_of(self._class),)
-        return ToolService(ToolWorker(self._config.simulator, self.tool_sets(), folders=folders))
+        return ToolService(self._worker())
 
     def kinds(self, task: Task) -> tuple[str, ...]:
         """Return the tools of a task of one turn, where there are tools."""
         if len(task.skills) != 1 or not tool_documents(self._tools):
             return ()
         return tuple(f"skill {skill}" for skill in task.skills)
+
+    def _worker(self) -> ToolWorker:
+        folders = (folder_of(self._class),)
+        return ToolWorker(self._config.simulator, self.tool_sets(), folders=folders)
 
     def _path(self) -> Path:
         given = Path(self._settings.tasks)
@@ -118,8 +124,13 @@ class OwnTools(ToolEnvironment):
 
 def own_environment(kind: type[Any], use: str) -> type[OwnTools]:
     """Return the environment of a plain class. Raises ConfigError if it cannot be one."""
-    PlainToolSet(kind)
-    declared = {"name": use, "capabilities": _capabilities(kind), "__doc__": kind.__doc__}
+    if not isinstance(kind, type):
+        raise ConfigError(
+            f"environment.use: {use} needs to be a class, found a {type(kind).__name__}"
+        )
+    with told(f"environment.use: {use} cannot be read"):
+        PlainToolSet(kind)
+        declared = {"name": use, "capabilities": _capabilities(kind), "__doc__": kind.__doc__}
     return type(kind.__name__, (OwnTools,), declared)
 
 
@@ -129,11 +140,11 @@ def _capabilities(kind: type[Any]) -> Capabilities:
     Without a world there is nothing to carry out again; and calls alone lead to no answer, so that
     references could not be imitated.
     """
-    lacks = tuple(getattr(kind, "lacks", ()))
-    if unknown := sorted(set(lacks) - set(NAMES)):
+    lacks: Any = getattr(kind, "lacks", ())
+    if not isinstance(lacks, tuple) or any(name not in NAMES for name in lacks):
         raise ConfigError(
-            f"environment.use: {kind.__qualname__}.lacks needs names among {', '.join(NAMES)}, "
-            f"found {', '.join(map(repr, unknown))}"
+            f"environment.use: {kind.__qualname__}.lacks needs a tuple of names among "
+            f"{', '.join(NAMES)}, found {lacks!r}"
         )
     if judges_answers(kind):
         lacks += ("references",)
