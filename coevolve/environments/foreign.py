@@ -2,16 +2,16 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 
-from protocols.errors import ConfigError, CoevolveError
+from protocols.errors import CoevolveError, ConfigError
 
 TOLD_CHARS = 400
 """Of what was raised, this much is told: a file may stand in it."""
 
 
 @contextlib.contextmanager
-def told(what: str, remedy: str = "") -> Iterator[None]:
+def told(what: str, remedy: str = "") -> Generator[None]:
     """Raise ConfigError in place of what is raised, and print on standard error.
 
     ``what`` says what is needed and where. Errors with words of their own are left alone.

@@ -47,6 +47,8 @@ from coevolve.environments.tools.commands import (
     Broken,
     Command,
     Grade,
+    Look,
+    Looked,
     Ready,
     Release,
     Reply,
@@ -132,8 +134,8 @@ class Sessions:
             reason = "the simulator ran out of memory"
         except CoevolveError as error:
             reason = str(error)
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
-            # Foreign code; one session is lost, not all.
+        # Foreign code; one session is lost, not all.
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001
             reason = f"the simulator raised {described(error)}"
         return self._give_up(command, reason.encode(errors="replace").decode())
 
@@ -151,6 +153,9 @@ class Sessions:
             case Grade(session=name, words=words):
                 session = self._use(name)
                 return self._step(session, partial(session.grade, words))
+            case Look(session=name):
+                session = self._use(name)
+                return Looked(state=self._step(session, session.digest))
             case Release(session=name):
                 self._forget(name)
                 return Ready()

@@ -20,7 +20,7 @@ from coevolve.environments.tools.commands import Passed, Tried
 from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.source import FixedSource, fault, left_out_words
-from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.environments.tools.wire import ToolClient
 from protocols.capabilities import Capabilities
 from protocols.interfaces import SimulatorService
@@ -28,6 +28,12 @@ from protocols.tasks import Task
 
 ATTEMPTS = 5
 """Identical attempts at one task, to see whether its reward stays the same."""
+
+
+END_OF_TURN = ""
+
+_Seen = tuple[list[str], str]
+"""The answers of a session, and its last state."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,23 @@ class _Subject:
             return tuple([await self.pool.grade(session, words) for _ in body.turns])
         finally:
             await self.pool.release(session)
+
+    async def side_by_side(self, tasks: Mapping[str, Task]) -> list[_Seen]:
+        """Return what is seen in sessions that do their references in turns, all opened first."""
+        bodies = {name: tool_task(task) for name, task in tasks.items()}
+        answers: dict[str, list[str]] = {name: [] for name in tasks}
+        for name, body in bodies.items():
+            await self.pool.reset(name, body)
+        for steps in zip_longest(*map(_steps, bodies.values())):
+            for name, step in zip(bodies, steps, strict=True):
+                if step == END_OF_TURN:
+                    await self.pool.grade(name)
+                elif step is not None:
+                    answers[name].append((await self.pool.act(name, step)).result)
+        seen = [(answers[name], await self.pool.look(name)) for name in bodies]
+        for name in bodies:
+            await self.pool.release(name)
+        return seen
 
     async def carried_out(self, name: str, task: Task) -> Tried:
         """Return how the task's reference goes in a world of its own."""
@@ -136,18 +159,14 @@ async def _state_digest(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _separate_sessions(subject: _Subject) -> tuple[bool, str]:
-    """What one session does is seen neither in another one nor in a world that is opened later."""
-    pool = subject.pool
+    """Two sessions side by side answer, and end, as each does alone; worlds differ if any do."""
     for number, task in enumerate(subject.tasks):
-        alone = await subject.carried_out("alone", task)
-        expected = [each.result for turn in alone.turns for each in turn.observed]
-        for name in (f"one-{number}", f"other-{number}"):
-            await pool.reset(name, tool_task(task))
-        for name in (f"one-{number}", f"other-{number}"):
-            answers = [(await pool.act(name, call)).result for call in _calls(task)]
-            if answers != expected:
-                return False, f"{task.task_id}: a session sees what another one did"
-            await pool.release(name)
+        others = (*subject.tasks[number + 1 :], *subject.tasks[:number])
+        other = next((each for each in others if _content(each) != _content(task)), task)
+        pair = {f"one-{number}": task, f"other-{number}": other}
+        alone = [await subject.carried_out(name, each) for name, each in pair.items()]
+        if await subject.side_by_side(pair) != list(map(_seen, alone)):
+            return False, f"{task.task_id} and {other.task_id}: a session sees what another one did"
     return True, f"{len(subject.tasks)} pairs"
 
 
@@ -223,6 +242,16 @@ CHECKS: Checks[_Subject] = {
 
 def _calls(task: Task) -> list[str]:
     return [call for turn in tool_task(task).turns for call in turn.reference]
+
+
+def _steps(body: ToolTask) -> list[str]:
+    """Return the reference's calls, with the end of each turn."""
+    return [step for turn in body.turns for step in (*turn.reference, END_OF_TURN)]
+
+
+def _seen(tried: Tried) -> _Seen:
+    answers = [each.result for turn in tried.turns for each in turn.observed]
+    return answers, tried.turns[-1].state
 
 
 def _content(task: Task) -> tuple[str, ...]:

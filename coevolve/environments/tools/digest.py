@@ -71,8 +71,6 @@ def _told(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
             return b"number", told.encode()
         case bytes():
             return b"bytes", value
-        case type() | FunctionType():
-            return b"code", f"{value.__module__}.{value.__qualname__}".encode()
         case random.Random():
             return b"random", repr(value.getstate()).encode()
         case list() | tuple():
@@ -97,6 +95,8 @@ def _entries(entries: Mapping[Any, object], above: tuple[object, ...]) -> list[b
 
 
 def _object(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
+    if isinstance(value, type | FunctionType):
+        return b"code", f"{value.__module__}.{value.__qualname__}".encode()
     if not hasattr(value, "__dict__"):
         return b"reduced", *_entries(_reduced(value), _inside(value, above))
     attributes = {name: held for name, held in vars(value).items() if name != _CLOCK}
@@ -120,7 +120,8 @@ def _reduced(value: object) -> dict[str, object]:
         return {made: None}
     maker, given, *rest = made
     name = f"{maker.__module__}.{maker.__qualname__}"
-    return {name: given} | {str(n): list(e) if n else e for n, e in enumerate(rest) if e}
+    told: dict[str, object] = {name: given}
+    return told | {str(n): list(e) if n else e for n, e in enumerate(rest) if e}
 
 
 def _way_up(folder: Any, holder: object) -> object:

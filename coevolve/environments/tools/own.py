@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import msgspec
 
@@ -10,13 +10,13 @@ from coevolve.environments.foreign import told
 from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.environment import ToolEnvironment
+from coevolve.environments.tools.references import played_apart
 from coevolve.environments.tools.simple import (
     PlainToolSet,
     folder_of,
     judges_answers,
     plain_class,
 )
-from coevolve.environments.tools.references import played_apart
 from coevolve.environments.tools.source import FixedSource
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.task_files import read_tasks
@@ -122,16 +122,17 @@ class OwnTools(ToolEnvironment):
             )
 
 
-def own_environment(kind: type[Any], use: str) -> type[OwnTools]:
+def own_environment(kind: Any, use: str) -> type[OwnTools]:
     """Return the environment of a plain class. Raises ConfigError if it cannot be one."""
     if not isinstance(kind, type):
         raise ConfigError(
             f"environment.use: {use} needs to be a class, found a {type(kind).__name__}"
         )
+    found = cast("type[Any]", kind)
     with told(f"environment.use: {use} cannot be read"):
-        PlainToolSet(kind)
-        declared = {"name": use, "capabilities": _capabilities(kind), "__doc__": kind.__doc__}
-    return type(kind.__name__, (OwnTools,), declared)
+        PlainToolSet(found)
+        declared = {"name": use, "capabilities": _capabilities(found), "__doc__": found.__doc__}
+    return type(found.__name__, (OwnTools,), declared)
 
 
 def _capabilities(kind: type[Any]) -> Capabilities:
@@ -140,12 +141,13 @@ def _capabilities(kind: type[Any]) -> Capabilities:
     Without a world there is nothing to carry out again; and calls alone lead to no answer, so that
     references could not be imitated.
     """
-    lacks: Any = getattr(kind, "lacks", ())
-    if not isinstance(lacks, tuple) or any(name not in NAMES for name in lacks):
+    said: Any = getattr(kind, "lacks", ())
+    if not isinstance(said, tuple) or not set(cast("tuple[Any, ...]", said)) <= set(NAMES):
         raise ConfigError(
             f"environment.use: {kind.__qualname__}.lacks needs a tuple of names among "
-            f"{', '.join(NAMES)}, found {lacks!r}"
+            f"{', '.join(NAMES)}, found {said!r}"
         )
+    lacks = cast("tuple[str, ...]", said)
     if judges_answers(kind):
         lacks += ("references",)
         lacks += () if hasattr(kind, "reset") else ("replayable", "state_digest")

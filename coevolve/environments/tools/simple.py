@@ -48,6 +48,8 @@ from protocols.errors import ConfigError, SimulatorError
 
 NOT_TOOLS = frozenset({"reset", "state", "reward"})
 
+METHODS = (FunctionType, staticmethod, classmethod)
+
 UNNAMED = frozenset(
     {
         inspect.Parameter.VAR_POSITIONAL,
@@ -206,13 +208,12 @@ def _methods(kind: type[Any], *, needs_tools: bool) -> dict[str, Callable[..., o
             f"reward(self, task, {ANSWER})"
         )
     names = dict.fromkeys(name for each in reversed(kind.__mro__[:-1]) for name in vars(each))
-    found = {
-        name: inspect.getattr_static(kind, name)
-        for name in names
-        if not name.startswith("_") and name not in NOT_TOOLS
+    static: dict[str, Any] = {name: inspect.getattr_static(kind, name) for name in names}
+    public: dict[str, Any] = {
+        name: each
+        for name, each in static.items()
+        if not name.startswith("_") and name not in NOT_TOOLS and isinstance(each, METHODS)
     }
-    kinds = (FunctionType, staticmethod, classmethod)
-    public = {name: each for name, each in found.items() if isinstance(each, kinds)}
     if needs_tools and not public:
         raise ConfigError(
             f"environment.use: {kind.__qualname__} needs at least one public method beside reset, "
@@ -278,15 +279,16 @@ def _needs(kind: type[Any], name: str, form: str, *given: object, **named: objec
     """Refuse a method that cannot be called so. Raises ConfigError."""
     method = getattr(kind, name)
     signature = inspect.signature(method)
+    fault = "it waits, or yields" if _waits(method) else ""
     try:
-        if _waits(method):
-            raise TypeError("it is async, or yields")
         signature.bind(None, *given, **named)
     except TypeError as error:
+        fault = str(error)
+    if fault:
         raise ConfigError(
             f"environment.use: {kind.__qualname__} needs {name}{form}, found {name}{signature}: "
-            f"{error}"
-        ) from error
+            f"{fault}"
+        )
 
 
 def _hints(method: Callable[..., object]) -> dict[str, Any]:

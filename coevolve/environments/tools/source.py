@@ -71,7 +71,8 @@ class FixedSource:
     ) -> None:
         """Carry out every reference. Raises ConfigError if one side of the split is empty.
 
-        ``played`` carries them out. Unless verdicts are ``certain``, a reference that fails by its verdict is kept.
+        ``played`` carries them out. Unless verdicts are ``certain``, a reference that fails by its
+        verdict is kept.
         """
         self._seed = config.seed
         tasks, self.left_out = _checked(given, played, certain=certain)
