@@ -235,8 +235,8 @@ def _unfit(method: Any) -> str:
     if _waits(method):
         return "needs to return its answer, found async def or yield; write a plain def"
     parameters = tuple(inspect.signature(method).parameters.values())[1:]
-    if unnamed := [str(each) for each in parameters if each.kind in UNNAMED]:
-        return f"needs parameters with names of their own, found {', '.join(unnamed)}; name each"
+    if unnamed := [f"{p} ({p.kind.description})" for p in parameters if p.kind in UNNAMED]:
+        return f"needs parameters that are given by name, found {', '.join(unnamed)}; name each"
     if not inspect.getdoc(method):
         return "needs a docstring, which is what the policy is told of it; write one"
     if untyped := {each.name for each in parameters} - set(_hints(method)):
@@ -299,7 +299,9 @@ def _document(name: str, method: Callable[..., object]) -> ToolDocument:
     signature = inspect.signature(method).parameters
     properties: dict[str, Any] = {}
     for parameter, kind in _hints(method).items():
-        with told(f"environment.use: {name}: {parameter} needs a type and a default of JSON"):
+        with told(
+            f"environment.use: the tool {name}: {parameter} needs a type and a default of JSON"
+        ):
             properties[parameter] = msgspec.json.schema(kind)
             default = signature[parameter].default
             if default is not inspect.Parameter.empty:

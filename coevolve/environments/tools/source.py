@@ -127,13 +127,17 @@ def _checked(
     for task, outcome in zip(given, played(given), strict=True):
         if isinstance(outcome, Broken):
             left_out[task.task_id] = outcome.reason
-        elif reason := fault(outcome, certain=certain):
+        elif reason := fault(outcome, certain=certain and _has_reference(task)):
             left_out[task.task_id] = reason
         else:
             passed.append(_answered(task, outcome))
     if left_out:
         log.warning("tasks_left_out", count=len(left_out), reasons=left_out)
     return passed, left_out
+
+
+def _has_reference(task: Task) -> bool:
+    return any(turn.reference for turn in tool_task(task).turns)
 
 
 def fault(tried: Tried, *, certain: bool = True) -> str:
