@@ -97,7 +97,7 @@ def main(words: Sequence[str] | None = None) -> None:
     beginning = commands.add_parser("init", help="write a working example")
     beginning.add_argument("folder", type=Path)
     options = parser.parse_args(words)
-    logs.to_output()
+    logs.to_errors()
     try:
         if options.command == "init":
             init(options.folder)

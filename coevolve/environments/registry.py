@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from coevolve.environments.foreign import told
 from coevolve.environments.settings import section
 from coevolve.yaml_structs import check_section
 from protocols.config import RunConfig
@@ -112,15 +113,17 @@ def _offered(use: str) -> str:
 
 
 def _loaded(module: str, name: str, use: str) -> "type[Environment]":
-    try:
-        found: Any = getattr(importlib.import_module(module), name)
-    except ImportError as error:
+    remedy = (
+        "; package.module:Class names a module, and no file: run from the folder that holds it, or "
+        "install its package"
+    )
+    with told(f"environment.use: {use!r} cannot be imported", remedy):
+        held = importlib.import_module(module)
+    found: Any = getattr(held, name, None)
+    if found is None:
         raise ConfigError(
-            f"environment.use: {use!r} cannot be imported: {error}; run from the folder that "
-            "holds the module, or install its package"
-        ) from error
-    except AttributeError as error:
-        raise ConfigError(f"environment.use: module {module} has no {name!r}") from error
+            f"environment.use: module {module} has no {name!r}; it is {held.__file__}"
+        )
     if hasattr(found, "config_type") or hasattr(found, "agents"):
         _check_members(found, use)
         return cast("type[Environment]", found)

@@ -21,6 +21,11 @@ def to_output() -> None:
     _configure(sys.stdout)
 
 
+def to_errors() -> None:
+    """Send this process's log lines to standard error, where the output is to be read."""
+    _configure(sys.stderr)
+
+
 def _configure(stream: TextIO) -> None:
     structlog.configure(
         processors=[

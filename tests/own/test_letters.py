@@ -134,7 +134,7 @@ async def test_a_reward_that_is_none_is_the_machines_fault(tmp_path: Path, body:
 
 
 def test_a_reward_that_fails_on_silence_is_found_before_a_run(tmp_path: Path):
-    with pytest.raises(SimulatorError, match=r"reward\(\) raised ValueError"):
+    with pytest.raises(ConfigError, match=r"the first one t0: reward\(\) raised ValueError"):
         grader(tmp_path, GRADER.format(body="return float(answer)")).source()
 
 

@@ -41,11 +41,14 @@ from datetime import datetime
 from functools import partial
 from typing import BinaryIO, TypeVar, assert_never
 
+from coevolve.environments.foreign import described
 from coevolve.environments.tools.commands import (
     Act,
     Broken,
     Command,
     Grade,
+    Look,
+    Looked,
     Ready,
     Release,
     Reply,
@@ -131,9 +134,10 @@ class Sessions:
             reason = "the simulator ran out of memory"
         except CoevolveError as error:
             reason = str(error)
-        except Exception as error:  # noqa: BLE001 -- foreign code; one session is lost, not all
-            reason = f"the simulator raised {error!r}"
-        return self._give_up(command, reason)
+        # Foreign code; one session is lost, not all.
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001
+            reason = f"the simulator raised {described(error)}"
+        return self._give_up(command, reason.encode(errors="replace").decode())
 
     def _answer(self, command: Command) -> Reply:
         match command:
@@ -149,6 +153,9 @@ class Sessions:
             case Grade(session=name, words=words):
                 session = self._use(name)
                 return self._step(session, partial(session.grade, words))
+            case Look(session=name):
+                session = self._use(name)
+                return Looked(state=self._step(session, session.digest))
             case Release(session=name):
                 self._forget(name)
                 return Ready()

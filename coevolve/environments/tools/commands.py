@@ -62,7 +62,13 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, tag="trial"):
     verdict on the ones before."""
 
 
-Command = Reset | Act | Grade | Release | Trial
+class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
+    """Tell the state of ``session``."""
+
+    session: str
+
+
+Command = Reset | Act | Grade | Release | Trial | Look
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
@@ -125,4 +131,11 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, tag="tried"):
     turns: tuple[TriedTurn, ...]
 
 
-Reply = Ready | Observed | Passed | Failed | Tried | Broken
+class Looked(msgspec.Struct, frozen=True, kw_only=True, tag="looked"):
+    """The state of a session."""
+
+    state: str
+    """As `TriedTurn.state`."""
+
+
+Reply = Ready | Observed | Passed | Failed | Tried | Looked | Broken

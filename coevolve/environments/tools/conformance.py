@@ -7,18 +7,20 @@ simulator's own process, as in a run.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
 
 from coevolve.environments.findings import Checks, Finding, findings
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
-from coevolve.environments.tools.commands import Failed, Passed, Tried
+from coevolve.environments.tools.commands import Passed, Tried
 from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.session_pool import SimulatorPool
-from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.source import FixedSource, fault, left_out_words
+from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.environments.tools.wire import ToolClient
 from protocols.capabilities import Capabilities
 from protocols.interfaces import SimulatorService
@@ -28,12 +30,19 @@ ATTEMPTS = 5
 """Identical attempts at one task, to see whether its reward stays the same."""
 
 
+END_OF_TURN = ""
+
+_Seen = tuple[list[str], str]
+"""The answers of a session, and its last state."""
+
+
 @dataclass(frozen=True)
 class _Subject:
     tool_sets: tuple[str, ...]
     pool: SimulatorPool
     train: Sequence[Task]
     held_out: Sequence[Task]
+    left_out: Mapping[str, str]
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -51,6 +60,23 @@ class _Subject:
             return tuple([await self.pool.grade(session, words) for _ in body.turns])
         finally:
             await self.pool.release(session)
+
+    async def side_by_side(self, tasks: Mapping[str, Task]) -> list[_Seen]:
+        """Return what is seen in sessions that do their references in turns, all opened first."""
+        bodies = {name: tool_task(task) for name, task in tasks.items()}
+        answers: dict[str, list[str]] = {name: [] for name in tasks}
+        for name, body in bodies.items():
+            await self.pool.reset(name, body)
+        for steps in zip_longest(*map(_steps, bodies.values())):
+            for name, step in zip(bodies, steps, strict=True):
+                if step == END_OF_TURN:
+                    await self.pool.grade(name)
+                elif step is not None:
+                    answers[name].append((await self.pool.act(name, step)).result)
+        seen = [(answers[name], await self.pool.look(name)) for name in bodies]
+        for name in bodies:
+            await self.pool.release(name)
+        return seen
 
     async def carried_out(self, name: str, task: Task) -> Tried:
         """Return how the task's reference goes in a world of its own."""
@@ -71,6 +97,7 @@ async def conformance(
         pool=SimulatorPool([ToolClient(simulator)]),
         train=source.pool()[:most],
         held_out=source.held_out()[:most],
+        left_out=source.left_out if isinstance(source, FixedSource) else {},
     )
     try:
         return await findings(CHECKS, subject, claimed)
@@ -92,14 +119,16 @@ async def _schemas_valid(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _references_pass(subject: _Subject) -> tuple[bool, str]:
-    """Every reference passes twice, in fresh worlds."""
+    """Every reference passes twice, in fresh worlds, and none was left out before."""
+    if subject.left_out:
+        return False, left_out_words(subject.left_out)
     tasks = [task for task in subject.tasks if _calls(task)]
     if not tasks:
         return False, "no task has one"
     for task in tasks:
         for attempt in range(2):
             tried = await subject.carried_out(f"reference-{attempt}", task)
-            if reason := _fault(tried):
+            if reason := fault(tried):
                 return False, f"{task.task_id}, time {attempt + 1}: {reason}"
     return True, f"{len(tasks)} of {len(subject.tasks)} tasks have one"
 
@@ -130,18 +159,14 @@ async def _state_digest(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _separate_sessions(subject: _Subject) -> tuple[bool, str]:
-    """What one session does is seen neither in another one nor in a world that is opened later."""
-    pool = subject.pool
+    """Two sessions side by side answer, and end, as each does alone; worlds differ if any do."""
     for number, task in enumerate(subject.tasks):
-        alone = await subject.carried_out("alone", task)
-        expected = [each.result for turn in alone.turns for each in turn.observed]
-        for name in (f"one-{number}", f"other-{number}"):
-            await pool.reset(name, tool_task(task))
-        for name in (f"one-{number}", f"other-{number}"):
-            answers = [(await pool.act(name, call)).result for call in _calls(task)]
-            if answers != expected:
-                return False, f"{task.task_id}: a session sees what another one did"
-            await pool.release(name)
+        others = (*subject.tasks[number + 1 :], *subject.tasks[:number])
+        other = next((each for each in others if _content(each) != _content(task)), task)
+        pair = {f"one-{number}": task, f"other-{number}": other}
+        alone = [await subject.carried_out(name, each) for name, each in pair.items()]
+        if await subject.side_by_side(pair) != list(map(_seen, alone)):
+            return False, f"{task.task_id} and {other.task_id}: a session sees what another one did"
     return True, f"{len(subject.tasks)} pairs"
 
 
@@ -219,6 +244,16 @@ def _calls(task: Task) -> list[str]:
     return [call for turn in tool_task(task).turns for call in turn.reference]
 
 
+def _steps(body: ToolTask) -> list[str]:
+    """Return the reference's calls, with the end of each turn."""
+    return [step for turn in body.turns for step in (*turn.reference, END_OF_TURN)]
+
+
+def _seen(tried: Tried) -> _Seen:
+    answers = [each.result for turn in tried.turns for each in turn.observed]
+    return answers, tried.turns[-1].state
+
+
 def _content(task: Task) -> tuple[str, ...]:
     """Return what may not be on both sides of the split."""
     body = tool_task(task)
@@ -226,12 +261,3 @@ def _content(task: Task) -> tuple[str, ...]:
     if any(world is not None for world in worlds):
         return (body.world,)
     return tuple(turn.instruction for turn in body.turns)
-
-
-def _fault(tried: Tried) -> str:
-    for number, turn in enumerate(tried.turns, start=1):
-        if isinstance(turn.verdict, Failed):
-            return f"turn {number} fails: {turn.verdict.reason}"
-        if failed := next((each for each in turn.observed if each.failed), None):
-            return f"turn {number} answers by an error: {failed.result}"
-    return ""

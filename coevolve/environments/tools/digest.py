@@ -7,11 +7,14 @@ has copies. Two things differ from a plain walk over attributes:
 
 - a folder's way up is told by the names on it, where it is not simply the folder that holds it;
 - when a file was last changed is left out, because the wall clock says it.
+
+What is neither a plain value nor has attributes counts by what pickle makes it of.
 """
 
 import hashlib
 import random
 from collections.abc import Iterable, Mapping
+from types import FunctionType
 from typing import Any, cast
 
 from protocols.errors import SimulatorError
@@ -20,6 +23,9 @@ DIGEST_BYTES = 16
 
 _CLOCK = "_last_modified"
 _UP = "parent"
+_HELD = "contents"
+_PICKLED = 4
+"""The last protocol of pickle in which arrays are bytes."""
 _WORKING = "_current_dir"
 
 
@@ -63,6 +69,8 @@ def _told(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
         case float():
             told = hex(int(value)) if value.is_integer() else value.hex()
             return b"number", told.encode()
+        case bytes():
+            return b"bytes", value
         case random.Random():
             return b"random", repr(value.getstate()).encode()
         case list() | tuple():
@@ -87,16 +95,33 @@ def _entries(entries: Mapping[Any, object], above: tuple[object, ...]) -> list[b
 
 
 def _object(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
+    if isinstance(value, type | FunctionType):
+        return b"code", f"{value.__module__}.{value.__qualname__}".encode()
     if not hasattr(value, "__dict__"):
-        raise SimulatorError(f"a simulator holds a {type(value).__name__}, which has no digest")
+        return b"reduced", *_entries(_reduced(value), _inside(value, above))
     attributes = {name: held for name, held in vars(value).items() if name != _CLOCK}
-    if _UP in attributes:
+    if _UP in attributes and _HELD in attributes:
         holder = next((each for each in reversed(above) if hasattr(each, _UP)), None)
         attributes[_UP] = None if value is holder else _way_up(attributes[_UP], holder)
     if _WORKING in attributes:
         attributes[_WORKING] = _way_up(attributes[_WORKING], None)
     told = _entries(attributes, _inside(value, above))
     return type(value).__name__.encode(), *told
+
+
+def _reduced(value: object) -> dict[str, object]:
+    """Return what pickle would make ``value`` of: how dates, slots and arrays are told."""
+    try:
+        made = value.__reduce_ex__(_PICKLED)
+    except Exception as error:
+        kind = type(value).__name__
+        raise SimulatorError(f"a simulator holds a {kind}, which has no digest") from error
+    if isinstance(made, str):
+        return {made: None}
+    maker, given, *rest = made
+    name = f"{maker.__module__}.{maker.__qualname__}"
+    told: dict[str, object] = {name: given}
+    return told | {str(n): list(e) if n else e for n, e in enumerate(rest) if e}
 
 
 def _way_up(folder: Any, holder: object) -> object:

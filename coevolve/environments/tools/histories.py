@@ -18,6 +18,8 @@ from coevolve.environments.tools.commands import (
     Broken,
     Command,
     Grade,
+    Look,
+    Looked,
     Release,
     Reply,
     Reset,
@@ -95,12 +97,11 @@ class Histories:
                 case Trial():
                     if index in guilty:
                         replies[index] = _failed_trial(command)
-                case Act() | Grade():
+                case Act() | Grade() | Look():
                     if index in guilty:
                         ended[name] = OUT_OF_TIME
                     if name in ended:
-                        is_act = isinstance(command, Act)
-                        replies[index] = ended[name].answer if is_act else ended[name].verdict
+                        replies[index] = _said(command, ended[name])
         return replies
 
     def record(self, commands: Sequence[Command], replies: Sequence[Reply]) -> None:
@@ -136,6 +137,16 @@ class Histories:
     def _forget(self, session: str) -> None:
         if session in self._open:
             self._told_chars -= self._open.pop(session).told_chars
+
+
+def _said(command: Act | Grade | Look, ending: Ending) -> Reply:
+    match command:
+        case Act():
+            return ending.answer
+        case Grade():
+            return ending.verdict
+        case Look():
+            return Looked(state="")
 
 
 def _failed_trial(trial: Trial) -> Tried:

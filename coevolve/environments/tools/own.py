@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import msgspec
 
+from coevolve.environments.foreign import told
 from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.environment import ToolEnvironment
+from coevolve.environments.tools.references import played_apart
 from coevolve.environments.tools.simple import (
     PlainToolSet,
     folder_of,
@@ -85,7 +87,8 @@ class OwnTools(ToolEnvironment):
                 self._check_reference(task)
         # A reference has calls and no answer, so that the class's verdict on it says nothing.
         certain = self.capabilities.deterministic_reward and not self._judges_answers
-        return FixedSource(self._config, self._settings, tasks, certain=certain)
+        played = played_apart(self._worker())
+        return FixedSource(self._config, self._settings, tasks, certain=certain, played=played)
 
     def tool_sets(self) -> tuple[str, ...]:
         """Return the class."""
@@ -93,14 +96,17 @@ class OwnTools(ToolEnvironment):
 
     def simulator(self) -> ToolService:
         """Return a child process that can import the class."""
-        folders = (folder_of(self._class),)
-        return ToolService(ToolWorker(self._config.simulator, self.tool_sets(), folders=folders))
+        return ToolService(self._worker())
 
     def kinds(self, task: Task) -> tuple[str, ...]:
         """Return the tools of a task of one turn, where there are tools."""
         if len(task.skills) != 1 or not tool_documents(self._tools):
             return ()
         return tuple(f"skill {skill}" for skill in task.skills)
+
+    def _worker(self) -> ToolWorker:
+        folders = (folder_of(self._class),)
+        return ToolWorker(self._config.simulator, self.tool_sets(), folders=folders)
 
     def _path(self) -> Path:
         given = Path(self._settings.tasks)
@@ -116,11 +122,17 @@ class OwnTools(ToolEnvironment):
             )
 
 
-def own_environment(kind: type[Any], use: str) -> type[OwnTools]:
+def own_environment(kind: Any, use: str) -> type[OwnTools]:
     """Return the environment of a plain class. Raises ConfigError if it cannot be one."""
-    PlainToolSet(kind)
-    declared = {"name": use, "capabilities": _capabilities(kind), "__doc__": kind.__doc__}
-    return type(kind.__name__, (OwnTools,), declared)
+    if not isinstance(kind, type):
+        raise ConfigError(
+            f"environment.use: {use} needs to be a class, found a {type(kind).__name__}"
+        )
+    found = cast("type[Any]", kind)
+    with told(f"environment.use: {use} cannot be read"):
+        PlainToolSet(found)
+        declared = {"name": use, "capabilities": _capabilities(found), "__doc__": found.__doc__}
+    return type(found.__name__, (OwnTools,), declared)
 
 
 def _capabilities(kind: type[Any]) -> Capabilities:
@@ -129,12 +141,13 @@ def _capabilities(kind: type[Any]) -> Capabilities:
     Without a world there is nothing to carry out again; and calls alone lead to no answer, so that
     references could not be imitated.
     """
-    lacks = tuple(getattr(kind, "lacks", ()))
-    if unknown := sorted(set(lacks) - set(NAMES)):
+    said: Any = getattr(kind, "lacks", ())
+    if not isinstance(said, tuple) or not set(cast("tuple[Any, ...]", said)) <= set(NAMES):
         raise ConfigError(
-            f"environment.use: {kind.__qualname__}.lacks needs names among {', '.join(NAMES)}, "
-            f"found {', '.join(map(repr, unknown))}"
+            f"environment.use: {kind.__qualname__}.lacks needs a tuple of names among "
+            f"{', '.join(NAMES)}, found {said!r}"
         )
+    lacks = cast("tuple[str, ...]", said)
     if judges_answers(kind):
         lacks += ("references",)
         lacks += () if hasattr(kind, "reset") else ("replayable", "state_digest")

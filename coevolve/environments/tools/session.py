@@ -51,6 +51,7 @@ from typing import Any, cast
 
 import msgspec
 
+from coevolve.environments.foreign import described
 from coevolve.environments.tools.calls import (
     NotACallError,
     RefusedCallError,
@@ -62,7 +63,7 @@ from coevolve.environments.tools.digest import digest, text_digest
 from coevolve.environments.tools.endings import OUT_OF_MEMORY, Ending
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.environments.tools.toolsets import OpenTools, tool_documents, tool_set
-from coevolve.environments.tools.weight import OverweightError, weigh
+from coevolve.environments.tools.weight import MAX_WEIGHT, VALUE_WEIGHT, OverweightError, weigh
 from protocols.errors import DependencyError, SimulatorError
 
 MAX_ANSWER_CHARS = 1_000_000
@@ -85,9 +86,6 @@ _ERROR = "Error during execution: "
 class World:
     """A fresh set of simulators in the initial state of a task."""
 
-    instances: dict[str, Any]
-    """The simulators themselves, by class name."""
-
     answers: list[str]
     """Digests of the answers to all calls so far; what was no call at all is not among them. The
     checker asks for no more than whether two are equal."""
@@ -104,18 +102,25 @@ class World:
             DependencyError: The simulators are not installed.
         """
         self._opened = _opened(body)
-        self.instances = {name: tools.state for name, tools in self._opened.items()}
         self.answers = []
         try:
             self.weight = weigh(self.instances)
         except OverweightError as error:
-            raise SimulatorError("the task's world is too large") from error
+            raise SimulatorError(
+                f"the task's world is too large: it weighs more than {MAX_WEIGHT:,}, where a value "
+                f"weighs {VALUE_WEIGHT} and a character 1, or holds itself"
+            ) from error
         self._tools = {
             document.name: tools
             for class_name, tools in self._opened.items()
             for document in tool_documents(class_name)
         }
         self._available = self._tools
+
+    @property
+    def instances(self) -> dict[str, Any]:
+        """Return the simulators themselves, or what they say of their state now, by class name."""
+        return {name: tools.state for name, tools in self._opened.items()}
 
     def withhold(self, tools: Iterable[str]) -> None:
         """Answer these tools, and no others, as if they did not exist."""
@@ -300,7 +305,7 @@ def _opened(body: ToolTask) -> dict[str, OpenTools]:
     except (MemoryError, DependencyError, SimulatorError):
         raise
     except Exception as error:
-        raise SimulatorError(f"the task's world does not load: {error!r}") from error
+        raise SimulatorError(f"the task's world does not load: {described(error)}") from error
 
 
 def _observed(answer: object) -> Observed:
@@ -313,7 +318,7 @@ def _observed(answer: object) -> Observed:
 def _short_enough(text: str) -> str:
     if len(text) > MAX_ANSWER_CHARS:
         return f"{_ERROR}the answer has {len(text)} characters"
-    return text
+    return text.encode(errors="replace").decode()
 
 
 def _printed(answer: object) -> str:

@@ -25,6 +25,8 @@ from coevolve.environments.tools.commands import (
     Command,
     Failed,
     Grade,
+    Look,
+    Looked,
     Observed,
     Passed,
     Release,
@@ -83,6 +85,13 @@ class SimulatorPool:
             raise _out_of_place(reply)
         return reply
 
+    async def look(self, session: str) -> str:
+        """Return the digest of the session's state. Raises SimulatorError."""
+        reply = await self._ask(self._lane(session), Look(session=session))
+        if not isinstance(reply, Looked):
+            raise _out_of_place(reply)
+        return reply.state
+
     async def release(self, session: str) -> None:
         """Forget the session."""
         lane = self._lane_of.get(session)
@@ -110,7 +119,7 @@ class SimulatorPool:
             raise SimulatorError(f"session {session} is not open")
         return lane
 
-    async def _ask(self, lane: "_Lane", command: Act | Grade) -> Reply:
+    async def _ask(self, lane: "_Lane", command: Act | Grade | Look) -> Reply:
         reply = await lane.ask(command)
         if isinstance(reply, Broken):
             self._unpin(command.session)
@@ -158,11 +167,11 @@ class _Lane:
         """Have ``command`` travel ahead of whatever is asked next; nobody waits for its reply."""
         self._waiting.append((command, None))
 
-    async def ask(self, command: Act | Grade | Trial) -> Reply:
+    async def ask(self, command: Act | Grade | Look | Trial) -> Reply:
         """Send ``command`` with the next batch and return its reply."""
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, reply))
-        self._asked += isinstance(command, Act | Grade)
+        self._asked += isinstance(command, Act | Grade | Look)
         self._look()
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
@@ -183,7 +192,7 @@ class _Lane:
                 started = time.monotonic()
                 batch = self._waiting[: self._max_batch]
                 del self._waiting[: self._max_batch]
-                self._asked -= sum(isinstance(command, Act | Grade) for command, _ in batch)
+                self._asked -= sum(isinstance(command, Act | Grade | Look) for command, _ in batch)
                 self._look()
                 self._deliver(batch, await self._execute([command for command, _ in batch]))
                 # Where others asked meanwhile, resting as long again halves the calls.

@@ -13,10 +13,11 @@
 A run file names it: ``environment: {use: "keyvalue:KeyValue", tasks: tasks.jsonl}``.
 
 - ``reset(world)`` begins a conversation; ``world`` is what the task says, any JSON value.
-- Every other public method with a docstring is a tool. Its type hints become a JSON Schema, and are
-  checked before each call. It returns a text or a JSON value; an exception is told as an error.
-- ``state()``, if there is one, returns all that two worlds are compared by; otherwise the object's
-  attributes are compared.
+- Every other public method is a tool, inherited ones too, and needs a docstring. Its type hints
+  become a JSON Schema, and are checked before each call. It returns a text or a JSON value; an
+  exception is told as an error.
+- ``state()``, if there is one, returns all that two worlds are compared by; otherwise all of the
+  object's attributes are compared, private ones included. Either is read after each call.
 - ``reward(task)``, if there is one, returns the reward after the last turn, 0 to 1, in place of the
   comparison with the reference; 1 is success. ``task`` is the line of the task file.
 - ``reward(task, answer)`` gets what the policy said last, too: the text of its last message, of
@@ -32,16 +33,34 @@ file, socket or process can be opened after the class was imported (`tools.child
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from itertools import starmap
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from types import FunctionType
+from typing import Any, get_type_hints
 
 import msgspec
 
+from coevolve.environments.foreign import described, told
 from coevolve.environments.tools.calls import Call
+from coevolve.environments.tools.digest import digest
 from coevolve.environments.tools.toolsets import STATE_MISMATCH, ToolDocument, import_named
 from protocols.errors import ConfigError, SimulatorError
 
 NOT_TOOLS = frozenset({"reset", "state", "reward"})
+
+METHODS = (FunctionType, staticmethod, classmethod)
+
+UNNAMED = frozenset(
+    {
+        inspect.Parameter.VAR_POSITIONAL,
+        inspect.Parameter.VAR_KEYWORD,
+        inspect.Parameter.POSITIONAL_ONLY,
+    }
+)
+"""Kinds of parameters that a JSON object of arguments cannot give."""
+
+UNCOMPARED = "state_without_end"
+"""How a state is told that holds itself, or is too deep to be walked."""
 
 RETURN = "return"
 
@@ -57,8 +76,10 @@ def plain_class(name: str) -> type[Any]:
     """Return the class that ``package.module:Class`` names. Raises SimulatorError."""
     try:
         return import_named(name)
-    except (ImportError, AttributeError) as error:
-        raise SimulatorError(f"the tool set {name} cannot be imported: {error}") from error
+    except Exception as error:
+        raise SimulatorError(
+            f"the tool set {name} cannot be imported: {described(error)}"
+        ) from error
 
 
 def folder_of(kind: type[Any]) -> Path:
@@ -74,18 +95,9 @@ def judges_answers(kind: type[Any]) -> bool:
     if not hasattr(kind, "reward"):
         return False
     signature = inspect.signature(kind.reward)
-    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    required = {
-        name
-        for name, each in signature.parameters.items()
-        if each.default is each.empty and each.kind not in free
-    }
-    if len(required - {ANSWER}) > len(("self", "task")):
-        raise ConfigError(
-            f"environment.use: {kind.__qualname__} needs reward(self, task) or reward(self, task, "
-            f"{ANSWER}), found reward{signature}"
-        )
-    return ANSWER in signature.parameters
+    answer = {ANSWER: ""} if ANSWER in signature.parameters else {}
+    _needs(kind, "reward", f"(self, task) or reward(self, task, {ANSWER})", {}, **answer)
+    return bool(answer)
 
 
 class PlainToolSet:
@@ -96,7 +108,8 @@ class PlainToolSet:
         self._kind = kind
         self._judges_answers = judges_answers(kind)
         self._methods = _methods(kind, needs_tools=not self._judges_answers)
-        self.documents = tuple(_document(name, tool) for name, tool in self._methods.items())
+        _check_whole(kind)
+        self.documents = tuple(starmap(_document, self._methods.items()))
         self.parameters = {name: tuple(_hints(tool)) for name, tool in self._methods.items()}
 
     def load(self) -> None:
@@ -122,17 +135,29 @@ class PlainTools:
         self._methods = methods
         self._judges_answers = judges_answers
         self._object = kind()
-        self._has_world = hasattr(self._object, "reset")
+        self._has_world = hasattr(kind, "reset")
         if self._has_world:
             self._object.reset(world)
-        self.rewards = hasattr(self._object, "reward")
+        self._tells_state = hasattr(kind, "state")
+        self.rewards = hasattr(kind, "reward")
 
     @property
     def state(self) -> Any:
-        """Return the object, or what it calls its state; nothing where there is no world."""
-        if hasattr(self._object, "state"):
-            return _State(self._object.state())
-        return self._object if self._has_world else _State(None)
+        """Return what the object says of its state now, or its attributes. Raises SimulatorError.
+
+        Where there is no world there is no state.
+        """
+        if not self._tells_state:
+            return _State(object.__getstate__(self._object) if self._has_world else None)
+        try:
+            told = self._object.state()
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise SimulatorError(f"state() raised {described(error)}") from error
+        if told is None:
+            raise SimulatorError("state() needs to return what worlds are compared by, found None")
+        return _State(told)
 
     def call(self, call: Call) -> object:
         """Carry out a call whose arguments have the types that the method asks for."""
@@ -144,12 +169,15 @@ class PlainTools:
                 name: _typed(value, _hints(method)[name], name) for name, value in given.items()
             }
             return _told(method(self._object, **typed))
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise ToolError(f"{type(error).__name__}: {error}") from error
 
     def fault(self, reference: "PlainTools", *, checks_directory: bool) -> str:
-        """Return whether the states differ."""
-        return "" if _plain(self.state) == _plain(reference.state) else STATE_MISMATCH
+        """Return whether the states differ, by what `tools.digest` says of them."""
+        here, there = (digest({"": each.state}) for each in (self, reference))
+        if not (here and there):
+            return UNCOMPARED
+        return "" if here == there else STATE_MISMATCH
 
     def reward(self, task: dict[str, Any], words: str) -> float:
         """Return the class's own reward. Raises SimulatorError, and MemoryError as it does."""
@@ -166,28 +194,25 @@ class PlainTools:
 
 
 class _State:
-    """Holds what ``state()`` returned, as an attribute."""
+    """Holds a state, as an attribute."""
 
     def __init__(self, state: object) -> None:
         self.state = state
 
 
-def _plain(state: Any) -> object:
-    attributes = cast("dict[str, object]", vars(state))
-    return {name: value for name, value in attributes.items() if not name.startswith("_")}
-
-
 def _methods(kind: type[Any], *, needs_tools: bool) -> dict[str, Callable[..., object]]:
-    """Return the tools of a class. Raises ConfigError."""
+    """Return the tools of a class, those of its bases first. Raises ConfigError."""
     if needs_tools and not callable(getattr(kind, "reset", None)):
         raise ConfigError(
             f"environment.use: {kind.__qualname__} needs a method reset(self, world), or a method "
             f"reward(self, task, {ANSWER})"
         )
-    public = {
-        name: method
-        for name, method in vars(kind).items()
-        if inspect.isfunction(method) and not name.startswith("_") and name not in NOT_TOOLS
+    names = dict.fromkeys(name for each in reversed(kind.__mro__[:-1]) for name in vars(each))
+    static: dict[str, Any] = {name: inspect.getattr_static(kind, name) for name in names}
+    public: dict[str, Any] = {
+        name: each
+        for name, each in static.items()
+        if not name.startswith("_") and name not in NOT_TOOLS and isinstance(each, METHODS)
     }
     if needs_tools and not public:
         raise ConfigError(
@@ -195,18 +220,75 @@ def _methods(kind: type[Any], *, needs_tools: bool) -> dict[str, Callable[..., o
             f"state and reward: those are the tools; or a method reward(self, task, {ANSWER})"
         )
     for name, method in public.items():
-        if not inspect.getdoc(method):
-            raise ConfigError(
-                f"environment.use: the tool {kind.__qualname__}.{name} needs a docstring, which "
-                "is what the policy is told of it; write one, or begin the name with _"
-            )
-        untyped = set(tuple(inspect.signature(method).parameters)[1:]) - set(_hints(method))
-        if untyped:
-            raise ConfigError(
-                f"environment.use: the tool {kind.__qualname__}.{name} needs a type hint for "
-                f"every parameter, found none for {', '.join(sorted(untyped))}"
-            )
+        tool = f"environment.use: the tool {kind.__qualname__}.{name}"
+        with told(f"{tool} cannot be read"):
+            fault = _unfit(method)
+        if fault:
+            raise ConfigError(f"{tool} {fault}, or begin its name with _, so that it is none")
     return public
+
+
+def _unfit(method: Any) -> str:
+    """Return why a method can be no tool, and what to do; empty if it can."""
+    if not isinstance(method, FunctionType):
+        return f"needs to be a plain method, found a {type(method).__name__}; give it self"
+    if _waits(method):
+        return "needs to return its answer, found async def or yield; write a plain def"
+    parameters = tuple(inspect.signature(method).parameters.values())[1:]
+    if unnamed := [f"{p} ({p.kind.description})" for p in parameters if p.kind in UNNAMED]:
+        return f"needs parameters that are given by name, found {', '.join(unnamed)}; name each"
+    if not inspect.getdoc(method):
+        return "needs a docstring, which is what the policy is told of it; write one"
+    if untyped := {each.name for each in parameters} - set(_hints(method)):
+        return (
+            "needs a type hint for every parameter, found none for "
+            f"{', '.join(sorted(untyped))}; write them"
+        )
+    return ""
+
+
+def _waits(method: Any) -> bool:
+    return (
+        inspect.iscoroutinefunction(method)
+        or inspect.isgeneratorfunction(method)
+        or inspect.isasyncgenfunction(method)
+    )
+
+
+def _check_whole(kind: type[Any]) -> None:
+    """Refuse a class that cannot be used as promised. Raises ConfigError."""
+    if inspect.isabstract(kind):
+        raise ConfigError(
+            f"environment.use: {kind.__qualname__} is abstract: write "
+            f"{', '.join(sorted(kind.__abstractmethods__))}, or name a class that has them"
+        )
+    try:
+        inspect.signature(kind).bind()
+    except TypeError as error:
+        raise ConfigError(
+            f"environment.use: {kind.__qualname__} needs to be made without arguments, found "
+            f"{kind.__qualname__}{inspect.signature(kind)}; take what differs from reset's world"
+        ) from error
+    if hasattr(kind, "reset"):
+        _needs(kind, "reset", "(self, world)", None)
+    if hasattr(kind, "state"):
+        _needs(kind, "state", "(self)")
+
+
+def _needs(kind: type[Any], name: str, form: str, *given: object, **named: object) -> None:
+    """Refuse a method that cannot be called so. Raises ConfigError."""
+    method = getattr(kind, name)
+    signature = inspect.signature(method)
+    fault = "it waits, or yields" if _waits(method) else ""
+    try:
+        signature.bind(None, *given, **named)
+    except TypeError as error:
+        fault = str(error)
+    if fault:
+        raise ConfigError(
+            f"environment.use: {kind.__qualname__} needs {name}{form}, found {name}{signature}: "
+            f"{fault}"
+        )
 
 
 def _hints(method: Callable[..., object]) -> dict[str, Any]:
@@ -217,10 +299,14 @@ def _document(name: str, method: Callable[..., object]) -> ToolDocument:
     signature = inspect.signature(method).parameters
     properties: dict[str, Any] = {}
     for parameter, kind in _hints(method).items():
-        properties[parameter] = msgspec.json.schema(kind)
-        default = signature[parameter].default
-        if default is not inspect.Parameter.empty:
-            properties[parameter] |= {"default": msgspec.to_builtins(default)}
+        with told(
+            f"environment.use: the tool {name}: {parameter} needs a type and a default of JSON"
+        ):
+            properties[parameter] = msgspec.json.schema(kind)
+            default = signature[parameter].default
+            if default is not inspect.Parameter.empty:
+                plain = msgspec.json.decode(msgspec.json.encode(default))
+                properties[parameter] |= {"default": plain}
     required = [each for each in properties if "default" not in properties[each]]
     return ToolDocument(
         name=name,
@@ -231,7 +317,9 @@ def _document(name: str, method: Callable[..., object]) -> ToolDocument:
 
 def _told(answer: object) -> str:
     """Return the answer as the policy reads it: a text as it is, everything else as JSON."""
-    return answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+    if isinstance(answer, str):
+        return str.__str__(answer)  # of a subclass the text alone
+    return msgspec.json.encode(answer).decode()
 
 
 def _typed(value: object, kind: Any, name: str) -> object:

@@ -7,17 +7,16 @@ or answers by an error, is left out and counted.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Protocol
 
 import msgspec
 import numpy as np
 import structlog
 
-from coevolve.environments.tools.commands import Failed, Tried
+from coevolve.environments.tools.commands import Broken, Failed, Tried
+from coevolve.environments.tools.references import Player, played_here
 from coevolve.environments.tools.synthesis.brief import Start
-from coevolve.environments.tools.task import ToolTask, tool_task
-from coevolve.environments.tools.trial import TrialRun
+from coevolve.environments.tools.task import tool_task
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.tasks import Split, Task, body_of
@@ -27,9 +26,6 @@ _POOL_STREAM = 2
 _CHOICE_STREAM = 3
 _START_STREAM = 4
 _CANARY_STREAM = 5
-
-CARRIED_OUT = 4096
-"""References whose outcome is remembered, since a process asks more than once."""
 
 log = structlog.get_logger()
 
@@ -71,13 +67,15 @@ class FixedSource:
         given: Sequence[Task],
         *,
         certain: bool = True,
+        played: Player = played_here,
     ) -> None:
         """Carry out every reference. Raises ConfigError if one side of the split is empty.
 
-        Unless verdicts are ``certain``, a reference that fails by its verdict is kept.
+        ``played`` carries them out. Unless verdicts are ``certain``, a reference that fails by its
+        verdict is kept.
         """
         self._seed = config.seed
-        tasks, self.left_out = _checked(given, certain=certain)
+        tasks, self.left_out = _checked(given, played, certain=certain)
         train = _shuffled(tasks, "train", (settings.split_seed, _CANARY_STREAM))
         watched = config.learner.guard.tasks if config.learner.guard.action != "none" else 0
         # A guard that took most of a small training split would leave nothing to train on.
@@ -87,12 +85,8 @@ class FixedSource:
         held_out = _shuffled(tasks, "held_out", (settings.split_seed, _HELD_OUT_STREAM))
         self._held_out = held_out[: settings.held_out]
         if not (self._train and held_out):
-            raise ConfigError(
-                f"environment.held_out_share: {settings.held_out_share} leaves {len(self._train)} "
-                f"training tasks and {len(held_out)} held-out ones of {len(given)}, and at least "
-                "1 of each is needed; use one nearer to 0.5, or another environment.split_seed"
-                f"{_first(self.left_out)}"
-            )
+            left = f"{len(self._train)} training tasks and {len(held_out)} held-out ones"
+            raise ConfigError(_too_few(settings, left, len(given), left_out_words(self.left_out)))
 
     def pool(self) -> Sequence[Task]:
         """Return as many training tasks as were asked for, drawn by the run's seed."""
@@ -124,24 +118,26 @@ class FixedSource:
         )
 
 
-def _checked(given: Sequence[Task], *, certain: bool) -> tuple[list[Task], dict[str, str]]:
+def _checked(
+    given: Sequence[Task], played: Player, *, certain: bool
+) -> tuple[list[Task], dict[str, str]]:
     """Return the tasks whose reference passes, with its answers, and what is wrong with others."""
     passed: list[Task] = []
     left_out: dict[str, str] = {}
-    for task in given:
-        tried = _carried_out(tool_task(task))
-        if reason := fault(tried, certain=certain):
+    for task, outcome in zip(given, played(given), strict=True):
+        if isinstance(outcome, Broken):
+            left_out[task.task_id] = outcome.reason
+        elif reason := fault(outcome, certain=certain and _has_reference(task)):
             left_out[task.task_id] = reason
         else:
-            passed.append(_answered(task, tried))
+            passed.append(_answered(task, outcome))
     if left_out:
         log.warning("tasks_left_out", count=len(left_out), reasons=left_out)
     return passed, left_out
 
 
-@lru_cache(maxsize=CARRIED_OUT)
-def _carried_out(body: ToolTask) -> Tried:
-    return TrialRun(body, [turn.reference for turn in body.turns]).play()
+def _has_reference(task: Task) -> bool:
+    return any(turn.reference for turn in tool_task(task).turns)
 
 
 def fault(tried: Tried, *, certain: bool = True) -> str:
@@ -149,20 +145,32 @@ def fault(tried: Tried, *, certain: bool = True) -> str:
 
     A verdict that is not ``certain`` says nothing.
     """
-    for number, turn in enumerate(tried.turns):
+    for number, turn in enumerate(tried.turns, start=1):
+        if failed := next((each for each in turn.observed if each.failed), None):
+            return f"turn {number} answers by an error: {failed.result}"
         if certain and isinstance(turn.verdict, Failed):
             return f"turn {number} fails: {turn.verdict.reason}"
-        for observed in turn.observed:
-            if observed.failed:
-                return f"turn {number} answers by an error: {observed.result}"
     return ""
 
 
-def _first(left_out: Mapping[str, str]) -> str:
-    """Return how many tasks were left out, and why the first one was."""
+def left_out_words(left_out: Mapping[str, str]) -> str:
+    """Return how many tasks were left out, and why the first one was; empty for none."""
     for task_id, reason in left_out.items():
-        return f"; {len(left_out)} tasks were left out, the first one {task_id}: {reason}"
+        return f"{len(left_out)} tasks were left out, the first one {task_id}: {reason}"
     return ""
+
+
+def _too_few(settings: FixedSettings, left: str, given: int, left_out: str) -> str:
+    """Return what is needed, for the tasks that are ``left`` of ``given``."""
+    if left_out:
+        return (
+            f"environment.tasks: {left_out}; that leaves {left} of {given}, and at least 1 of each "
+            "is needed; mend them, or the tools"
+        )
+    return (
+        f"environment.held_out_share: {settings.held_out_share} leaves {left} of {given}, and at "
+        "least 1 of each is needed; use one nearer to 0.5, or another environment.split_seed"
+    )
 
 
 def _answered(task: Task, tried: Tried) -> Task:

@@ -10,23 +10,34 @@ A line is a task:
 |          | expressions with literal arguments, such as `put(key='a', value='1')`                |
 | `split`  | `train` or `held_out`; without it the world decides, by ``environment.split_seed``   |
 
+A folder of several `datasets` says the split of each by its name; ``test`` is held out.
+
 Tasks without a world are told apart by their instructions: of two tasks that say the same, none is
 trained on while the other is held out.
 Further fields are kept for the class's own ``reward``. In parquet and `datasets`, `world` may be
 JSON text, because columns have one type.
 """
 
+import codecs
 import hashlib
 import importlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import msgspec
 
+from coevolve.environments.foreign import told
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from protocols.errors import ConfigError, DependencyError
 from protocols.tasks import Seeded, Split, Task, body_of
+
+FORMATS = "a file of JSON lines, a parquet file or a folder of datasets"
+
+TASK = "{id, world, turns: [{instruction, reference: [call, ...]}], split: train or held_out}"
+
+SPLITS: Mapping[str, Split] = {"test": "held_out"}
+"""How `datasets` calls a split -> how a task does, where it differs."""
 
 
 class TurnLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,19 +65,24 @@ def read_tasks(
         ConfigError: There is no such file, or a line of it is no task; the message names the line.
         DependencyError: The package that reads the format is not installed.
     """
+    with told(f"environment.tasks: {path} needs to be {FORMATS}, and cannot be read"):
+        rows = list(_rows(path))
     lines: dict[str, tuple[TaskLine, dict[str, Any]]] = {}
-    for number, row in enumerate(_rows(path), start=1):
+    for number, row in enumerate(rows, start=1):
         place = f"{path}, task {number}"
-        line = _line(row, place)
+        with told(f"{place} needs to be {TASK}"):
+            line = _line(row, place)
         if line.id in lines:
             raise ConfigError(f"{place}: needs an id of its own, found {line.id!r} once more")
         lines[line.id] = line, row
     if not lines:
         raise ConfigError(f"{path}: needs at least one task, found none")
-    split = _sides([line for line, _ in lines.values()], split_seed, held_out_share)
-    return tuple(
-        _task(line, row, tool_set, split[line.id], path.name) for line, row in lines.values()
-    )
+    with told(f"{path} needs tasks that can be told in JSON"):
+        split = _sides([line for line, _ in lines.values()], split_seed, held_out_share)
+        _check_sides(path, split)
+        return tuple(
+            _task(line, row, tool_set, split[line.id], path.name) for line, row in lines.values()
+        )
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -79,19 +95,12 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"environment.tasks: needs a file of JSON lines, a parquet file or a folder of "
-            f"datasets, and {path} cannot be read: {error}"
-        ) from error
+    lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            try:
+            array = "; of a JSON array, write each task on a line" if line[:1] == b"[" else ""
+            with told(f"{path}:{number}: needs a JSON object in a line, in UTF-8", array):
                 yield msgspec.json.decode(line, type=dict[str, Any])
-            except msgspec.DecodeError as error:
-                raise ConfigError(f"{path}:{number}: needs a JSON object: {error}") from error
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
@@ -101,14 +110,21 @@ def _parquet(path: Path) -> Iterator[dict[str, Any]]:
 
 def _dataset(path: Path) -> Iterator[dict[str, Any]]:
     datasets = _needed("datasets", "datasets")
-    yield from _with_worlds(datasets.load_from_disk(str(path)))
+    found = datasets.load_from_disk(str(path))
+    if not isinstance(found, dict):
+        yield from _with_worlds(found)
+        return
+    for name, part in cast("dict[str, Any]", found).items():
+        yield from ({"split": SPLITS.get(name, name)} | row for row in _with_worlds(part))
 
 
 def _with_worlds(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for row in rows:
+    for number, row in enumerate(rows, start=1):
         present = {name: value for name, value in row.items() if value is not None}
-        world = present.get("world")
-        yield present | ({"world": msgspec.json.decode(world)} if isinstance(world, str) else {})
+        if isinstance(world := present.get("world"), str):
+            with told(f"environment.tasks: world of row {number} needs to be JSON text"):
+                present["world"] = msgspec.json.decode(world)
+        yield present
 
 
 def _needed(module: str, package: str) -> Any:
@@ -122,12 +138,7 @@ def _needed(module: str, package: str) -> Any:
 
 
 def _line(row: dict[str, Any], place: str) -> TaskLine:
-    try:
-        line = msgspec.convert(row, TaskLine)
-    except msgspec.ValidationError as error:
-        raise ConfigError(
-            f"{place}: {error}; a task is {{id, world, turns: [{{instruction, reference}}], split}}"
-        ) from error
+    line = msgspec.convert(row, TaskLine)
     if not line.turns:
         raise ConfigError(f"{place}: needs at least one turn, found none")
     return line
@@ -150,6 +161,17 @@ def _sides(lines: Sequence[TaskLine], seed: int, share: float) -> dict[str, Spli
     }
     sides |= {line.id: line.split for line in lines if line.split is not None}
     return sides
+
+
+def _check_sides(path: Path, split: Mapping[str, Split]) -> None:
+    """Refuse tasks of one side. Raises ConfigError."""
+    if set(split.values()) != set(get_args(Split)):
+        side = next(iter(split.values()))
+        raise ConfigError(
+            f"{path}: needs tasks of both splits, found {len(split)} of {side} alone; tasks that "
+            "say none are told apart by world, or instruction: have two that differ, or say split: "
+            "train or held_out in each"
+        )
 
 
 def _content(line: TaskLine) -> Any:

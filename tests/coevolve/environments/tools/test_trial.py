@@ -2,6 +2,7 @@ import asyncio
 import json
 import os
 import signal
+import threading
 from collections.abc import Sequence
 
 import pytest
@@ -252,4 +253,4 @@ def test_numbers_count_by_value_and_kinds_are_kept_apart() -> None:
     holds_itself.append(holds_itself)
     assert digest(holds_itself) == ""
     with pytest.raises(SimulatorError, match="which has no digest"):
-        digest(object())
+        digest(threading.Lock())

@@ -131,11 +131,11 @@ def test_a_reference_that_fails_is_left_out_with_its_reason() -> None:
     turns = [turn.reference for turn in read_body(task.body).turns]
     assert fault(TrialRun(read_body(task.body), turns).play()) == ""
     assert fault(TrialRun(read_body(task.body), [(), *turns[1:]]).play()) == (
-        "turn 0 fails: empty_turn_model_response"
+        "turn 1 fails: empty_turn_model_response"
     )
     wrong = [(*turns[0], "cat(file_name='nowhere')"), *turns[1:]]
     assert fault(TrialRun(read_body(task.body), wrong).play()).startswith(
-        "turn 0 answers by an error: {"
+        "turn 1 answers by an error: {"
     )
 
 

@@ -1,0 +1,297 @@
+"""Classes and task files of others: what is wrong with them is told, and reaches nothing here."""
+
+import asyncio
+import itertools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve import environment as command
+from coevolve.environments.findings import Finding
+from coevolve.environments.registry import environment_named, environment_type
+from coevolve.environments.tools.own import OwnTools
+from coevolve.environments.tools.references import played_apart
+from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.task_files import read_tasks
+from coevolve.environments.tools.wire import ToolClient
+from coevolve.environments.tools.worker import ToolWorker
+from protocols.config import SimulatorConfig
+from protocols.errors import ConfigError
+from protocols.tasks import Task
+
+NUMBERS = itertools.count()
+
+STORE = '''
+class Store:
+    """A store."""
+    def reset(self, world):
+        self.data = dict(world)
+    def put(self, key: str, value: str) -> str:
+        """Set a key to a value."""
+        self.data[key] = value
+        return "ok"
+'''
+
+TOOL = (
+    STORE
+    + '''
+    def go(self, a: str) -> str:
+        """Go."""
+'''
+)
+
+
+def lines(calls: str = "put(key='k', value='{n}')", **fields: object) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"t{n}",
+            "world": {"a": str(n)},
+            "turns": [{"instruction": f"do {n}", "reference": [calls.format(n=n)]}],
+            "split": "train" if n < 4 else "held_out",
+        }
+        | fields
+        for n in range(6)
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def module(folder: Path, source: str) -> str:
+    """Return a module's name of its own, since processes remember it."""
+    name = f"own_{next(NUMBERS)}"
+    (folder / f"{name}.py").write_text(source)
+    return name
+
+
+def made(folder: Path, source: str, tasks: list[dict[str, Any]] | None = None) -> OwnTools:
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(t) + "\n" for t in tasks or lines()))
+    use = f"{module(folder, source)}:Store"
+    found = environment_named(use, tasks=str(folder / "tasks.jsonl"))
+    assert isinstance(found, OwnTools)
+    return found
+
+
+def checked(environment: OwnTools) -> dict[str, Finding]:
+    return {each.check: each for each in asyncio.run(environment.conformance(9))}
+
+
+def failing(environment: OwnTools) -> set[str]:
+    return {name for name, each in checked(environment).items() if each.state == "fails"}
+
+
+COPY = "    def state(self):\n        return dict(self.data)\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        STORE + COPY,
+        STORE.replace("self.data", "self._data"),
+        STORE.replace('"""A store."""', '__slots__ = ("data",)'),
+        "import datetime\n"
+        + STORE.replace("= dict(world)", "= dict(world); self.d = datetime.date(2020, 1, 1)"),
+    ],
+    ids=["copy", "private", "slots", "date"],
+)
+def test_state_is_what_it_is_after_each_call(folder: Path, source: str) -> None:
+    assert failing(made(folder, source)) == set()
+    source += '    def no(self) -> str:\n        """Do nothing."""\n        return "ok"\n'
+    other = made(folder, source)
+    (task, *_) = other.source().pool()
+    session = asyncio.run(verdict(other, task, "no()"))
+    assert "instance_state_mismatch" in session
+
+
+async def verdict(environment: OwnTools, task: Task, call: str) -> str:
+    service = environment.simulator()
+    pool = SimulatorPool([ToolClient(service)])
+    try:
+        await pool.reset("s", tool_task(task))
+        await pool.act("s", call)
+        return repr(await pool.grade("s"))
+    finally:
+        await service.close()
+
+
+def test_sessions_that_share_a_state_are_found_out(folder: Path) -> None:
+    shared = STORE.replace("= dict(world)", "= D; D.clear(); D.update(world)")
+    found = checked(made(folder, f"D = {{}}\n{shared}"))["sessions are separate"]
+    assert found.state == "fails"
+    assert "a session sees what another one did" in found.found
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("os._exit(0)", r"task 't0' needs .* the child ended with status 0"),
+        ("raise SystemExit(3)", "the first one t0: turn 1 answers by an error: .*SystemExit: 3"),
+        ("while True: pass", "the first one t0: turn 1 answers by an error: .*CPU seconds"),
+        ("os.fork()", "the first one t0: the simulator reached for the host: os.fork"),
+        (f"open({os.devnull!r}, 'w')", "the first one t0: the simulator reached for the host"),
+        ("raise ValueError('\\ud800')", r"the first one t0: .*ValueError: \?"),
+    ],
+)
+def test_what_a_reference_does_happens_in_a_child(folder: Path, body: str, words: str) -> None:
+    source = f"import os\n{TOOL}        {body}\n"
+    with pytest.raises(ConfigError, match=words):
+        made(folder, source, lines("go(a='{n}')")).source()
+
+
+def test_a_tool_that_sleeps_is_told_with_its_task(folder: Path) -> None:
+    environment = made(folder, f"import time\n{TOOL}        time.sleep(1000)\n")
+    (folder / "tasks.jsonl").write_text(
+        "".join(json.dumps(t) + "\n" for t in lines("go(a='{n}')")[3:5])
+    )
+    tasks = read_tasks(folder / "tasks.jsonl", environment.name, split_seed=0, held_out_share=0.3)
+    worker = ToolWorker(SimulatorConfig(timeout_s=0.2), environment.tool_sets(), folders=(folder,))
+    with pytest.raises(ConfigError, match=r"task 't3' needs .* no answer from the child within"):
+        played_apart(worker)(tasks)
+    assert worker.pid == 0
+
+
+def test_recorded_answers_are_those_of_the_simulators(folder: Path) -> None:
+    source = STORE.replace('return "ok"', 'return ",".join({"aa", "bb", "cc", "dd", "ee", "ff"})')
+    environment = made(folder, source)
+    for task in environment.source().pool():
+        (turn,) = tool_task(task).turns
+        (answer,) = turn.results
+        assert sorted(answer.split(",")) == ["aa", "bb", "cc", "dd", "ee", "ff"]
+    assert failing(environment) == set()
+
+
+def test_tasks_that_are_left_out_fail_the_check(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picky = STORE.replace("dict(world)", "dict(world); 1 / (world['a'] != '1')")
+    environment = made(
+        folder, "print('hello')\n" + picky.replace("self.data[", "print(1); self.data[")
+    )
+    words = f"tasks={folder / 'tasks.jsonl'}"
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        command.main(["check", environment.name, words, "--json"])
+    findings = {each["check"]: each for each in json.loads(capsys.readouterr().out)}
+    assert findings["references"]["state"] == "fails"
+    assert (
+        "1 tasks were left out, the first one t1: the task's world does not load: Zero"
+        in (findings["references"]["found"])
+    )
+
+
+def test_too_large_a_world_is_told_with_its_limit(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the first one t0: .* weighs more than 600,000"):
+        made(folder, STORE, lines(world={"a": "x" * 700_000})).source()
+
+
+def test_inherited_methods_are_tools(folder: Path) -> None:
+    base = STORE.replace("class Store", "class Base") + "class Store(Base):\n    pass\n"
+    assert failing(made(folder, base)) == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (STORE + '    def go(self, *a: str):\n        """Go."""\n', "variadic positional"),
+        (STORE + '    def go(self, **a: str):\n        """Go."""\n', "variadic keyword"),
+        (STORE + '    def go(self, a: str, /):\n        """Go."""\n', "positional-only"),
+        (TOOL.replace("def go", "async def go"), "found async def or yield"),
+        (TOOL + "        yield 1\n", "found async def or yield"),
+        (TOOL.replace("    def go", "    @staticmethod\n    def go"), "found a staticmethod"),
+        (TOOL.replace("    def go", "    @classmethod\n    def go"), "found a classmethod"),
+        (TOOL.replace("a: str", "a: 'Nonsense'"), "Store.go cannot be read: NameError"),
+        (TOOL.replace("a: str", "a: int = object()"), "go: a needs a type and a default of JSON"),
+        (STORE.replace("reset(self, world)", "reset(self)"), r"needs reset\(self, world\), found"),
+        (STORE.replace("def reset", "async def reset"), "it waits, or yields"),
+        (STORE + "    def __init__(self, path): ...\n", "made without arguments, found Store.path"),
+        (STORE + "    def reward(self): ...\n", r"needs reward\(self, task\) or"),
+        (STORE + "    def state(self, x): ...\n", r"needs state\(self\), found state\(self, x\)"),
+        (STORE + "    lacks = 'references'\n", "needs a tuple of names among"),
+        (
+            "import abc\n"
+            + TOOL.replace("Store:", "Store(abc.ABC):").replace(
+                "    def go", "    @abc.abstractmethod\n    def go"
+            ),
+            "is abstract: write go",
+        ),
+        ("raise SystemExit(0)", "cannot be imported: SystemExit: 0"),
+        ("1 / 0", "cannot be imported: ZeroDivisionError"),
+        ("def Store(): ...", "needs to be a class, found a function"),
+        (STORE.replace("Store", "Shop"), r"has no 'Store'; it is .*\.py"),
+    ],
+)
+def test_a_class_that_cannot_be_used_is_refused_in_a_sentence(
+    folder: Path, source: str, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        environment_type(f"{module(folder, source)}:Store")
+
+
+@pytest.mark.parametrize(
+    ("methods", "words"),
+    [
+        (
+            "    def state(self):\n        return None\n",
+            "t0: state.. needs to return .* found None",
+        ),
+        ("    def state(self):\n        return 1 / 0\n", "t0: state.. raised ZeroDivisionError"),
+        ("    def reward(self, task):\n        return None\n", "t0: reward.. raised TypeError"),
+    ],
+)
+def test_methods_that_raise_are_told_with_a_task(folder: Path, methods: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        made(folder, STORE + methods).source()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (json.dumps(lines()).encode(), "of a JSON array, write each task on a line"),
+        (json.dumps(lines()[0]).encode("utf-16"), r"tasks.jsonl:1: .* in UTF-8"),
+        (b'{"a": "\xe4"}', r"tasks.jsonl:1: .* in UTF-8"),
+        (b'{"id": "x", "world": ' + b"[" * 5000 + b"]" * 5000 + b"}", "RecursionError"),
+        (json.dumps(lines(split="test")[0]).encode(), "split: train or held_out.*'test'"),
+        (json.dumps(lines()[0]).encode(), "needs tasks of both splits, found 1 of train alone"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_in_a_sentence(
+    folder: Path, content: bytes, words: str
+) -> None:
+    environment = made(folder, STORE)
+    (folder / "tasks.jsonl").write_bytes(content)
+    with pytest.raises(ConfigError, match=words):
+        environment.source()
+
+
+def test_a_byte_order_mark_is_accepted(folder: Path) -> None:
+    environment = made(folder, STORE)
+    file = folder / "tasks.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert environment.source().left_out == {}
+
+
+def test_folders_and_tables_that_are_none_are_refused(folder: Path) -> None:
+    use = made(folder, STORE).name
+    (folder / "t.parquet").write_bytes(b"PAR1nonsense")
+    (folder / "empty").mkdir()
+    for name in ("t.parquet", "empty"):
+        with pytest.raises(ConfigError, match=f"{name} needs to be a file of JSON lines, a parq"):
+            environment_named(use, tasks=str(folder / name)).scored_tasks()
+
+
+def test_several_datasets_say_the_split_by_their_names(folder: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = [{name: each[name] for name in ("id", "world", "turns")} for each in lines()]
+    rows = [row | {"world": json.dumps(row["world"])} for row in rows]
+    parts = {"train": rows[:4], "test": rows[4:]}
+    found = datasets.DatasetDict({n: datasets.Dataset.from_list(r) for n, r in parts.items()})
+    found.save_to_disk(str(folder / "both"))
+    environment = environment_named(made(folder, STORE).name, tasks=str(folder / "both"))
+    assert {task.task_id for task in environment.scored_tasks()} == {"t4", "t5"}
