@@ -98,5 +98,6 @@ def test_without_replay_no_tasks_are_made(coins: Path):
 
 
 def test_a_capability_that_nobody_knows_is_refused(coins: Path):
-    with pytest.raises(ConfigError, match=r"lacks needs names among replayable, .* found 'memory'"):
+    words = r"lacks needs a tuple of names among replayable, .* found \('memory',\)"
+    with pytest.raises(ConfigError, match=words):
         written(coins, 'lacks = ("memory",)')
