@@ -1,9 +1,14 @@
 """What the pages say of the project's own files."""
 
+import asyncio
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
+
+from coevolve.config import conflicts, load_config
+from coevolve.environments.registry import environment_named
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "coevolve" / "docs").glob("*.md")))
@@ -30,3 +35,33 @@ def test_a_file_that_is_gone_would_be_found():
     assert is_there("protocols.journal.Append")
     assert not is_there("coevolve/rollouts/gone.py")
     assert not is_there("coevolve.rollouts.gone.Thing")
+
+
+def code_after(heading: str) -> list[str]:
+    """The indented blocks of README's section, without their indentation."""
+    section = (ROOT / "README.md").read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", section, re.MULTILINE)
+    return [textwrap.dedent(block).strip("\n") for block in blocks]
+
+
+def test_the_run_file_of_the_readme_can_be_tried(tmp_path: Path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(code_after("Train your own model")[0])
+    config = load_config(file, ["policy.tiny_random=true"])
+    assert not conflicts(config)
+    assert config.uses == "bfcl"
+
+
+def test_the_environment_of_the_readme_keeps_its_promises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    code, line, _ = code_after("Bring your own environment")
+    (tmp_path / "readme_store.py").write_text(code)
+    held_out = line.replace("put-1", "put-2").replace('"a": "1"', '"a": "2"')
+    (tmp_path / "tasks.jsonl").write_text(f"{line}\n{held_out}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    environment = environment_named(
+        "readme_store:KeyValue", tasks=str(tmp_path / "tasks.jsonl"), held_out_share=0.5
+    )
+    found = asyncio.run(environment.conformance(10))
+    assert not [each for each in found if each.state == "fails"]
