@@ -2,7 +2,7 @@
 
 What a folder holds is told in `hdl.designs.design`. One ConfigError names every fault of a folder;
 what only running the design can show (its points, how good its testbenches are) is
-`hdl.designs.admit`'s to check.
+`hdl.designs.qualify`'s to check.
 """
 
 import difflib
