@@ -1,4 +1,4 @@
-"""Measures an evaluation that the journal answers, as in a run (`hdl.simulate.recall`).
+"""Measures an evaluation that the journal answers, as in a run (`hdl.simulate.result_cache`).
 
 The journal holds one rollout and is read through its map, by a process that does not write it.
 """
