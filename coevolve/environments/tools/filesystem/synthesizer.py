@@ -31,7 +31,7 @@ from coevolve.environments.tools.filesystem.walk import (
 )
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.synthesis.brief import Start, tool_context
-from coevolve.environments.tools.task import ToolTask, ToolTurn
+from coevolve.environments.tools.task import ToolTurn
 from coevolve.journal.codec import decode_as, topic_of
 from protocols.evolution import Candidate, Exploration
 from protocols.interfaces import CallLog, Reader
@@ -46,9 +46,6 @@ MAX_TURNS = 3
 
 SPARE_ERRANDS = 1
 """Beyond the turns that are due: for errands that are not believed."""
-
-_NOTHING = (ToolTurn(instruction="", reference=()),)
-"""What a world to explore asks for."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +162,7 @@ def _explore(brief: Brief, number: int, start: Start, focus: Sequence[Chain]) ->
     rng = np.random.default_rng((brief.seed, number))
     turns = int(rng.integers(1, MAX_TURNS + 1))
     planned = errands(focus, turns + SPARE_ERRANDS, rng)
-    found = walk(_task(start, _NOTHING), planned, rng, brief.steps)
+    found = walk(start.task(), planned, rng, brief.steps)
     return _Round(number=number, start=start, turns=turns, errands=found)
 
 
@@ -191,7 +188,7 @@ def _candidate(brief: Brief, found: _Round, name: str, turns: tuple[ToolTurn, ..
         signal_id=brief.signal_id,
         exploration_id=_exploration_id(brief, found),
         synthesizer=name,
-        body=body_of(_task(found.start, turns)),
+        body=body_of(found.start.task(turns)),
         policy_version=brief.policy_version,
     )
 
@@ -205,7 +202,7 @@ async def _sound(
     """
     if not turns:
         return ()
-    name, task = f"{brief.signal_id}-trial-{found.number}", _task(found.start, turns)
+    name, task = f"{brief.signal_id}-trial-{found.number}", found.start.task(turns)
     played = await simulator.trial(name, task, [turn.reference for turn in turns])
     sound: list[ToolTurn] = []
     told: set[str] = set()
@@ -219,16 +216,6 @@ async def _sound(
         told.update(turn.results)
         before = again.state
     return tuple(sound)
-
-
-def _task(start: Start, turns: tuple[ToolTurn, ...]) -> ToolTask:
-    return ToolTask(
-        classes=start.classes,
-        world=start.world,
-        turns=turns,
-        long_context=start.long_context,
-        checks_directory=start.checks_directory,
-    )
 
 
 def _turns(found: _Round, samples: Mapping[Slice, Samples]) -> tuple[ToolTurn, ...]:

@@ -2,7 +2,11 @@
 
 import msgspec
 
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from protocols.synthesis import Brief
+
+NOTHING_ASKED = (ToolTurn(instruction="", reference=()),)
+"""The turns of a world that is only explored."""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +22,16 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     long_context: bool = False
     checks_directory: bool = False
     """As in `coevolve.environments.tools.task.ToolTask`, for the tasks that come of it."""
+
+    def task(self, turns: tuple[ToolTurn, ...] = NOTHING_ASKED) -> ToolTask:
+        """Return what asks for ``turns`` here; by default a world that is only explored."""
+        return ToolTask(
+            classes=self.classes,
+            world=self.world,
+            turns=turns,
+            long_context=self.long_context,
+            checks_directory=self.checks_directory,
+        )
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,9 +28,9 @@ from coevolve.environments.tools.synthesis.answers import (
     read_reflection,
     read_tasks,
 )
-from coevolve.environments.tools.synthesis.brief import Start, tool_context
+from coevolve.environments.tools.synthesis.brief import tool_context
 from coevolve.environments.tools.synthesis.structured_call import ORDINALS, StructuredCall
-from coevolve.environments.tools.task import ToolTask, ToolTurn
+from coevolve.environments.tools.task import ToolTurn
 from coevolve.llm.client import Chat
 from protocols.errors import AnswerError
 from protocols.evolution import Candidate, Exploration, Reflection
@@ -158,7 +158,7 @@ class _Round:
     async def _explore(self) -> list[Action]:
         session = f"explore-{self._id}"
         steps: list[tuple[Move, Action]] = []
-        await self._simulator.reset(session, _body(self._start, _NOTHING_ASKED))
+        await self._simulator.reset(session, self._start.task())
         try:
             for step in range(self._brief.steps):
                 move = await self._call.ask(
@@ -192,14 +192,13 @@ class _Round:
         turns = tuple(
             ToolTurn(instruction=turn.instruction, reference=turn.calls) for turn in task.turns
         )
-        body = _body(self._start, turns)
+        body = self._start.task(turns)
         calls = [turn.calls for turn in task.turns]
         tried = await self._simulator.trial(f"{self._id}-t{position}", body, calls)
         self.simulator_calls += sum(map(len, calls))
         observed = [turn.observed for turn in tried.turns]
         if not any(answer.failed for turn in observed for answer in turn):
-            body = _body(
-                self._start,
+            body = self._start.task(
                 tuple(
                     ToolTurn(
                         instruction=turn.instruction,
@@ -217,20 +216,6 @@ class _Round:
             body=body_of(body),
             policy_version=self._brief.policy_version,
         )
-
-
-_NOTHING_ASKED = (ToolTurn(instruction="", reference=()),)
-"""The turns of a world that is only explored."""
-
-
-def _body(start: Start, turns: tuple[ToolTurn, ...]) -> ToolTask:
-    return ToolTask(
-        classes=start.classes,
-        world=start.world,
-        turns=turns,
-        long_context=start.long_context,
-        checks_directory=start.checks_directory,
-    )
 
 
 def _together(rounds: Sequence[_Found | AnswerError], simulator_calls: int) -> Synthesis:
