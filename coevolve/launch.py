@@ -1,8 +1,8 @@
-"""The door to `coevolve.cli.launch`: ``python -m coevolve.launch``."""
+"""``python -m coevolve.launch`` is ``coevolve launch``."""
 
 import sys
 
-from coevolve.cli.launch import main
+from coevolve.cli.main import door
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(door("launch"))

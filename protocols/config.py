@@ -221,6 +221,10 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     address: str = ""
     """Of a running cluster; empty starts a local one that ends with the run."""
 
+    stop_s: Positive = 8.0
+    """How long an interrupted run may take to end the step in hand, seconds. After that the process
+    ends, and a resumed run takes the step again. ``coevolve attach stop`` has no such limit."""
+
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole run: the root of every file in ``configs/``."""

@@ -16,8 +16,8 @@ from coevolve.journal.journal import Journal
 from coevolve.learning.policy import Policy
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import WEIGHTS_FILES, version_digest
-from coevolve.run import directory as run_directory
-from coevolve.run.directory import RunDirectory
+from coevolve.runs import directory as run_directory
+from coevolve.runs.directory import RunDirectory
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.journal import Message

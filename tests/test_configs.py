@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.cli import preflight as requirements
 from coevolve.config import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.registry import environment_of
 from coevolve.journal.codec import decode_as
+from coevolve.launcher import preflight
 from coevolve.models.architecture import KNOWN
 from coevolve.models.weight_files import version_digest
-from coevolve.run.estimate import estimate
+from coevolve.runs.estimate import estimate
 from protocols.config import RunConfig, VllmEngine
 from protocols.evolution import Signal
 from protocols.learning import Evaluation, PolicyVersion, StepReport, WeightsVerified
@@ -93,7 +93,7 @@ def test_conversations_fit_into_the_model(name: str):
 
 @pytest.mark.parametrize("name", CHAT)
 def test_a_run_file_can_be_tried_without_its_model(name: str):
-    requirements.check(read(name, "policy.tiny_random=true"))
+    preflight.check(read(name, "policy.tiny_random=true"))
 
 
 @pytest.mark.ray

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-COMPOSITION_ROOTS = {"coevolve.launch", "coevolve.cli.launch", "coevolve.attach.live"}
+COMPOSITION_ROOTS = {"coevolve.launch", "coevolve.launcher.launch", "coevolve.attach.live"}
 VLLM = "coevolve.engine.vllm"
 """vLLM itself loads Ray where it is installed."""
 
@@ -60,9 +60,9 @@ def test_processes_without_a_model_load_neither_torch_nor_transformers():
 
 
 COMMANDS_OF_MODELS = {
-    "coevolve.cli.ablate",
-    "coevolve.cli.evaluate",
-    "coevolve.cli.replay",
+    "coevolve.commands.ablate",
+    "coevolve.commands.evaluate",
+    "coevolve.commands.replay",
     "coevolve.evaluate",
     "coevolve.replay",
 }

@@ -17,12 +17,12 @@ import msgspec
 import pytest
 
 from coevolve.attach import __main__ as attach
-from coevolve.cli import launch
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
-from coevolve.run import directory as run_directory
-from coevolve.run.directory import RunDirectory
+from coevolve.launcher import launch
+from coevolve.runs import directory as run_directory
+from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.control import RunStarted
 from protocols.journal import Append, Receipt

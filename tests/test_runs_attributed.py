@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.cli.replay import main as replay
+from coevolve.commands.replay import main as replay
 from coevolve.report.__main__ import main as report
-from coevolve.run import attribution
-from coevolve.run.attribution import UNKNOWN, Attribution
-from coevolve.run.directory import RunDirectory
+from coevolve.runs import attribution
+from coevolve.runs.attribution import UNKNOWN, Attribution
+from coevolve.runs.directory import RunDirectory
 from protocols.objectives import NoObjective
 from tests.commands import Answer, answered
 from tests.launched import SMALL, LaunchedRun, launched

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.run.drive import PAUSED
+from coevolve.runs.drive import PAUSED
 from protocols.control import RunContinued
 from protocols.evolution import (
     Admitted,

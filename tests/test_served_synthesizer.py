@@ -28,7 +28,7 @@ from coevolve.export.__main__ import main
 from coevolve.journal.codec import decode
 from coevolve.llm.client import Chat, Message, cost_usd
 from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
-from coevolve.run.lineage import whole_fold
+from coevolve.runs.lineage import whole_fold
 from protocols import journal
 from protocols.config import RunConfig
 from protocols.errors import AnswerError, OverBudgetError

@@ -8,8 +8,8 @@ from coevolve.attach.output import console, print_json
 from coevolve.attach.subject import Subject
 from coevolve.attach.words import about, became, counted, origin_of, shortened, steps
 from coevolve.environments.interface import Environment
-from coevolve.run.histories import Lineage, SignalHistory, TaskHistory
-from coevolve.run.lineage import LineageIndex, whole_fold
+from coevolve.runs.histories import Lineage, SignalHistory, TaskHistory
+from coevolve.runs.lineage import LineageIndex, whole_fold
 from protocols.errors import RunError
 from protocols.evolution import (
     Admitted,

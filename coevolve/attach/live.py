@@ -21,15 +21,15 @@ from actors.store import STORE_NAME, RemoteReader, RemoteStore
 from coevolve.attach.subject import LiveRun, Subject
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import run_reader
-from coevolve.run.directory import RunDirectory
-from coevolve.run.reach import listens
+from coevolve.runs.directory import RunDirectory
+from coevolve.runs.reach import listens
 from protocols.config import RunConfig
 from protocols.control import RunResumed, RunStarted
 from protocols.errors import RunError
 from protocols.interfaces import Reader
 
 NAMESPACE = re.compile(r"coevolve-(?P<name>.+)-(?P<run_id>[0-9a-f]{12})")
-"""Of a run's actors, as `coevolve.run.directory.create` names it."""
+"""Of a run's actors, as `coevolve.runs.directory.create` names it."""
 
 
 @contextlib.contextmanager

@@ -12,11 +12,11 @@ from coevolve.attach.subject import Subject
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
-from coevolve.run.display import score_tables
-from coevolve.run.histories import WAITING, SynthesizerTotals
-from coevolve.run.lineage import LineageIndex, whole_fold
-from coevolve.run.progress import TOPICS, Progress
-from coevolve.run.teaching import sentence as regression
+from coevolve.runs.display import score_tables
+from coevolve.runs.histories import WAITING, SynthesizerTotals
+from coevolve.runs.lineage import LineageIndex, whole_fold
+from coevolve.runs.progress import TOPICS, Progress
+from coevolve.runs.teaching import sentence as regression
 from protocols.capabilities import absent
 from protocols.control import PartStatus
 from protocols.journal import JournalStatistics

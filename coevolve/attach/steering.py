@@ -9,7 +9,7 @@ import psutil
 from coevolve.attach.output import print_json, say
 from coevolve.attach.subject import Subject
 from coevolve.parts.pausing import is_paused
-from coevolve.run.directory import RunDirectory
+from coevolve.runs.directory import RunDirectory
 from protocols.control import RunContinued, RunPaused, StopRequested
 from protocols.errors import RunError
 

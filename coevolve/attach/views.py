@@ -20,8 +20,8 @@ from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
 from coevolve.curriculum.task_pool import Life, Pool
 from coevolve.environments.interface import Environment
 from coevolve.journal.fold import fold
-from coevolve.run.histories import SignalHistory, TaskHistory
-from coevolve.run.lineage import LineageIndex, whole_fold
+from coevolve.runs.histories import SignalHistory, TaskHistory
+from coevolve.runs.lineage import LineageIndex, whole_fold
 from protocols.evolution import GroupSummary, OnTask, SignalKind
 from protocols.journal import Message
 from protocols.rollouts import RolloutRequest

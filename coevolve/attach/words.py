@@ -3,8 +3,8 @@
 from collections import Counter
 
 from coevolve.environments.interface import Environment
-from coevolve.run.histories import SignalHistory, TaskHistory
-from coevolve.run.lineage import LineageIndex
+from coevolve.runs.histories import SignalHistory, TaskHistory
+from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import Admitted, GroupSummary, OnTask, Parked, Refused
 from protocols.tasks import Continued, Seeded, Synthesized
 

@@ -96,6 +96,10 @@ class Environment(Protocol):
     exports: ClassVar[Mapping[str, Exporter]]
     """The tables that `coevolve.export` can write of a run, by name."""
 
+    commands: ClassVar[Mapping[str, str]]
+    """Its own commands, ``coevolve NAME COMMAND``: name -> ``module:attribute`` of a click command,
+    which is imported when it is asked for."""
+
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return what came of checking that the environment keeps what it declares.
 

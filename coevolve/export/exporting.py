@@ -12,7 +12,7 @@ from coevolve.export.exporter import Exporter
 from coevolve.export.source import open_source
 from coevolve.export.target import check_target, write_target
 from coevolve.report.report_data import Described
-from coevolve.run.directory import RunDirectory
+from coevolve.runs.directory import RunDirectory
 from protocols.errors import DependencyError, RunError
 
 WEIGHTS = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from coevolve.journal.reader import run_reader
 from coevolve.report.report_data import Described, ReportData, gather
-from coevolve.run.directory import RunDirectory
+from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.interfaces import Reader
 from protocols.tasks import Task

@@ -8,13 +8,13 @@ from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
 from coevolve.report.timeline import TOPICS as TIMELINE_TOPICS
 from coevolve.report.timeline import Timeline
-from coevolve.run.attribution import Attribution
-from coevolve.run.costs import TOPICS as COSTS_TOPICS
-from coevolve.run.costs import Costs
-from coevolve.run.lineage import TOPICS as EVOLUTION_TOPICS
-from coevolve.run.lineage import LineageIndex
-from coevolve.run.progress import TOPICS as PROGRESS_TOPICS
-from coevolve.run.progress import Progress
+from coevolve.runs.attribution import Attribution
+from coevolve.runs.costs import TOPICS as COSTS_TOPICS
+from coevolve.runs.costs import Costs
+from coevolve.runs.lineage import TOPICS as EVOLUTION_TOPICS
+from coevolve.runs.lineage import LineageIndex
+from coevolve.runs.progress import TOPICS as PROGRESS_TOPICS
+from coevolve.runs.progress import Progress
 from protocols.capabilities import Capabilities, absent
 from protocols.config import RunConfig
 from protocols.errors import RunError

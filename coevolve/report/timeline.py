@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import topics_of
-from coevolve.run.teaching import sentence as regression
+from coevolve.runs.teaching import sentence as regression
 from protocols.control import (
     PartFailed,
     RunContinued,

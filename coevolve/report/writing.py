@@ -5,8 +5,8 @@ from pathlib import Path
 from coevolve.journal.reader import run_reader
 from coevolve.report.page import write_report
 from coevolve.report.report_data import Described, gather
-from coevolve.run import attribution
-from coevolve.run.directory import RunDirectory
+from coevolve.runs import attribution
+from coevolve.runs.directory import RunDirectory
 
 
 async def report(directory: RunDirectory, path: Path, environment: Described) -> None:

@@ -12,7 +12,7 @@ from coevolve.environments.hdl.evaluation.measures import interval
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
-from coevolve.run.directory import RunDirectory
+from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.learning import Evaluation, StepReport

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from coevolve.config import load_config
-from coevolve.run.grid import seeds_of
+from coevolve.runs.grid import seeds_of
 from protocols.errors import CoevolveError, RunError
 from tests.bench.intervals import interval, told
 from tests.bench.synchronous import GRADIENT_ALONE, Point, in_folder, learn, schedule

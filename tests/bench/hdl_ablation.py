@@ -36,7 +36,7 @@ from coevolve.config import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.config import RejectionConfig, StageConfig
 from coevolve.environments.hdl.settings import hdl_settings
-from coevolve.run.grid import Plan, run_grid, seeds_of
+from coevolve.runs.grid import Plan, run_grid, seeds_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from tests.bench.ablation_outcome import Outcome, alike, outcome_of, table

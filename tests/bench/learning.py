@@ -10,7 +10,7 @@ Studies, on equal numbers of groups and rollouts of a step, with the seeds paire
 - *engine*: *sources* with vLLM as the rollout engine.
 - *collapse*: the learning rates times twenty, with the guard and without.
 
-Runs are made by `python -m coevolve.launch` (`coevolve.run.grid`); what is printed is read from
+Runs are made by `python -m coevolve.launch` (`coevolve.runs.grid`); what is printed is read from
 their journals. A run that is there is not made again.
 """
 
@@ -23,9 +23,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from coevolve.cli.ablate import WITHOUT
+from coevolve.commands.ablate import WITHOUT
 from coevolve.config import load_config
-from coevolve.run.grid import Plan, run_grid, seeds_of
+from coevolve.runs.grid import Plan, run_grid, seeds_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from tests.bench.learning_outcome import Outcome, arms_table, curves_table, outcome_of

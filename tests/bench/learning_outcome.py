@@ -16,7 +16,7 @@ from coevolve.build import parts as build
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
-from coevolve.run.directory import RunDirectory
+from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.learning import Evaluation, GroupDiscarded, StepReport
 from tests.bench.intervals import interval, told

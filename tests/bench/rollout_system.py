@@ -18,8 +18,8 @@ from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.journal.mailbox import Mailbox
 from coevolve.models.model_folder import model_folder
-from coevolve.run.accounting import CpuReading, read_cpu
-from coevolve.run.directory import RunDirectory
+from coevolve.runs.accounting import CpuReading, read_cpu
+from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError, SimulatorError
 from protocols.journal import Message

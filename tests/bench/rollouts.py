@@ -34,8 +34,8 @@ from rich.table import Table
 
 from coevolve.config import load_config
 from coevolve.rollouts.agent import sampling_seed
-from coevolve.run import directory as run_directory
-from coevolve.run.directory import RunDirectory
+from coevolve.runs import directory as run_directory
+from coevolve.runs.directory import RunDirectory
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.rollouts import Rollout

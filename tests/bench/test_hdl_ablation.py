@@ -12,7 +12,7 @@ from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.run import directory as run_directory
+from coevolve.runs import directory as run_directory
 from protocols import columns
 from protocols.errors import RunError
 from protocols.journal import Append, Message, Receipt

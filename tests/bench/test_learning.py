@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.run.grid import Plan
+from coevolve.runs.grid import Plan
 from protocols.errors import ConfigError, RunError
 from protocols.objectives import NoObjective
 from tests.bench import learning

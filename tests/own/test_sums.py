@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from coevolve import environment as command
-from coevolve.cli.evaluate import main as evaluate
-from coevolve.cli.replay import main as replay
+from coevolve.commands.evaluate import main as evaluate
+from coevolve.commands.replay import main as replay
 from coevolve.config import load_config
 from coevolve.environments.findings import findings
-from coevolve.run import attribution
+from coevolve.runs import attribution
 from protocols.capabilities import Capabilities
 from protocols.errors import ConfigError
 from protocols.learning import Evaluation, StepReport

@@ -50,6 +50,9 @@ class Hdl(BaseEnvironment):
     name: ClassVar[str] = "hdl"
     capabilities: ClassVar[Capabilities] = Capabilities(references=False)
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
+    commands: ClassVar[Mapping[str, str]] = {
+        "simulate": "coevolve.environments.hdl.cli:simulate",
+    }
     own_models: ClassVar[Mapping[str, ModelConfig]] = {TINY_HDL: MODEL}
 
     def __init__(self, config: RunConfig) -> None:

@@ -17,7 +17,7 @@ from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder
-from coevolve.run.progress import HELD_OUT
+from coevolve.runs.progress import HELD_OUT
 from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
 from protocols.interfaces import Generator, Reader, SimulatorService

@@ -7,8 +7,8 @@ from coevolve.report.bar_chart import small_columns
 from coevolve.report.figure import Table, code, listed, missing, section, several
 from coevolve.report.markup import Markup, clipped, joined, tag
 from coevolve.report.report_data import NO_TOOL, ReportData, judged
-from coevolve.run.histories import Lineage, TaskHistory
-from coevolve.run.lineage import LineageIndex
+from coevolve.runs.histories import Lineage, TaskHistory
+from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import (
     Admitted,
     CandidateVerdict,

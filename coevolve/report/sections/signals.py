@@ -9,8 +9,8 @@ from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, number, percent
-from coevolve.run.histories import WAITING, SynthesizerTotals
-from coevolve.run.lineage import LineageIndex
+from coevolve.runs.histories import WAITING, SynthesizerTotals
+from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import Admitted, Parked, SignalKind
 
 COLUMNS = 40

@@ -4,7 +4,7 @@ from coevolve.report.figure import Table, listed, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import ReportData
 from coevolve.report.sections.machine import metrics_figure
-from coevolve.run import attribution
+from coevolve.runs import attribution
 
 GROUPS = {"groups/informative": "policy gradient", "groups/imitated": "imitation"}
 MOVEMENT = {

@@ -7,7 +7,7 @@ import pytest
 from coevolve.attach.subject import LiveRun, Subject
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.run import directory as run_directory
+from coevolve.runs import directory as run_directory
 from protocols.config import RunConfig
 from protocols.journal import Message
 from tests.evolving import write

@@ -16,8 +16,8 @@ import ray
 from actors.store import STORE_NAME, StoreActor
 from coevolve.attach.__main__ import main
 from coevolve.journal.journal import Journal
-from coevolve.run import directory as run_directory
-from coevolve.run.directory import RunDirectory
+from coevolve.runs import directory as run_directory
+from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig, StoreConfig
 from protocols.control import RunStarted
 from tests.commands import ROOT, Answer, answered, called

@@ -3,7 +3,7 @@ import json
 import msgspec
 import pytest
 
-from coevolve.cli.calibrate import LIMIT, main, worst
+from coevolve.commands.calibrate import LIMIT, main, worst
 from coevolve.signals.calibration import Rate, Size, calibrate
 from protocols.config import RolloutConfig, RunConfig
 

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve.cli.evaluate import main
+from coevolve.commands.evaluate import main
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.policy.tiny.model import write_model
 from coevolve.journal.journal import Journal
 from coevolve.models.tiny_random.resolve import MODEL
-from coevolve.run import directory as run_directory
+from coevolve.runs import directory as run_directory
 from protocols.config import RunConfig
 from tests import evolving
 from tests.chat_server import Messages, serving

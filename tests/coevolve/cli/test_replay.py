@@ -3,12 +3,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.cli.replay import main
+from coevolve.commands.replay import main
 from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.learner import Learner
-from coevolve.run import directory as run_directory
+from coevolve.runs import directory as run_directory
 from protocols.config import LearnerConfig, RolloutConfig, RunConfig
 from protocols.learner_config import ImitationConfig
 from tests.learning import MemoryJournal, ReferenceRenderer, add_groups

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from coevolve.build import parts as build
-from coevolve.cli.resynthesize import Resynthesized, first_difference, line, main, resynthesize
+from coevolve.commands.resynthesize import Resynthesized, first_difference, line, main, resynthesize
 from coevolve.environments.tools.bfcl.stock import CLASSES
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.task import read_body
@@ -16,7 +16,7 @@ from coevolve.environments.tools.worker import ToolWorker
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.parts.context import PartContext
-from coevolve.run import directory as run_directory
+from coevolve.runs import directory as run_directory
 from coevolve.synthesis.worker import SynthesizerWorker
 from protocols.config import RunConfig
 from protocols.errors import RunError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.cli.simulate import MISUSED, RAN, main
+from coevolve.commands.simulate import MISUSED, RAN, main
 
 RTL = """module counter (input logic clk, rst_n, output logic [1:0] n);
   always_ff @(posedge clk) n <= rst_n ? n + 1 : 0;

@@ -17,7 +17,7 @@ from coevolve.environments.tools.filesystem.tokenizer import END
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.export.__main__ import main
 from coevolve.models.model_folder import TINY_FOLDER
-from coevolve.run.directory import RunDirectory
+from coevolve.runs.directory import RunDirectory
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.journal import Message

@@ -8,7 +8,7 @@ import pytest
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from coevolve.cli.replay import replay
+from coevolve.commands.replay import replay
 from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.journal.codec import decode_as
 from coevolve.journal.journal import Journal

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import torch
 
-from coevolve.cli.replay import replay
+from coevolve.commands.replay import replay
 from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.learning.history import History
 from coevolve.models.weight_files import version_digest

@@ -7,8 +7,8 @@ import pytest
 
 from coevolve.journal.journal import Journal
 from coevolve.report.__main__ import main
-from coevolve.run import directory as run_directory
-from coevolve.run.directory import RunDirectory
+from coevolve.runs import directory as run_directory
+from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from tests import evolving
 

@@ -27,7 +27,7 @@ from coevolve.environments.tools.task import tool_task
 from coevolve.export.parquet import writing
 from coevolve.export.source import Source
 from coevolve.journal.fold import fold
-from coevolve.run.histories import Lineage
+from coevolve.runs.histories import Lineage
 from protocols.evolution import Admitted
 from protocols.tasks import Seeded, Synthesized, Task
 

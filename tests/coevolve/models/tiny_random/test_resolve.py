@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from coevolve.models.tiny_random.resolve import running
-from coevolve.run import directory as run_directory
+from coevolve.runs import directory as run_directory
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig, VllmEngine
 from protocols.errors import RunError
 

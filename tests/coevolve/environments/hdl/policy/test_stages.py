@@ -29,9 +29,9 @@ from coevolve.journal.reader import run_reader
 from coevolve.learning.history import History
 from coevolve.models.chat_template import ChatTemplate
 from coevolve.parts.context import PartContext
-from coevolve.run import directory as run_directory
-from coevolve.run.costs import Costs
-from coevolve.run.directory import RunDirectory
+from coevolve.runs import directory as run_directory
+from coevolve.runs.costs import Costs
+from coevolve.runs.directory import RunDirectory
 from protocols import columns
 from protocols.config import LearnerConfig as Learner
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig

@@ -4,7 +4,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.cli.simulate import BLAMED, MISUSED, RAN, main
+from coevolve.commands.simulate import BLAMED, MISUSED, RAN, main
 from coevolve.environments.hdl.coverage.points import point_text
 from coevolve.environments.hdl.simulate.messages import (
     BadStimulus,

@@ -4,7 +4,6 @@ from collections import Counter
 import pytest
 
 from coevolve.build import parts as build
-from coevolve.cli import preflight as requirements
 from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, category_of, load_tasks
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.bfcl.settings import BfclCategory
@@ -13,6 +12,7 @@ from coevolve.environments.tools.source import FixedSource, fault
 from coevolve.environments.tools.task import read_body
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.trial import TrialRun
+from coevolve.launcher import preflight
 from protocols.config import LearnerConfig, RunConfig
 from protocols.errors import ConfigError
 from protocols.learner_config import GuardConfig
@@ -141,7 +141,7 @@ def test_a_reference_that_fails_is_left_out_with_its_reason() -> None:
 
 def test_the_benchmark_is_for_policies_with_a_chat_template() -> None:
     with pytest.raises(ConfigError, match=r"needs a policy\.model with a chat"):
-        requirements.check(config())
+        preflight.check(config())
 
 
 def test_a_run_on_the_benchmark_is_put_together_from_its_source() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve.cli import preflight as requirements
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.bfcl.settings import BfclCategory
@@ -17,6 +16,7 @@ from coevolve.environments.tools.filesystem.environment import Filesystem
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
+from coevolve.launcher import preflight
 from coevolve.models.chat_template import ChatTemplate
 from protocols import columns
 from protocols.config import ChatConfig, PolicyConfig, RolloutConfig, RunConfig
@@ -303,8 +303,8 @@ def test_the_model_folder_decides_which_renderer_is_used(tmp_path: Path) -> None
     assert isinstance(renderer, ChatRenderer)
     assert renderer.form == "tags"
     with pytest.raises(ConfigError, match="kind policy is the tiny policy's second role"):
-        requirements.check(RunConfig(name="test", policy=chat_policy(folder)))
-    requirements.check(RunConfig(name="test", arm="static", policy=chat_policy(folder)))
+        preflight.check(RunConfig(name="test", policy=chat_policy(folder)))
+    preflight.check(RunConfig(name="test", arm="static", policy=chat_policy(folder)))
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(ConfigError, match="give a folder with a chat template, or a tiny policy"):
         Filesystem(RunConfig(name="test", policy=chat_policy(folder))).renderer()

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from coevolve.build import parts as build
-from coevolve.cli import preflight as requirements
 from coevolve.config import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.designs.folders import load
@@ -23,6 +22,7 @@ from coevolve.environments.hdl.simulate.wire import TestbenchService
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.launcher import preflight
 from coevolve.models.tiny_random.resolve import MODEL, running
 from coevolve.parts.context import PartContext
 from protocols import columns
@@ -66,7 +66,7 @@ def small(folder: Path, *overrides: str) -> RunConfig:
 async def played(folder: Path, *overrides: str) -> LocalStore:
     """Run every part as a task of this loop until the last version is scored."""
     config = small(folder, *overrides)
-    requirements.check(config)
+    preflight.check(config)
     write_model(config.seed, folder / MODEL)
     config = running(config, folder)
     store = LocalStore(Journal.open(folder / "store"))

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.cli import preflight as requirements
 from coevolve.config import load_config
 from coevolve.environments.hdl.policy.tiny.model import write_model
 from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, MODEL, PAD, WORDS
+from coevolve.launcher import preflight
 from coevolve.models.architecture import architecture, read_config
 from coevolve.models.load import read_model
 from coevolve.models.weight_files import file_digest
@@ -63,7 +63,7 @@ def test_its_tokenizer_spells_its_words(folder: Path):
 
 @pytest.mark.hdl
 def test_the_run_file_can_be_run():
-    requirements.check(config())
+    preflight.check(config())
 
 
 @pytest.mark.hdl
@@ -79,12 +79,12 @@ def test_the_run_file_can_be_run():
 )
 def test_what_it_is_not_made_for_is_refused_in_words(override: str, words: str):
     with pytest.raises(ConfigError, match=words):
-        requirements.check(config(override))
+        preflight.check(config(override))
 
 
 def test_it_is_refused_for_tools():
     with pytest.raises(ConfigError, match=r"policy\.model: needs 'tiny', a folder"):
-        requirements.check(load_config(QUICKSTART, ["policy.model=tiny_hdl"]))
+        preflight.check(load_config(QUICKSTART, ["policy.model=tiny_hdl"]))
 
 
 def test_only_it_can_be_warmed_up_on_a_grammar():

@@ -1,0 +1,195 @@
+"""Runs from Python: ``coevolve.run("quickstart", on_step=print)``."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from coevolve.config import load_config
+from coevolve.launcher import launch as launcher
+from coevolve.runs.directory import RunDirectory
+from coevolve.runs.display import Display, open_display
+from coevolve.runs.progress import Progress
+from protocols.config import RunConfig
+from protocols.journal import Message
+from protocols.learning import StepReport
+
+OnStep = Callable[[StepReport], None]
+
+LOOK_S = 0.2
+"""How often the caller's thread looks for an interrupt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """How a run ended."""
+
+    name: str
+    directory: Path
+    """Folder of the run: settings, journal, checkpoints, logs, report."""
+
+    steps: int
+    """Learner steps that were taken, over all starts of the run."""
+
+    finished: bool
+    """Whether every step was taken and the last version was scored; False after a stop."""
+
+    held_out: Mapping[int, float]
+    """Policy version -> mean score on the held-out tasks, for each version that was scored."""
+
+    report: Path
+    """The page about the run."""
+
+
+def run(
+    config: RunConfig | str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    runs: str | Path = "runs",
+    resume: bool = False,
+    on_step: OnStep | None = None,
+    show: bool = False,
+) -> RunResult:
+    """Carry out a run, and return when it has ended.
+
+    It works in a script, in any thread, and in a notebook whose event loop runs: the run has a
+    thread and an event loop of its own. An interrupt (Ctrl-C, or a notebook's stop button) stops
+    the run cleanly and raises KeyboardInterrupt; the run can be resumed.
+
+    Args:
+        config: Settings, the path of a run file, or the name of one that coevolve carries.
+        overrides: Settings of a run file to change, as ``"learner.steps=20"``.
+        runs: Folder of all runs.
+        resume: Continue the run of this name.
+        on_step: Is called with the report of each learner step (its number, its metrics by name),
+            in the run's thread. What it raises stops the run cleanly, and is raised here.
+        show: Print the run's progress and summary, as the command does.
+
+    Raises:
+        CoevolveError: The run cannot start or go on; the message says why and what to do.
+    """
+    settings = config if isinstance(config, RunConfig) else load_config(Path(config), overrides)
+    launcher.check(settings)
+    directory = launcher.open_directory(settings, Path(runs), resume=resume)
+    return _InThread(settings, directory, on_step, show=show).result()
+
+
+class _InThread:
+    """A run in a thread with an event loop of its own."""
+
+    def __init__(
+        self, config: RunConfig, directory: RunDirectory, on_step: OnStep | None, *, show: bool
+    ) -> None:
+        self._config = config
+        self._directory = directory
+        self._console = Console() if show else Console(quiet=True)
+        self._display = _Callbacks(
+            open_display(config, self._console) if show else _Silence(), on_step, self.stop
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._stopped = False
+        self._ended: launcher.Ended | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._drive, name=f"run {config.name}", daemon=True)
+
+    def result(self) -> RunResult:
+        """Start the thread, wait for its end, and return what came of it."""
+        self._thread.start()
+        interrupted = self._wait()
+        for failure in (self._display.failure, self._failure):
+            if failure is not None:
+                raise failure
+        if interrupted:
+            raise KeyboardInterrupt
+        assert self._ended is not None
+        if self._ended.failure is not None:
+            raise self._ended.failure
+        progress = self._ended.run.progress
+        return RunResult(
+            name=self._config.name,
+            directory=self._directory.path,
+            steps=progress.step,
+            finished=self._ended.run.finished,
+            held_out=progress.held_out(),
+            report=self._directory.report,
+        )
+
+    def stop(self) -> None:
+        """Stop the run cleanly; also before it has begun."""
+        self._stopped = True
+        if self._loop is not None and self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+
+    def _wait(self) -> bool:
+        """Return whether an interrupt came before the thread's end."""
+        interrupted = False
+        while self._thread.is_alive():
+            try:
+                self._thread.join(LOOK_S)
+            except KeyboardInterrupt:
+                if interrupted:
+                    raise
+                interrupted = True
+                self.stop()
+        return interrupted
+
+    def _drive(self) -> None:
+        try:
+            self._ended = asyncio.run(self._launch())
+        except BaseException as failure:  # noqa: BLE001 - raised again in the caller's thread
+            self._failure = failure
+
+    async def _launch(self) -> launcher.Ended:
+        def on_start(stop: asyncio.Event) -> None:
+            self._loop, self._stop = asyncio.get_running_loop(), stop
+            if self._stopped:
+                stop.set()
+
+        ended = await launcher.launch(self._config, self._directory, self._display, on_start)
+        await launcher.summarize(ended, self._config, self._console)
+        return ended
+
+
+class _Callbacks:
+    """A display that also calls back at each step."""
+
+    def __init__(self, display: Display, on_step: OnStep | None, stop: Callable[[], None]) -> None:
+        self._display = display
+        self._on_step = on_step
+        self._stop = stop
+        self.failure: BaseException | None = None
+
+    def show(self, message: Message, progress: Progress) -> None:
+        """Show the record; hand a step to the caller. What that raises stops the run."""
+        self._display.show(message, progress)
+        if isinstance(message, StepReport) and self._on_step is not None and not self.failure:
+            try:
+                self._on_step(message)
+            except BaseException as failure:  # noqa: BLE001 - raised again in the caller's thread
+                self.failure = failure
+                self._stop()
+
+    def say(self, text: str) -> None:
+        """Show one line of the program's own."""
+        self._display.say(text)
+
+    def close(self) -> None:
+        """Stop showing."""
+        self._display.close()
+
+
+class _Silence:
+    """A display that shows nothing."""
+
+    def show(self, message: Message, progress: Progress) -> None:
+        """Show nothing."""
+
+    def say(self, text: str) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Nothing is open."""

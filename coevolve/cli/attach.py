@@ -1,0 +1,208 @@
+"""`coevolve attach`, which is also `python -m coevolve.attach`."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import click
+
+from coevolve.cli.lazy_group import near
+from coevolve.cli.options import FOLDER, json_option, runs_option
+from protocols.evolution import SignalKind
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from coevolve.attach.subject import Subject
+
+COUNT = click.IntRange(min=0)
+
+GENERAL = ("--runs", "--address")
+
+
+class AttachGroup(click.Group):
+    """A group with an optional RUN before the command; its own options may stand anywhere."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the run out of the words. Raises UsageError where no command follows it."""
+        options, rest = _apart(args)
+        ctx.obj = None
+        if rest and rest[0] not in self.commands and rest[0][:1] != "-":
+            ctx.obj = rest.pop(0)
+            if not rest:
+                hint = near(ctx.obj, list(self.commands))
+                ctx.fail(f"{ctx.obj!r} is no command, and no command follows it{hint}")
+            if rest[0] not in self.commands and rest[0][:1] != "-":
+                ctx.fail(f"no such command {rest[0]!r}{near(rest[0], list(self.commands))}")
+        return super().parse_args(ctx, [*options, *rest])
+
+
+def _apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the group's own options with their values, and the other words."""
+    options: list[str] = []
+    rest: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word in GENERAL:
+            options += [word, *left[:1]]
+            del left[:1]
+        else:
+            (options if word.startswith(tuple(f"{name}=" for name in GENERAL)) else rest).append(
+                word
+            )
+    return options, rest
+
+
+@click.group(cls=AttachGroup, name="attach", subcommand_metavar="[RUN] COMMAND [ARGS]...")
+@runs_option
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help="Ray cluster of the run, if its folder is on another machine.",
+)
+@click.pass_context
+def command(context: click.Context, *, runs: Path, address: str | None) -> None:
+    """Look into a run from another terminal, and steer it.
+
+    RUN is a run's folder, or its name under the folder of all runs; default: the newest run.
+    Commands that only look also work on a run that has ended.
+    """
+    from coevolve.attach.opening import Which
+
+    context.obj = Which(run=context.obj, runs=runs, address=address)
+
+
+def _carry_out(act: "Callable[[Subject], Awaitable[None]]", *, join: bool = True) -> None:
+    from coevolve.attach.opening import carry_out
+
+    carry_out(click.get_current_context().obj, act, join=join)
+
+
+def _last_option(default: int) -> Callable[[Any], Any]:
+    return click.option(
+        "-n", "--last", type=COUNT, default=default, show_default=True, help="How many."
+    )
+
+
+@command.command()
+@json_option
+def status(*, as_json: bool) -> None:
+    """Show every actor, the journal, the run's progress and its synthesis."""
+    from coevolve.attach.status import status
+
+    _carry_out(lambda subject: status(subject, as_json=as_json))
+
+
+@command.command()
+@click.option("--kind", type=click.Choice(get_args(SignalKind)), help="Only of this kind.")
+@_last_option(20)
+@json_option
+def signals(*, kind: SignalKind | None, last: int, as_json: bool) -> None:
+    """Show the weaknesses that were found and what became of them, newest first."""
+    import time
+
+    from coevolve.attach.views import signals
+
+    _carry_out(
+        lambda subject: signals(subject, kind=kind, count=last, now_s=time.time(), as_json=as_json),
+        join=False,
+    )
+
+
+@command.command()
+@click.option("--origin", type=click.Choice(("seed", "synthesized")), help="Only of this origin.")
+@_last_option(20)
+@json_option
+def tasks(*, origin: Literal["seed", "synthesized"] | None, last: int, as_json: bool) -> None:
+    """Show the tasks that the run trained on or may draw, newest first."""
+    from coevolve.attach.views import tasks
+
+    _carry_out(
+        lambda subject: tasks(subject, origin=origin, count=last, as_json=as_json), join=False
+    )
+
+
+@command.command()
+@click.argument("task")
+@json_option
+def lineage(task: str, *, as_json: bool) -> None:
+    """Show where a task comes from and what it led to. TASK is its id, or how that begins."""
+    from coevolve.attach.lineage import lineage
+
+    _carry_out(lambda subject: lineage(subject, task, as_json=as_json), join=False)
+
+
+@command.command()
+@click.argument("topic")
+@click.option("-f", "--follow", is_flag=True, help="Wait for more.")
+@_last_option(10)
+@json_option
+def tail(topic: str, *, follow: bool, last: int, as_json: bool) -> None:
+    """Print records of a topic, for example step_report, signal or rollout."""
+    from coevolve.attach.tail import tail
+
+    _carry_out(
+        lambda subject: tail(subject, topic, count=last, follow=follow, as_json=as_json),
+        join=follow,
+    )
+
+
+@command.command(name="swap-synthesizer")
+@click.option("--policy", is_flag=True, help="The policy itself synthesizes.")
+@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server synthesizes.")
+@click.option("--weights", type=click.Choice(("start", "newest")), help="The policy's weights.")
+@click.option("--model", metavar="NAME", help="The model's name at the server.")
+@click.option("--key-variable", metavar="NAME", help="Variable with the key, where actors run.")
+@click.option("--temperature", metavar="X", help="Sampling temperature.")
+@click.option("--max-answer-tokens", metavar="N", help="Longest answer, tokens.")
+@click.option("--timeout-s", metavar="SECONDS", help="Longest wait for one call.")
+@click.option("--tries", metavar="N", help="Attempts at one call.")
+@click.option("--usd-per-million-prompt-tokens", metavar="USD", help="Price.")
+@click.option("--usd-per-million-answer-tokens", metavar="USD", help="Price.")
+@json_option
+def swap_synthesizer(*, as_json: bool, **options: Any) -> None:
+    """Let another model synthesize, from the next signal on."""
+    if bool(options["policy"]) == bool(options["base_url"]):
+        raise click.UsageError("give either --policy or --base-url URL")
+    from coevolve.attach.swap import model_of, swap_synthesizer
+
+    model = model_of(options)
+    _carry_out(lambda subject: swap_synthesizer(subject, model, as_json=as_json))
+
+
+@command.command()
+@json_option
+def pause(*, as_json: bool) -> None:
+    """Hand out no further work until resume; work in hand is finished."""
+    from coevolve.attach.steering import pause
+
+    _carry_out(lambda subject: pause(subject, as_json=as_json))
+
+
+@command.command()
+@json_option
+def resume(*, as_json: bool) -> None:
+    """End a pause."""
+    from coevolve.attach.steering import resume
+
+    _carry_out(lambda subject: resume(subject, as_json=as_json))
+
+
+@command.command()
+@click.option("--to", type=FOLDER, help="New folder; default: one in the run's own.")
+@json_option
+def checkpoint(*, to: Path | None, as_json: bool) -> None:
+    """Copy the journal while it is being written."""
+    from coevolve.attach.steering import checkpoint
+
+    _carry_out(lambda subject: checkpoint(subject, to, as_json=as_json))
+
+
+@command.command()
+@json_option
+def stop(*, as_json: bool) -> None:
+    """Stop the run cleanly: the step in hand ends, and a checkpoint is written."""
+    from coevolve.attach.steering import stop
+
+    _carry_out(lambda subject: stop(subject, as_json=as_json))

@@ -1,0 +1,94 @@
+"""A group of commands that are imported when they are asked for."""
+
+import contextlib
+import difflib
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from protocols.errors import CoevolveError
+
+
+class LazyGroup(click.Group):
+    """A group whose commands lie in modules: ``MODULE.NAME`` holds the object ``command``.
+
+    ``table`` tells what each does, so that a listing imports none of them. With
+    ``with_environments``, an environment that declares commands is a group of its own.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        commands_of: str,
+        table: Mapping[str, str],
+        with_environments: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self._module = commands_of
+        self._table = table
+        self._with_environments = with_environments
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table, those of environments behind them."""
+        return [*self._table, *self._environments()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command; None where there is none of this name."""
+        if cmd_name in self._table:
+            module = importlib.import_module(f"{self._module}.{cmd_name.replace('-', '_')}")
+            return module.command
+        return environment_group(cmd_name) if cmd_name in self._environments() else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of the first word. Raises UsageError with the nearest name."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and name[:1] != "-":
+            ctx.fail(f"no such command {name!r}{near(name, self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._table.items()))
+        environments = self._environments()
+        if environments:
+            with formatter.section("Commands of environments"):
+                formatter.write_dl(
+                    [(name, ", ".join(commands)) for name, commands in environments.items()]
+                )
+
+    def _environments(self) -> Mapping[str, Mapping[str, str]]:
+        return environment_commands() if self._with_environments else {}
+
+
+def near(word: str, known: list[str]) -> str:
+    """Return a hint at the name that was probably meant."""
+    found = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {found[0]!r}?" if found else f"; commands: {', '.join(known)}"
+
+
+def environment_commands() -> Mapping[str, Mapping[str, str]]:
+    """Return the commands of the environments that have some: name -> where each is declared."""
+    from coevolve.environments.registry import environment_type, names
+
+    found: dict[str, Mapping[str, str]] = {}
+    for name in names():
+        with contextlib.suppress(CoevolveError):  # a package of somebody else is broken
+            commands = environment_type(name).commands
+            if commands:
+                found[name] = commands
+    return found
+
+
+def environment_group(name: str) -> click.Group:
+    """Return the commands of an environment as a group."""
+    group = click.Group(name, help=f"Commands of the environment {name}.")
+    for command, place in environment_commands()[name].items():
+        module, _, attribute = place.partition(":")
+        group.add_command(getattr(importlib.import_module(module), attribute), command)
+    return group

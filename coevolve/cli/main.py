@@ -1,0 +1,64 @@
+"""The one command: ``coevolve COMMAND ...``.
+
+Each command is declared in a module of its own, which loads what the command needs when it is
+carried out: every ``--help`` answers at once, whatever is installed.
+"""
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from coevolve.cli.boundary import carried_out
+from coevolve.cli.lazy_group import LazyGroup
+
+COMMANDS = {
+    "launch": "Start a run and stay with it until it ends.",
+    "resume": "Continue a run that was stopped or killed.",
+    "attach": "Look into a run from another terminal, and steer it.",
+    "report": "Write a run's report, one self-contained HTML page.",
+    "export": "Write a run's weights or tables into a new folder.",
+    "evaluate": "Score a policy on held-out tasks.",
+    "replay": "Take a run's learner steps again and compare the weights.",
+    "resynthesize": "Make a run's tasks again from the recorded model calls.",
+    "calibrate": "Measure how often each signal rule fires by chance.",
+    "config": "List, show, explain and check run files.",
+    "environment": "List, check or begin environments.",
+    "setup": "Install what an environment needs.",
+    "docs": "Read the pages about coevolve.",
+    "completion": "Print the completion script of a shell.",
+}
+"""Name -> what it does; `coevolve.cli.NAME` declares it."""
+
+EXIT_CODES = """\b
+Exit codes:
+  0    the command did what it says
+  1    it was refused or failed; one message on stderr says why
+  2    the command line cannot be read
+  130  it was interrupted
+Where a command compares or grades, its own --help says what 1 means.
+"""
+
+
+@click.command(
+    cls=LazyGroup,
+    commands_of="coevolve.cli",
+    table=COMMANDS,
+    with_environments=True,
+    epilog=EXIT_CODES,
+)
+@click.version_option(package_name="coevolve", message="%(prog)s %(version)s")
+def coevolve() -> None:
+    """Train LLM agents in a closed loop of a policy and its training data."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Carry out the command line, or ``words`` in its place; return the exit code."""
+    return carried_out(coevolve, sys.argv[1:] if words is None else words, "coevolve")
+
+
+def door(name: str) -> int:
+    """Carry out ``python -m coevolve.NAME ...`` as ``coevolve NAME ...``; return the exit code."""
+    command = coevolve.get_command(click.Context(coevolve), name)
+    assert command is not None
+    return carried_out(command, sys.argv[1:], f"python -m coevolve.{name}")

@@ -1,0 +1,50 @@
+"""Arguments and options that several commands have."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+FOLDER = click.Path(path_type=Path)
+
+runs_option = click.option(
+    "--runs", type=FOLDER, default=Path("runs"), show_default=True, help="Folder of all runs."
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+def run_argument(*, required: bool = False) -> Callable[[Any], Any]:
+    """Return the argument RUN: a run's folder, or its name under the folder of all runs."""
+    return click.argument("run", required=required, metavar="RUN", shell_complete=_runs)
+
+
+def run_file_argument(*, required: bool = True) -> Callable[[Any], Any]:
+    """Return the argument FILE: a run file, or the name of one that coevolve carries."""
+    return click.argument("run_file", required=required, metavar="FILE", shell_complete=_run_files)
+
+
+overrides_argument = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+
+
+def _runs(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    del parameter
+    root = Path(context.params.get("runs") or "runs")
+    names = sorted(path.parent.name for path in root.glob("*/run.json"))
+    return [*_begins(names, begun), CompletionItem(begun, type="dir")]
+
+
+def _run_files(
+    context: click.Context, parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    del context, parameter
+    from coevolve.shipped import configs
+
+    names = sorted(path.stem for path in configs().glob("*.yaml"))
+    return [*_begins(names, begun), CompletionItem(begun, type="file")]
+
+
+def _begins(names: list[str], begun: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(begun)]

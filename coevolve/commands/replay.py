@@ -1,0 +1,126 @@
+"""Takes a run's learner steps again, and says what each source of gradient was worth.
+
+Each recorded step is taken on its recorded batch, from version 0 or from a checkpoint, and the
+weights are compared with the recorded digest. Nothing is written.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from coevolve.commands.ablate import ablate, run_without
+from coevolve.environments.registry import environment_of
+from coevolve.journal.reader import run_reader
+from coevolve.learning.batch import Source
+from coevolve.learning.history import History
+from coevolve.learning.recovery import take_again, trainer_at
+from coevolve.models.atomic_folder import verify
+from coevolve.report.writing import report
+from coevolve.runs import attribution
+from coevolve.runs.directory import RunDirectory
+from protocols.config import RunConfig
+from protocols.errors import CheckpointError
+from protocols.learning import Checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayedStep:
+    """One step that was taken again."""
+
+    step: int
+    recorded: str
+    """Digest of the weights in the journal."""
+
+    reached: str
+    """Digest of the weights now."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether the step led to the same weights, bit by bit."""
+        return self.reached == self.recorded
+
+
+async def replay(
+    config: RunConfig, run_dir: Path, history: History, *, from_checkpoint: int | None = None
+) -> AsyncIterator[ReplayedStep]:
+    """Yield every recorded step from version 0, or beyond the checkpoint of a step.
+
+    Raises:
+        CheckpointError: There is no such checkpoint, or it is damaged.
+        LearnerError: A step's rollouts are no longer in the journal.
+    """
+    checkpoint = None
+    if from_checkpoint is not None:
+        checkpoint = await _checkpoint(from_checkpoint, history)
+        verify(run_dir, checkpoint)
+    trainer = await trainer_at(checkpoint, config, run_dir, history)
+    for step in await history.steps(after=trainer.step):
+        reached = await take_again(trainer, step, config, run_dir, history)
+        yield ReplayedStep(step=step.step, recorded=step.weights_digest, reached=reached)
+
+
+async def _checkpoint(step: int, history: History) -> Checkpoint:
+    checkpoints = {each.step: each for each in await history.checkpoints()}
+    if step not in checkpoints:
+        known = ", ".join(str(each) for each in sorted(checkpoints)) or "none"
+        raise CheckpointError(f"the journal has no checkpoint of step {step}; it has: {known}")
+    return checkpoints[step]
+
+
+def compare(run_dir: Path, from_checkpoint: int | None) -> bool:
+    """Replay, print one line a step, and return whether all reached their recorded weights.
+
+    Raises what `replay` raises, and RunError where ``run_dir`` is no run.
+    """
+    return asyncio.run(_compare(run_dir, from_checkpoint, Console(highlight=False)))
+
+
+def attribute(run_dir: Path, sources: Sequence[Source], *, anew: bool) -> None:
+    """Print what each source was worth, keep it in the run's folder, and write its report.
+
+    With ``anew`` by a run without the source, else by the recorded batches. Raises CoevolveError.
+    """
+    asyncio.run(_attribute(run_dir, sources, Console(highlight=False), anew=anew))
+
+
+async def _compare(run_dir: Path, from_checkpoint: int | None, console: Console) -> bool:
+    config, history = _opened(run_dir)
+    steps = 0
+    differing: list[int] = []
+    async for step in replay(config, run_dir, history, from_checkpoint=from_checkpoint):
+        steps += 1
+        if step.equal:
+            console.print(f"step {step.step}: equal, {step.reached[:12]}")
+        else:
+            differing.append(step.step)
+            console.print(
+                f"step {step.step}: DIFFERS, {step.reached[:12]} and not {step.recorded[:12]}"
+            )
+    console.print(f"{steps - len(differing)} of {steps} steps reached their recorded weights")
+    return not differing
+
+
+def _opened(run_dir: Path) -> tuple[RunConfig, History]:
+    """Return the settings and the records of a run. Raises RunError where there is none."""
+    directory = RunDirectory(run_dir)
+    directory.identity()
+    config = directory.config()
+    reader = run_reader(run_dir)
+    return config, History(reader, environment_of(config).supervision(reader))
+
+
+async def _attribute(
+    run_dir: Path, sources: Sequence[Source], console: Console, *, anew: bool
+) -> None:
+    config, history = _opened(run_dir)
+    attribution.read(run_dir)  # one that is broken is said before hours of training
+    named = list(dict.fromkeys(sources))
+    found = await (run_without(run_dir, named) if anew else ablate(config, run_dir, history, named))
+    attribution.write(run_dir, found)
+    directory = RunDirectory(run_dir)
+    await report(directory, directory.report, environment_of(config))
+    for line in attribution.lines(found):
+        console.print(line, soft_wrap=True)

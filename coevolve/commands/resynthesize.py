@@ -1,0 +1,245 @@
+"""Synthesizes a run's tasks again, without its models.
+
+For every signal that was answered, the brief is written again from the journal, the recorded calls
+of the synthesizer's model stand in for the model, real simulators carry out the calls, and the
+candidates are compared with the journal's. No endpoint is asked. Nothing is written.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self, cast
+
+import msgspec
+
+from coevolve.environments.registry import environment_of
+from coevolve.environments.tools import evolution
+from coevolve.environments.tools.environment import ToolEnvironment
+from coevolve.journal.codec import CANDIDATES_BY_SIGNAL, SIGNALS_BY_ID, decode_as
+from coevolve.journal.paging import whole_topic
+from coevolve.journal.reader import run_reader
+from coevolve.llm.recorded_calls import RecordedCalls, recorded_calls, without_version
+from coevolve.runs.directory import RunDirectory
+from coevolve.synthesis.arms import ArmBriefs
+from coevolve.synthesis.briefs import BriefContext
+from coevolve.synthesis.serving import OpenModel
+from protocols.config import RunConfig
+from protocols.errors import (
+    AnswerError,
+    EndpointError,
+    GeneratorError,
+    JournalError,
+    RunError,
+    SimulatorError,
+)
+from protocols.evolution import Candidate, Signal, SignalSettled, SynthesizerSwapped
+from protocols.interfaces import Reader, Synthesizer
+from protocols.journal import Message
+from protocols.synthesizers import SynthesizerModel
+
+MOST_CANDIDATES = 100_000
+"""Of one signal: a bound that none comes near."""
+
+SHOWN_CHARS = 80
+"""How much of a value a difference quotes."""
+
+
+class Resynthesized(msgspec.Struct, frozen=True, kw_only=True):
+    """One signal that was answered again."""
+
+    signal_id: str
+    synthesizer: str
+    candidates: int
+    """In the journal."""
+
+    difference: str
+    """The first one, or what broke; empty where all candidates are equal."""
+
+    evicted: int
+    """Rollouts that the brief lacks because the journal no longer holds them."""
+
+
+async def resynthesize(
+    config: RunConfig, *, reader: Reader, context: BriefContext, open_model: OpenModel
+) -> AsyncIterator[Resynthesized]:
+    """Yield every signal that was answered, in the order in which it was.
+
+    Raises RunError where a signal was answered by a model that the run never had.
+    """
+    briefs = ArmBriefs(config, reader=reader, context=context)
+    async with _Models(config.synthesizer.model, open_model, reader) as models:
+        async for record in whole_topic(reader, "signal_settled"):
+            settled = decode_as(record, SignalSettled)
+            if settled.outcome in ("synthesized", "nothing_found"):
+                calls = await recorded_calls(
+                    reader, settled.signal_id, settled.synthesizer, before=record.sequence
+                )
+                synthesizer = await models.named(settled.synthesizer)
+                yield await _again(
+                    settled, synthesizer, RecordedCalls(calls.values()), briefs, reader
+                )
+
+
+async def _again(
+    settled: SignalSettled,
+    synthesizer: Synthesizer,
+    calls: RecordedCalls,
+    briefs: ArmBriefs,
+    reader: Reader,
+) -> Resynthesized:
+    (found,) = await reader.find(SIGNALS_BY_ID, settled.signal_id, limit=1)
+    signal = decode_as(found, Signal)
+    brief = await briefs.brief(signal, found.sequence)
+    shown = (await briefs.subject(signal, found.sequence)).evidence
+    recorded = [
+        decode_as(each, Candidate)
+        for each in await reader.find(CANDIDATES_BY_SIGNAL, settled.signal_id, MOST_CANDIDATES)
+    ]
+    try:
+        synthesis = await synthesizer.synthesize(brief, calls)
+        difference = first_difference(recorded, synthesis.candidates)
+    except (EndpointError, AnswerError, GeneratorError, SimulatorError) as error:
+        difference = str(error)
+    return Resynthesized(
+        signal_id=settled.signal_id,
+        synthesizer=settled.synthesizer,
+        candidates=len(recorded),
+        difference=difference,
+        evicted=len(shown) - len(brief.attempts),
+    )
+
+
+class _Models:
+    """The synthesizers of a run, by the names that their candidates carry; each is opened once."""
+
+    def __init__(self, configured: SynthesizerModel, open_model: OpenModel, reader: Reader) -> None:
+        self._configured = configured
+        self._open_model = open_model
+        self._reader = reader
+        self._opened: list[tuple[str, Synthesizer]] = []
+        self._closing = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Open the run's models."""
+        self._open(self._configured, "")
+        async for record in whole_topic(self._reader, "synthesizer_swapped"):
+            swapped = decode_as(record, SynthesizerSwapped)
+            self._open(swapped.model, swapped.synthesizer)
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        """Close them."""
+        await self._closing.aclose()
+
+    async def named(self, name: str) -> Synthesizer:
+        """Return the newest synthesizer that carried ``name``; one of any version, if need be.
+
+        Raises RunError where there was none.
+        """
+        for alike in (str, without_version):
+            for known, synthesizer in reversed(self._opened):
+                if alike(known) == alike(name):
+                    return synthesizer
+        raise RunError(
+            f"a signal was answered by {name!r}, and the run's models are "
+            f"{', '.join(known for known, _ in self._opened)}; config.yaml or the journal is "
+            "another run's"
+        )
+
+    def _open(self, model: SynthesizerModel, name: str) -> None:
+        synthesizer = self._open_model(model)
+        self._closing.push_async_callback(synthesizer.close)
+        self._opened.append((name or synthesizer.name, synthesizer))
+
+
+def first_difference(recorded: Sequence[Candidate], made: Sequence[Candidate]) -> str:
+    """Say where candidates first differ; empty where they are equal."""
+    before, now = (
+        msgspec.msgpack.decode(msgspec.msgpack.encode(each)) for each in (recorded, made)
+    )
+    return next(_differences(before, now, "candidates"), "")
+
+
+def _differences(before: object, now: object, path: str) -> Iterator[str]:
+    if before == now:
+        return
+    match before, now:
+        case dict(), dict():
+            old, new = cast("dict[str, object]", before), cast("dict[str, object]", now)
+            for name in old | new:
+                yield from _differences(old.get(name), new.get(name), f"{path}.{name}")
+        case list(), list():
+            olds, news = cast("list[object]", before), cast("list[object]", now)
+            for position, (one, other) in enumerate(zip(olds, news, strict=False)):
+                yield from _differences(one, other, f"{path}[{position}]")
+            if len(olds) != len(news):
+                yield f"{path}: {len(olds)} recorded, {len(news)} made"
+        case _:
+            yield f"{path}: {_shown(before)} recorded, {_shown(now)} made"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+
+
+def _tool_environment(config: RunConfig) -> ToolEnvironment:
+    """Return the run's environment. Raises RunError."""
+    environment = environment_of(config)
+    if not isinstance(environment, ToolEnvironment):
+        raise RunError(
+            "synthesizing again needs a run whose policy calls tools, found environment "
+            f"{config.uses}"
+        )
+    return environment
+
+
+def compare(run_dir: Path, *, as_json: bool) -> bool:
+    """Print one line a signal, or all as JSON; return whether all candidates are equal.
+
+    Raises what `resynthesize` raises, and RunError where ``run_dir`` is no run.
+    """
+    return asyncio.run(_compare(run_dir, as_json=as_json))
+
+
+async def _compare(run_dir: Path, *, as_json: bool) -> bool:
+    directory = RunDirectory(run_dir)
+    directory.identity()
+    config, reader = directory.config(), run_reader(run_dir)
+    environment = _tool_environment(config)
+    simulator = environment.simulator()
+
+    async def refuse(messages: Sequence[Message]) -> tuple[int, ...]:
+        raise JournalError(f"{run_dir}: is only read; {len(messages)} records were to be added")
+
+    def open_model(model: SynthesizerModel) -> Synthesizer:
+        return evolution.synthesizer_model(config, run_dir, reader, refuse, (simulator,), model)
+
+    signals: list[Resynthesized] = []
+    try:
+        async for signal in resynthesize(
+            config, reader=reader, context=environment.brief_context(), open_model=open_model
+        ):
+            signals.append(signal)
+            if not as_json:
+                sys.stdout.write(f"{line(signal)}\n")
+    finally:
+        await simulator.close()
+    equal = sum(not signal.difference for signal in signals)
+    if as_json:
+        report = {"signals": len(signals), "equal": equal, "answered": msgspec.to_builtins(signals)}
+        sys.stdout.write(f"{json.dumps(report)}\n")
+    else:
+        sys.stdout.write(f"{equal} of {len(signals)} signals led to their recorded candidates\n")
+    return equal == len(signals)
+
+
+def line(signal: Resynthesized) -> str:
+    """Return what came of one signal, for a person."""
+    if not signal.difference:
+        return f"{signal.signal_id}: equal, {signal.candidates} candidates of {signal.synthesizer}"
+    gone = f" ({signal.evicted} rollouts are gone from the journal)" if signal.evicted else ""
+    return f"{signal.signal_id}: DIFFERS, {signal.difference}{gone}"

@@ -1,0 +1,156 @@
+"""Grades one testbench by its coverage, for the command ``coevolve hdl simulate``."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from coevolve.environments.hdl.coverage.feedback import uncovered
+from coevolve.environments.hdl.designs.folders import load, unit_from_files
+from coevolve.environments.hdl.simulate.messages import (
+    Covered,
+    Evaluate,
+    Evaluated,
+    Patch,
+    Point,
+    Reset,
+    Stimulus,
+    Submission,
+    Testbench,
+)
+from coevolve.environments.hdl.simulate.summary import message, response, status
+from coevolve.environments.hdl.simulate.verilator import open_simulator
+from protocols.errors import ConfigError, DependencyError, SimulatorError
+
+RAN, BLAMED, MISUSED, BROKEN = range(4)
+MOST_BYTES = 16 << 20
+"""Of a submission: a device or a pipe may have no end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The command line; `coevolve.environments.hdl.cli` says what each option is."""
+
+    paths: tuple[Path, ...]
+    rtl: tuple[Path, ...]
+    dut: str
+    clock: str
+    reset: str
+    stimulus: Path | None
+    patch: Path | None
+    base: Path | None
+    top: str
+    instance: str
+    seed: int | None
+    limit: int
+    as_json: bool
+
+
+def grade(options: Options) -> int:
+    """Grade and print; return the exit code.
+
+    `RAN`; `BLAMED` where the testbench did not run and is to blame; `MISUSED` for a fault of the
+    options or the design; `BROKEN` for a failure of the machine.
+    """
+    try:
+        request = _request(options)
+        evaluated, points = asyncio.run(_graded(request))
+    except (ConfigError, DependencyError) as error:
+        sys.stderr.write(f"coevolve: {error}\n")
+        return MISUSED
+    except SimulatorError as error:
+        sys.stderr.write(f"coevolve: {error}\n")
+        return BROKEN
+    shown = _json if options.as_json else _text
+    sys.stdout.write(shown(evaluated, request, points, options.limit))
+    return RAN if isinstance(evaluated.outcome, Covered) else BLAMED
+
+
+def _request(options: Options) -> Evaluate:
+    seed = 1
+    if options.rtl:
+        unit = unit_from_files(options.rtl, options.dut, options.clock, _reset(options.reset))
+    else:
+        design = load(options.paths[0])
+        unit, seed = design.unit, design.file.seed
+    request = {
+        "unit": unit,
+        "submission": _submission(options),
+        "testbench_top": options.top,
+        "instance": options.instance,
+        "seed": seed if options.seed is None else options.seed,
+    }
+    try:
+        return msgspec.convert(request, Evaluate)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"--seed: {error}") from error
+
+
+def _reset(told: str) -> Reset | None:
+    port, _, active = told.partition("=")
+    try:
+        return msgspec.convert({"port": port, "active": active}, Reset) if told else None
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"--reset: needs PORT=low or PORT=high, found {told!r}") from error
+
+
+def _submission(options: Options) -> Submission:
+    if options.stimulus:
+        return Stimulus(program=_read(options.stimulus))
+    if options.patch and options.base:
+        return Patch(text=_read(options.patch), base=_read(options.base))
+    return Testbench(text=_read(options.paths[-1]))
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            found = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(found) > MOST_BYTES:
+        raise ConfigError(f"{path}: needs to have at most {MOST_BYTES} bytes, has more")
+    return found.decode("utf-8", "replace")
+
+
+async def _graded(request: Evaluate) -> tuple[Evaluated, tuple[Point, ...]]:
+    simulator = open_simulator()
+    points = await simulator.points(request.unit)
+    return await simulator.evaluate(request), points
+
+
+def _json(evaluated: Evaluated, request: Evaluate, points: Sequence[Point], limit: int) -> str:
+    answer = response(evaluated, request.unit, points, request.instance, limit)
+    return msgspec.json.format(msgspec.json.encode(answer)).decode() + "\n"
+
+
+def _text(evaluated: Evaluated, request: Evaluate, points: Sequence[Point], limit: int) -> str:
+    unit, outcome = request.unit, evaluated.outcome
+    took = sum(cost.cpu_s for cost in evaluated.stages)
+    lines = [f"{unit.name}: {status(outcome)}"]
+    if isinstance(outcome, Covered):
+        lines += _measured(outcome)
+        lines += ["", uncovered(points, outcome.coverage, unit, limit).rstrip()]
+    else:
+        lines.append(message(outcome))
+    lines += ["", f"{took:.2f} CPU-s, sandbox {evaluated.sandbox}, {evaluated.toolchain}"]
+    return "\n".join(lines) + "\n"
+
+
+def _measured(outcome: Covered) -> list[str]:
+    coverage = outcome.coverage
+    kinds = [
+        f"  {kind.metric:<8} {kind.covered:>5} of {kind.total:<5} {kind.covered / kind.total:7.1%}"
+        for kind in coverage.kinds
+    ]
+    covered = sum(kind.covered for kind in coverage.kinds)
+    total = sum(kind.total for kind in coverage.kinds)
+    return [
+        *kinds,
+        f"  overall average        {coverage.overall_average:7.1%}",
+        f"  overall  {covered:>5} of {total:<5} {coverage.overall_covered:7.1%}",
+        f"  ended by {outcome.ended} after {outcome.slots} time slots",
+    ]

@@ -1,0 +1,88 @@
+"""The Ray cluster of a run: one that is there, or a local one that ends with this process."""
+
+import contextlib
+import logging
+import os
+import re
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, cast
+
+import ray
+
+from coevolve.runs.directory import RunDirectory
+from coevolve.runs.guard import guarded
+from coevolve.runs.reach import listens
+from protocols.config import RunConfig
+from protocols.errors import RunError
+
+WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+"""One thread a process: a run's processes share the machine."""
+
+UNOBSERVED = {
+    "RAY_event_stats": "0",
+    "RAY_task_events_report_interval_ms": "0",
+    "RAY_enable_metrics_collection": "0",
+    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",
+}
+"""A local cluster keeps no statistics of its own, which only Ray's dashboard would show (they make
+every call of an actor a sixth dearer), and looks for new logs less often."""
+
+
+def check_address(address: str) -> None:
+    """Refuse an address where nothing listens. Raises RunError."""
+    if re.fullmatch(r".+:\d+", address) and "://" not in address and not listens(address):
+        raise RunError(
+            f"cluster.address: needs a running Ray cluster, and nothing listens at {address!r}; "
+            "start one with `ray start --head`, or leave it empty for a local one"
+        )
+
+
+@contextlib.contextmanager
+def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
+    """Join the configured Ray cluster, or start a local one that ends with this process.
+
+    Yields its address.
+    """
+    address = config.cluster.address
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_environment(local=not address))
+        if not address:
+            stack.enter_context(guarded())
+        try:
+            context = ray.init(
+                address=address or "local",
+                namespace=directory.identity().namespace,
+                include_dashboard=False if not address else None,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                runtime_env={"env_vars": WORKER_ENVIRONMENT} if address else None,
+            )
+        except Exception as error:  # Ray raises bare ones where a node does not start in time
+            place = f"the cluster at {address!r}" if address else "a local cluster"
+            raise RunError(f"Ray cannot reach or start {place}: {error}") from error
+        stack.callback(cast("Callable[[], None]", ray.shutdown))
+        information = cast("Any", context).address_info
+        yield information["gcs_address"]
+
+
+@contextlib.contextmanager
+def _environment(*, local: bool) -> Generator[None]:
+    """Set what Ray and the processes below this one are to find in their environment."""
+    before = dict(os.environ)
+    os.environ.update(WORKER_ENVIRONMENT)
+    # At its usual level Ray's core warns that actors whose arguments hold handles cannot restart;
+    # they do, and the tests kill them.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    # Workers that may not keep compiled files compile torch and transformers at every start.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    for name, value in UNOBSERVED.items() if local else ():
+        os.environ.setdefault(name, value)
+    try:
+        yield
+    finally:
+        _restore(before)
+
+
+def _restore(before: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(before)

@@ -1,0 +1,146 @@
+"""Takes a run from its settings to its report: checks, folder, cluster, parts, summary."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from coevolve.environments.registry import environment_of
+from coevolve.journal.fold import fold
+from coevolve.journal.reader import run_reader
+from coevolve.launcher import preflight
+from coevolve.launcher.cluster import check_address, cluster
+from coevolve.launcher.compose import compose
+from coevolve.learning.guard import TOPICS as GUARD_TOPICS
+from coevolve.learning.guard import Guard
+from coevolve.models.tiny_random.resolve import MODEL, running
+from coevolve.report.writing import report
+from coevolve.runs import directory as run_directory
+from coevolve.runs.costs import TOPICS as COSTLY
+from coevolve.runs.costs import Costs
+from coevolve.runs.directory import RunDirectory
+from coevolve.runs.display import Display, print_summary
+from coevolve.runs.drive import Run
+from coevolve.runs.estimate import estimate
+from coevolve.runs.estimate_lines import estimate_lines
+from protocols.config import RunConfig
+from protocols.errors import CoevolveError
+from protocols.interfaces import Reader
+from protocols.learning import PolicyRegressed
+
+STARTED = time.monotonic()
+
+OnStart = Callable[[asyncio.Event], None]
+"""Is handed, inside the run's event loop, the event that stops the run cleanly."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a launched run ended."""
+
+    directory: RunDirectory
+    run: Run
+    failure: CoevolveError | None
+    """What the run could not go on with, if it had taken a step by then."""
+
+
+def dry_run(config: RunConfig) -> str:
+    """Return the resolved settings as YAML, and what the run will take in comments behind them."""
+    environment = environment_of(config)
+    foreseen = estimate(
+        config, imitates_others=environment.imitates_others, own=environment.own_models
+    )
+    comments = "".join(f"# {line}\n" for line in estimate_lines(foreseen, config))
+    return msgspec.yaml.encode(config).decode() + comments
+
+
+def check(config: RunConfig) -> None:
+    """Check everything that can be checked before a run starts. Raises CoevolveError."""
+    preflight.check(config)
+    check_address(config.cluster.address)
+
+
+def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirectory:
+    """Make the folder of a new run, or open that of an earlier one. Raises RunError."""
+    path = (runs / config.name).resolve()
+    return (run_directory.reopen if resume else run_directory.create)(path, config)
+
+
+async def launch(
+    config: RunConfig, directory: RunDirectory, display: Display, on_start: OnStart
+) -> Ended:
+    """Start the run in ``directory`` and stay with it until it ends, or is stopped.
+
+    Raises CoevolveError where the run fails before its first step.
+    """
+    failure: CoevolveError | None = None
+    with run_directory.held(directory):
+        try:
+            _make_model(config, directory)
+            with cluster(config, directory) as address:
+                stop = asyncio.Event()
+                on_start(stop)  # after Ray, which installs signal handlers of its own
+                run = await compose(running(config, directory.path), directory, display, STARTED)
+                identity = msgspec.structs.replace(
+                    directory.identity(), address=address, pid=os.getpid()
+                )
+                directory.settle(config, identity)
+                try:
+                    await run.drive(stop)
+                except CoevolveError as error:
+                    if not run.progress.step:
+                        raise
+                    failure = error
+        finally:
+            display.close()
+        await report(directory, directory.report, environment_of(config))
+    return Ended(directory=directory, run=run, failure=failure)
+
+
+def _make_model(config: RunConfig, directory: RunDirectory) -> None:
+    """Make the model that the run starts from, where it is one of its own."""
+    if config.policy.tiny_random:
+        from coevolve.models.tiny_random.model import write_model
+
+        write_model(config, directory.path / MODEL, environment_of(config).texts())
+    else:
+        environment_of(config).make_model(directory.path / MODEL)
+
+
+async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
+    """Print how the run went."""
+    run, directory = ended.run, ended.directory
+    reader = run_reader(directory.path)
+    costs = Costs()
+    await fold(reader, COSTLY, costs.fold)
+    print_summary(
+        console,
+        config,
+        run.progress,
+        costs,
+        run_dir=_shown(directory.path),
+        lost=await _lost(reader, config) if run.finished else None,
+        first_rollout_s=run.first_rollout_s,
+        training_s=run.training_s,
+        shares=run.shares,
+    )
+    console.print(f"report: {directory.report}")
+    if not run.finished and ended.failure is None:
+        console.print(f"stopped; continue with: coevolve resume {_shown(directory.path)}")
+
+
+async def _lost(reader: Reader, config: RunConfig) -> PolicyRegressed | None:
+    """Return what the guard has against the last versions of a run that is over."""
+    guard = Guard(config.learner)
+    await fold(reader, GUARD_TOPICS, guard.fold)
+    return guard.loss()
+
+
+def _shown(path: Path) -> Path:
+    """Return the path as a user would type it here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,0 +1,304 @@
+"""A run's folder: `config.yaml store/ checkpoints/ versions/ logs/ metrics.jsonl run.json`.
+
+Also `model/`, which the run starts from, where ``policy`` is one that the run makes itself.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from coevolve.journal.codec import decode_as
+from coevolve.journal.layout import DATA_FILE
+from coevolve.journal.opening import lock_folder
+from coevolve.journal.reader import STORE_FOLDER, JournalReader
+from coevolve.models.tiny_random.resolve import running
+from protocols.config import RunConfig
+from protocols.control import RunStarted
+from protocols.errors import JournalError, RunError
+
+MAY_CHANGE = (
+    "learner.steps",
+    "evaluator.every",
+    "evaluator.concurrent",
+    "rollout.actors",
+    "rollout.concurrent",
+    "rollout.tries",
+    "simulator.workers",
+    "simulator.timeout_s",
+    "simulator.memory_mb",
+    "store.durability",
+    "store.map_size_gb",
+    "store.retain_gb",
+    "store.lease_s",
+    "watchdog.quiet_s",
+    "cluster.address",
+    "cluster.stop_s",
+)
+"""Settings that a resumed run may have other than it was started with."""
+
+
+class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """`run.json`: which run this is, and where it was seen alive last."""
+
+    run_id: str
+    name: str
+    namespace: str
+    """Ray namespace of the run's actors."""
+
+    address: str
+    """Ray address; empty until the run has a cluster."""
+
+    pid: int
+    """Process that launched it, on the machine that launched it."""
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Paths inside a run's folder."""
+
+    path: Path
+
+    @property
+    def store(self) -> Path:
+        """The journal's folder."""
+        return self.path / STORE_FOLDER
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a step or evaluation."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def report(self) -> Path:
+        """The page about the run."""
+        return self.path / "report.html"
+
+    def identity(self) -> RunIdentity:
+        """Return what `run.json` says. Raises RunError where it is missing or broken."""
+        try:
+            return msgspec.json.decode((self.path / "run.json").read_bytes(), type=RunIdentity)
+        except FileNotFoundError as error:
+            raise RunError(
+                f"{self.path}: is no run directory, it has no run.json; "
+                "give the folder of a run, for example runs/quickstart"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{self.path / 'run.json'}: cannot be read: {error}; put it back as it was, or "
+                "start another run with name=another-name"
+            ) from error
+
+    def write_identity(self, identity: RunIdentity) -> None:
+        """Replace `run.json` as a whole."""
+        fresh = self.path / "run.json.new"
+        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(identity), indent=2))
+        fresh.replace(self.path / "run.json")
+
+    def config(self) -> RunConfig:
+        """Return the settings that the run's parts were last started with."""
+        return running(self.written_config(), self.path)
+
+    def written_config(self) -> RunConfig:
+        """Return the config that the run was started or last resumed with, as a user gave it."""
+        path = self.path / "config.yaml"
+        try:
+            return msgspec.yaml.decode(path.read_bytes(), type=RunConfig)
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{path}: cannot be read: {' '.join(str(error).split())}; put it back as it was: "
+                "the journal's first record holds the settings that the run was started with"
+            ) from error
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write the resolved config, every default spelled out."""
+        fresh = self.path / "config.yaml.new"
+        fresh.write_bytes(msgspec.yaml.encode(config))
+        fresh.replace(self.path / "config.yaml")
+
+    def settle(self, config: RunConfig, identity: RunIdentity) -> None:
+        """Note who runs the run, once its journal is open: it is nobody else's then."""
+        try:
+            self.write_config(config)
+            self.write_identity(identity)
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error}") from error
+
+
+OWN = (
+    "checkpoints",
+    "config.yaml",
+    "config.yaml.new",
+    "launcher.lock",
+    "logs",
+    "model",
+    "run.json",
+    "run.json.new",
+    "store",
+    "versions",
+)
+"""What lies in the folder of a run that has not taken a step."""
+
+
+@contextlib.contextmanager
+def held(directory: RunDirectory) -> Generator[None]:
+    """Be the one process that launches this run. Raises RunError while another is."""
+    with (directory.path / "launcher.lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunError(
+                f"{directory.path}: process {directory.identity().pid} is launching this run; stop "
+                "it, or start another run with name=another-name"
+            ) from error
+        yield
+
+
+def create(path: Path, config: RunConfig) -> RunDirectory:
+    """Make the folder of a new run, in place of one whose run ended before it began.
+
+    Raises RunError where the folder exists otherwise, and writes nothing then.
+    """
+    if _never_began(RunDirectory(path)):
+        shutil.rmtree(path)
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError as error:
+        raise RunError(
+            f"{path}: exists already; --resume continues that run, "
+            "name=another-name starts a new one beside it"
+        ) from error
+    except OSError as error:
+        raise RunError(f"{path}: cannot be created: {error}") from error
+    directory = RunDirectory(path)
+    run_id = uuid.uuid4().hex[:12]
+    directory.settle(
+        config,
+        RunIdentity(
+            run_id=run_id,
+            name=config.name,
+            namespace=f"coevolve-{config.name}-{run_id}",
+            address="",
+            pid=os.getpid(),
+        ),
+    )
+    return directory
+
+
+def _never_began(directory: RunDirectory) -> bool:
+    """Return whether the folder is that of a run whose launcher died before the first record."""
+    try:
+        found = {entry.name for entry in directory.path.iterdir()}
+        if "run.json" not in found or not found <= set(OWN):
+            return False
+        with held(directory):
+            return not _has_begun(directory)
+    except (OSError, RunError, JournalError):
+        return False
+
+
+def _has_begun(directory: RunDirectory) -> bool:
+    file = directory.store / DATA_FILE
+    if not file.is_file() or not file.stat().st_size:
+        return False
+    with lock_folder(directory.store), JournalReader(directory.store).snapshot() as state:
+        return bool(state.scan("run_started", 0, 1))
+
+
+def reopen(path: Path, config: RunConfig) -> RunDirectory:
+    """Return the folder of an earlier run of the same experiment; nothing is written.
+
+    Raises:
+        RunError: There is none, or its journal is another run's, or ``config`` differs from the
+            run's own in a setting that would make it another experiment.
+        JournalError: The journal cannot be gone on with, or another process writes it.
+    """
+    try:
+        there = path.is_dir()
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error}") from error
+    if not there:
+        raise RunError(f"{path}: there is no run to resume; leave --resume out to start it")
+    directory = RunDirectory(path)
+    identity = directory.identity()
+    before, now = _flat(directory.written_config()), _flat(config)
+    differing = [
+        f"  {key}: was {before.get(key)!r}, is {now.get(key)!r}"
+        for key in sorted(before | now)
+        if before.get(key) != now.get(key) and key not in MAY_CHANGE
+    ]
+    if differing:
+        raise RunError(
+            f"{path}: the run was started with other settings, which would make it another "
+            "experiment:\n" + "\n".join(differing) + "\nuse the old ones, or name=another-name"
+        )
+    _check_journal(directory, identity.run_id)
+    return directory
+
+
+def find(run: str | None, root: Path) -> RunDirectory:
+    """Return the folder of ``run``, a path or a name; of the newest run where it is None.
+
+    Raises RunError where there is none.
+    """
+    if run is None:
+        return newest(root)
+    for path in (Path(run), root / run):
+        if (path / "run.json").is_file():
+            directory = RunDirectory(path.resolve())
+            directory.identity()
+            return directory
+    raise RunError(
+        f"{run}: is neither a run's folder nor the name of one under {root}; start one "
+        "with `coevolve launch FILE`, or name another folder of runs"
+    )
+
+
+def newest(root: Path) -> RunDirectory:
+    """Return the run under ``root`` that was started or resumed last."""
+    found = sorted(root.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise RunError(f"{root}: holds no run; start one with coevolve launch FILE")
+    return RunDirectory(found[-1].parent)
+
+
+def _check_journal(directory: RunDirectory, run_id: str) -> None:
+    """Refuse a journal that is missing, damaged, another run's, or being written."""
+    file = directory.store / DATA_FILE
+    if not file.is_file() or not file.stat().st_size:
+        if directory.metrics.exists():
+            raise RunError(
+                f"{file}: the journal of a run that went on is missing; put it back, or restore a "
+                "checkpoint of it, or start another run with name=another-name"
+            )
+        return
+    with lock_folder(directory.store), JournalReader(directory.store).snapshot() as state:
+        first = state.scan("run_started", 0, 1)
+    found = decode_as(first[0], RunStarted).run_id if first else run_id
+    if found != run_id:
+        raise RunError(
+            f"{directory.store}: the journal belongs to run {found}, the directory to "
+            f"run {run_id}; put the right journal back, or start under another name"
+        )
+
+
+def _flat(config: RunConfig) -> dict[str, object]:
+    flat: dict[str, object] = {}
+
+    def walk(tree: object, path: str) -> None:
+        if isinstance(tree, dict):
+            for key, value in cast("dict[str, object]", tree).items():
+                walk(value, f"{path}.{key}" if path else key)
+        else:
+            flat[path] = tree
+
+    walk(json.loads(msgspec.json.encode(config)), "")
+    return flat

@@ -1,0 +1,237 @@
+"""What a person sees of a run: a live table or JSON lines, and a summary at the end."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from coevolve.delivery.alarms import sentence
+from coevolve.runs import attribution
+from coevolve.runs.accounting import CpuShares
+from coevolve.runs.costs import Costs
+from coevolve.runs.progress import Progress
+from coevolve.runs.teaching import lost_at_the_end
+from coevolve.runs.teaching import sentence as regression
+from protocols.config import RunConfig
+from protocols.control import PartFailed, Stalled
+from protocols.journal import Message
+from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
+
+log = structlog.get_logger()
+
+
+class Display(Protocol):
+    """Shows a run while it goes on."""
+
+    def show(self, message: Message, progress: Progress) -> None:
+        """Take notice of a record that ``progress`` has folded."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Show one line of the program's own."""
+        ...
+
+    def close(self) -> None:
+        """Stop showing."""
+        ...
+
+
+class LineDisplay:
+    """One JSON line an event, for logs and other programs."""
+
+    def show(self, message: Message, progress: Progress) -> None:
+        """Print the event."""
+        match message:
+            case StepReport():
+                log.info("step", step=message.step, **message.metrics)
+            case Evaluation():
+                version = message.version
+                scores = {"success": progress.evaluations[version]}
+                for measure, means in progress.measured.items():
+                    scores[measure] = means.get(version, {})
+                log.info("evaluation", version=version, errors=message.errors, **scores)
+            case PartFailed():
+                log.warning("part_restarted", part=message.part, reason=message.reason)
+            case WeightSyncAlarm():
+                log.error("weight_sync_alarm", engine=message.engine, reason=sentence(message))
+            case PolicyRegressed():
+                log.warning("policy_regressed", reason=regression(message))
+            case Stalled():
+                log.warning("stalled", quiet_s=message.quiet_s, waiting=message.waiting)
+            case _:
+                pass
+
+    def say(self, text: str) -> None:
+        """Print the line as an event."""
+        log.info("launch", text=text)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class LiveDisplay:
+    """A table that is redrawn in place."""
+
+    def __init__(self, config: RunConfig, console: Console) -> None:
+        self._config = config
+        self._started = time.monotonic()
+        self._said: list[str] = []
+        self._progress: Progress | None = None
+        self._live = Live(self._draw(), console=console, auto_refresh=False, transient=True)
+        self._live.start()
+
+    def show(self, message: Message, progress: Progress) -> None:
+        """Redraw."""
+        self._progress = progress
+        match message:
+            case PartFailed():
+                self._said.append(f"{message.part} was started again: {message.reason}")
+            case WeightSyncAlarm():
+                self._said.append(sentence(message))
+            case PolicyRegressed():
+                self._said.append(regression(message))
+            case Stalled():
+                self._said.append(f"nothing moved for {message.quiet_s:.0f} s:")
+                self._said.extend(f"  {line}" for line in message.waiting)
+            case _:
+                pass
+        self._live.update(self._draw(), refresh=True)
+
+    def say(self, text: str) -> None:
+        """Add a line below the table."""
+        self._said.append(text)
+        self._live.update(self._draw(), refresh=True)
+
+    def close(self) -> None:
+        """Take the table away."""
+        self._live.stop()
+
+    def _draw(self) -> Group:
+        steps = self._config.learner.steps
+        progress = self._progress
+        done = progress.step if progress else 0
+        head = f"{self._config.name}  step {done}/{steps}  {time.monotonic() - self._started:.0f} s"
+        parts: list[Text | Table] = [Text(head, style="bold")]
+        if progress and progress.metrics:
+            metrics = progress.metrics
+            parts.append(
+                Text(
+                    f"reward {metrics.get('critic/rewards/mean', 0.0):.2f}"
+                    f"  staleness {metrics.get('training/off_policy/version_lag_mean', 0.0):.1f}"
+                    f"  tokens/s {metrics.get('perf/throughput', 0.0):.0f}"
+                    f"  discarded {sum(progress.discarded.values())}"
+                )
+            )
+        if progress and progress.evolution:
+            parts.append(Text(_evolution_line(progress)))
+        if progress and progress.evaluations:
+            parts.extend(score_tables(progress))
+        parts.extend(Text(line) for line in self._said[-6:])
+        return Group(*parts)
+
+
+def open_display(config: RunConfig, console: Console) -> Display:
+    """Return the live table on a terminal and JSON lines elsewhere."""
+    return LiveDisplay(config, console) if console.is_terminal else LineDisplay()
+
+
+def _evolution_line(progress: Progress) -> str:
+    return (
+        f"signals {progress.count('signal/')}  settled {progress.count('synth/')}"
+        f"  admitted {progress.count('validator/admit/')}"
+        f"  parked {progress.count('validator/parked')}"
+        f"  refused {progress.count('validator/reject/')}"
+    )
+
+
+def score_tables(progress: Progress) -> Sequence[Table]:
+    """Return what was scored, a row a group of tasks and a column a scored version.
+
+    The environment's measures come first, then success.
+    """
+    return (
+        *(_score_table(f"{name}, %", means) for name, means in progress.measured.items()),
+        _score_table("success, %", progress.evaluations),
+    )
+
+
+def _score_table(title: str, scores: Mapping[int, Mapping[str, float]]) -> Table:
+    versions = sorted(scores)
+    table = Table(title=title, title_justify="left")
+    table.add_column("tasks")
+    for version in versions:
+        table.add_column(f"step {version}", justify="right")
+    for label in {label: None for version in versions for label in scores[version]}:
+        shares = (scores[version].get(label) for version in versions)
+        table.add_row(label, *("" if x is None else f"{100 * x:.1f}" for x in shares))
+    return table
+
+
+def _processors(shares: CpuShares) -> list[tuple[str, str]]:
+    """Return where the CPU time went, (what, value)."""
+    rest = sorted(shares.rest_s.items(), key=lambda each: -each[1])
+    return [
+        ("CPU in models", f"{shares.model_s:.1f} s"),
+        ("CPU in simulators", f"{shares.simulator_s:.1f} s"),
+        ("CPU in everything else", f"{sum(shares.rest_s.values()):.1f} s"),
+        ("  share of all CPU", f"{100 * shares.rest_share:.1f} %"),
+        *((f"  {name}", f"{used_s:.1f} s") for name, used_s in rest),
+    ]
+
+
+def _seconds(duration_s: float | None) -> str | None:
+    return None if duration_s is None else f"{duration_s:.1f} s"
+
+
+def print_summary(
+    console: Console,
+    config: RunConfig,
+    progress: Progress,
+    costs: Costs,
+    *,
+    run_dir: Path,
+    lost: PolicyRegressed | None,
+    first_rollout_s: float | None,
+    training_s: float | None,
+    shares: CpuShares | None,
+) -> None:
+    """Print how the run went. Times are seconds of wall clock; what was not seen is left out.
+
+    ``lost`` is what the last versions lost after the last step was taken.
+    """
+    console.print(*score_tables(progress), sep="\n")
+    attributed = attribution.summary(config, progress, attribution.known(run_dir))
+    table = Table(title=f"{config.name}: arm {config.arm}, seed {config.seed}")
+    table.add_column("what")
+    table.add_column("value", justify="right")
+    rows = (
+        ("steps", f"{progress.step} of {config.learner.steps}"),
+        ("start-up, command to first rollout", _seconds(first_rollout_s)),
+        ("first rollout request to last step", _seconds(training_s)),
+        *(_processors(shares) if shares else ()),
+        *attributed,
+        *progress.teaching.lines(),
+        ("lost at the end", lost and lost_at_the_end(lost)),
+        *progress.deliveries.lines(),
+        *(
+            (f"groups discarded: {reason}", str(n))
+            for reason, n in sorted(progress.discarded.items())
+        ),
+        *((name, str(count)) for name, count in sorted(progress.evolution.items())),
+        *((cost.name, cost.text) for cost in costs.lines()),
+        ("parts started again", str(len(progress.failures))),
+    )
+    for what, value in rows:
+        if value:
+            table.add_row(what, str(value))
+    console.print(table)
+    if attribution.UNKNOWN in attributed:
+        console.print(
+            f"what it is worth: {attribution.COMMAND.format(run=run_dir)}", soft_wrap=True
+        )

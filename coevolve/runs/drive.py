@@ -1,0 +1,289 @@
+"""One run from its first record to its last: drives the parts and follows what they record.
+
+Knows no process and no cluster: whoever composes the run hands in the store, the parts and the
+display.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from coevolve.journal.codec import decode, decode_as
+from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
+from coevolve.journal.paging import PAGE
+from coevolve.models.weight_files import version_digest
+from coevolve.parts.pausing import is_paused
+from coevolve.runs.accounting import CpuReading, CpuShares, read_cpu
+from coevolve.runs.directory import RunDirectory
+from coevolve.runs.display import Display
+from coevolve.runs.progress import TOPICS, MetricsFile, Progress
+from coevolve.runs.supervisor import Supervisor, note_replacements
+from coevolve.runs.watchdog import watch
+from protocols.config import RunConfig
+from protocols.control import (
+    PartFailed,
+    RunContinued,
+    RunFinished,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    Stalled,
+    StopRequested,
+)
+from protocols.errors import RunError
+from protocols.interfaces import Reader, Store, SupervisedPart
+from protocols.journal import Message, StoredRecord
+from protocols.learning import PolicyVersion, StepReport
+
+ASKED = ("stop_requested", "run_paused", "run_continued")
+"""What is asked of a run that goes on: nothing to one that was started again since."""
+
+FOLLOWED = (*TOPICS, *ASKED)
+WAKING = ("step_report", "evaluation", "part_failed", "stalled", "weight_sync_alarm", *ASKED)
+"""What the run is told of at once; the rest is looked up then."""
+
+LOOK_GATHER_S = 1.0
+"""How long news wait for others: each look reads every topic."""
+
+START_UP_S = 600.0
+
+PAUSED = "paused: nothing is handed out until `python -m coevolve.attach resume`"
+
+
+class Run:
+    """Drives a run.
+
+    ``models`` and ``simulators`` are the parts whose CPU time counts as such; the store and the
+    simulators are kept alive by Ray alone.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        directory: RunDirectory,
+        *,
+        store: Store,
+        reader: Reader,
+        parts: Sequence[SupervisedPart],
+        models: Sequence[SupervisedPart],
+        simulators: Sequence[SupervisedPart],
+        store_part: SupervisedPart,
+        labels: Mapping[str, Sequence[str]],
+        display: Display,
+        started: float,
+    ) -> None:
+        self._config = config
+        self._directory = directory
+        self._store = store
+        self._reader = reader
+        self._parts = parts
+        self._models = models
+        self._simulators = simulators
+        self._store_part = store_part
+        self._display = display
+        self._started = started
+        self._run_id = directory.identity().run_id
+        self._supervisor = Supervisor(parts, self._note)
+        self._mailbox = Mailbox(
+            store, consumer="launch", topics=(), member="launch", lease_s=config.store.lease_s
+        )
+        self._first: CpuReading | None = None
+        self._training_started = 0.0
+        self.progress = Progress(labels)
+        self.first_rollout_s: float | None = None
+        self.training_s: float | None = None
+        self.shares: CpuShares | None = None
+        self.finished = False
+
+    async def drive(self, stop: asyncio.Event) -> None:
+        """Run until every step is taken and scored, or until ``stop``; then stop every part.
+
+        Raises RunError where a part cannot go on.
+        """
+        opened = await self._open()
+        supervising = asyncio.create_task(self._supervisor.run())
+        others = [
+            asyncio.create_task(self._follow(stop, opened)),
+            asyncio.create_task(stop.wait()),
+            asyncio.create_task(
+                watch(
+                    (*self._parts, *self._simulators),
+                    self._store,
+                    self._config.watchdog.quiet_s,
+                    self._alarm,
+                )
+            ),
+            asyncio.create_task(
+                note_replacements((*self._simulators, self._store_part), self._note)
+            ),
+        ]
+        timing = asyncio.create_task(self._time_start_up())
+        try:
+            done, _ = await asyncio.wait(
+                (supervising, *others), return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                await _unwrapped(task)
+            if stop.is_set():
+                self._display.say("stopping: the step in hand ends, then a checkpoint is written")
+            await self._supervisor.stop()
+            await _unwrapped(supervising)
+            if self.finished:
+                await self._append(self._finish())
+        finally:
+            for task in (supervising, timing, *others):
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await asyncio.gather(supervising, timing, *others, return_exceptions=True)
+
+    def _finish(self) -> RunFinished:
+        shares = self.shares
+        return RunFinished(
+            steps=self.progress.step,
+            training_s=self.training_s or 0.0,
+            model_cpu_s=shares.model_s if shares else 0.0,
+            simulator_cpu_s=shares.simulator_s if shares else 0.0,
+            rest_cpu_s=dict(shares.rest_s) if shares else {},
+        )
+
+    async def _open(self) -> int:
+        """Write the run's first record, or that it was opened again; return its sequence."""
+        newest = await self._reader.last("step_report")
+        taken = decode_as(newest, StepReport).step if newest else 0
+        if taken > self._config.learner.steps:
+            raise RunError(
+                f"{self._directory.path}: has taken {taken} steps already, learner.steps is "
+                f"{self._config.learner.steps}; resume with at least {taken}"
+            )
+        config = msgspec.json.encode(self._config).decode()
+        first = await self._reader.scan("run_started", limit=1)
+        kind = RunResumed if first else RunStarted
+        await self._lay_aside()
+        (opened,) = await self._mailbox.append([kind(run_id=self._run_id, config=config)])
+        if await is_paused(self._store):
+            self._display.say(PAUSED)
+        return opened
+
+    async def _lay_aside(self) -> None:
+        """Remove the newest version's files where they are not as recorded.
+
+        An engine would refuse them with an alarm before the learner has written them again.
+        """
+        newest = await self._reader.last("policy_version")
+        if newest is None:
+            return
+        version = decode_as(newest, PolicyVersion)
+        folder = self._directory.path / version.path
+        try:
+            found = await asyncio.to_thread(version_digest, folder, version.format)
+        except OSError:
+            return
+        if found != version.digest:
+            self._display.say(
+                f"{folder} is not as recorded; the learner writes version {version.version} again"
+            )
+            await asyncio.to_thread(shutil.rmtree, folder)
+
+    async def _follow(self, stop: asyncio.Event, opened: int) -> None:
+        """Fold what is recorded into the progress; return when the run has nothing left to do.
+
+        What was asked of the run before the record ``opened`` is passed over, and not shown.
+        """
+        metrics = MetricsFile(self._directory.metrics)
+        seen = {topic: opened if topic in ASKED else 0 for topic in FOLLOWED}
+        try:
+            while not self.finished:
+                before = [seen[topic] for topic in WAKING]
+                for record in await self._news(seen):
+                    message = decode(record)
+                    self.progress.fold(message)
+                    metrics.write(message, self.progress)
+                    if record.sequence >= opened:
+                        self._display.show(message, self.progress)
+                    await self._measure()
+                    self._heed(message, stop)
+                self.finished = self._config.learner.steps in self.progress.evaluations
+                if [seen[topic] for topic in WAKING] == before:
+                    await asyncio.sleep(LOOK_GATHER_S)
+                    await self._store.wait(WAKING, max(before), IDLE_WAIT_S)
+        finally:
+            metrics.close()
+
+    def _heed(self, message: Message, stop: asyncio.Event) -> None:
+        match message:
+            case StopRequested():
+                stop.set()
+            case RunPaused():
+                self._display.say(PAUSED)
+            case RunContinued():
+                self._display.say("goes on")
+            case _:
+                pass
+
+    async def _news(self, seen: dict[str, int]) -> list[StoredRecord]:
+        """Return what is new in the followed topics, in journal order."""
+        records: list[StoredRecord] = []
+        for topic in FOLLOWED:
+            page = await self._reader.scan(topic, after=seen[topic], limit=PAGE)
+            if page:
+                records.extend(page)
+                seen[topic] = page[-1].sequence
+        return sorted(records, key=lambda record: record.sequence)
+
+    async def _time_start_up(self) -> None:
+        """Note when the first rollout of this start came, and how much CPU was used until then."""
+        known = await self._reader.last("rollout")
+        await self._store.wait(("rollout",), known.sequence if known else 0, START_UP_S)
+        self.first_rollout_s = time.monotonic() - self._started
+        await self._all_up()
+        self._first = await self._reading()
+        self._training_started = time.monotonic()
+
+    async def _measure(self) -> None:
+        """Close the books at the last step."""
+        if self._first and self.progress.step == self._config.learner.steps and not self.shares:
+            self.shares = self._first.until(await self._reading())
+            self.training_s = time.monotonic() - self._training_started
+
+    async def _all_up(self) -> None:
+        """Wait until every part has started: what starting costs is not the run's overhead."""
+        deadline = time.monotonic() + START_UP_S
+        parts = (*self._parts, *self._simulators)
+        while time.monotonic() < deadline:
+            statuses = await asyncio.gather(*(part.status() for part in parts))
+            if all(status.pid for status in statuses):
+                return
+
+    async def _reading(self) -> CpuReading:
+        others = [part for part in self._parts if part not in self._models]
+        return await read_cpu(self._models, self._simulators, (*others, self._store_part))
+
+    async def _note(self, failure: PartFailed) -> None:
+        await self._append(failure)
+
+    async def _alarm(self, stalled: Stalled) -> None:
+        self._display.show(stalled, self.progress)
+        await self._append(stalled)
+
+    async def _append(self, message: Message) -> None:
+        await self._mailbox.append([message])
+
+
+async def _unwrapped(task: asyncio.Task[Any]) -> None:
+    """Await ``task``; of several failures at once raise the first."""
+    try:
+        await task
+    except BaseExceptionGroup as group:
+        raise _first(group) from group
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    failure = group.exceptions[0]
+    if isinstance(failure, BaseExceptionGroup):
+        return _first(cast("BaseExceptionGroup[BaseException]", failure))
+    return failure

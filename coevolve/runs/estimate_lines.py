@@ -1,0 +1,56 @@
+"""An estimate in the words in which a dry run prints it."""
+
+from collections.abc import Mapping
+
+from coevolve.runs.estimate import Bytes, Estimate
+from protocols.config import RunConfig
+
+UNKNOWN = "unknown"
+SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def estimate_lines(found: Estimate, config: RunConfig) -> list[str]:
+    """Return one line for each kind of thing that the run takes."""
+    disk = found.disk
+    fits = "" if found.cached_tokens is None else f", room for {_count(found.cached_tokens)} tokens"
+    conversation = found.cache_bytes_a_token
+    if conversation is not None:
+        conversation *= config.rollout.max_tokens
+    instead = "; the run trains a tiny random one instead" if config.policy.tiny_random else ""
+    return [
+        f"estimate for {config.policy.model}; at most, where lengths decide{instead}",
+        f"parameters: {_count(found.parameters)}, of which {_count(found.trained)} learn",
+        f"learner's device: {_parts(found.learner)}",
+        f"an engine's device: {_parts(found.engine)}{fits}",
+        f"keys and values: {_size(found.cache_bytes_a_token)} a token, {_size(conversation)} a "
+        f"conversation of {config.rollout.max_tokens} tokens",
+        f"tokens a step: {_count(found.rollout_tokens)} of rollouts, "
+        f"{_count(found.trained_tokens)} trained on",
+        f"disk: {_size(disk.version)} a version, {_size(disk.checkpoint)} a checkpoint, "
+        f"{_size(disk.journal_a_step)} of journal a step",
+        f"disk, whole run of {config.learner.steps} steps: {_size(disk.whole_run)}; a day at a "
+        f"step a minute: {_size(disk.a_day)}",
+    ]
+
+
+def _parts(memory: Mapping[str, Bytes]) -> str:
+    """Return the parts that are not nothing, and their sum."""
+    told = " + ".join(f"{_size(size)} {what}" for what, size in memory.items() if size != 0)
+    if any(size is None for size in memory.values()):
+        return told
+    return f"{told} = {_size(sum(size or 0 for size in memory.values()))}"
+
+
+def _count(count: int | None) -> str:
+    return UNKNOWN if count is None else _scaled(count)
+
+
+def _size(size: Bytes) -> str:
+    return UNKNOWN if size is None else f"{_scaled(size)}B"
+
+
+def _scaled(number: int) -> str:
+    for scale, letter in SCALES:
+        if number >= scale:
+            return f"{number / scale:.3g} {letter}"
+    return f"{number} "

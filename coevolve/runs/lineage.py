@@ -1,0 +1,287 @@
+"""How the training data of a run evolved, folded from its journal for attach and the report.
+
+Every table is keyed by the ids that the messages carry and joined when it is asked for, so what is
+answered does not depend on which of two records of one moment came first.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from coevolve.journal.codec import decode, topics_of
+from coevolve.journal.fold import in_order
+from coevolve.llm.usage import ModelUsage
+from coevolve.runs.histories import (
+    WAITING,
+    Lineage,
+    SignalHistory,
+    Swap,
+    SynthesizerTotals,
+    TaskHistory,
+    Trained,
+)
+from protocols.control import RunContinued, RunPaused
+from protocols.evolution import (
+    Candidate,
+    CandidateVerdict,
+    Exploration,
+    GroupSummary,
+    ModelCall,
+    OnTask,
+    ProbeReport,
+    Refused,
+    Signal,
+    SignalSettled,
+    SwapRefused,
+    SynthesizerSwapped,
+)
+from protocols.interfaces import Reader
+from protocols.journal import Message
+from protocols.learning import StepReport
+from protocols.tasks import Continued, Synthesized, Task
+
+TOPICS = topics_of(
+    Task,
+    GroupSummary,
+    Signal,
+    SignalSettled,
+    Exploration,
+    Candidate,
+    CandidateVerdict,
+    ProbeReport,
+    ModelCall,
+    StepReport,
+    SynthesizerSwapped,
+    SwapRefused,
+    RunPaused,
+    RunContinued,
+)
+
+
+class _Noted(NamedTuple):
+    """When a signal was recorded."""
+
+    time_ns: int
+    visits: int
+    """Visits of the flagged task until then."""
+
+
+@dataclass
+class LineageIndex:
+    """Fold records into this; each changes it once."""
+
+    version: int = 0
+    """Newest policy version that training has made."""
+
+    paused: bool = False
+    synthesizer: str = ""
+    """Name of the model that synthesizes, as far as records tell; empty before any does."""
+
+    tasks: dict[str, Task] = field(default_factory=dict[str, Task])
+    """Those that work begins with."""
+
+    signals: dict[str, Signal] = field(default_factory=dict[str, Signal])
+    settled: dict[str, SignalSettled] = field(default_factory=dict[str, SignalSettled])
+    explorations: dict[str, Exploration] = field(default_factory=dict[str, Exploration])
+    candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate])
+    verdicts: dict[str, list[CandidateVerdict]] = field(
+        default_factory=dict[str, list[CandidateVerdict]]
+    )
+    """Candidate id -> verdicts, oldest first. The newest counts."""
+
+    probes: dict[str, list[ProbeReport]] = field(default_factory=dict[str, list[ProbeReport]])
+    visits: dict[str, list[GroupSummary]] = field(default_factory=dict[str, list[GroupSummary]])
+    """Task id -> visits, oldest first. Groups that go on from a visit are visits, too."""
+
+    trained: dict[str, list[Trained]] = field(default_factory=dict[str, list[Trained]])
+    """Task id -> training steps that used it."""
+
+    swaps: list[Swap] = field(default_factory=list[Swap])
+    refused_swaps: list[SwapRefused] = field(default_factory=list[SwapRefused])
+
+    _noted: dict[str, _Noted] = field(default_factory=dict[str, _Noted])
+    _candidates_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    _tasks_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    _signals_about: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    _roots: dict[str, str] = field(default_factory=dict[str, str])
+    """Task that goes on from a rollout -> the task that the work began with."""
+
+    _usage: dict[str, ModelUsage] = field(default_factory=dict[str, ModelUsage])
+    """Model -> what its calls took, in the order in which they were first asked."""
+
+    def fold(self, message: Message, time_ns: int = 0) -> None:
+        """Take in one record; kinds that say nothing of the training data are passed over."""
+        match message:
+            case Task() | GroupSummary() | StepReport():
+                self._fold_training(message)
+            case Signal() | SignalSettled() | Exploration() | Candidate() | ModelCall():
+                self._fold_synthesis(message, time_ns)
+            case CandidateVerdict(candidate_id=candidate):
+                self.verdicts.setdefault(candidate, []).append(message)
+            case ProbeReport(candidate_id=candidate):
+                self.probes.setdefault(candidate, []).append(message)
+            case SynthesizerSwapped():
+                self._swap(message, time_ns)
+            case SwapRefused():
+                self.refused_swaps.append(message)
+            case RunPaused() | RunContinued():
+                self.paused = isinstance(message, RunPaused)
+            case _:
+                pass
+
+    def fate(self, signal_id: str) -> SignalHistory:
+        """Return what became of a signal. Raises KeyError where there is no such signal."""
+        signal = self.signals[signal_id]
+        noted = self._noted[signal_id]
+        flagged = signal.about.task_id if isinstance(signal.about, OnTask) else ""
+        visits = tuple(self.visits.get(flagged, ()))
+        candidates = self._candidates_of.get(signal_id, ())
+        return SignalHistory(
+            signal=signal,
+            time_ns=noted.time_ns,
+            before=visits[: noted.visits],
+            since=visits[noted.visits :],
+            settled=self.settled.get(signal_id),
+            candidates=tuple(self.candidates[candidate] for candidate in candidates),
+            verdicts=tuple(
+                self.verdicts[candidate][-1]
+                for candidate in candidates
+                if candidate in self.verdicts
+            ),
+            tasks=tuple(self.history(task) for task in self._tasks_of.get(signal_id, ())),
+        )
+
+    def history(self, task_id: str) -> TaskHistory:
+        """Return what happened to a task. Raises KeyError where there is no such task."""
+        task = self.tasks[task_id]
+        origin = task.origin
+        candidate_id = origin.candidate_id if isinstance(origin, Synthesized) else ""
+        verdicts = self.verdicts.get(candidate_id)
+        return TaskHistory(
+            task=task,
+            verdict=verdicts[-1] if verdicts else None,
+            visits=tuple(self.visits.get(task_id, ())),
+            trained=tuple(self.trained.get(task_id, ())),
+        )
+
+    def lineage(self, task_id: str) -> Lineage:
+        """Return all that led to a task. Raises KeyError where there is no such task."""
+        history = self.history(task_id)
+        origin = history.task.origin
+        candidate_id = origin.candidate_id if isinstance(origin, Synthesized) else ""
+        signal_id = origin.signal_id if isinstance(origin, Synthesized) else ""
+        candidate = self.candidates.get(candidate_id)
+        return Lineage(
+            history=history,
+            signal=self.fate(signal_id) if signal_id in self.signals else None,
+            exploration=self.explorations.get(candidate.exploration_id)
+            if isinstance(candidate, Candidate)
+            else None,
+            candidate=candidate,
+            verdicts=tuple(self.verdicts.get(candidate_id, ())),
+            probes=tuple(self.probes.get(candidate_id, ())),
+            signals=tuple(self.fate(signal) for signal in self._signals_about.get(task_id, ())),
+        )
+
+    def synthesizers(self) -> list[SynthesizerTotals]:
+        """Return one totals for each model, in the order in which they first did something.
+
+        A model that gave opinions as a judge has a totals, too: of calls, tokens and cost alone.
+        """
+        all_totals = {
+            model: SynthesizerTotals(synthesizer=model, usage=replace(usage))
+            for model, usage in self._usage.items()
+        }
+
+        def of(name: str) -> SynthesizerTotals:
+            return all_totals.setdefault(name, SynthesizerTotals(synthesizer=name))
+
+        for settled in filter(lambda each: each.synthesizer, self.settled.values()):
+            of(settled.synthesizer).settled_one(settled)
+        for candidate in self.candidates.values():
+            of(candidate.synthesizer).candidates += 1
+        for verdicts in self.verdicts.values():
+            of(verdicts[-1].synthesizer).judged(verdicts[-1])
+        return list(all_totals.values())
+
+    def kinds(self) -> dict[str, Counter[str]]:
+        """Return, for each kind of signal, how many there are of each outcome."""
+        counts: dict[str, Counter[str]] = {}
+        for signal_id, signal in self.signals.items():
+            settled = self.settled.get(signal_id)
+            outcome = settled.outcome if settled else WAITING
+            counts.setdefault(signal.kind, Counter())[outcome] += 1
+        return counts
+
+    def refusals(self) -> Counter[str]:
+        """Count the refused candidates by gate."""
+        outcomes = [verdicts[-1].outcome for verdicts in self.verdicts.values()]
+        return Counter(each.gate for each in outcomes if isinstance(each, Refused))
+
+    def _fold_training(self, message: Task | GroupSummary | StepReport) -> None:
+        match message:
+            case Task():
+                self._fold_task(message)
+            case GroupSummary(root=root):
+                self.visits.setdefault(root, []).append(message)
+            case StepReport(step=step, groups=groups):
+                self.version = step
+                for group in groups:
+                    trained = Trained(step=step, use=group.use)
+                    root = self._roots.get(group.task_id, group.task_id)
+                    self.trained.setdefault(root, []).append(trained)
+
+    def _fold_task(self, task: Task) -> None:
+        if isinstance(task.origin, Continued):
+            self._roots[task.task_id] = task.origin.root
+            return
+        self.tasks[task.task_id] = task
+        if isinstance(task.origin, Synthesized):
+            self._tasks_of.setdefault(task.origin.signal_id, []).append(task.task_id)
+
+    def _fold_synthesis(
+        self,
+        message: Signal | SignalSettled | Exploration | Candidate | ModelCall,
+        time_ns: int,
+    ) -> None:
+        match message:
+            case Signal(signal_id=signal_id, about=about):
+                self.signals[signal_id] = message
+                flagged = about.task_id if isinstance(about, OnTask) else ""
+                self._noted[signal_id] = _Noted(time_ns, len(self.visits.get(flagged, ())))
+                if isinstance(about, OnTask):
+                    self._signals_about.setdefault(about.task_id, []).append(signal_id)
+            case SignalSettled():
+                self.settled[message.signal_id] = message
+                if not self.swaps:  # after a swap the old model may still finish what it began
+                    self.synthesizer = message.synthesizer or self.synthesizer
+            case Exploration():
+                self.explorations[message.exploration_id] = message
+            case Candidate():
+                self.candidates[message.candidate_id] = message
+                self._candidates_of.setdefault(message.signal_id, []).append(message.candidate_id)
+            case ModelCall(purpose="teach"):
+                pass  # `coevolve.runs.costs` tells
+            case ModelCall(model=model):
+                usage = self._usage.setdefault(model, ModelUsage())
+                usage.add(message.prompt_tokens, message.answer_tokens, message.cost_usd)
+
+    def _swap(self, message: SynthesizerSwapped, time_ns: int) -> None:
+        self.swaps.append(
+            Swap(
+                before=self.synthesizer,
+                after=message.synthesizer,
+                model=message.model,
+                version=self.version,
+                time_ns=time_ns,
+            )
+        )
+        self.synthesizer = message.synthesizer
+
+
+async def whole_fold(reader: Reader) -> LineageIndex:
+    """Return the evolution of everything that the journal holds by now."""
+    evolution = LineageIndex()
+    async for record in in_order(reader, TOPICS):
+        evolution.fold(decode(record), record.time_ns)
+    return evolution

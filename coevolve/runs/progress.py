@@ -1,0 +1,202 @@
+"""What a run has come to, folded from its journal for the display, the metrics and attach."""
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+from coevolve.journal.codec import topics_of
+from coevolve.runs.teaching import Teaching
+from coevolve.runs.weight_sync import TOPICS as DELIVERY_TOPICS
+from coevolve.runs.weight_sync import Deliveries
+from protocols.control import PartFailed, Stalled
+from protocols.errors import RunError
+from protocols.evolution import Admitted, CandidateVerdict, Refused, Signal, SignalSettled
+from protocols.journal import Message
+from protocols.learning import (
+    CanaryScores,
+    Evaluation,
+    GroupDiscarded,
+    PolicyRegressed,
+    StepReport,
+)
+
+TOPICS = (
+    *DELIVERY_TOPICS,
+    *topics_of(
+        Evaluation,
+        CanaryScores,
+        PolicyRegressed,
+        GroupDiscarded,
+        Signal,
+        SignalSettled,
+        CandidateVerdict,
+        PartFailed,
+        Stalled,
+    ),
+)
+RECENT = 5
+
+HELD_OUT = "held out"
+"""The group of tasks that are never trained on, where others are scored beside them."""
+
+
+@dataclass
+class Progress:
+    """Fold records into this in journal order; each changes it once."""
+
+    labels: Mapping[str, Sequence[str]]
+    """Held-out task id -> groups that its success counts towards."""
+
+    step: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    evaluations: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
+    """Policy version -> group -> success share; the group ``all`` holds every task."""
+
+    measured: dict[str, dict[int, dict[str, float]]] = field(
+        default_factory=dict[str, dict[int, dict[str, float]]]
+    )
+    """Measure of the environment -> the same with its means, 0..1."""
+
+    canaries: dict[int, float] = field(default_factory=dict[int, float])
+    """Policy version -> mean score over the guard's tasks, 0..1."""
+
+    teaching: Teaching = field(default_factory=Teaching)
+    errors: dict[int, int] = field(default_factory=dict[int, int])
+    discarded: dict[str, int] = field(default_factory=dict[str, int])
+    evolution: Counter[str] = field(default_factory=Counter[str])
+    """Counts by metric name: ``signal/<kind>``, ``synth/<outcome of a signal>``,
+    ``validator/admit/<label>``, ``validator/parked``, ``validator/reject/<gate>``."""
+
+    deliveries: Deliveries = field(default_factory=Deliveries)
+    failures: list[PartFailed] = field(default_factory=list[PartFailed])
+    stalls: list[Stalled] = field(default_factory=list[Stalled])
+
+    def fold(self, message: Message) -> None:
+        """Take in one record; kinds that say nothing about progress are passed over."""
+        self.deliveries.fold(message)
+        self.teaching.fold(message)
+        match message:
+            case StepReport():
+                self.step = message.step
+                self.metrics = message.metrics
+            case Evaluation():
+                self.evaluations[message.version] = self._success(message)
+                self._measure(message)
+                self.errors[message.version] = message.errors
+            case CanaryScores(scores=scores) if message.is_comparable:
+                self.canaries[message.version] = fmean(each.score for each in scores)
+            case GroupDiscarded():
+                self.discarded[message.reason] = self.discarded.get(message.reason, 0) + 1
+            case Signal() | SignalSettled() | CandidateVerdict():
+                self.evolution[_evolved(message)] += 1
+            case PartFailed():
+                self.failures.append(message)
+            case Stalled():
+                self.stalls = [*self.stalls, message][-RECENT:]
+            case _:
+                pass
+
+    def count(self, prefix: str) -> int:
+        """Return the sum of the evolution counts whose names begin with ``prefix``."""
+        return sum(n for name, n in self.evolution.items() if name.startswith(prefix))
+
+    @property
+    def measure(self) -> str:
+        """What versions are compared by: the environment's first measure, or success."""
+        return next(iter(self.measured), "success")
+
+    @property
+    def scores(self) -> Mapping[int, Mapping[str, float]]:
+        """Policy version -> group -> share, by that measure."""
+        return self.measured.get(self.measure, self.evaluations)
+
+    def held_out(self) -> dict[int, float]:
+        """Return the score of each scored version on what is held out, by that measure."""
+        return {v: each.get(HELD_OUT, each["all"]) for v, each in self.scores.items() if each}
+
+    def _success(self, evaluation: Evaluation) -> dict[str, float]:
+        return self._means(
+            (score.task_id, score.turns_passed == score.turns_total) for score in evaluation.scores
+        )
+
+    def _measure(self, evaluation: Evaluation) -> None:
+        """Take in the means of all measures."""
+        for name in dict.fromkeys(name for each in evaluation.scores for name in each.measures):
+            self.measured.setdefault(name, {})[evaluation.version] = self._means(
+                (score.task_id, score.measures[name])
+                for score in evaluation.scores
+                if name in score.measures
+            )
+
+    def _means(self, scores: Iterable[tuple[str, float]]) -> dict[str, float]:
+        """Return the mean of the tasks' numbers, by group."""
+        found: dict[str, list[float]] = {"all": []}
+        for task_id, number in scores:
+            for label in ("all", *self.labels.get(task_id, ())):
+                found.setdefault(label, []).append(number)
+        return {label: sum(x) / len(x) for label, x in found.items() if x}
+
+
+def _evolved(message: Signal | SignalSettled | CandidateVerdict) -> str:
+    """Return the name that the record is counted under."""
+    match message:
+        case Signal(kind=kind):
+            return f"signal/{kind}"
+        case SignalSettled(outcome=outcome):
+            return f"synth/{outcome}"
+        case CandidateVerdict(outcome=Admitted(label=label)):
+            return f"validator/admit/{label}"
+        case CandidateVerdict(outcome=Refused(gate=gate)):
+            return f"validator/reject/{gate}"
+        case CandidateVerdict():
+            return "validator/parked"
+
+
+class MetricsFile:
+    """`metrics.jsonl`: one JSON object a step and a score, in journal order."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._explained():
+            self._file = path.open("w", encoding="utf-8", buffering=1)
+
+    def write(self, message: Message, progress: Progress) -> None:
+        """Add the line of a message that ``progress`` has folded, if it has one."""
+        match message:
+            case StepReport():
+                line = {"step": message.step, **message.metrics, **progress.evolution}
+            case Evaluation():
+                scores = progress.evaluations[message.version]
+                line = {"step": message.version, "timing_s/testing": message.wall_s} | {
+                    f"val/success/{label}": share for label, share in scores.items()
+                }
+                for measure, means in progress.measured.items():
+                    shares = means.get(message.version, {})
+                    line |= {f"val/{measure}/{label}": share for label, share in shares.items()}
+            case CanaryScores() if message.version in progress.canaries:
+                line = {
+                    "step": message.version,
+                    "guard/canaries": progress.canaries[message.version],
+                }
+            case _:
+                return
+        with self._explained():
+            self._file.write(json.dumps(line) + "\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(
+                f"{self._path}: cannot be written: {error}; free disk space, then --resume"
+            ) from error

@@ -1,0 +1,170 @@
+import pytest
+
+from coevolve.environments.tools.task import ToolTask, ToolTurn
+from coevolve.runs.costs import Costs
+from protocols.evolution import (
+    Admitted,
+    CandidateVerdict,
+    GroupSummary,
+    ModelCall,
+    Parked,
+    ProbeReport,
+    SignalSettled,
+)
+from protocols.journal import Message
+from protocols.learning import StepReport, TrainedGroup
+from protocols.tasks import Seeded, Synthesized, Task, body_of
+
+SYNTHESIZED = Synthesized(candidate_id="c", signal_id="s")
+
+
+def task(task_id: str, origin: Seeded | Synthesized) -> Task:
+    body = ToolTask(classes=(), world="{}", turns=(ToolTurn(instruction="do", reference=("f()",)),))
+    return Task(task_id=task_id, split="train", origin=origin, skills=(), body=body_of(body))
+
+
+def step(number: int, *task_ids: str) -> StepReport:
+    return StepReport(
+        step=number,
+        groups=tuple(
+            TrainedGroup(
+                group_id=f"{number}-{index}",
+                group=index,
+                task_id=task_id,
+                sequences=(),
+                successes=1,
+                use="policy_gradient",
+            )
+            for index, task_id in enumerate(task_ids)
+        ),
+        weights_digest="",
+        groups_consumed=0,
+        metrics={},
+    )
+
+
+def visit(rollouts: int, tokens: int, calls: int) -> GroupSummary:
+    return GroupSummary(
+        group_id="g",
+        group=0,
+        task_id="a",
+        root="a",
+        version_min=0,
+        version_max=0,
+        successes=0,
+        rollouts=rollouts,
+        errors=8 - rollouts,
+        surprise=0.0,
+        sampled_tokens=tokens,
+        calls=calls,
+        patterns=(),
+        evidence=(),
+    )
+
+
+def probe(rollouts: int) -> ProbeReport:
+    return ProbeReport(
+        probe_id="p",
+        candidate_id="c",
+        successes=0,
+        rollouts=rollouts,
+        errors=0,
+        policy_version=1,
+        sampled_tokens=30,
+        calls=5,
+    )
+
+
+def verdict(outcome: Admitted | Parked) -> CandidateVerdict:
+    return CandidateVerdict(
+        candidate_id="c",
+        signal_id="s",
+        synthesizer="m",
+        outcome=outcome,
+        policy_version=1,
+        simulator_calls=11,
+    )
+
+
+def call(ordinal: int) -> ModelCall:
+    return ModelCall(
+        signal_id="s",
+        ordinal=ordinal,
+        purpose="reflect",
+        kind="boundary",
+        model="m",
+        prompt="",
+        answer="",
+        prompt_tokens=100,
+        answer_tokens=20,
+        cost_usd=0.25,
+        wall_s=1.0,
+    )
+
+
+ADMITTED = Admitted(task_id="b", label="learnable", probe_successes=1, probe_rollouts=4)
+SETTLED = SignalSettled(
+    signal_id="s",
+    kind="boundary",
+    outcome="synthesized",
+    reason="",
+    synthesizer="m",
+    candidates=1,
+    simulator_calls=48,
+)
+
+
+def folded(*messages: Message) -> Costs:
+    costs = Costs()
+    for message in messages:
+        costs.fold(message)
+    return costs
+
+
+def test_training_groups_are_told_apart_by_who_made_their_task():
+    costs = folded(
+        task("a", Seeded(source="test")), task("b", SYNTHESIZED), step(1, "a", "b"), step(2, "b")
+    )
+    assert (costs.seed_tasks, costs.synthesized_tasks) == (1, 1)
+    assert (costs.groups, costs.synthesized_groups) == (3, 2)
+    assert costs.synthesized_share == pytest.approx(2 / 3)
+
+
+def test_a_group_counts_as_synthesized_whichever_record_came_first():
+    assert folded(step(1, "b"), task("b", SYNTHESIZED)).synthesized_groups == 1
+
+
+def test_a_task_that_was_recorded_twice_is_one_task():
+    assert folded(task("b", SYNTHESIZED), task("b", SYNTHESIZED)).synthesized_tasks == 1
+
+
+def test_work_for_training_probing_exploring_and_judging_is_counted_apart():
+    costs = folded(
+        visit(8, 100, 20), visit(6, 50, 10), probe(4), SETTLED, verdict(Parked(probe_rollouts=4))
+    )
+    assert (costs.visits, costs.training.rollouts, costs.training.errors) == (2, 14, 2)
+    assert (costs.training.tokens, costs.training.simulator_calls) == (150, 30)
+    assert (costs.probing.rollouts, costs.probing.tokens, costs.probing.simulator_calls) == (
+        4,
+        30,
+        5,
+    )
+    assert (costs.exploring_calls, costs.judging_calls) == (48, 11)
+    assert costs.simulator_calls == 30 + 5 + 48 + 11
+
+
+def test_tokens_and_money_are_divided_among_the_admitted():
+    costs = folded(
+        call(0), call(1), call(2), call(3), verdict(Parked(probe_rollouts=4)), verdict(ADMITTED)
+    )
+    assert (costs.synthesizing.prompt_tokens, costs.synthesizing.answer_tokens) == (400, 80)
+    assert costs.tokens_per_admitted == 480
+    assert costs.cost_usd_per_admitted == 1.0
+
+
+def test_a_run_that_has_only_begun_has_an_account_without_ratios():
+    costs = folded()
+    amounts = {line.name.strip(): line.text for line in costs.lines()}
+    assert amounts["training groups"] == "0"
+    assert amounts["share of the training groups"] == "none yet"
+    assert amounts["synthesizer, cost"] == "0.0000 USD"

@@ -1,0 +1,84 @@
+import asyncio
+
+import pytest
+
+from coevolve.runs.supervisor import FAILURES, Supervisor, note_replacements
+from protocols.control import PartFailed
+from protocols.errors import CoevolveError, DeliveryError, LearnerError, PartDiedError, RunError
+from tests.fakes import ScriptPart
+
+
+async def supervised(part: ScriptPart) -> list[PartFailed]:
+    noted: list[PartFailed] = []
+
+    async def note(failure: PartFailed) -> None:
+        noted.append(failure)
+
+    try:
+        await Supervisor([part], note).run()
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from group
+    return noted
+
+
+async def test_a_part_that_died_runs_again_and_its_death_is_recorded():
+    part = ScriptPart("learner", [PartDiedError("killed"), None])
+    noted = await supervised(part)
+    assert part.runs == 2
+    assert [(failure.part, failure.reason) for failure in noted] == [("learner", "killed")]
+
+
+async def test_a_part_that_raised_but_lives_gets_a_fresh_process():
+    part = ScriptPart("rollout-0", [PartDiedError("engine broke"), None])
+    await supervised(part)
+    assert part.renewals == 1
+
+
+async def test_a_part_that_fails_over_and_over_ends_the_run_with_its_own_words():
+    part = ScriptPart("rollout-0", [PartDiedError("out of memory")] * FAILURES)
+    with pytest.raises(RunError, match=r"rollout-0 failed .* out of memory; its log is in logs/"):
+        await supervised(part)
+
+
+@pytest.mark.parametrize("kind", [LearnerError, DeliveryError])
+async def test_what_a_restart_cannot_mend_ends_the_run_at_once(kind: type[CoevolveError]):
+    part = ScriptPart("learner", [kind("the loss of step 7 is not finite")])
+    with pytest.raises(RunError, match="learner: the loss of step 7 is not finite"):
+        await supervised(part)
+    assert part.runs == 1
+
+
+async def test_a_part_that_comes_back_when_the_run_was_stopped_does_not_run_again():
+    part = ScriptPart("rollout-0", [PartDiedError("killed"), None])
+
+    async def stop(_: PartFailed) -> None:
+        await supervisor.stop()
+
+    supervisor = Supervisor([part], stop)
+    await supervisor.run()
+    assert part.runs == 1
+
+
+async def test_a_part_that_ray_alone_revives_is_noted_once_for_each_process(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("coevolve.runs.supervisor.LOOK_S", 0.01)
+    part = ScriptPart("simulator-0", [])
+    noted: list[PartFailed] = []
+    told = asyncio.Event()
+
+    async def note(failure: PartFailed) -> None:
+        noted.append(failure)
+        told.set()
+
+    watching = asyncio.create_task(note_replacements([part], note))
+    await asyncio.sleep(0.1)
+    part.alive = False
+    await asyncio.sleep(0.1)
+    assert not noted
+    part.alive, part.pid = True, 2
+    async with asyncio.timeout(30.0):
+        await told.wait()
+    await asyncio.sleep(0.1)
+    watching.cancel()
+    assert [failure.part for failure in noted] == ["simulator-0"]
