@@ -129,11 +129,10 @@ class _Checker:
 
 def _no_section(value: Any, path: str) -> str:
     if value is None:
-        hint = "; indent its settings below it, or leave it out"
+        hint = "indent its settings below it, or leave it out"
     else:
-        hint = "; write its settings as `name: value`, without dashes"
-    hint = hint if value is None or isinstance(value, list) else ""
-    return f"{path}: needs a section of settings, found {found(value)}{hint}"
+        hint = "write its settings as `name: value`, indented below it and without dashes"
+    return f"{path}: needs a section of settings, found {found(value)}; {hint}"
 
 
 def _unknown(key: Any, value: Any, known: Sequence[str]) -> str:

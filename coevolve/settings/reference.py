@@ -26,7 +26,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """What a section may be: its own settings under the name that chooses them."""
 
     name: str = ""
-    """``kind grpo`` or ``environment bfcl``; empty for a section of one kind."""
+    """``kind grpo`` or ``environment USE``; empty for a section of one kind."""
 
     meaning: str
     settings: tuple["Setting", ...]

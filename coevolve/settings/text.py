@@ -109,6 +109,6 @@ def _table(settings: Sequence[Setting], width: int) -> list[str]:
     for each in settings:
         default = "required" if each.default is None else each.default and f"default {each.default}"
         facts = "; ".join(part for part in (each.form, default) if part)
-        lines.append(f"{INDENT}{each.path}: {facts}")
+        lines += wrapped(f"{each.path}: {facts}", width, INDENT)
         lines += wrapped(first_sentence(each.meaning), width, INDENT * 2)
     return lines
