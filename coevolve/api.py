@@ -71,7 +71,7 @@ def run(
     Raises:
         CoevolveError: The run cannot start or go on; the message says why and what to do.
     """
-    settings = config if isinstance(config, RunConfig) else load_config(Path(config), overrides)
+    settings = config if isinstance(config, RunConfig) else load_config(config, overrides)
     launcher.check(settings)
     directory = launcher.open_directory(settings, Path(runs), resume=resume)
     return _InThread(settings, directory, on_step, show=show).result()

@@ -4,7 +4,6 @@ A path like ``$.simulator.workers`` names a value inside the file; ``simulator.w
 command line overrides it.
 """
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +12,10 @@ import msgspec
 
 from coevolve.environments.interface import Fault
 from coevolve.environments.registry import check_environment, complete, environment_of
-from coevolve.yaml_structs import NOT_YAML, check_section, parse_yaml, with_kinds
+from coevolve.run_files import run_file, text_of
+from coevolve.value_remedies import found
+from coevolve.yaml_structs import check_section, with_kinds
+from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
 from protocols.capabilities import absent
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
@@ -23,18 +25,21 @@ from protocols.synthesizers import PolicyModel
 MAX_ADAPTER_RANK = 512
 
 
-def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read the run file at ``path`` with ``key.path=value`` overrides applied in order.
+def load_config(name: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a run file with ``key.path=value`` overrides applied in order.
+
+    ``name`` is its path, or the name of one that coevolve carries (`coevolve.run_files`).
 
     Raises:
         ConfigError: The file cannot be read, or breaks rules; the message lists all that it breaks.
     """
-    tree = _read(path)
+    path = run_file(f"{name}")
+    tree = _read(path, text_of(path))
     for override in overrides:
         _apply(tree, override)
     faults: list[str] = []
     tree = with_kinds(RunConfig, tree)
-    check_section(RunConfig, tree, "$", faults)
+    check_section(RunConfig, tree | {"environment": {}}, "$", faults)
     check_environment(tree.get("environment", {}), faults)
     if not faults:
         config = complete(msgspec.convert(tree, RunConfig))
@@ -202,47 +207,49 @@ def _learner_rules(config: RunConfig) -> tuple[Fault, ...]:
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: there is no such run file{_hint(path)}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+def _read(path: Path, text: str) -> dict[str, Any]:
     try:
         tree = parse_yaml(text)
     except NOT_YAML as error:
-        raise ConfigError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{path}: is not YAML: {yaml_fault(error)}") from error
     if not isinstance(tree, dict):
         raise ConfigError(
-            f"{path}: a run file needs a mapping of settings at the top, "
-            f"found {type(tree).__name__}; see configs/quickstart.yaml"
+            f"{path}: a run file needs a mapping of settings at the top, `name: value`, found "
+            f"{found(tree)}; `coevolve config show quickstart` prints one to begin with"
         )
     return cast("dict[str, Any]", tree)
 
 
-def _hint(path: Path) -> str:
-    if "=" in path.name:
-        return "; the run file stands before its overrides"
-    near = difflib.get_close_matches(path.stem, [p.stem for p in path.parent.glob("*.yaml")], 1)
-    return f"; did you mean {path.parent / near[0]}.yaml?" if near else ""
-
-
 def _apply(tree: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
-    names = key.split(".")
+    names = [name.strip() for name in key.removeprefix("$.").split(".")]
     if not equals or not all(names):
         raise ConfigError(
-            f"override {override!r}: needs the form key.path=value, for example learner.steps=20"
+            f"override {override!r}: needs the form key.path=value without blanks, for example "
+            f"learner.steps=20{_second_file(override)}"
         )
     try:
         value = parse_yaml(text)
     except NOT_YAML as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"override {override!r}: the value is not YAML: {reason}") from error
+        raise ConfigError(
+            f"override {override!r}: the value is not YAML: {yaml_fault(error)}; a value with "
+            "blanks needs quotes for the shell around the whole override"
+        ) from error
     for name in names[:-1]:
         inner = tree.setdefault(name, {})
+        if isinstance(inner, list):
+            raise ConfigError(
+                f"override {override!r}: {name!r} is a list; give the whole of it: "
+                f"{'.'.join(names[: names.index(name) + 1])}='[...]'"
+            )
         if not isinstance(inner, dict):
-            raise ConfigError(f"override {override!r}: {name!r} is a value, not a section")
+            raise ConfigError(
+                f"override {override!r}: {name!r} is a value, not a section; give "
+                f"{'.'.join(names[: names.index(name) + 1])}=value, or leave it out of the path"
+            )
         tree = cast("dict[str, Any]", inner)
     tree[names[-1]] = value
+
+
+def _second_file(override: str) -> str:
+    return "; a command takes one run file" if override.endswith((".yaml", ".yml")) else ""

@@ -1,139 +1,202 @@
-"""YAML as people write it, and every fault of a section that is to become a struct."""
+"""Every fault of a section that is to become a struct, each with what to do about it."""
 
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Any, cast, get_args, get_origin
 
 import msgspec
-import yaml
 
+from coevolve.value_forms import alternatives, entry_of, is_struct, needed, plain
+from coevolve.value_remedies import found, meant, remedy
 
-class _Loader(yaml.SafeLoader):
-    """YAML as people write it: `1e-3` is a number, `off` a word, and a key stands only once."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return the section. Raises ConstructorError where a key stands twice."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    fault = f"the key {key.value!r} stands twice in one section"
-                    raise yaml.constructor.ConstructorError(None, None, fault, key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep=deep)
-
-
-BOOL = "tag:yaml.org,2002:bool"
-
-# As in YAML 1.2: `off`, `no` and their like are words.
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != BOOL]
-    for first, found in _Loader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(BOOL, re.compile(r"^(?:true|false)$", re.IGNORECASE), list("tTfF"))
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
-
-NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
-"""The last two come of impossible dates, endless numbers and bottomless nesting."""
-
-
-def parse_yaml(text: str) -> Any:
-    """Return what ``text`` says. Raises one of `NOT_YAML`."""
-    return yaml.load(text, _Loader)  # noqa: S506, it is a safe loader
+LARGEST = 2**63 - 1
+"""Whole numbers beyond it fit neither the journal nor torch."""
 
 
 def check_section(kind: type[msgspec.Struct], tree: Any, path: str, faults: list[str]) -> None:
     """Append to ``faults`` all that keeps ``tree`` from being a ``kind``."""
-    if not isinstance(tree, Mapping):
-        found = "nothing" if tree is None else f"{tree!r}"
-        faults.append(f"{path}: needs a section of settings, found {found}")
-        return
-    section = cast("Mapping[Any, Any]", tree)
-    fields = {field.name: field for field in msgspec.structs.fields(kind)}
-    for key in section:
-        if key not in fields:
-            near = difflib.get_close_matches(str(key), fields, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
-            faults.append(f"{path}: unknown field {str(key)!r}; {hint}")
-    for name, field in fields.items():
-        if name in section:
-            _check_value(field.type, section[name], f"{path}.{name}", faults)
-        elif field.required:
-            faults.append(f"{path}.{name}: is required and missing")
+    _Checker(kind, path, faults).section(kind, tree, path)
 
 
-def _check_value(kind: Any, value: Any, path: str, faults: list[str]) -> None:
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        check_section(kind, value, path, faults)
-    elif alternatives := _alternatives(kind):
-        if value is not None or NoneType not in get_args(kind):
-            _check_alternative(alternatives, value, path, faults)
-    elif isinstance(value, float) and not math.isfinite(value):
-        faults.append(f"{path}: needs a finite number, found {value!r}")
+@dataclass(frozen=True)
+class _Checker:
+    """Finds the faults of one tree of settings."""
+
+    root: type[msgspec.Struct]
+    base: str
+    faults: list[str]
+
+    def section(self, kind: type[msgspec.Struct], tree: Any, path: str) -> None:
+        if not isinstance(tree, Mapping):
+            self.faults.append(_no_section(tree, path))
+            return
+        section = cast("Mapping[Any, Any]", tree)
+        fields = {field.name: field for field in msgspec.structs.fields(kind)}
+        for key, value in section.items():
+            if key not in fields:
+                hint = _unknown(key, value, tuple(fields)) or self._elsewhere(key)
+                hint = hint or _near(key, fields)
+                self.faults.append(f"{path}: unknown field {str(key)!r}; {hint}")
+        for name, field in fields.items():
+            if name in section:
+                self.value(field.type, section[name], f"{path}.{name}")
+            elif field.required:
+                self.faults.append(
+                    f"{path}.{name}: is required and missing; give {needed(field.type)}"
+                )
+
+    def value(self, kind: Any, value: Any, path: str) -> None:
+        if is_struct(kind):
+            self.section(kind, value, path)
+        elif members := alternatives(kind):
+            if value is not None or NoneType not in get_args(kind):
+                self._alternative(members, value, path)
+        elif isinstance(value, list | tuple) and entry_of(kind) is not None:
+            self._list(kind, cast("Sequence[Any]", value), path)
+        elif get_origin(kind) is dict:
+            self._map(kind, value, path)
+        else:
+            self._leaf(kind, value, path)
+
+    def _list(self, kind: Any, value: Sequence[Any], path: str) -> None:
+        before = len(self.faults)
+        for index, entry in enumerate(value):
+            self.value(entry_of(kind), entry, f"{path}[{index}]")
+        if len(self.faults) == before:
+            self._leaf(kind, value, path)
+
+    def _map(self, kind: Any, value: Any, path: str) -> None:
+        if not isinstance(value, Mapping):
+            self.faults.append(_no_section(value, path))
+            return
+        key_kind, value_kind = get_args(kind)
+        for key, entry in cast("Mapping[Any, Any]", value).items():
+            self._leaf(key_kind, key, path)
+            self.value(value_kind, entry, f"{path}.{key}")
+
+    def _leaf(self, kind: Any, value: Any, path: str) -> None:
+        fault = _fault(kind, value)
+        if fault:
+            self.faults.append(f"{path}: {fault}{remedy(kind, value, path)}")
+
+    def _alternative(
+        self, members: Mapping[str, type[msgspec.Struct]], value: Any, path: str
+    ) -> None:
+        if not isinstance(value, Mapping):
+            near = difflib.get_close_matches(f"{value}".lower(), members, 1)
+            write = f"; write {{kind: {near[0]}}}" if near else f"; kinds: {', '.join(members)}"
+            self.faults.append(f"{path}: needs a section of settings, found {found(value)}{write}")
+            return
+        section = dict(cast("Mapping[Any, Any]", value))
+        chosen = section.pop("kind", None)
+        kind = next((each for tag, each in members.items() if tag == chosen), None)
+        if kind is None:
+            choice = f"needs one of {', '.join(members)}, found {found(chosen)}"
+            hint = _fitting(members, section) or meant(chosen, tuple(members))
+            self.faults.append(f"{path}.kind: {choice}{hint}")
+            return
+        self._strangers(members, section, chosen, path)
+        self.section(kind, section, path)
+
+    def _strangers(
+        self,
+        members: Mapping[str, type[msgspec.Struct]],
+        section: dict[Any, Any],
+        chosen: str,
+        path: str,
+    ) -> None:
+        """Take the settings of other kinds out of a section, and name them."""
+        strange = section.keys() - _names(members[chosen])
+        for name in sorted(str(each) for each in strange):
+            others = [tag for tag, each in members.items() if name in _names(each)]
+            if others:
+                del section[name]
+                self.faults.append(
+                    f"{path}.{name}: belongs to kind {' or '.join(others)}, found kind {chosen}; "
+                    f"give {path.removeprefix('$.')}.kind={others[0]} or leave it out"
+                )
+
+    def _elsewhere(self, key: Any) -> str:
+        """Return where a setting that stands in the wrong section belongs; empty if nowhere."""
+        homes = [path for path, name in _places(self.root, self.base) if name == key]
+        said = " or ".join(path.removeprefix("$.") for path in homes[:3])
+        return f"did you mean {said}?" if said else ""
+
+
+def _no_section(value: Any, path: str) -> str:
+    if value is None:
+        hint = "indent its settings below it, or leave it out"
     else:
-        try:
-            msgspec.convert(value, type=cast("Any", kind))
-        except msgspec.ValidationError as error:
-            choices = ", ".join(get_args(kind)) if get_origin(kind) is Literal else ""
-            needed = f"needs one of {choices}" if choices else f"{error}"
-            faults.append(f"{path}: {needed}, found {value!r}")
+        hint = "write its settings as `name: value`, indented below it and without dashes"
+    return f"{path}: needs a section of settings, found {found(value)}; {hint}"
 
 
-def _alternatives(kind: Any) -> Mapping[str, type[msgspec.Struct]]:
-    """Return the structs that a section may be, by the value of its ``kind``; empty for others."""
-    members = [member for member in get_args(kind) if member is not NoneType]
-    if not members or not all(_is_struct(member) for member in members):
-        return {}
-    return {member.__struct_config__.tag: member for member in members}
+def _unknown(key: Any, value: Any, known: Sequence[str]) -> str:
+    """Return what was meant by a key that is misspelled in a way that YAML invites."""
+    text = f"{key}"
+    if text.isdigit() and value is None:
+        return "write a number of thousands without commas"
+    if text != text.strip():
+        return "a blank at its end is none that YAML skips: type plain spaces"
+    written = re.match(r"(\w+)([:=.\[])(.*)", text, re.DOTALL)
+    if written and written[1] in (*known, "kind"):
+        return _punctuated(*written.groups())
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).replace("-", "_").lower()
+    return f"did you mean {snake!r}?" if snake in known else ""
 
 
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+def _punctuated(name: str, mark: str, rest: str) -> str:
+    """Return how a setting is written that begins with a name and a mark."""
+    match mark:
+        case "[":
+            return f"give the whole list of {name}"
+        case ".":
+            return f"write it as a section: {name}: {{{rest}: ...}}"
+        case _:
+            return f"write it with colon and space: {name}: {rest}"
 
 
-def _check_alternative(
-    alternatives: Mapping[str, type[msgspec.Struct]], value: Any, path: str, faults: list[str]
-) -> None:
-    if not isinstance(value, Mapping):
-        faults.append(f"{path}: needs a section of settings, found {value!r}")
-        return
-    section = dict(cast("Mapping[Any, Any]", value))
-    chosen = section.pop("kind", None)
-    kind = next((each for tag, each in alternatives.items() if tag == chosen), None)
-    if kind is None:
-        found = "nothing" if chosen is None else repr(chosen)
-        needed = f"{path}.kind: needs one of {', '.join(alternatives)}, found {found}"
-        faults.append(needed + _suggestion(alternatives, section))
-        return
-    known = _names(kind)
-    for name in sorted(str(each) for each in section.keys() - known):
-        others = [tag for tag, each in alternatives.items() if name in _names(each)]
-        if others:
-            del section[name]
-            faults.append(
-                f"{path}.{name}: belongs to kind {' or '.join(others)}, found kind {chosen}; give "
-                f"{path.removeprefix('$.')}.kind={others[0]} or leave it out"
-            )
-    check_section(kind, section, path, faults)
+def _near(key: Any, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(str(key), known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
 
 
-def _suggestion(
-    alternatives: Mapping[str, type[msgspec.Struct]], section: Mapping[Any, Any]
-) -> str:
+def _fault(kind: Any, value: Any) -> str:
+    """Return what is needed and was found; empty where the value is right."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"needs a finite number, found {value!r}"
+    if isinstance(value, int) and abs(value) > LARGEST and plain(kind) is int:
+        return f"needs a whole number below 2^63, found {found(value)}"
+    try:
+        msgspec.convert(value, type=kind)
+    except msgspec.ValidationError:
+        return f"needs {needed(kind)}, found {found(value)}"
+    return ""
+
+
+def _fitting(members: Mapping[str, type[msgspec.Struct]], section: Mapping[Any, Any]) -> str:
     """Return a hint at the one kind that has all the settings of a section, if it is one."""
-    fitting = [tag for tag, each in alternatives.items() if section.keys() <= _names(each)]
+    fitting = [tag for tag, each in members.items() if section.keys() <= _names(each)]
     return f"; did you mean {fitting[0]!r}?" if section and len(fitting) == 1 else ""
 
 
 def _names(kind: type[msgspec.Struct]) -> set[str]:
     return {field.name for field in msgspec.structs.fields(kind)}
+
+
+def _places(kind: type[msgspec.Struct], path: str) -> Iterator[tuple[str, str]]:
+    """Yield the path and the name of every setting below a section."""
+    for field in msgspec.structs.fields(kind):
+        inner = f"{path}.{field.name}"
+        yield inner, field.name
+        if is_struct(field.type):
+            yield from _places(field.type, inner)
+        for member in alternatives(field.type).values():
+            yield from _places(member, inner)
 
 
 def with_kinds(kind: type[msgspec.Struct], tree: Any) -> Any:
@@ -148,12 +211,12 @@ def with_kinds(kind: type[msgspec.Struct], tree: Any) -> Any:
 
 
 def _with_kind(field: msgspec.structs.FieldInfo, section: Mapping[Any, Any]) -> Any:
-    if _is_struct(field.type):
+    if is_struct(field.type):
         return with_kinds(field.type, section)
-    alternatives = _alternatives(field.type)
+    members = alternatives(field.type)
     tag = section.get("kind")
     if "kind" not in section and isinstance(field.default, msgspec.Struct):
         tag = field.default.__struct_config__.tag
         section = {"kind": tag, **section}
-    kind = next((each for name, each in alternatives.items() if name == tag), None)
+    kind = next((each for name, each in members.items() if name == tag), None)
     return section if kind is None else with_kinds(kind, section)

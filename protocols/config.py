@@ -17,18 +17,18 @@ from protocols.numbers import Count, NonNegative, Positive
 
 
 class ChatConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a policy with a chat template is talked to; the tiny policy has a format of its own."""
+    """How the run talks to a policy with a chat template; the tiny policy has its own format."""
 
     tools: Literal["template", "prompt"] = "template"
-    """``template``: its chat template tells it the tools, and calls are written as there.
-    ``prompt``: for templates without tools; the system message tells them, and calls are lists of
-    Python calls."""
+    """How the policy learns which tools there are. ``template``: its chat template lists them, and
+    it writes calls in the template's form. ``prompt``: the system message lists them, and it writes
+    a list of Python calls; choose this for templates without tools."""
 
     thinking: bool = False
-    """The template's ``enable_thinking``. What was thought stays in the context."""
+    """The template's ``enable_thinking``. Thoughts stay in the context."""
 
     system: str = ""
-    """System message; empty for the template's own, if it has one."""
+    """System message. Empty uses the template's own, if it has one."""
 
 
 class PolicyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,25 +40,31 @@ class PolicyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     tiny_random: bool = False
     """Whether the run trains a tiny model of the same architecture, with random weights and on the
-    CPU, in place of the model: to try a run file with all its parts. Nothing useful is learned."""
+    CPU, in place of the model. Use it to try a run file; it learns nothing useful."""
 
     train: WeightsFormat = "full"
+    """Which weights learn. ``full``: all of them. ``lora``: an adapter beside them."""
+
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Arithmetic of the learner. ``bf16``: products in bfloat16, while what learns stays in
-    float32; beside an adapter the weights that do not learn are in bfloat16, too."""
+    """Arithmetic of the learner. ``bf16`` multiplies in bfloat16 and keeps the weights that learn
+    in float32. With an adapter the frozen weights are in bfloat16, too."""
 
     device: Literal["cpu", "cuda"] = "cpu"
     """Where the learner computes."""
 
     gradient_checkpointing: bool = False
-    """Whether a layer's inner values are computed again on the way back, and not kept: a third more
-    arithmetic for memory that no longer grows with the layers' width."""
+    """Whether the backward pass recomputes each layer's activations in place of keeping them. It
+    costs a third more arithmetic and saves most of the memory of activations."""
 
     lora_rank: Count = 16
+    """Rank of the adapter's matrices, with ``train: lora``."""
+
     lora_alpha: Count = 32
+    """Scale of the adapter: it adds its product times ``lora_alpha / lora_rank``."""
+
     lora_targets: tuple[str, ...] = ()
-    """Names of the layers that get an adapter, for example ``q_proj``; empty for every linear layer
-    but the output head and the experts."""
+    """Names of the layers that get an adapter, for example ``q_proj``. Empty means every linear
+    layer except the output head and the experts."""
 
     chat: ChatConfig = ChatConfig()
 
@@ -77,7 +83,7 @@ class TransformersEngine(
     """Generation with transformers, on the CPU: for small policies."""
 
     dtype: TransformersDtype = "float32"
-    """Precision of the weights that sample; ``float32`` is the learner's own arithmetic."""
+    """Precision of the weights that sample. ``float32`` is the learner's own arithmetic."""
 
 
 class VllmEngine(
@@ -92,36 +98,39 @@ class VllmEngine(
 
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Precision of the weights that sample. ``float32`` is the learner's own arithmetic;
-    ``bfloat16`` takes half the memory and differs from it by some thousandths per logprob."""
+    ``bfloat16`` takes half the memory, and its logprobs differ by some thousandths."""
 
     deliver: Literal["merged", "adapter"] = "merged"
-    """How an adapter is served: ``merged`` into the weights, at no cost per token; or beside them,
-    switched in milliseconds whatever the model's size, and every request keeps the adapter that it
-    began with."""
+    """How vLLM serves an adapter. ``merged``: added into the weights, at no cost per token.
+    ``adapter``: beside the weights; a new version is switched to in milliseconds whatever the
+    model's size, and every request keeps the adapter that it began with."""
 
     kv_cache_mb: NonNegative = 256
-    """Memory for keys and values. 0, for a GPU only: what ``gpu_memory_utilization`` leaves."""
+    """Megabytes for the cache of keys and values. 0, on a GPU only: all that
+    ``gpu_memory_utilization`` leaves."""
 
     gpu_memory_utilization: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.9
-    """Share of a GPU's memory that one engine takes, where ``kv_cache_mb`` is 0."""
+    """Share of a GPU's memory that one engine takes if ``kv_cache_mb`` is 0."""
 
     block_size: Annotated[int, msgspec.Meta(ge=32, multiple_of=32)] = 32
-    """Tokens whose keys and values are cached and found again together."""
+    """Tokens per block of the cache: a block is stored, and found again, as a whole."""
 
     batch_tokens: Annotated[int, msgspec.Meta(ge=256)] = 2048
-    """Tokens that one step computes at most."""
+    """Maximum tokens that one step computes."""
 
     threads: Count = 1
-    """CPU threads of the arithmetic; more than one pays from some 20 million parameters on."""
+    """CPU threads of the arithmetic. More than one helps only above about 20 million parameters."""
 
     gpus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """GPUs of each engine, as Ray counts them; 0 for the CPU."""
+    """GPUs of each engine, as Ray counts them. 0 uses the CPU."""
 
     step_timeout_s: Positive = 120.0
-    """A step, or a change of weights, that takes longer is stuck; the engine is then replaced."""
+    """Seconds after which a step, or a change of weights, counts as stuck; the run then replaces
+    the engine."""
 
     self_test: bool = True
-    """Whether the engine compares itself with transformers, on the CPU, before it serves."""
+    """Whether the engine compares its logprobs with those of transformers, on the CPU, before it
+    serves."""
 
 
 Engine = TransformersEngine | VllmEngine
@@ -131,67 +140,75 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Rollout actors and how they sample."""
 
     actors: Count = 1
+    """Processes that make rollouts, each with its own engine."""
+
     engine: Engine = TransformersEngine()
-    """What samples, for rollouts and for evaluation."""
+    """The engine that samples, for rollouts and for evaluation."""
 
     group_size: Annotated[int, msgspec.Meta(ge=2)] = 8
-    """K, rollouts of one task that are compared with each other."""
+    """Rollouts of one task that are compared with each other (K)."""
 
     concurrent: Count = 96
     """Rollouts in flight per actor."""
 
     temperature: Positive = 1.0
+    """Sampling temperature of training rollouts."""
+
     max_tokens: Count = 256
-    """Whole conversation, tokens."""
+    """Maximum tokens of a whole conversation, prompt included."""
 
     max_call_tokens: Count = 40
-    """One message of the policy, with all its calls, tokens."""
+    """Maximum tokens of one message of the policy, with all its calls."""
 
     max_calls_per_turn: Count = 4
+    """Maximum calls within one turn of the user; an attempt that makes more has failed."""
+
     in_flight_groups: NonNegative = 0
-    """Groups requested and not yet consumed by the learner. 0 means as many as the staleness bound
+    """Groups that are requested and that the learner has not consumed. 0 means as many as staleness
     allows: ``learner.groups_per_step * (1 + learner.max_staleness)``."""
 
     tries: Count = 3
-    """Attempts at one rollout before a machine's failure makes it a failed rollout."""
+    """Attempts at one rollout that infrastructure failures ended, before it is a failed rollout."""
 
 
 class SimulatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The simulator pool."""
 
     workers: Count = 2
+    """Processes that simulate."""
+
     timeout_s: Positive = 10.0
-    """Wall clock for one batch of commands; then the child is replaced."""
+    """Seconds that one batch of commands may take; then the worker's child process is replaced."""
 
     memory_mb: Annotated[int, msgspec.Meta(ge=64)] = 512
-    """Address space of a child."""
+    """Megabytes of address space of a child process."""
 
 
 class DeliveryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Proof that every engine serves the policy version that was published."""
 
     tolerance: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """Nats by which learner and engine may differ on the probe: on each token where both compute in
+    """Nats by which learner and engine may differ on the probe: on each token if both compute in
     float32, otherwise on average. 0 chooses by precision
     (`coevolve.delivery.probe.tolerance_of`)."""
 
     sampler_tolerance: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """Nats by which learner and engine may differ, on average, on the tokens that were sampled
-    under the learner's present weights. 0 chooses by precision
-    (`coevolve.delivery.sampler.tolerance_of`)."""
+    """Nats by which learner and engine may differ, on average, on tokens that the learner's present
+    weights sampled. 0 chooses by precision (`coevolve.delivery.sampler.tolerance_of`)."""
 
     timeout_s: Positive = 300.0
-    """Seconds after publication by which each rollout engine has to have proven the version, or a
-    newer one. An engine that is started again needs to be back within them."""
+    """Seconds after publication within which each rollout engine must prove that version or a newer
+    one. An engine that restarts must be back within them."""
 
 
 class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Scoring on held-out tasks."""
 
     every: Count = 40
-    """Steps between evaluations; the first and the last version are always scored."""
+    """Steps between evaluations. The first and the last version are always scored."""
 
     concurrent: Count = 128
+    """Attempts at held-out tasks in flight."""
 
 
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -199,27 +216,29 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     durability: Durability = "process"
     map_size_gb: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1024
-    """Address space reserved for the map; the file itself is as large as its content."""
+    """Gigabytes of address space that the journal's map reserves; the file is as large as its
+    content."""
 
     retain_gb: Positive = 32.0
-    """Beyond this the oldest rollouts go; tasks, verdicts, signals and versions never do."""
+    """Gigabytes beyond which the journal drops the oldest rollouts. It keeps all tasks, verdicts,
+    signals and versions."""
 
     lease_s: Positive = 120.0
-    """A member that says nothing for so long loses what it took."""
+    """Seconds of silence after which a member loses the work that it took."""
 
 
 class WatchdogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Noticing that nothing moves."""
+    """Notices that nothing moves."""
 
     quiet_s: Positive = 60.0
-    """Seconds without a new record before the run says who waits for whom."""
+    """Seconds without a new record after which the run says who waits for whom."""
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The Ray cluster."""
 
     address: str = ""
-    """Of a running cluster; empty starts a local one that ends with the run."""
+    """Address of a running cluster. Empty starts a local one that ends with the run."""
 
     stop_s: Positive = 8.0
     """How long an interrupted run may take to end the step in hand, seconds. After that the process
@@ -229,28 +248,38 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole run: the root of every file in ``configs/``."""
 
-    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
+    name: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z",
+            description="1 to 100 letters, digits, `.`, `_` and `-`, the first a letter or digit",
+        ),
+    ]
+    """The run's name, and the name of its folder under ``runs/``."""
+
     seed: NonNegative = 0
+    """Seeds sampling, the order of tasks, and random weights. Parts that run side by side finish in
+    an order of their own, so equal seeds do not make equal runs."""
+
     environment: dict[str, Any] = {}
-    """What the policy acts in. ``use`` names it: a built-in one, one that an installed package
-    offers, or ``package.module:Class`` of your own. The other settings are the environment's
-    (`coevolve.environments.interface`)."""
+    """What the policy acts in. ``use`` names it; the other settings belong to the environment that
+    it names."""
 
     arm: Literal["full", "random", "placebo", "uniform", "static"] = "full"
     """Where training tasks come from.
 
     ``full``: seed tasks, and tasks synthesized where signals point. ``random``: the same number of
-    syntheses, exploring freely. ``placebo``: the same prompts, each with the evidence of another
-    task or pattern, drawn at random. ``uniform``: a fresh task of the grammar for every group, all
-    skills alike. ``static``: the seed tasks alone, with the warm start's imbalance.
+    syntheses, which explore freely. ``placebo``: the same prompts, each with the evidence of
+    another task or pattern, drawn at random. ``uniform``: a fresh task of the grammar for every
+    group, all skills alike. ``static``: the seed tasks alone.
     """
 
     evolve_every: NonNegative = 0
-    """0: tasks join the pool when they are admitted, while training goes on. F: they join every F
-    steps, when all signals of those steps are settled, as in CoEvolve."""
+    """Steps between two additions to the pool, after all signals of those steps are settled, as in
+    CoEvolve (F). 0: each task joins when it is admitted, while training goes on."""
 
     evolve_wait_s: Positive = 600.0
-    """With ``evolve_every``: how long training waits for synthesis before it goes on without."""
+    """Seconds that training waits for synthesis, with ``evolve_every``, before it goes on."""
 
     policy: PolicyConfig = PolicyConfig()
     rollout: RolloutConfig = RolloutConfig()

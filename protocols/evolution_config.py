@@ -30,6 +30,9 @@ class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What counts as a weakness of the policy."""
 
     rules: Literal["posterior", "paper"] = "posterior"
+    """How weaknesses are recognized. ``posterior``: by the posterior of success rates and of
+    patterns, with bounded errors. ``paper``: by CoEvolve's thresholds on counts."""
+
     kinds: tuple[SignalKind, ...] = ("forgetting", "boundary", "rare")
     """Which signals are emitted; leaving one out is a control."""
 
@@ -53,8 +56,10 @@ class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Expected share of false ones among the tasks that are called forgotten."""
 
     boundary_low: Share = 0.1
+    """A task is at the boundary if its success rate lies above this, below ``boundary_high``."""
+
     boundary_high: Share = 0.9
-    """A task is at the boundary where its success rate lies between these."""
+    """A task is at the boundary if its success rate lies below this, above ``boundary_low``."""
 
     reward_flip_rate: Annotated[float, msgspec.Meta(ge=0.0, lt=0.5)] = 0.0
     """How often identical attempts get the other verdict, if the environment's reward is not
@@ -71,6 +76,8 @@ class SynthesizerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Making tasks out of signals."""
 
     model: SynthesizerModel = PolicyModel()
+    """The model that synthesizes tasks."""
+
     rounds: Count = 4
     """Explorations of one signal, each from a train-split state of its own."""
 

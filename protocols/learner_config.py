@@ -28,6 +28,7 @@ class ImitationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """References that a step imitates once more; 0 turns replay off."""
 
     replay_weight: Annotated[float, msgspec.Meta(ge=0.0)] = 2.0
+    """Weight of a replayed reference."""
 
 
 class GuardConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,20 +64,32 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Policy optimisation."""
 
     steps: Count = 80
+    """Training steps of the run."""
+
     groups_per_step: Count = 8
+    """Groups that one step trains on."""
+
     objective: Objective = Grpo()
     """What is optimised, with its own parameters."""
 
     learning_rate: Positive = 2e-3
+    """Learning rate of AdamW after the warm-up."""
+
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """How the learning rate goes after the warm-up, until the last of ``steps``."""
 
     warmup_steps: NonNegative = 0
+    """Steps over which the learning rate rises linearly from 0."""
+
     final_rate_share: Share = 0.0
     """Share of the learning rate that ``linear`` and ``cosine`` fall towards."""
 
     weight_decay: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    """Weight decay of AdamW."""
+
     max_grad_norm: Positive = 1.0
+    """Norm to which longer gradients are clipped."""
+
     ppo_epochs: Count = 1
     """How often a step goes over its batch."""
 
@@ -133,6 +146,8 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Steps between checkpoints."""
 
     threads: Count = 1
+    """CPU threads of the learner's arithmetic, in each of its processes."""
+
     devices: Count = 1
     """Processes, or GPUs of one node, over which weights, gradients and optimizer are split."""
 

@@ -26,7 +26,11 @@ class _Clipped(_Settings, frozen=True, kw_only=True):
     """Settings of every policy gradient."""
 
     clip_low: BelowOne = 0.2
+    """How far the ratio of new to old probability may fall below 1 before it stops counting."""
+
     clip_high: Bound = 0.2
+    """How far the ratio of new to old probability may rise above 1 before it stops counting."""
+
     aggregation: Aggregation = "constant"
 
 
@@ -69,7 +73,7 @@ class Dpo(_Settings, frozen=True, kw_only=True, tag="dpo"):
     """Direct preference of a better over a worse rollout of one task."""
 
     beta: Bound = 0.1
-    """How closely the policy is held to the reference; larger is closer."""
+    """How closely the policy stays to the reference model; larger is closer."""
 
 
 class NoObjective(_Settings, frozen=True, kw_only=True, tag="none"):
@@ -83,9 +87,9 @@ PolicyGradient = Grpo | DrGrpo | Dapo | Gspo
 Objective = PolicyGradient | Sft | Dpo | NoObjective
 
 ImportanceLevel = Literal["token", "sequence", "off"]
-"""What the engine's and the trainer's probabilities are compared of: each token's, or the whole
-rollout's; or nothing."""
+"""``token`` compares the probabilities of each token, ``sequence`` those of the whole rollout,
+``off`` nothing."""
 
 Credit = Literal["rollout", "turn"]
-"""What a token's advantage compares. ``rollout``: the reward of its whole rollout with those of the
-group. ``turn``: whether its turn passed, with the rollouts of the group that began that turn."""
+"""``rollout``: the reward of the token's whole rollout with those of the group. ``turn``: whether
+the token's turn passed, with the rollouts of the group that began that turn."""

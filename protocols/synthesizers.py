@@ -18,11 +18,12 @@ class PolicyModel(
     """The policy itself, in its second role."""
 
     weights: Literal["start", "newest"] = "start"
-    """``start``: those that the run began with, which training does not wear down. ``newest``: the
-    version that rollouts use."""
+    """Which weights synthesize. ``start``: those that the run began with; training does not wear
+    them down. ``newest``: the version that rollouts use."""
 
     temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 1.0
-    """Below 1 the policy's wording looks surer than it is, and wrong instructions are believed."""
+    """Sampling temperature. Below 1 the policy's wording looks surer than it is, and wrong
+    instructions are believed."""
 
 
 class EndpointModel(
@@ -35,23 +36,39 @@ class EndpointModel(
 ):
     """A model behind an OpenAI-compatible server."""
 
-    base_url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s/]+")]
-    """For example ``http://127.0.0.1:8000/v1``."""
+    base_url: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=r"^https?://[^\s/]+", description="a URL that begins with http:// or https://"
+        ),
+    ]
+    """Address of the server, for example ``http://127.0.0.1:8000/v1``."""
 
     model: Annotated[str, msgspec.Meta(min_length=1)]
+    """Name of the model, as the server has it."""
+
     key_variable: str = "OPENAI_API_KEY"
-    """Environment variable that holds the key, in the synthesizer's process. May be unset for
+    """Environment variable that holds the key, in the process that calls. It may be unset for
     servers that want none. The key itself is never recorded."""
 
     temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 0.7
+    """Sampling temperature that the server is asked for; 0 is greedy."""
+
     max_answer_tokens: Annotated[int, msgspec.Meta(ge=1)] = 2048
+    """Maximum tokens of one answer."""
+
     timeout_s: Annotated[float, msgspec.Meta(gt=0.0)] = 120.0
+    """Seconds that one call may take."""
+
     tries: Annotated[int, msgspec.Meta(ge=1)] = 4
-    """Attempts at one call; between them as long as the server's Retry-After says, or twice as long
-    each time."""
+    """Attempts at one call. Between two of them the client waits as long as the server's
+    Retry-After says, or else twice as long each time."""
 
     usd_per_million_prompt_tokens: Price = 0.0
+    """Price of prompts, in US dollars, to count the cost; 0 counts none."""
+
     usd_per_million_answer_tokens: Price = 0.0
+    """Price of answers, in US dollars, to count the cost; 0 counts none."""
 
 
 SynthesizerModel = PolicyModel | EndpointModel

@@ -1,7 +1,5 @@
 """`coevolve calibrate`."""
 
-from pathlib import Path
-
 import click
 
 from coevolve.cli.options import json_option, overrides_argument, run_file_argument
@@ -36,5 +34,5 @@ def command(
     from coevolve.config import load_config
     from protocols.config import RunConfig
 
-    config = load_config(Path(run_file), overrides) if run_file else RunConfig(name="defaults")
+    config = load_config(run_file, overrides) if run_file else RunConfig(name="defaults")
     return 0 if measure(config, histories=histories, seed=seed, as_json=as_json) else 1

@@ -31,7 +31,7 @@ def command(
     from coevolve.cli.launching import print_dry_run, stay_with
     from coevolve.config import load_config
 
-    config = load_config(Path(run_file), overrides)
+    config = load_config(run_file, overrides)
     if dry_run:
         print_dry_run(config)
     else:

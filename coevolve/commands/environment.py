@@ -16,7 +16,7 @@ from coevolve.environments import example
 from coevolve.environments.common_checks import common_findings
 from coevolve.environments.findings import Finding
 from coevolve.environments.registry import config_of, environment_of
-from coevolve.yaml_structs import NOT_YAML, parse_yaml
+from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
 from protocols.config import RunConfig
 from protocols.errors import RunError
 
@@ -60,9 +60,7 @@ def _setting(word: str) -> tuple[str, Any]:
     try:
         value = parse_yaml(text)
     except NOT_YAML as error:
-        raise RunError(
-            f"{word!r}: the value is not YAML: {' '.join(str(error).split())}"
-        ) from error
+        raise RunError(f"{word!r}: the value is not YAML: {yaml_fault(error)}") from error
     if not (name and equals):
         raise RunError(f"{word!r}: needs the form name=value, for example tasks=tasks.jsonl")
     return name, value

@@ -150,7 +150,7 @@ def _config(options: Options) -> RunConfig:
     if options.run:
         config = run_directory.find(options.run, options.runs).config()
     elif options.config:
-        config = load_config(Path(options.config))
+        config = load_config(options.config)
         if not options.endpoint:
             preflight.check(config)
     else:

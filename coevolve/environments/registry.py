@@ -10,6 +10,7 @@ import msgspec
 
 from coevolve.environments.foreign import told
 from coevolve.environments.settings import section
+from coevolve.value_remedies import found
 from coevolve.yaml_structs import check_section
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -35,6 +36,14 @@ def names() -> tuple[str, ...]:
     return (*BUILT_IN, *(each.name for each in entry_points(group=GROUP)))
 
 
+def config_types() -> Mapping[str, type[msgspec.Struct]]:
+    """Return the settings of each built-in environment, and of a plain class of your own."""
+    from coevolve.environments.tools.own import OwnConfig
+
+    own = {"package.module:Class": OwnConfig}
+    return {use: environment_type(use).config_type for use in BUILT_IN} | own
+
+
 def environment_type(use: str) -> "type[Environment]":
     """Return the class that ``use`` names. Raises ConfigError."""
     use = use or DEFAULT
@@ -58,16 +67,24 @@ def environment_of(config: RunConfig) -> "Environment":
 def check_environment(given: Any, faults: list[str]) -> None:
     """Append to ``faults`` what is wrong with the section of the environment."""
     if not isinstance(given, Mapping):
+        use = given if isinstance(given, str) else DEFAULT
+        faults.append(
+            f"$.environment: needs a section of settings, found {found(given)}; write "
+            f"{{use: {use}}}"
+        )
         return
     settings = dict(cast("Mapping[str, Any]", given))
     use = settings.pop("use", DEFAULT)
     if not isinstance(use, str):
         faults.append(f"$.environment.use: needs a name, found {use!r}")
         return
+    mine: list[str] = []
     try:
-        check_section(environment_type(use).config_type, settings, "$.environment", faults)
+        check_section(environment_type(use).config_type, settings, "$.environment", mine)
     except ConfigError as error:
-        faults.append(f"$.{error}")
+        mine.append(f"$.{error}")
+    stranger = "unknown field"
+    faults += [f"{each} (environment {use})" if stranger in each else each for each in mine]
 
 
 def complete(config: RunConfig) -> RunConfig:

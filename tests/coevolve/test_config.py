@@ -49,13 +49,13 @@ def test_all_faults_are_named_at_once_each_with_path_and_remedy(tmp_path: Path):
     assert "4 problems" in text
     assert "$: unknown field 'sed'; did you mean 'seed'?" in text
     assert "$.simulator: unknown field 'wokers'; did you mean 'workers'?" in text
-    assert "$.simulator.workers: Expected `int` >= 1, found 0" in text
-    assert "$.rollout.group_size: Expected `int` >= 2, found 1" in text
+    assert "$.simulator.workers: needs a whole number, at least 1, found 0" in text
+    assert "$.rollout.group_size: needs a whole number, at least 2, found 1" in text
 
 
 def test_a_wrong_type_says_what_is_required_and_what_was_found(tmp_path: Path):
     text = refusal(written(tmp_path, "name: a\nlearner: {steps: many}\n"))
-    assert "$.learner.steps: Expected `int`, got `str`, found 'many'" in text
+    assert "$.learner.steps: needs a whole number, at least 1, found 'many'" in text
 
 
 def test_a_missing_name_is_named(tmp_path: Path):
@@ -79,7 +79,7 @@ def test_only_true_and_false_are_no_words(tmp_path: Path, word: str):
     assert load_config(path).name == word
     assert load_config(path).validator.judge is False
     text = refusal(path, f"validator.judge={word}")
-    assert f"$.validator.judge: Expected `bool`, got `str`, found '{word}'" in text
+    assert f"$.validator.judge: needs true or false, found '{word}'" in text
 
 
 def test_a_choice_that_is_none_is_answered_with_those_there_are():
@@ -105,7 +105,7 @@ def test_a_name_that_is_no_folder_name_is_refused(tmp_path: Path):
 def test_broken_yaml_names_the_line(tmp_path: Path):
     text = refusal(written(tmp_path, "name: [a\nseed: 1\n"))
     assert "is not YAML" in text
-    assert "line 2" in text
+    assert "line 1, column 7" in text
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words\n"])

@@ -56,12 +56,16 @@ class LocalTeacher(
     """
 
     model: Annotated[str, msgspec.Meta(min_length=1)]
-    """As `protocols.config.PolicyConfig.model`; it needs a chat template."""
+    """A folder or a cached name, as for ``policy.model``; it needs a chat template."""
 
     temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 0.7
+    """Sampling temperature; 0 is greedy."""
+
     max_answer_tokens: Count = 2048
+    """Maximum tokens of one answer."""
+
     max_tokens: Count = 16_384
-    """Prompt and answer together."""
+    """Maximum tokens of prompt and answer together."""
 
 
 TeacherModel = EndpointModel | LocalTeacher
@@ -71,6 +75,8 @@ class TeacherConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The model that writes where ``environment.stages`` has the writer ``teacher``."""
 
     model: TeacherModel | None = None
+    """The teacher; null where no stage has one."""
+
     rules: bool = True
     """Whether it is told rules of syntax that the policy is not, and that are not trained on.
     (LLM4Cov's warm-up.) Stimulus programs have none."""

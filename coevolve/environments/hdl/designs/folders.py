@@ -16,7 +16,8 @@ from coevolve.environments.hdl.coverage.points import is_point_text
 from coevolve.environments.hdl.designs.design import QUALITIES, Design, DesignFile, Mutant, Quality
 from coevolve.environments.hdl.designs.rtl import elaborate, ports, ports_of
 from coevolve.environments.hdl.simulate.messages import Port, Reset, SourceFile, Unit
-from coevolve.yaml_structs import NOT_YAML, check_section, parse_yaml
+from coevolve.yaml_structs import check_section
+from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
 from protocols.errors import ConfigError
 
 TESTBENCH_FILE = "tb.sv"
@@ -226,7 +227,7 @@ def _yaml(path: Path, faults: list[str]) -> Any:
     try:
         return parse_yaml(text)
     except NOT_YAML as error:
-        faults.append(f"{path.name} is not YAML: {' '.join(str(error).split())}")
+        faults.append(f"{path.name} is not YAML: {yaml_fault(error)}")
         return None
 
 

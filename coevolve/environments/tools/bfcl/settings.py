@@ -20,6 +20,7 @@ class BfclConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Tasks of the held-out set, at most as many as there are, the same in every run."""
 
     categories: Annotated[tuple[BfclCategory, ...], msgspec.Meta(min_length=1)] = ("base",)
+    """Categories of the benchmark that tasks are taken from."""
 
     split_seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
     """Which worlds are held out; runs that are compared need the same."""

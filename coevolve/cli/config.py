@@ -1,0 +1,84 @@
+"""Shows, explains and checks run files: ``coevolve config list | show | explain | check``."""
+
+import click
+
+WIDTH = 110
+RUN_FILE = "RUN_FILE is a path, or the name of a run file that `coevolve config list` prints."
+
+
+@click.group(name="config")
+def command() -> None:
+    """Show, explain and check run files."""
+
+
+@command.command(name="list")
+def list_() -> None:
+    """List the run files that coevolve carries, with what each is for."""
+    import textwrap
+
+    from coevolve.run_files import carried, purpose
+
+    files = carried()
+    column = max(map(len, files), default=0) + 2
+    for name, path in files.items():
+        click.echo(
+            f"{name:{column}}{textwrap.shorten(purpose(path), WIDTH - column, placeholder=' ...')}"
+        )
+
+
+@command.command(epilog=RUN_FILE)
+@click.argument("run_file")
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--resolved", is_flag=True, help="Print every setting, defaults spelled out.")
+def show(run_file: str, overrides: tuple[str, ...], *, resolved: bool) -> None:
+    """Print a run file with its comments, to begin your own with.
+
+    With overrides, or --resolved, print the settings that a run would have.
+    """
+    if not (overrides or resolved):
+        from coevolve import run_files
+
+        click.echo(run_files.text_of(run_files.run_file(run_file)), nl=False)
+        return
+    import msgspec
+
+    from coevolve.config import load_config
+
+    click.echo(msgspec.yaml.encode(load_config(run_file, overrides)).decode(), nl=False)
+
+
+@command.command()
+@click.argument("setting", default="")
+@click.option(
+    "--environment",
+    default="",
+    metavar="USE",
+    help="A built-in environment, or package.module:Class of your own.",
+)
+def explain(setting: str, environment: str) -> None:
+    """Say what a setting means, which values it takes, and what its default is.
+
+    Without SETTING, list the sections of a run file. SETTING is a path such as
+    learner.objective, as it stands in overrides and in error messages.
+    """
+    from coevolve.settings.reference import ENVIRONMENT, find
+    from coevolve.settings.text import explanation, overview
+
+    if setting or environment:
+        click.echo(explanation(find(setting or ENVIRONMENT, environment)), nl=False)
+    else:
+        click.echo(overview(), nl=False)
+
+
+@command.command(epilog=RUN_FILE)
+@click.argument("run_file")
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+def check(run_file: str, overrides: tuple[str, ...]) -> None:
+    """Find all faults of a run file. Exits 1 if there are any.
+
+    Models, packages and machines are not looked for.
+    """
+    from coevolve.config import load_config
+
+    config = load_config(run_file, overrides)
+    click.echo(f"{run_file}: no faults; a run of it is called {config.name}")

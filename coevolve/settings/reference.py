@@ -1,0 +1,223 @@
+"""Every setting of a run file, described from the structs that decode it.
+
+A section of several kinds, an environment among them, has the settings of each; the same path then
+stands for several settings, which `of` tells apart.
+"""
+
+import difflib
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
+from typing import Any, cast, get_args
+
+import msgspec
+
+from coevolve.environments.registry import config_types, environment_type
+from coevolve.settings.docstrings import meaning, summary
+from coevolve.value_forms import alternatives, entry_of, form, is_struct
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+
+ENVIRONMENT = "environment"
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a section may be: its own settings under the name that chooses them."""
+
+    name: str = ""
+    """``kind grpo`` or ``environment USE``; empty for a section of one kind."""
+
+    meaning: str
+    settings: tuple["Setting", ...]
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """A value of a run file, or a section of values."""
+
+    path: str
+    """``learner.steps``; an entry of a list is ``[]``, as in ``stages[].groups``."""
+
+    meaning: str
+    form: str
+    """Type, range and choices, for example ``whole number, at least 1``."""
+
+    default: str | None = None
+    """As YAML has it; None where the file has to give a value."""
+
+    of: tuple[str, ...] = ()
+    """The kinds of sections that it stands in, outermost first."""
+
+    kinds: tuple[Kind, ...] = ()
+    """Of a section; empty for a value."""
+
+    def all(self) -> "Iterator[Setting]":
+        """Yield it, and everything below it."""
+        yield self
+        for kind in self.kinds:
+            for setting in kind.settings:
+                yield from setting.all()
+
+
+@functools.cache
+def reference() -> Kind:
+    """Return all settings, with those of the built-in environments and of plain classes."""
+    return Kind(meaning=summary(RunConfig), settings=_settings(RunConfig, "", ()))
+
+
+def everything() -> Iterator[Setting]:
+    """Yield every setting and section, depth first, as the structs have them."""
+    for setting in reference().settings:
+        yield from setting.all()
+
+
+def find(name: str, environment: str = "") -> tuple[Setting, ...]:
+    """Return all that ``name`` may mean, in one environment if one is given.
+
+    ``name`` may be written as in an error (``$.learner.steps``) or an override
+    (``learner.steps=3``); entries of a list need no ``[]``.
+
+    Raises:
+        ConfigError: There is no such setting, or no such environment.
+    """
+    path = re.sub(r"\[\d*\]|\.\d+(?=\.|$)", "", name.strip().partition("=")[0].removeprefix("$."))
+    known = tuple(_within(environment) if environment else everything())
+    found = tuple(each for each in known if plain_path(each.path) == path)
+    if not found:
+        there = f" in environment {environment}" if environment else ""
+        raise ConfigError(f"{name!r}: there is no such setting{there}{_hint(path, known)}")
+    return found
+
+
+def plain_path(path: str) -> str:
+    """Return the path of a setting as one types it."""
+    return path.replace("[]", "")
+
+
+def environment_kind(use: str) -> Kind:
+    """Return the settings of an environment, built in or not. Raises ConfigError."""
+    types = config_types()
+    kind = types[use] if use in types else environment_type(use).config_type
+    return _environment(use, kind)
+
+
+def _environment(use: str, kind: type[msgspec.Struct]) -> Kind:
+    of = f"{ENVIRONMENT} {use}"
+    settings = _settings(kind, f"{ENVIRONMENT}.", (of,))
+    return Kind(name=of, meaning=summary(kind), settings=settings)
+
+
+def _within(environment: str) -> Iterator[Setting]:
+    """Yield all settings, those of an environment for one environment only."""
+    kind = environment_kind(environment)
+    for setting in reference().settings:
+        if setting.path == ENVIRONMENT:
+            chosen = tuple(each for each in setting.kinds if not each.name)
+            yield from msgspec.structs.replace(setting, kinds=(*chosen, kind)).all()
+        else:
+            yield from setting.all()
+
+
+def _hint(path: str, known: Sequence[Setting]) -> str:
+    """Return what was meant: the same name in another section, or one that is spelled alike."""
+    paths = list(dict.fromkeys(plain_path(each.path) for each in known))
+    last = _last(path)
+    near = difflib.get_close_matches(path, paths, 3, 0.8)
+    near = near or [each for each in paths if _last(each) == last]
+    near = near or [
+        each for each in paths if difflib.get_close_matches(last, [_last(each)], 1, 0.7)
+    ]
+    if near:
+        return f"; did you mean {' or '.join(near[:4])}?"
+    return "; `coevolve config explain` lists the sections"
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _settings(kind: type[msgspec.Struct], prefix: str, of: tuple[str, ...]) -> tuple[Setting, ...]:
+    return tuple(_setting(kind, field, prefix, of) for field in msgspec.structs.fields(kind))
+
+
+def _setting(
+    owner: type[msgspec.Struct], field: msgspec.structs.FieldInfo, prefix: str, of: tuple[str, ...]
+) -> Setting:
+    path = f"{prefix}{field.name}"
+    kinds = _environments() if path == ENVIRONMENT else _kinds(field.type, path, of)
+    said = meaning(owner, field.name)
+    if not said and len(kinds) == 1:
+        said = kinds[0].meaning
+    return Setting(
+        path=path,
+        meaning=said,
+        form="section" if path == ENVIRONMENT else form(field.type),
+        default=_default(field, kinds),
+        of=of,
+        kinds=kinds,
+    )
+
+
+def _environments() -> tuple[Kind, ...]:
+    """Return the one setting that all environments share, and then those of each."""
+    chooser = Setting(
+        path=f"{ENVIRONMENT}.use",
+        meaning="The environment: a built-in one, one that an installed package offers, or "
+        "`package.module:Class` of your own.",
+        form="text",
+        default=next(iter(config_types())),
+    )
+    shared = Kind(meaning="", settings=(chooser,))
+    return (shared, *(_environment(use, kind) for use, kind in config_types().items()))
+
+
+def _kinds(kind: Any, path: str, of: tuple[str, ...]) -> tuple[Kind, ...]:
+    entry = entry_of(kind)
+    if entry is not None:
+        return _kinds(entry, f"{path}[]", of)
+    if is_struct(kind):
+        return (Kind(meaning=summary(kind), settings=_settings(kind, f"{path}.", of)),)
+    return tuple(
+        Kind(
+            name=f"kind {tag}",
+            meaning=summary(each),
+            settings=_settings(each, f"{path}.", (*of, f"kind {tag}")),
+        )
+        for tag, each in alternatives(kind).items()
+    )
+
+
+def _default(field: msgspec.structs.FieldInfo, kinds: Sequence[Kind]) -> str | None:
+    """Return the default as YAML; that of a section is its kind, or stands with its settings."""
+    if field.required:
+        return None
+    if isinstance(field.default, msgspec.Struct):
+        tag = field.default.__struct_config__.tag
+        return f"{{kind: {tag}}}" if tag else ""
+    if kinds and NoneType not in get_args(field.type):
+        return ""
+    default = field.default
+    if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
+        default = field.default_factory()
+    return as_yaml(default)
+
+
+def as_yaml(value: Any) -> str:
+    """Return a value in one line, as a run file has it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+        case "":
+            return '""'
+        case tuple() | list():
+            entries = cast("Sequence[Any]", value)
+            return f"[{', '.join(map(as_yaml, entries))}]"
+        case dict():
+            items = cast("Mapping[str, Any]", value).items()
+            return "{" + ", ".join(f"{key}: {as_yaml(each)}" for key, each in items) + "}"
+        case _:
+            return str(value)

@@ -1,0 +1,100 @@
+"""What to write in place of a value of the wrong type: mistakes that people make in run files."""
+
+import datetime
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from coevolve.value_forms import choices, entry_of, plain
+
+UNITS = {"s": "seconds", "mb": "megabytes", "gb": "gigabytes", "usd": "US dollars"}
+"""Last part of a setting's name -> what it counts."""
+
+THOUSANDS = {"k": 10**3, "K": 10**3, "m": 10**6, "M": 10**6}
+
+
+def found(value: Any) -> str:
+    """Return a value as a message names it, cut short where it is long."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    said = f"{value}" if isinstance(value, datetime.date) else repr(value)
+    return said if len(said) <= 80 else f"{said[:77]}..."
+
+
+def remedy(kind: Any, value: Any, path: str) -> str:
+    """Return what to do about ``value`` where a ``kind`` is needed; empty if the need says it."""
+    nature = plain(kind)
+    if value is None:
+        return "; give a value, or leave the setting out for its default"
+    if entry_of(kind) is not None:
+        return _list_remedy(value)
+    if known := choices(kind):
+        return meant(value, known)
+    if nature is str and isinstance(value, bool | int | float | datetime.date):
+        return "; put it in quotes"
+    if nature is bool and isinstance(value, str) and value.lower() in ("true", "false"):
+        return "; leave out the quotes"
+    if nature in (int, float):
+        return _number_remedy(nature, value, path)
+    return ""
+
+
+def meant(value: Any, known: Sequence[Any]) -> str:
+    """Return the one of ``known`` that was meant, as a question; empty if none is near."""
+    texts = [each for each in known if isinstance(each, str)]
+    near = difflib.get_close_matches(f"{value}".strip().lower(), texts, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _list_remedy(value: Any) -> str:
+    if isinstance(value, str):
+        entries = ", ".join(each.strip(" []") for each in value.split(",") if each.strip(" []"))
+        return f"; write a list: [{entries}]"
+    if isinstance(value, Mapping):
+        keys = cast("Mapping[Any, Any]", value)
+        whole = "give the whole list" if all(f"{key}".isdigit() for key in keys) else ""
+        return f"; {whole or 'put a dash before each entry'}"
+    return "" if isinstance(value, list) else "; write a list, for example [a, b]"
+
+
+def _number_remedy(nature: type, value: Any, path: str) -> str:
+    if isinstance(value, str):
+        return _text_remedy(value.strip(), path)
+    if nature is int and isinstance(value, float) and value.is_integer():
+        return f"; write {int(value)}"
+    if nature is float and isinstance(value, int | float) and 1 < value <= 100:
+        return f"; {value:g} % is {value / 100:g}"
+    return ""
+
+
+def _text_remedy(text: str, path: str) -> str:
+    """Return how the number in a text is written."""
+    unit = UNITS.get(path.rpartition("_")[2], "")
+    alone = f"; give the number of {unit} alone" if unit else "; give the number alone"
+    odd = next((each for each in text if not each.isascii()), "")
+    if odd:
+        return f"; {odd!r} is no sign of a number: type it anew"
+    if re.fullmatch(r"[-+]?0\d+", text):
+        return "; leave out the leading zero"
+    if re.fullmatch(r"[-+]?[\d_.]+([eE][-+]?\d+)?", text):
+        return "; leave out the quotes"
+    if re.fullmatch(r"\d{1,3}(,\d{3})+", text):
+        return f"; write it without commas: {text.replace(',', '')}"
+    if re.fullmatch(r"\d+,\d+", text):
+        return f"; write it with a decimal point: {text.replace(',', '.')}"
+    if fraction := re.fullmatch(r"(\d+)/([1-9]\d*)", text):
+        return f"; write {int(fraction[1]) / int(fraction[2]):g}"
+    if measured := re.fullmatch(r"(\d+\.?\d*) *([A-Za-z%]+)", text):
+        return _unit_remedy(float(measured[1]), measured[2], unit) or alone
+    return alone if re.match(r"\d", text) else ""
+
+
+def _unit_remedy(number: float, unit: str, counted: str) -> str:
+    if unit == "%":
+        return f"; write the share: {number / 100:g}"
+    if unit in THOUSANDS and not counted:
+        return f"; write {number * THOUSANDS[unit]:.0f}"
+    return ""
