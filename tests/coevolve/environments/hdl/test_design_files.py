@@ -70,7 +70,7 @@ def test_a_folder_is_a_design(folder: Path):
             "mutants.yaml",
             "find: ^a",
             "find: clk",
-            "must stand exactly once in m.sv, found it 2 times",
+            "must occur exactly once in m.sv, found it 2 times",
         ),
         ("mutants.yaml", "file: m.sv", "file: k.sv", "needs one of the files m.sv, found 'k.sv'"),
         ("mutants.yaml", "'&a'", "^a", "odd: changes nothing"),

@@ -318,7 +318,7 @@ async def test_a_bad_candidate_is_refused(desk: Desk, change: DesignChange, gate
 async def test_a_testbench_that_does_not_do_it_again_shows_nothing(desk: Desk):
     desk.simulator.spoilt = lambda unit, text, run: "little"
     outcome = (await desk.examine(goal(STATES.points))).outcome
-    assert outcome == Refused(gate="not_deterministic", found="a testbench did not do it again")
+    assert outcome == Refused(gate="not_deterministic", found="a testbench failed the second time")
 
 
 @pytest.mark.parametrize(
