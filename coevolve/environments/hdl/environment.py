@@ -285,8 +285,8 @@ def _writer_rules(config: RunConfig, hdl: HdlConfig, writers: set[Writer]) -> tu
         ),
         (
             teaches and config.policy.chat.thinking,
-            "$.policy.chat.thinking: the writer teacher of environment.stages needs it false, "
-            "found true; a teacher's answers come without its reasoning",
+            "$.policy.chat.thinking: a teacher's answers come without its reasoning, so the writer "
+            "teacher of environment.stages needs it false, found true",
         ),
     )
 

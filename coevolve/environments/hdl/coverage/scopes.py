@@ -93,7 +93,7 @@ def find_dut(scopes: Sequence[Scope], top: str, told: str = "") -> str | NotCove
         called = f" called {told!r}" if told else ""
         found = ", ".join(sorted(scope.path for scope in duts)) or "none"
         return NotCovered(
-            message=f"the testbench needs exactly one instance of {top}{called}, which is what is "
+            message=f"the testbench needs exactly one instance of {top}{called}, whose coverage is "
             f"measured (found {found})"
         )
     dut = meant[0]

@@ -111,7 +111,7 @@ def _define(macros: dict[str, Macro], line: Sequence[Word]) -> None:
             raise RefusedError(each, "put a blank beside a comment in a macro")
     macro = _macro(line)
     if name.name in macros and not macro.same(macros[name.name]):
-        raise RefusedError(name, f"`{name.name} is defined twice, as different things")
+        raise RefusedError(name, f"`{name.name} is defined twice, with different bodies")
     macros[name.name] = macro
 
 
@@ -135,7 +135,7 @@ def _check_body(word: Word, names: frozenset[str]) -> None:
     if word.kind == "task" and word.name.removeprefix("$") in names:
         raise RefusedError(word, f"{word.name} in a macro may not be made of an argument")
     if word.kind == "directive" and (word.name in DIRECTIVES or word.name in names):
-        raise RefusedError(word, f"`{word.name} may not stand in a macro")
+        raise RefusedError(word, f"`{word.name} may not be used in a macro")
 
 
 def _arguments(words: Sequence[Word], at: int, macro: Word) -> tuple[list[list[Word]], int]:

@@ -173,7 +173,7 @@ def _without_blank_lines(
     wanted = [line.strip() for line in hunk.old if line.strip()]
     found = occurrences([lines[index].strip() for index in worded], wanted)
     if not found:
-        raise PatchError(f"its old lines stand nowhere in the testbench, found {_first(hunk)!r}")
+        raise PatchError(f"its old lines are not in the testbench; they start {_first(hunk)!r}")
     starts = [worded[index] for index in found]
     at = found[starts.index(_only(starts, hunk, shift=shift, behind=behind))]
     rest = iter(worded[at : at + len(wanted)])
@@ -189,8 +189,8 @@ def _only(found: Sequence[int], hunk: _Hunk, *, shift: int, behind: int) -> int:
     if behind and len(later) == 1:
         return later[0]
     raise PatchError(
-        f"its old lines stand at {len(found)} places, give more lines of context; "
-        f"they begin {_first(hunk)!r}"
+        f"its old lines occur at {len(found)} places, give more lines of context; "
+        f"they start {_first(hunk)!r}"
     )
 
 

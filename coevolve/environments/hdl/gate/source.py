@@ -155,9 +155,12 @@ def _in_words(words: Sequence[Word], design: _Design) -> Iterator[Finding]:
             case "task" if word.name not in TASKS:
                 yield word.offset, f"{word.name} may not be used"
             case "task" if not _harmless(word, words[at + 1 : at + 4]):
-                yield word.offset, f"{word.name} takes the plain name of a file, as a string"
+                yield word.offset, f"{word.name} needs the plain name of a file, as a string"
             case "directive" if word.name not in directives:
-                yield word.offset, f"`{word.name} is no macro here, and no directive to be used"
+                yield (
+                    word.offset,
+                    f"`{word.name} is neither a defined macro nor an allowed directive",
+                )
             case "word" if word.keyword and word.name in KEYWORDS:
                 yield word.offset, f"{word.name!r} may not be used; {KEYWORDS[word.name]}"
             case "paste":
@@ -201,7 +204,7 @@ def _in_declarations(words: Sequence[Word], units: frozenset[str]) -> Iterator[F
         if name.name in units:
             yield (
                 name.offset,
-                f"{name.name} is part of the design; call the {keyword.name} otherwise",
+                f"{name.name} is part of the design; give the {keyword.name} another name",
             )
     for word, after in pairwise(words):
         if word.name in ("import", "export") and word.keyword and after.kind in ("string", "quote"):

@@ -261,7 +261,9 @@ class Simulation:
         )
         self.costs.append(StageCost(stage=stage, cpu_s=done.cpu_s, wall_s=done.wall_s))
         if done.limit == "output" and stage == "simulate":
-            raise Stopped(SimulationFailed(message="it printed more than the log may hold"))
+            raise Stopped(
+                SimulationFailed(message="the simulation printed more than the log can hold")
+            )
         if done.limit and done.limit != "output":
             raise Stopped(self._timed_out(stage, done))
         return done
