@@ -139,8 +139,8 @@ def test_all_applies_to_the_inputs_that_a_program_drives():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "at its end how it runs"),
-        ("step1 step2", "at its end how it runs"),
+        ("", "at its end for how it runs"),
+        ("step1 step2", "at its end for how it runs"),
         ("set in1 run1", "needs to be complete"),
         ("set in5 =1 run1", "'in5' is no port"),
         ("set in0 =max run1", "'=max' is no value of up"),
