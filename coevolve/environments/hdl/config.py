@@ -11,33 +11,34 @@ from protocols.synthesizers import EndpointModel, Price
 
 
 class RejectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which testbenches fine-tuning learns from: LLM4Cov's coverage-guided rejection."""
+    """The rule that selects testbenches for fine-tuning: LLM4Cov's coverage-guided rejection."""
 
     least_gain: Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)] = 0.01
-    """Overall average that a step has to gain."""
+    """Minimum gain of a step in overall average coverage."""
 
     floor: Share = 0.0
-    """Overall average that it has to reach where the task has no goal. (LLM4Cov's stage 0: 0.5.)"""
+    """Minimum overall average after a step, for tasks without a goal. (LLM4Cov's stage 0: 0.5.)"""
 
     no_kind_falls: bool = True
-    """Whether a step is rejected where any kind of coverage fell."""
+    """Whether to reject a step after which any kind of coverage is lower than before."""
 
     keep: Count = 1
-    """Of a group's steps that are not rejected so many at most, those that gained the most.
+    """Maximum number of accepted steps of a group; those with the largest gain are kept.
     (LLM4Cov: 1.)"""
 
 
 class StageConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stage of training: who writes testbenches, on whose states, and for how long."""
+    """A stage of training: who writes testbenches in which round, for how many groups."""
 
     writers: Annotated[tuple[Writer, ...], msgspec.Meta(min_length=1)] = ("policy",)
-    """Who writes in each round on a design; the last one writes in all further rounds, and what it
-    writes is what is learned from, the others only make states. (LLM4Cov's stages: ``[teacher]``,
-    ``[policy, teacher]``, ``[policy]``.) ``grammar`` is that of ``policy.model: tiny_hdl``, all
-    edits alike likely."""
+    """The writer of each round on a design. The last one writes in all further rounds too. Training
+    uses only the steps of the last writer; the other writers only produce states. (LLM4Cov's
+    stages: ``[teacher]``, ``[policy, teacher]``, ``[policy]``.) The writer ``grammar`` samples
+    uniformly from the edits of the grammar of ``policy.model: tiny_hdl``."""
 
     groups: NonNegative = 0
-    """Groups of the stage, all writers' alike; 0, for the last stage alone: to the run's end."""
+    """Number of groups in the stage, over all writers. The last stage needs 0: it lasts to the
+    run's end."""
 
     rejection: RejectionConfig = RejectionConfig()
 
@@ -52,7 +53,7 @@ class LocalTeacher(
 ):
     """A small model that each rollout actor loads, with transformers, on the CPU.
 
-    A larger one belongs behind a server of its own, as an endpoint.
+    For a larger model, start a server and set an endpoint.
     """
 
     model: Annotated[str, msgspec.Meta(min_length=1)]
@@ -78,63 +79,66 @@ class TeacherConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The teacher; null where no stage has one."""
 
     rules: bool = True
-    """Whether it is told rules of syntax that the policy is not, and that are not trained on.
-    (LLM4Cov's warm-up.) Stimulus programs have none."""
+    """Whether the teacher's prompt has rules of syntax. The policy's prompt does not have them, and
+    training leaves them out. (LLM4Cov's warm-up.) There are none for stimulus programs."""
 
     max_tokens: NonNegative = 0
-    """Prompt and answer tokens of its calls, in the whole run; 0 is no limit. A run that would go
-    beyond a limit ends."""
+    """Maximum prompt and answer tokens of the teacher's calls in the whole run; 0 sets no limit.
+    The run ends before a call that would exceed a limit."""
 
     max_cost_usd: Price = 0.0
-    """Likewise, at the model's prices; 0 is no limit."""
+    """Maximum cost of these calls, at the model's prices; 0 sets no limit."""
 
 
 class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Testbenches for hardware designs, graded by coverage (environment ``hdl``)."""
 
     designs: str = ""
-    """Folder with one folder a design; empty for the project's own ``designs/``."""
+    """Folder with one subfolder per design; empty for the project's own ``designs/``."""
 
     form: SubmissionForm = "testbench"
     """What the policy writes."""
 
     rounds: Count = 2
-    """Steps on a design, each from a testbench of the one before, until it is begun anew. The first
-    is direct inference. (LLM4Cov's online runs: K = 2.)"""
+    """Steps on a design before it starts again from its beginning. Each step improves a testbench
+    of the step before. The first is direct inference. (LLM4Cov's online runs: K = 2.)"""
 
     next_state: Literal["worst", "median", "best", "uniform"] = "worst"
-    """Which testbench of a group the next step starts from: of those with coverage below 100 % the
-    one with the least, the (lower) median, the most, or any; where there is none, a failed one."""
+    """Which testbench of a group the next step starts from, among those with coverage below 100 %:
+    the one with the least coverage, the (lower) median, the most, or a random one. If there is no
+    such testbench, the next step starts from a failed one."""
 
     stages: Annotated[tuple[StageConfig, ...], msgspec.Meta(min_length=1)] = (StageConfig(),)
-    """Stages of training, one after the other; each goes on from the weights of the one before."""
+    """Stages of training, in order; each continues from the weights of the one before."""
 
     teacher: TeacherConfig = TeacherConfig()
 
     variants: NonNegative = 4
-    """Variants of a design with other secrets, at most, where the run makes tasks of its own."""
+    """Maximum number of variants per design, with other secret constants, in a run that makes tasks
+    of its own."""
 
     vary_instance: bool = False
-    """Whether designs' instances are to be called ``dut``, ``uut`` or ``inst_<top>``, a third of
-    the designs each, rather than ``dut`` all: no name is then learnt by heart."""
+    """Whether instance names vary: one third of the designs each use ``dut``, ``uut`` and
+    ``inst_<top>``, so that the policy does not memorize a name. If false, all use ``dut``."""
 
     evaluation_rounds: Count = 4
     """Steps on each held-out design, the first one included. (LLM4Cov: 1 direct + 3 agentic.)"""
 
     evaluation_temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """At which these are sampled; 0 is greedy. A policy that sees little more than coverage needs
-    chance, or it tries what gained nothing again."""
+    """Sampling temperature of these steps; 0 is greedy. A policy that sees little more than
+    coverage needs sampling; with greedy decoding it repeats edits that gained nothing."""
 
     memory: Literal["best", "last"] = "best"
-    """Which testbench the next of these starts from. ``best``: a worse one is thrown away."""
+    """Which testbench the next evaluation step starts from. ``best`` discards a worse one."""
 
     feedback_characters: Count = 3000
-    """Of what a prompt tells of uncovered points."""
+    """Maximum length of the part of a prompt that lists uncovered points, in characters."""
 
     rarity_bonus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """Added to a reward before groups are compared: so much times the mean, over the points that a
-    testbench covers, of 1 / (rollouts of its group that cover the point)."""
+    """Weight of a bonus that is added to a reward before rewards of a group are compared. The bonus
+    is the mean, over the points that a testbench covers, of 1 / (rollouts of its group that cover
+    the point)."""
 
     limits: SimulationLimits = SimulationLimits()
     concurrent: Count = 2
-    """Evaluations that one simulator worker runs at a time."""
+    """Evaluations that one simulator worker runs at the same time."""

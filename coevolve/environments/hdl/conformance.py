@@ -1,4 +1,4 @@
-"""Checks that the environment keeps what it promises: on its designs, by their own testbenches."""
+"""Checks that the environment has the capabilities it declares, with its designs' testbenches."""
 
 import asyncio
 import time
@@ -14,8 +14,8 @@ from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Coverage, SimulationLimits, Testbench
 from protocols.capabilities import Capabilities
 
-_Reached = dict[tuple[str, Quality], Coverage | None]
-"""Coverage by design and testbench; None where it did not run to its end."""
+_Coverages = dict[tuple[str, Quality], Coverage | None]
+"""Coverage by design and testbench; None where the testbench did not run to its end."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class _Subject:
     designs: Sequence[Design]
     simulator: TestbenchSimulator
     limits: SimulationLimits
-    once: _Reached
-    again: _Reached
-    """The same, simulated a second time, all designs at once."""
+    once: _Coverages
+    again: _Coverages
+    """Coverage of a second simulation, with all designs at the same time."""
 
     seconds: float
-    """Of the first time."""
+    """Duration of the first simulation of all testbenches."""
 
 
 async def conformance(
@@ -37,17 +37,17 @@ async def conformance(
     limits: SimulationLimits,
     claimed: Capabilities,
 ) -> tuple[Finding, ...]:
-    """Return the findings of every check. Raises SimulatorError where a machine failed."""
+    """Return the findings of every check. Raises SimulatorError on an infrastructure failure."""
     began = time.perf_counter()
-    once: _Reached = {
-        (design.design_id, quality): await _reached(design, quality, simulator, limits)
+    once: _Coverages = {
+        (design.design_id, quality): await _simulate(design, quality, simulator, limits)
         for design in designs
         for quality in QUALITIES
     }
     seconds = time.perf_counter() - began
     again = await asyncio.gather(
         *(
-            _reached(design, quality, simulator, limits)
+            _simulate(design, quality, simulator, limits)
             for design in designs
             for quality in QUALITIES
         )
@@ -58,7 +58,7 @@ async def conformance(
     return await findings(CHECKS, subject, claimed)
 
 
-async def _reached(
+async def _simulate(
     design: Design, quality: Quality, simulator: TestbenchSimulator, limits: SimulationLimits
 ) -> Coverage | None:
     submission = Testbench(text=design.testbenches[quality])
@@ -67,32 +67,35 @@ async def _reached(
 
 
 async def _good_testbenches(subject: _Subject) -> tuple[bool, str]:
-    """Every design's good testbench covers nearly all."""
+    """Check that every design's good testbench covers at least `GOOD_AT_LEAST`."""
     for design in subject.designs:
         share = float(average(subject.once[design.design_id, "good"]))
         if share < GOOD_AT_LEAST:
-            return False, f"{design.design_id}: {share:.2f}, and {GOOD_AT_LEAST} is required"
+            return (
+                False,
+                f"{design.design_id}: covers {share:.2f}, at least {GOOD_AT_LEAST} is required",
+            )
     return True, f"{len(subject.designs)} designs"
 
 
 async def _replayable(subject: _Subject) -> tuple[bool, str]:
-    """The same testbench covers as much again."""
+    """Check that the same testbench covers as much the second time."""
     for key, coverage in subject.once.items():
         if average(coverage) != average(subject.again[key]):
-            return False, f"{key[0]}, {key[1]}: covers otherwise the second time"
+            return False, f"{key[0]}, {key[1]}: different coverage the second time"
     return True, f"{len(subject.once)} testbenches twice"
 
 
 async def _same_points(subject: _Subject) -> tuple[bool, str]:
-    """The same testbench covers the same points of the same set."""
+    """Check that the same testbench covers the same points the second time."""
     for key, coverage in subject.once.items():
         if coverage != subject.again[key]:
-            return False, f"{key[0]}, {key[1]}: other points the second time"
+            return False, f"{key[0]}, {key[1]}: different points the second time"
     return True, f"{len(subject.once)} sets of points"
 
 
 async def _poor_fails(subject: _Subject) -> tuple[bool, str]:
-    """A poor testbench is no success, and nothing written is none."""
+    """Check that neither a poor testbench nor a missing one reaches the threshold."""
     for design in subject.designs:
         for coverage in (subject.once[design.design_id, "poor"], None):
             if meets(coverage, design.file.threshold):
@@ -101,7 +104,7 @@ async def _poor_fails(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _disjoint_splits(subject: _Subject) -> tuple[bool, str]:
-    """No family of designs is in both splits."""
+    """Check that no family of designs is in both splits."""
     families = {
         split: {each.file.family for each in subject.designs if each.file.split == split}
         for split in ("train", "held_out")

@@ -60,14 +60,14 @@ class Hdl(BaseEnvironment):
         self._settings = hdl_settings(config)
 
     def faults(self) -> Sequence[Fault]:
-        """Return the rules of stages, and what hdl has no use for."""
+        """Return the faults of stages, and of settings that hdl does not support."""
         config, learner = self._config, self._config.learner
         return (
             *_stage_rules(config, self._settings),
             (
                 config.arm in ("placebo", "uniform"),
-                f"$.arm: environment hdl needs full, random or static, found {config.arm}: its "
-                "tasks are made without prompts, and its designs are given",
+                f"$.arm: environment hdl needs full, random or static, found {config.arm}: it "
+                "makes tasks without prompts, from given designs",
             ),
             (
                 "uncertainty" in config.signals.kinds,
@@ -76,7 +76,7 @@ class Hdl(BaseEnvironment):
             ),
             (
                 learner.credit == "turn",
-                "$.learner.credit: turn needs tasks of several turns, and those of environment hdl "
+                "$.learner.credit: turn needs tasks of several turns, and tasks of environment hdl "
                 "have one; choose rollout",
             ),
             (
@@ -88,7 +88,7 @@ class Hdl(BaseEnvironment):
         )
 
     def check(self) -> None:
-        """Make sure that designs, Verilator and models are there."""
+        """Check that the designs, Verilator and the models are available."""
         config = self._config
         parts.check(config)
         parts.check_teacher(config)
@@ -103,14 +103,14 @@ class Hdl(BaseEnvironment):
             )
 
     def make_model(self, folder: Path) -> None:
-        """Write the tiny hardware policy, which is made when a run begins."""
+        """Write the tiny hardware policy, with random weights, when a run begins."""
         if self._config.policy.model == TINY_HDL:
             from coevolve.environments.hdl.policy.tiny.model import write_model
 
             write_model(self._config.seed, folder)
 
     def texts(self) -> Iterator[str]:
-        """Yield specifications, RTL and testbenches of the designs that are trained on."""
+        """Yield the specifications, RTL and testbenches of the training designs."""
         for design in parts.designs(self._config):
             if design.file.split == "train":
                 yield design.specification
@@ -123,31 +123,31 @@ class Hdl(BaseEnvironment):
         return not teaches_itself(self._settings.stages)
 
     def describe(self, task: Task) -> TaskText:
-        """Return what is to be reached on which design."""
+        """Return what the task asks for, on which design."""
         return TaskText(headline=asked(read_body(task.body)))
 
     def describe_candidate(self, candidate: Candidate) -> str:
-        """Return what is to be made of which design."""
+        """Return what the candidate changes, of which design."""
         return changed(change_of(candidate))
 
     def sampler(self) -> "TaskSampler":
-        """Return the frontier of states."""
+        """Return the frontier of states as the task sampler."""
         return parts.frontier(self._config)
 
     def scored_tasks(self) -> Sequence[Task]:
-        """Return every design, from its beginning."""
+        """Return one task per design, from its beginning."""
         return parts.scored_tasks(self._config)
 
     def canaries(self) -> Sequence[Task]:
-        """Return the designs that the run trains on: there are too few to keep some apart."""
+        """Return the tasks on training designs: there are too few designs to set some apart."""
         return [task for task in self.scored_tasks() if task.split == "train"]
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return seen or held out, and the family."""
+        """Return for each design whether it is seen or held out, and its family."""
         return parts.labels(self._config)
 
     def simulator(self) -> SimulatorService:
-        """Return Verilator and the harnesses compiled by it. Raises DependencyError."""
+        """Return the simulator: Verilator, with its compiled harnesses. Raises DependencyError."""
         from coevolve.environments.hdl.simulate.wire import TestbenchService
 
         return TestbenchService(parts.simulator(self._config), self._settings.concurrent)
@@ -159,7 +159,7 @@ class Hdl(BaseEnvironment):
         engine: "VerifiedEngine",
         simulators: Sequence[SimulatorService],
     ) -> "Mapping[Writer, Agent]":
-        """Return the policy, and whoever else writes in some stage."""
+        """Return the agents of the policy and of every other writer that a stage needs."""
         return parts.writers(name, context, engine, simulators)
 
     def scorer(
@@ -168,7 +168,7 @@ class Hdl(BaseEnvironment):
         engine: "VerifiedEngine",
         simulators: Sequence[SimulatorService],
     ) -> "Scorer":
-        """Return what has the policy take some steps on each design."""
+        """Return the scorer, which lets the policy take some steps on each design."""
         agent = parts.policy_agent(
             context.config,
             engine.generator,
@@ -181,7 +181,7 @@ class Hdl(BaseEnvironment):
     def observer(
         self, context: "PartContext", simulators: Sequence[SimulatorService]
     ) -> "Observer":
-        """Return what looks at coverage points."""
+        """Return the observer of coverage points."""
         from coevolve.environments.hdl.evolution.observer import DesignObserver
 
         return DesignObserver(
@@ -207,7 +207,7 @@ class Hdl(BaseEnvironment):
         return synthesizer_part(self._config, context.store, context.reader, enumeration)
 
     def gates(self, context: "PartContext", simulators: Sequence[SimulatorService]) -> "Gates":
-        """Return what simulates what a candidate asks for."""
+        """Return the gates, which simulate candidates."""
         from coevolve.environments.hdl.evolution.gates import DesignGates
 
         return DesignGates(
@@ -218,13 +218,13 @@ class Hdl(BaseEnvironment):
         )
 
     def task_index(self) -> "TaskIndex":
-        """Return what finds tasks that ask for the same."""
+        """Return the index that finds tasks with the same request."""
         from coevolve.environments.hdl.evolution.gates import DesignIndex
 
         return DesignIndex()
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
-        """Return what came of simulating the testbenches of designs twice."""
+        """Return the findings of two simulations of at most ``most`` designs per split."""
         from coevolve.environments.hdl.conformance import conformance
 
         designs = parts.designs(self._config)
@@ -257,13 +257,13 @@ def _stage_rules(config: RunConfig, hdl: HdlConfig) -> tuple[Fault, ...]:
         *_objective_rules(config, hdl, writers),
         (
             bool(endless),
-            f"$.environment.stages: every stage but the last needs groups of 1 or more, found none "
-            f"for stage {', '.join(map(str, endless))}; say how many groups it has",
+            f"$.environment.stages: every stage but the last needs groups of 1 or more, found 0 "
+            f"for stage {', '.join(map(str, endless))}; set its number of groups",
         ),
         (
             stages[-1].groups > 0,
             f"$.environment.stages: the last stage lasts to the run's end and needs groups 0, "
-            f"found {stages[-1].groups}; learner.steps says when the run ends",
+            f"found {stages[-1].groups}; set the run's end with learner.steps",
         ),
     )
 
@@ -279,17 +279,17 @@ def _writer_rules(config: RunConfig, hdl: HdlConfig, writers: set[Writer]) -> tu
         (
             teaches and hdl.teacher.model is None,
             "$.environment.teacher.model: the writer teacher of environment.stages needs a model, "
-            "found none; give one of kind endpoint or local",
+            "found none; set one of kind endpoint or local",
         ),
         (
             teaches and config.policy.model in (TINY, TINY_HDL),
             f"$.environment.stages: the writer teacher needs a policy with a chat template, found "
-            f"policy.model = {config.policy.model}; leave it out, or give another model",
+            f"policy.model = {config.policy.model}; leave it out, or set another model",
         ),
         (
             teaches and config.policy.chat.thinking,
-            "$.policy.chat.thinking: a teacher's answers come without what it thought, so the "
-            "writer teacher of environment.stages needs it false, found true",
+            "$.policy.chat.thinking: a teacher's answers come without its reasoning, so the writer "
+            "teacher of environment.stages needs it false, found true",
         ),
     )
 
@@ -310,11 +310,11 @@ def _objective_rules(config: RunConfig, hdl: HdlConfig, writers: set[Writer]) ->
         (
             isinstance(objective, Dpo) and config.policy.model == TINY_HDL,
             f"$.learner.objective: policy.model {TINY_HDL} samples within a grammar, which dpo "
-            "does not know; choose {kind: sft}, or a policy gradient",
+            "does not support; choose {kind: sft}, or a policy gradient",
         ),
         (
             isinstance(objective, PolicyGradient) and bool(lends),
-            "$.environment.stages: with a policy gradient, what the policy writes is learned from, "
+            "$.environment.stages: with a policy gradient, what the policy writes is trained on, "
             f"so it has to be the last writer of its stage, found {lends and lends[0]}; split "
             "the stage, or choose learner.objective {kind: sft}",
         ),

@@ -1,7 +1,7 @@
-"""Puts the parts of a run on hardware designs together from its config.
+"""Builds the parts of a run on hardware designs from the run's config.
 
-What simulates, reads RTL or renders chats loads inside the functions that need it, so that the
-processes of runs without designs start without it.
+Modules that simulate, read RTL or render chats are imported inside the functions that need them, so
+that the processes of runs without designs start without them.
 """
 
 import importlib.util
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 NEEDED = ("pyslang",)
 UNIFORM = 1e6
-"""Temperature at which a model writes whatever its grammar allows, all alike likely."""
+"""Temperature at which a model samples almost uniformly from the edits that its grammar allows."""
 
 DESIGNS = Path(coevolve.__file__).parents[1] / "designs"
 
@@ -59,20 +59,20 @@ def clients(services: Sequence[SimulatorService]) -> "list[TestbenchClient]":
 
 
 def pool(services: Sequence[SimulatorService]) -> "EvaluationPool":
-    """Return the simulators behind ``services`` as one, which remembers nothing."""
+    """Return a pool of the simulators behind ``services``, without a result cache."""
     from coevolve.environments.hdl.simulate.pool import EvaluationPool
 
     return EvaluationPool(clients(services))
 
 
 def designs(config: "RunConfig") -> "tuple[Design, ...]":
-    """Return the run's designs, of both splits. Raises ConfigError."""
-    return _loaded(Path(hdl_settings(config).designs) if hdl_settings(config).designs else DESIGNS)
+    """Return the run's designs of both splits. Raises ConfigError."""
+    return _load(Path(hdl_settings(config).designs) if hdl_settings(config).designs else DESIGNS)
 
 
 @cache
-def _loaded(root: Path) -> "tuple[Design, ...]":
-    """Read the folder once a process: checking every design elaborates it."""
+def _load(root: Path) -> "tuple[Design, ...]":
+    """Return the folder's designs; cached for each process, since the check elaborates each one."""
     from coevolve.environments.hdl.designs.folders import load_all
 
     return load_all(root)
@@ -86,7 +86,7 @@ def simulator(config: "RunConfig") -> "HarnessSimulator":
 
 
 def check(config: "RunConfig") -> None:
-    """Make sure that a run could simulate, and has designs to train on.
+    """Check that the packages, Verilator and designs of the split train are present.
 
     Raises DependencyError and ConfigError.
     """
@@ -109,15 +109,15 @@ def check(config: "RunConfig") -> None:
 
 
 def check_teacher(config: "RunConfig") -> None:
-    """Make sure that a teacher whose weights are here is one to chat with. Raises ConfigError."""
+    """Check that a local teacher's model has a chat template. Raises ConfigError."""
     model = hdl_settings(config).teacher.model
     if not isinstance(model, LocalTeacher):
         return
     try:
         chats = has_chat_template(model_folder(model.model))
     except ConfigError as error:
-        said = str(error).replace("policy.model", "environment.teacher.model.model")
-        raise ConfigError(said) from error
+        reason = str(error).replace("policy.model", "environment.teacher.model.model")
+        raise ConfigError(reason) from error
     if not chats:
         raise ConfigError(
             "environment.teacher.model.model: needs a model with a chat template, found "
@@ -126,7 +126,7 @@ def check_teacher(config: "RunConfig") -> None:
 
 
 def check_tiny(config: "RunConfig") -> None:
-    """Refuse what the tiny hardware policy is not made for. Raises ConfigError."""
+    """Raise ConfigError where a setting does not fit the tiny hardware policy."""
     hdl, engine = hdl_settings(config), config.rollout.engine
     for sound, field, needed, found in (
         (hdl.form == "stimulus", "environment.form", "stimulus", hdl.form),
@@ -140,7 +140,7 @@ def check_tiny(config: "RunConfig") -> None:
 
 
 def labels(config: "RunConfig") -> dict[str, tuple[str, ...]]:
-    """Return the groups that each design's score is reported under."""
+    """Return, for each design id, the groups under which its score is reported."""
     return {
         design.design_id: (
             "seen designs" if design.file.split == "train" else HELD_OUT,
@@ -151,7 +151,7 @@ def labels(config: "RunConfig") -> dict[str, tuple[str, ...]]:
 
 
 def frontier(config: "RunConfig") -> "Frontier":
-    """Return where groups take their tasks from; nothing is folded into it yet."""
+    """Return the task sampler for training designs; it has read no journal records yet."""
     from coevolve.environments.hdl.policy.frontier import Frontier
 
     return Frontier(config, [each for each in designs(config) if each.file.split == "train"])
@@ -165,7 +165,7 @@ def policy_agent(
     *,
     temperature: float,
 ) -> "TestbenchAgent":
-    """Return what lets the policy take steps on designs."""
+    """Return the agent with which the policy takes steps on designs."""
     from coevolve.environments.hdl.policy.steps import PolicyWriter
 
     known = catalogue(config, reader)
@@ -180,7 +180,10 @@ def writers(
     engine: "VerifiedEngine",
     simulators: Sequence[SimulatorService],
 ) -> "Mapping[Writer, Agent]":
-    """Return whoever writes in some stage, for the part ``name``; the policy always."""
+    """Return the agents of all writers that any stage needs, for the part ``name``.
+
+    The policy is always one of them.
+    """
     config = context.config
     workers = clients(simulators)
     wanted = {writer for stage in hdl_settings(config).stages for writer in stage.writers}
@@ -209,9 +212,10 @@ def teacher_agent(
     served: Callable[[], int],
     append: "Appender",
 ) -> "TestbenchAgent":
-    """Return what lets a teacher take steps on designs, in the policy's tokens.
+    """Return the agent with which a teacher takes steps on designs, in the policy's tokens.
 
-    ``served`` returns the policy version of the engine beside it; ``append`` writes its calls.
+    ``served`` returns the policy version of the engine in the same actor. ``append`` records the
+    teacher's calls in the journal.
     """
     config, reader, run_dir = context.config, context.reader, context.run_dir
     settings = hdl_settings(config).teacher
@@ -249,7 +253,7 @@ def teacher_agent(
 
 
 def _teacher(model: TeacherModel, run_dir: Path, concurrent: int) -> "Teacher":
-    """Return the model that teaches; local weights are loaded here."""
+    """Return the teacher; loads the weights of a local one."""
     from coevolve.environments.hdl.policy.teacher import EndpointTeacher, InProcessTeacher
 
     match model:
@@ -290,14 +294,14 @@ def _agent(
 
 
 def catalogue(config: "RunConfig", reader: Reader) -> "Catalogue":
-    """Return the run's designs by id: those of its folder, and those that it made."""
+    """Return the run's designs by id: those of its folder, and the variants that the run made."""
     from coevolve.environments.hdl.designs.catalogue import Catalogue
 
     return Catalogue(designs(config), reader)
 
 
 def _renderer(config: "RunConfig", known: "Mapping[str, Design]") -> StepRenderer:
-    """Return what turns steps into the policy's tokens: the tiny policy's words, or a chat."""
+    """Return the renderer of steps into the policy's tokens: the tiny policy's, or a chat."""
     folder = model_folder(config.policy.model)
     if not has_chat_template(folder):
         from coevolve.environments.hdl.policy.tiny.renderer import TinyStepRenderer
@@ -309,9 +313,10 @@ def _renderer(config: "RunConfig", known: "Mapping[str, Design]") -> StepRendere
 
 
 def grammar_of(config: "RunConfig", reader: Reader) -> "GrammarOf | None":
-    """Return what tells the grammar of a step, on a design of the folder or one that the run made.
+    """Return a function from a task to the grammar of its steps.
 
-    None where the policy writes freely.
+    The function finds designs of the folder and variants that the run made. Returns None where the
+    policy writes without a grammar.
     """
     if has_chat_template(model_folder(config.policy.model)):
         return None
@@ -326,7 +331,7 @@ def grammar_of(config: "RunConfig", reader: Reader) -> "GrammarOf | None":
 
 
 def scorer(config: "RunConfig", agent: "Agent") -> "Scorer":
-    """Return what scores a policy version on designs."""
+    """Return the scorer of policy versions on designs."""
     from coevolve.environments.hdl.policy.steps import StepScorer
 
     return StepScorer(
@@ -337,7 +342,7 @@ def scorer(config: "RunConfig", agent: "Agent") -> "Scorer":
 
 
 def scored_tasks(config: "RunConfig") -> "Sequence[Task]":
-    """Return what versions are scored on: every design, from its beginning."""
+    """Return the tasks that policy versions are scored on: one per design, from its beginning."""
     from coevolve.environments.hdl.policy.frontier import beginning
 
     return [beginning(design, config).task() for design in designs(config)]

@@ -1,4 +1,4 @@
-"""The settings of the environment in a run's configuration."""
+"""Access to the section ``environment`` of a run's configuration."""
 
 import msgspec
 

@@ -1,13 +1,13 @@
-"""Says what a testbench did not cover, as text within a budget or as data.
+"""Reports what a testbench did not cover, as text with a maximum length or as data.
 
-The text is what an agent reads beside its testbench: kinds of coverage in the order of
-`hdl.coverage.gaps.ORDER`, each with its counts and its gaps, each gap with its place and, the first
-time that a place is told, its source line. The budget is in characters, so the text is a function
-of its arguments; it is shared fairly: no kind gets more than its even share while another one has
-gaps left to tell. What did not fit is counted.
+An agent reads the text beside its testbench: kinds of coverage in the order of
+`hdl.coverage.holes.ORDER`, each with its counts and its gaps. Each gap has its place and, for the
+first gap at a place, the source line. The maximum length is in characters, so the text depends only
+on its arguments. The kinds share it evenly; space that a kind does not need goes to the others. The
+text states the number of points that did not fit.
 
-The data has the fields of LLM4Cov's later ``cov_info.uncovered``; what it calls a block is a line
-or a branch here.
+The data has the fields of LLM4Cov's later ``cov_info.uncovered``; its blocks are lines or branches
+here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ _TYPES: Mapping[Metric, str] = {
 
 
 def uncovered(points: Sequence[Point], coverage: Coverage, unit: Unit, limit: int) -> str:
-    """Return what was missed in at most ``limit`` characters; whole lines, each with its newline.
+    """Return the gaps in at most ``limit`` characters, as whole lines with their newlines.
 
-    What is left out is counted, where there is room to say so.
+    If gaps are left out and there is room, a line states how many points.
     """
     found = gaps(points, coverage, unit)
     if not found:
@@ -44,15 +44,15 @@ def uncovered(points: Sequence[Point], coverage: Coverage, unit: Unit, limit: in
     needs = [len(header) + sum(len(line) for line, _ in lines) for header, lines, _ in sections]
     shares = _shares(needs, limit)
     return "".join(
-        _fitted(*section, share) for section, share in zip(sections, shares, strict=True)
+        _fit_section(*section, share) for section, share in zip(sections, shares, strict=True)
     )
 
 
 def structured(points: Sequence[Point], coverage: Coverage, unit: Unit) -> dict[str, object]:
     """Return every gap as data for JSON: by type, counts by kind, and indices of points.
 
-    ``bin_ids`` are the indices of uncovered points, ``covered_bin_ids`` of covered ones, in the set
-    that ``coverage.points_hash`` names; unreachable points are in neither.
+    ``bin_ids`` are the indices of uncovered points and ``covered_bin_ids`` those of covered points,
+    in the set with the hash ``coverage.points_hash``; unreachable points are in neither.
     """
     by_type: dict[str, list[dict[str, object]]] = {name: [] for name in _TYPES.values()}
     for missed in gaps(points, coverage, unit).values():
@@ -70,7 +70,7 @@ def structured(points: Sequence[Point], coverage: Coverage, unit: Unit) -> dict[
 
 
 def source_line(unit: Unit, file: str, line: int) -> str:
-    """Return that line of the RTL without its indentation; empty where there is none."""
+    """Return that line of the RTL without its indentation; empty if there is no such line."""
     for source in unit.files:
         if source.name == file:
             lines = source.text.splitlines()
@@ -79,7 +79,7 @@ def source_line(unit: Unit, file: str, line: int) -> str:
 
 
 def _lines(missed: Sequence[Gap], unit: Unit) -> Iterator[tuple[str, int]]:
-    """Yield a line for each gap and how many points it tells; each source line is quoted once."""
+    """Yield a line and its number of points for each gap; quote each source line once."""
     quoted = set[tuple[str, int]]()
     for gap in missed:
         place = gap.file, gap.line
@@ -93,7 +93,7 @@ def _lines(missed: Sequence[Gap], unit: Unit) -> Iterator[tuple[str, int]]:
 
 
 def _shares(needs: Sequence[int], limit: int) -> list[int]:
-    """Divide the limit so that none gets more than it needs and the rest is even."""
+    """Return even shares of the limit, none larger than needed."""
     shares = [0] * len(needs)
     left = limit
     for done, index in enumerate(sorted(range(len(needs)), key=lambda i: (needs[i], i))):
@@ -102,7 +102,7 @@ def _shares(needs: Sequence[int], limit: int) -> list[int]:
     return shares
 
 
-def _fitted(header: str, lines: Sequence[tuple[str, int]], metric: Metric, share: int) -> str:
+def _fit_section(header: str, lines: Sequence[tuple[str, int]], metric: Metric, share: int) -> str:
     if share < len(header):
         return ""
     if share >= len(header) + sum(len(line) for line, _ in lines):

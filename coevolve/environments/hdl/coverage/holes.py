@@ -1,11 +1,11 @@
-"""Coverage points that a testbench missed, put together as a person would name them.
+"""Groups the coverage points that a testbench missed into gaps, as a person would name them.
 
 A gap is one or more uncovered points of one kind at one place: the bits of a vector that never
 toggled, as ranges; the combinations of one condition that never decided it; a state that was never
-entered. Points that no testbench can cover (`hdl.simulate.messages.Unit.unreachable`) are left out.
+entered. Unreachable points (`hdl.simulate.messages.Unit.unreachable`) are left out.
 
-Order is that of usefulness to whoever writes the next testbench: `ORDER` by kind; states before
-arcs, and arcs out of states that were never entered last; else by place.
+Gaps are sorted by usefulness for the next testbench: by kind in the order of `ORDER`, states before
+arcs, and arcs out of states that were never entered last; then by place.
 """
 
 import re
@@ -40,14 +40,14 @@ class Gap:
     """Path of the submodule inside the DUT; empty for the DUT itself."""
 
     text: str
-    """What never happened."""
+    """What never happened, in words."""
 
     points: tuple[int, ...]
-    """Their indices in the design's set of points."""
+    """Indices in the design's set of points."""
 
 
 def reachable(points: Sequence[Point], unit: Unit) -> tuple[int, ...]:
-    """Return the indices of the points that count."""
+    """Return the indices of the points that count, i.e. are not unreachable."""
     excluded = frozenset(unit.unreachable)
     if not excluded:
         return tuple(range(len(points)))
@@ -55,7 +55,7 @@ def reachable(points: Sequence[Point], unit: Unit) -> tuple[int, ...]:
 
 
 def gaps(points: Sequence[Point], coverage: Coverage, unit: Unit) -> dict[Metric, list[Gap]]:
-    """Return what was missed, by kind in the order of `ORDER`; kinds without gaps are left out."""
+    """Return the gaps by kind in the order of `ORDER`; kinds without gaps are left out."""
     missed: dict[Metric, list[int]] = {metric: [] for metric in ORDER}
     for index in reachable(points, unit):
         if not coverage.hit(index):
@@ -92,7 +92,7 @@ def _gap(
 
 
 def _unexecuted(points: Sequence[Point], index: int) -> Gap:
-    """Return the gap at the first line that would be executed, which need not be the point's."""
+    """Return the gap of a block, at its first executed line, which need not be the point's line."""
     point = points[index]
     first = _NUMBER.match(point.lines)
     several = point.lines[first.end() :] if first else ""
@@ -101,7 +101,7 @@ def _unexecuted(points: Sequence[Point], index: int) -> Gap:
 
 
 def _branches(points: Sequence[Point], missed: Sequence[int]) -> list[Gap]:
-    """Put both arms of a condition that was never decided into one gap."""
+    """Merge both arms of a condition that was never evaluated into one gap."""
     made: list[Gap] = []
     for index in missed:
         name = points[index].name
@@ -115,7 +115,7 @@ def _branches(points: Sequence[Point], missed: Sequence[int]) -> list[Gap]:
 
 
 def _arms(one: Point, other: Point) -> bool:
-    """Return whether these are the two arms of one condition, which stand side by side."""
+    """Return whether these are the two arms of one condition, which have neighbouring columns."""
     places = {(each.file, each.line, each.instance) for each in (one, other)}
     names = (one.name, other.name)
     together = names in {("if", "else"), ("cond_then", "cond_else")}
@@ -150,7 +150,7 @@ def _conditions(points: Sequence[Point], missed: Sequence[int]) -> list[Gap]:
 
 @dataclass
 class _Signal:
-    """Bits of one signal that missed an edge; -1 stands for a signal of one bit."""
+    """Bits of one signal that missed an edge; -1 is the bit of a signal of one bit."""
 
     points: list[int]
     rises: set[int]
@@ -171,13 +171,13 @@ def _toggles(points: Sequence[Point], missed: Sequence[int]) -> list[Gap]:
             signal.rises.add(bit)
         if not found or found["edge"] == "1->0":
             signal.falls.add(bit)
-    return _words_merged(points, signals)
+    return _merge_words(points, signals)
 
 
-def _words_merged(
+def _merge_words(
     points: Sequence[Point], signals: Mapping[tuple[str, str, int, str], _Signal]
 ) -> list[Gap]:
-    """Put the words of an array that missed the same into one gap."""
+    """Merge the words of an array that missed the same bits into one gap."""
     alike: dict[tuple[object, ...], list[tuple[int, _Signal]]] = {}
     for (*place, name), signal in signals.items():
         word = _WORD.match(name)
@@ -203,7 +203,7 @@ def _edges(name: str, signal: _Signal) -> str:
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Return ``[7:4,2]`` for 7, 6, 5, 4 and 2; nothing for -1 alone."""
+    """Return ``[7:4,2]`` for 7, 6, 5, 4 and 2; empty for -1 alone."""
     runs: list[list[int]] = []
     for number in sorted(numbers, reverse=True):
         if number < 0:

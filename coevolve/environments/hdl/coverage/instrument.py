@@ -1,23 +1,25 @@
-"""Puts a cover statement into the RTL for each state of its state machines, and for each arc.
+"""Adds a cover statement to the RTL for each state and each arc of its state machines.
 
-They stand on the line of ``endmodule``, before it, so that no line moves; Verilator counts them as
-it counts those that a designer writes. Verilator's own FSM coverage is left off: it finds fewer
-machines.
+The statements are on the line of ``endmodule``, before it, so that line numbers stay the same;
+Verilator counts them like a designer's own cover statements. Verilator's own FSM coverage is off,
+because it finds fewer machines.
 
-A state counts at each edge of the clock at which the register holds it. An arc counts where an edge
-of the clock found the register in its source and left it in its target, and no set or reset held.
-What is watched runs on the register's own events and reads what its own process reads, so a reset
-pulse between two edges makes the reset state the source of the next arc. Nothing is sampled: what
-changes together with the clock, or twice in no time, is seen as the register sees it. The target
-is read at the register's next event, whether clock or reset; the last edge of a simulation takes no
-arc.
+A state counts at each clock edge at which the register holds it. An arc counts if the register held
+its source at one clock edge and its target after it, and no set or reset was active. The added
+process runs on the register's own events and reads the same signals as its process, so a reset
+pulse between two edges makes the reset state the source of the next arc. Nothing is sampled: a
+signal that changes together with the clock, or twice in no time, is seen as the register sees it.
+The target is read at the register's next event, clock or reset; so the last edge of a simulation
+counts no arc.
 
-A reset pulse of no width can run a process as if the clock had ticked: its event comes, and the
-reset is over when the process asks for it. Such a run ends the simulation with `CLOCKLESS`, at the
-next event, and not by a cover statement, which a testbench can switch off with ``$assertoff``.
+A reset pulse of zero width can run a process as if the clock had ticked: its event occurs, and the
+reset is over when the process reads it. Such a run ends the simulation with the message `CLOCKLESS`
+at the next event. A cover statement cannot do that, because a testbench can turn it off with
+``$assertoff``.
 
-Points are named by the states (``IDLE``, ``IDLE->RUN``) and stand where the state is declared or
-where the arc is taken; where a module has several machines, by the register too (``rx.IDLE``).
+Points are named by their states (``IDLE``, ``IDLE->RUN``). Their place is the declaration of the
+state or the assignment of the arc. In a module with several machines the name starts with the
+register (``rx.IDLE``).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,12 +42,12 @@ CLOCKLESS = (
 )
 
 _Condition = tuple[str, SourceLocation, str]
-"""Name and place of a point, and when it counts."""
+"""Name and place of a point, and the condition under which it counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FsmPoint:
-    """Where a state or an arc stands in the RTL, and what it is called."""
+    """The name of a state or an arc, and its place in the RTL."""
 
     file: str
     line: int
@@ -55,29 +57,29 @@ class FsmPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Instrumented:
-    """RTL with its cover statements."""
+    """RTL with its cover statements added."""
 
     files: tuple[SourceFile, ...]
     names: Mapping[tuple[str, str], FsmPoint]
-    """What stands behind a statement, by its file and label."""
+    """The point of each cover statement, by file and label."""
 
     places: Mapping[tuple[str, int], range]
-    """Columns of a line that were put in."""
+    """Added columns, by file and line."""
 
     def added(self, file: str, line: int, column: int) -> bool:
-        """Return whether the place is none of the RTL's own."""
+        """Return whether the place is in added code."""
         return column in self.places.get((file, line), ())
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Module:
-    """A module with something to watch, and where its statements go."""
+    """A module with state machines or asynchronous resets, and the place for added statements."""
 
     file: str
     end: SourceLocation
     machines: list[Machine]
     asynchronous: list[Clock]
-    """Of processes that something else than the clock sets or resets."""
+    """Clocks of processes with an asynchronous set or reset."""
 
 
 def instrument(rtl: Rtl) -> Instrumented:
@@ -117,7 +119,7 @@ def _modules(rtl: Rtl) -> list[_Module]:
 
 
 def _bodies(top: InstanceBodySymbol) -> Iterator[InstanceBodySymbol]:
-    """Yield the elaborated modules under ``top``, itself first."""
+    """Yield the elaborated modules: ``top``, then those below it."""
     yield top
     below: list[InstanceBodySymbol] = []
 
@@ -130,14 +132,14 @@ def _bodies(top: InstanceBodySymbol) -> Iterator[InstanceBodySymbol]:
 
 
 def _is_written(rtl: Rtl, clock: Clock) -> bool:
-    """Return whether no macro stands where the clock or the reset is named."""
+    """Return whether no macro expands to the name of the clock or of a reset."""
     conditions = [each.condition for each in clock.resets]
     ranges = (*clock.edges, *clock.controls, *conditions)
     return not any(rtl.sources.isMacroLoc(each.start) for each in ranges)
 
 
 def _watches(rtl: Rtl, module: _Module, names: dict[tuple[str, str], FsmPoint]) -> Iterator[str]:
-    """Yield what watches each machine of the module."""
+    """Yield the added code for each machine of the module."""
     for machine in module.machines:
         own = f"_{LABEL}{len(names)}"
         prefix = f"{machine.name}." if len(module.machines) > 1 else ""
@@ -149,7 +151,7 @@ def _watches(rtl: Rtl, module: _Module, names: dict[tuple[str, str], FsmPoint]) 
 
 
 def _watch(rtl: Rtl, machine: Machine, own: str, states: str, arcs: str) -> str:
-    """Return the processes that count; Verilator has no toggles of names like ``own``."""
+    """Return the processes that count; Verilator counts no toggles for names like ``own``."""
     edges, events, free = _timing(rtl, machine.clock)
     return (
         f"logic [$bits({machine.name})-1:0] {own}_from; logic {own}_ran = 0; "
@@ -160,7 +162,7 @@ def _watch(rtl: Rtl, machine: Machine, own: str, states: str, arcs: str) -> str:
 
 
 def _guards(rtl: Rtl, module: _Module) -> Iterator[str]:
-    """Yield what looks for runs without clock and reset, once for processes that run together."""
+    """Yield code that detects runs without clock and reset, once per set of events."""
     timings = dict.fromkeys(_timing(rtl, each) for each in module.asynchronous)
     for number, (edges, events, free) in enumerate(timings):
         own = f"_coevolve_run_{number}"
@@ -173,7 +175,7 @@ def _guards(rtl: Rtl, module: _Module) -> Iterator[str]:
 
 
 def _timing(rtl: Rtl, clock: Clock) -> tuple[str, str, str]:
-    """Return the edges of the clock, all events, and that no set or reset holds."""
+    """Return expressions: the clock's edges, all events, and that no set or reset is active."""
     edges = [_source(rtl, each) for each in clock.edges]
     controls = [_source(rtl, each) for each in clock.controls]
     free = [f"!({_source(rtl, each.condition)})" for each in clock.resets]
@@ -188,7 +190,7 @@ def _covers(
     names: dict[tuple[str, str], FsmPoint],
 ) -> Iterator[str]:
     for name, place, condition in points:
-        # Unlike those of any other module: a file may hold several.
+        # Labels are unique among all modules, because a file may hold several.
         label = f"{LABEL}{len(names)}"
         names[module.file, label] = FsmPoint(
             file=rtl.sources.getFileName(place),

@@ -1,12 +1,12 @@
 """Reads Verilator's coverage file, and scores it over a design's own, fixed set of points.
 
-A record counts where its instance is the DUT or lies inside it. Kinds are Verilator's line, branch,
-expr and toggle; fsm are the cover statements that `hdl.coverage.instrument` put in. Whatever else a
-file holds (covergroups, cover properties of the design's own) belongs to no kind and is left out.
+A record counts if its instance is the DUT or inside it. Kinds are Verilator's line, branch, expr
+and toggle, and fsm for the cover statements that `hdl.coverage.instrument` added. Other records
+(covergroups, cover properties of the design itself) have no kind and are skipped.
 
-In files and messages a point is written ``metric file:line:column instance name``: the instance is
-``-`` for the DUT itself, the name may hold blanks, and the lines that are executed with it are left
-out.
+Files and messages write a point as ``metric file:line:column instance name``. The instance is ``-``
+for the DUT itself, the name may contain blanks, and the lines that are executed with the point are
+left out.
 """
 
 import difflib
@@ -76,7 +76,7 @@ def is_point_text(text: str) -> bool:
 
 
 def point_set(points: Iterable[Point]) -> PointSet:
-    """Return the set of ``points``, sorted and hashed."""
+    """Return ``points`` sorted, without duplicates, with their hash."""
     ordered = tuple(sorted(set(points)))
     return PointSet(
         points=ordered, sha256=hashlib.sha256(msgspec.msgpack.encode(ordered)).hexdigest()
@@ -84,15 +84,15 @@ def point_set(points: Iterable[Point]) -> PointSet:
 
 
 def records(text: str) -> Iterator[Record]:
-    """Yield what a coverage file holds.
+    """Yield the records of a coverage file.
 
-    Verilator writes the label of a cover statement as if it were one more instance; here it is not.
+    Verilator appends the label of a cover statement to the instance path; it is removed here.
     """
     for line in plain_text(text).splitlines():
         if not line.startswith("C '"):
             continue
-        told, _, count = line[3:].rpartition("' ")
-        fields = dict(field.split("\2", 1) for field in told.split("\1") if "\2" in field)
+        fields_text, _, count = line[3:].rpartition("' ")
+        fields = dict(field.split("\2", 1) for field in fields_text.split("\1") if "\2" in field)
         page, _, module = fields.get("page", "").partition("/")
         comment, hierarchy = fields.get("o", ""), fields.get("h", "")
         yield Record(
@@ -120,7 +120,7 @@ def counts(found: Iterable[Record], dut: str, instrumented: Instrumented) -> dic
 
 
 def score(made: Mapping[Point, int], over: PointSet, unit: Unit) -> Coverage:
-    """Return the coverage over ``over``, whatever else was hit."""
+    """Return the coverage over the points of ``over``; other points are ignored."""
     hits = bytearray((len(over.points) + 7) // 8)
     excluded = frozenset(unit.unreachable)
     totals = dict.fromkeys(METRICS, 0)
@@ -144,14 +144,14 @@ def score(made: Mapping[Point, int], over: PointSet, unit: Unit) -> Coverage:
 
 
 def check_points(over: PointSet, unit: Unit) -> None:
-    """Raise ConfigError where the unit's frozen or unreachable points are not those it has."""
+    """Raise ConfigError if the unit's frozen or unreachable points differ from ``over``."""
     if not over.points:
         raise ConfigError(f"design {unit.name}: needs at least one coverage point, found none")
     if unit.points_sha256 and unit.points_sha256 != over.sha256:
         raise ConfigError(
-            f"design {unit.name}: its {len(over.points)} points hash to {over.sha256}, but "
-            f"{unit.points_sha256} was frozen: the design, the instrumentation or Verilator "
-            "changed since; where that is meant, run "
+            f"design {unit.name}: its {len(over.points)} points hash to {over.sha256}, but the "
+            f"frozen hash is {unit.points_sha256}: the design, the instrumentation or Verilator "
+            "changed since; if that is intended, run "
             "`python -m coevolve.environments.hdl.designs.qualify --freeze`"
         )
     texts = [point_text(point) for point in over.points]

@@ -1,7 +1,7 @@
-"""What the processes of an elaborated module assign, at which clock, and in which states.
+"""Finds what the processes of an elaborated module assign, at which clock, and in which states.
 
-The present value of a variable is known inside ``case (variable)`` and ``if (variable == A)``,
-where the other side is an enum's member or a parameter.
+The present value of a variable is known inside ``case (variable)`` and ``if (variable == A)`` if
+the other side is a member of an enum or a parameter.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ EDGES = (EdgeKind.PosEdge, EdgeKind.NegEdge)
 
 @dataclass(frozen=True, kw_only=True)
 class Reset:
-    """A condition under which a process does not take the next value, and what then runs."""
+    """A condition under which a process does not take the next value, and its statement."""
 
     condition: SourceRange
     statement: SourceRange
@@ -54,18 +54,18 @@ class Clock:
     """When a register takes its next value."""
 
     edges: tuple[SourceRange, ...]
-    """Events of the clock, ``posedge clk``."""
+    """Events of the clock, e.g. ``posedge clk``."""
 
     controls: tuple[SourceRange, ...]
-    """Events that set or reset it without the clock, ``negedge rst_n``."""
+    """Events that set or reset the register without the clock, e.g. ``negedge rst_n``."""
 
     resets: tuple[Reset, ...]
-    """In the order in which they are asked for."""
+    """Conditions in the order in which the process tests them."""
 
 
 @dataclass(frozen=True)
 class Present:
-    """What is known of a register's present state: one of ``names``, or none of them."""
+    """The possible present states of a register: ``names``, or with ``other`` all but these."""
 
     names: frozenset[str]
     other: bool = False
@@ -81,12 +81,12 @@ class Present:
         return Present(self.names, other=not self.other)
 
     def among(self, states: Iterable[str]) -> list[str]:
-        """Return those of all ``states`` that it may be."""
+        """Return the possible states out of ``states``."""
         return [state for state in states if (state in self.names) != self.other]
 
 
 Context = Mapping[str, Present]
-"""By the register's path."""
+"""Possible present states by the register's path."""
 
 
 @dataclass(kw_only=True)
@@ -98,10 +98,10 @@ class Process:
         default_factory=list[tuple[str, Expression, Context]]
     )
     tested: dict[str, dict[str, State]] = field(default_factory=dict[str, dict[str, State]])
-    """Constants that variables are compared with, by path and name."""
+    """Constants with which variables are compared, by path and name."""
 
     def clocked(self, path: str) -> list[Expression]:
-        """Return what the variable takes over at the clock."""
+        """Return the values that the variable takes at the clock."""
         if self.clock is None:
             return []
         return [value for target, value, _ in self.assigned if target == path]
@@ -120,13 +120,13 @@ def process_of(block: ProceduralBlockSymbol) -> Process:
 
 
 def asynchronous_clocks(module: InstanceBodySymbol) -> list[Clock]:
-    """Return the clocks of those processes that something else sets or resets."""
+    """Return the clocks of the processes with an asynchronous set or reset."""
     processes = [process_of(each) for each in module if isinstance(each, ProceduralBlockSymbol)]
     return [each.clock for each in processes if each.clock is not None and each.clock.controls]
 
 
 def _clock(timing: TimingControl, body: Statement) -> Clock | None:
-    """Return the clock of a process: the edges that its leading conditions leave."""
+    """Return the clock of a process: its edges without those of asynchronous conditions."""
     several = isinstance(timing, EventListControl)
     events = cast("Sequence[TimingControl]", timing.events) if several else [timing]
     edges = [each for each in events if isinstance(each, SignalEventControl)]
@@ -146,9 +146,9 @@ def _clock(timing: TimingControl, body: Statement) -> Clock | None:
 
 
 def _controls(statement: ConditionalStatement, edges: Iterable[SignalEventControl]) -> bool:
-    """Return whether the statement asks for the signal of one of ``edges``."""
-    named = _named(_conditions(statement)[0])
-    return any(_named(edge.expr) & named for edge in edges)
+    """Return whether the first condition reads the signal of one of ``edges``."""
+    named = _value_paths(_conditions(statement)[0])
+    return any(_value_paths(edge.expr) & named for edge in edges)
 
 
 def _reset(statement: ConditionalStatement) -> Reset:
@@ -158,7 +158,7 @@ def _reset(statement: ConditionalStatement) -> Reset:
 
 
 def _leading_ifs(body: Statement) -> list[ConditionalStatement]:
-    """Return the ``if`` that the process begins with, and its chain of ``else if``."""
+    """Return the ``if`` at the start of the process, and its chain of ``else if``."""
     while isinstance(body, BlockStatement):
         body = body.body
     first = cast("Sequence[Statement]", body.list)[0] if isinstance(body, StatementList) else body
@@ -201,7 +201,7 @@ def _walk(statement: Statement | None, context: Context, process: Process) -> No
 
 def _walk_if(statement: ConditionalStatement, context: Context, process: Process) -> None:
     conditions = _conditions(statement)
-    known = [each for condition in conditions for each in _compared(condition, process)]
+    known = [each for condition in conditions for each in _required_states(condition, process)]
     inside = dict(context)
     for path, present in known:
         inside[path] = inside[path] & present if path in inside else present
@@ -214,13 +214,13 @@ def _walk_if(statement: ConditionalStatement, context: Context, process: Process
     _walk(statement.ifFalse, outside, process)
 
 
-def _compared(condition: Expression, process: Process) -> list[tuple[str, Present]]:
-    """Return the states that ``condition`` asks for, of each register that it compares."""
+def _required_states(condition: Expression, process: Process) -> list[tuple[str, Present]]:
+    """Return the states that ``condition`` requires, for each register that it compares."""
     inner = strip(condition)
     if not isinstance(inner, BinaryExpression):
         return []
     if _is_and(inner):
-        return [*_compared(inner.left, process), *_compared(inner.right, process)]
+        return [*_required_states(inner.left, process), *_required_states(inner.right, process)]
     if inner.op not in (BinaryOperator.Equality, BinaryOperator.Inequality):
         return []
     variable, state = strip(inner.left), constant(inner.right)
@@ -263,14 +263,14 @@ def _is_and(condition: Expression) -> bool:
 
 
 def strip(expression: Expression) -> Expression:
-    """Return what is inside conversions of type."""
+    """Return the expression without conversions of type."""
     while isinstance(expression, ConversionExpression):
         expression = expression.operand
     return expression
 
 
 def constant(expression: Expression) -> State | None:
-    """Return the enum's member or the parameter that ``expression`` is."""
+    """Return the enum's member or the parameter that ``expression`` names, if any."""
     inner = strip(expression)
     if isinstance(inner, NamedValueExpression):
         symbol = inner.symbol
@@ -279,7 +279,7 @@ def constant(expression: Expression) -> State | None:
     return None
 
 
-def _named(expression: Expression) -> set[str]:
+def _value_paths(expression: Expression) -> set[str]:
     """Return the paths of all values in ``expression``."""
     found: set[str] = set()
 

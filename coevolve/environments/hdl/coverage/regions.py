@@ -1,10 +1,10 @@
-"""The regions of a design: its coverage points by the handful, as work on them is asked for.
+"""Divides a design's coverage points into regions, small groups that signals and goals name.
 
-A design has hundreds of points, and whoever reaches one reaches its neighbours, so signals and
-goals are about regions. They are a partition of the points that count, a function of the points
-alone: points of one kind and one instance that stand together (toggles of one signal, states or
-arcs of one file, else lines at most `NEAR_LINES` apart), at most `MOST_POINTS`. They are in the
-order of usefulness of `hdl.coverage.gaps.ORDER`, states before arcs, else by place.
+A design has hundreds of points, and a testbench that reaches one usually reaches its neighbours.
+Regions are a partition of the points that count, and depend on the points alone. A region has
+points of one kind in one instance that are close together (toggles of one signal, states or arcs of
+one file, else lines at most `NEAR_LINES` apart), at most `MOST_POINTS`. They are sorted by
+usefulness as in `hdl.coverage.holes.ORDER`, states before arcs, then by place.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ class Region:
     """Neighbouring points of one kind."""
 
     name: str
-    """Its first point, as `hdl.coverage.points.point_text` writes it, and how many more."""
+    """Its first point, as `hdl.coverage.points.point_text` writes it, and the number of others."""
 
     points: tuple[int, ...]
-    """Their indices in the design's set of points, at least one."""
+    """At least one index in the design's set of points."""
 
 
 def regions(points: Sequence[Point], unit: Unit) -> tuple[Region, ...]:
@@ -41,17 +41,17 @@ def regions(points: Sequence[Point], unit: Unit) -> tuple[Region, ...]:
 
 
 def about(design: str, region: Region) -> OnPattern:
-    """Return what a signal about the region names."""
+    """Return the pattern that a signal about the region names."""
     return OnPattern(kind="coverage_bin", pattern=f"{design} {region.name}")
 
 
 def design_of(pattern: OnPattern) -> str:
-    """Return the design that a signal about a region is about."""
+    """Return the design that a signal's pattern names."""
     return pattern.pattern.partition(" ")[0]
 
 
 def named(pattern: OnPattern, found: Sequence[Region]) -> Region | None:
-    """Return the region that a signal is about; None where the design has no such region."""
+    """Return the region that a signal's pattern names; None if the design has no such region."""
     name = pattern.pattern.partition(" ")[2]
     return next((region for region in found if region.name == name), None)
 
@@ -68,7 +68,7 @@ def _order(point: Point) -> tuple[int, str, str, str, int, int]:
 
 
 def _cut(points: Sequence[Point], together: Sequence[int]) -> list[list[int]]:
-    """Cut where a region would become too large, or lines are too far apart."""
+    """Return the points in parts that are small enough and have no gaps between lines."""
     parts: list[list[int]] = [[]]
     for index in together:
         before = parts[-1]

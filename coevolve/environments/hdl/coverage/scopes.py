@@ -1,13 +1,13 @@
 r"""Finds the design's instance among all instances that Verilator elaborated.
 
 Coverage files name an instance by its printed path, and a printed path can be forged: an escaped
-name may hold a dot, so that ``\dut.left`` prints as the instance ``left`` inside ``dut`` would.
-The translated model cannot be deceived in this way. Each instance is a member of one C++ class, so
-its name there is its own, and the model says which member holds which.
+name may contain a dot, so that ``\dut.left`` prints like the instance ``left`` inside ``dut``. The
+translated model cannot be forged in this way: each instance is a member of one C++ class under a
+unique name, and the model's code shows which member holds which.
 
-Every instance counts, however it came about: in an array, a generate block, a wrapper, by a macro
-or under an escaped name. Coverage may be credited by printed path only after `find_dut` has shown
-that nothing else prints like the design's instance or like anything inside of it.
+Every instance counts: in an array, a generate block, a wrapper, from a macro or under an escaped
+name. Coverage may be credited by printed path only after `find_dut` has shown that nothing else
+prints like the design's instance or like anything inside it.
 """
 
 import re
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from coevolve.environments.hdl.simulate.messages import NotCovered
 
 PREFIX = "Vtb"
-"""Of everything that Verilator writes."""
+"""Prefix of all names and files that Verilator writes."""
 
 HEADER = f"{PREFIX}__Syms.h"
 SOURCE = f"{PREFIX}__Syms__Slow.cpp"
@@ -29,18 +29,18 @@ _MEMBER = re.compile(rf"^ +{PREFIX}_(\w+) +(TOP\w*);$", re.MULTILINE)
 _PRINTED = re.compile(r'^ +(TOP\w*)\.ctor\(this, "(.*)"\);$', re.MULTILINE)
 _HELD = re.compile(r"^ +(TOP\w*)\.\w+ = &(TOP\w*);$", re.MULTILINE)
 _PLAIN = re.compile(r"[\w$.\[\]-]+")
-"""Paths that coverage files print as they are."""
+"""Paths that coverage files print unchanged."""
 
 _DOUBLE = "___05F"
-"""How Verilator writes two underscores inside of a name."""
+"""Verilator's spelling of two underscores inside a name."""
 
 _PARAMETERS = re.compile(r"__[A-Za-z]\w*")
-"""Behind the name of a module with other parameters: the first letter of one, and its value.
-Escaped characters of a name are written as ``__0`` and more."""
+"""Suffix of the name of a module with changed parameters: the first letter of one, and its value.
+Escaped characters of a name start with ``__0`` instead."""
 
 
 def plain_text(text: str) -> str:
-    """Return what Verilator wrote, names with their two underscores again."""
+    """Return Verilator's text with two underscores in names restored."""
     return text.replace(_DOUBLE, "__")
 
 
@@ -49,13 +49,14 @@ class Scope:
     """An instance of a module."""
 
     path: str
-    """As coverage files print it, ``tb.dut.left``."""
+    """Path as in coverage files, e.g. ``tb.dut.left``."""
 
     module: str
-    """As Verilator writes it: that of other parameters has ``__`` and more behind its name."""
+    """Module as Verilator writes it; with changed parameters its name has a suffix from ``__``
+    on."""
 
     within: tuple[str, ...]
-    """The members of the model that hold it, the innermost first."""
+    """Members of the model that hold it, the innermost first."""
 
     member: str
 
@@ -63,7 +64,7 @@ class Scope:
 def read_scopes(header: str, source: str) -> tuple[Scope, ...]:
     """Return the instances that a model's symbol table lists; ``header`` declares its members.
 
-    The model itself, which holds the testbench's top, is none.
+    The model itself, which holds the testbench's top, is left out.
     """
     paths = dict(_PRINTED.findall(source))
     holders = {member: holder for holder, member in _HELD.findall(source)}
@@ -82,8 +83,8 @@ def read_scopes(header: str, source: str) -> tuple[Scope, ...]:
 def find_dut(scopes: Sequence[Scope], top: str, told: str = "") -> str | NotCovered:
     """Return the printed path of the only instance of module ``top``.
 
-    ``told`` is the name of the instance that is meant where there may be several. An instance of a
-    recursive module inside of another one is a part of that one.
+    ``told`` is the name of the instance if there may be several. In a recursive module, an instance
+    inside another one is a part of that one.
     """
     every = {scope.member: scope for scope in scopes if _is_of(scope.module, top)}
     duts = [scope for scope in every.values() if every.keys().isdisjoint(scope.within)]
@@ -92,7 +93,7 @@ def find_dut(scopes: Sequence[Scope], top: str, told: str = "") -> str | NotCove
         called = f" called {told!r}" if told else ""
         found = ", ".join(sorted(scope.path for scope in duts)) or "none"
         return NotCovered(
-            message=f"the testbench needs exactly one instance of {top}{called}, which is what is "
+            message=f"the testbench needs exactly one instance of {top}{called}, whose coverage is "
             f"measured (found {found})"
         )
     dut = meant[0]

@@ -1,13 +1,13 @@
 """Finds the state machines of a module, in its elaborated form.
 
 A state machine is a register of the module whose next value is a constant that depends on its
-present one: an enum, or bits that are compared with parameters. The present value is known inside
-``case (state)`` and ``if (state == A)``, the next one is assigned to the register itself, or to the
-variable that the register takes over at the clock (two processes). Self-loops are no arcs; nor is
-reset, which leads from everywhere to one state.
+present value: an enum, or bits that are compared with parameters. The present value is known inside
+``case (state)`` and ``if (state == A)``. The next value is assigned to the register itself, or to
+the variable that the register takes over at the clock (two processes). Self-loops do not count as
+arcs, nor does reset, which leads from every state to one.
 
-Not found: machines inside generate blocks, states written as bare numbers, one-hot bits tested one
-by one, and next states that are computed.
+Not found: machines inside generate blocks, states written as plain numbers, one-hot bits tested one
+by one, and computed next states.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ from coevolve.environments.hdl.coverage.processes import (
 )
 
 _Assigned = tuple[Expression, Present | None]
-"""A next value, and the present state for which it is assigned."""
+"""A next value, and the present states for which it is assigned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Machine:
     clock: Clock
     states: Mapping[str, tuple[ConstantValue, SourceLocation]]
     arcs: Mapping[tuple[str, str], SourceLocation]
-    """Where the first assignment stands that takes the arc."""
+    """For each arc, the place of the first assignment that takes it."""
 
 
 def machines(module: InstanceBodySymbol) -> list[Machine]:
@@ -87,7 +87,7 @@ def _machine(register: VariableSymbol, processes: Sequence[Process]) -> Machine 
 
 
 def _sets(reset: Reset, values: Sequence[Expression]) -> bool:
-    """Return whether what runs under the condition sets the register to a constant."""
+    """Return whether the reset's statement sets the register to a constant."""
     start, end = reset.statement.start.offset, reset.statement.end.offset
     inside = [each for each in values if start <= each.sourceRange.start.offset < end]
     return bool(inside) and all(constant(each) is not None for each in inside)
@@ -99,7 +99,7 @@ def _states(
     targets: set[str],
     processes: Sequence[Process],
 ) -> Mapping[str, State]:
-    """Return the states by name; none where a next value is neither a constant nor taken over."""
+    """Return the states by name; empty if a next value is neither a constant nor taken over."""
     kind = register.type.canonicalType
     if isinstance(kind, EnumType):
         members = cast("Iterable[Symbol]", kind)
@@ -129,7 +129,7 @@ def _arcs(
 
 
 def _leaves(value: Expression) -> list[Expression]:
-    """Return the values that ``value`` may be: the arms of ``?:``, or itself."""
+    """Return the possible values of ``value``: the arms of ``?:``, or the value itself."""
     inner = strip(value)
     if isinstance(inner, ConditionalExpression):
         return [*_leaves(inner.left), *_leaves(inner.right)]

@@ -1,13 +1,12 @@
-"""Kept steps as rows for supervised fine-tuning, one JSON object a line.
+"""Writes kept steps as rows for supervised fine-tuning, one JSON object a line.
 
-- ``chat``: ``messages`` of role and content, the policy's answer last, with where it is from;
+- ``chat``: ``messages`` of role and content, the policy's answer last, and the step's origin;
 - ``llamafactory``: ``system``, ``history`` of (user, assistant) pairs, ``instruction`` and
-  ``output``, with ``dataset``, ``context_id`` and ``run_type`` as LLM4Cov's released data has them,
-  in the words of its later release: a step that repaired a failed simulation is
-  ``agentic_xrun``, any other from a graded state ``agentic_coverage``, one from a blank state
-  ``direct_infer``.
+  ``output``, with ``dataset``, ``context_id`` and ``run_type`` as in LLM4Cov's released data. The
+  values are those of its later release: ``agentic_xrun`` for a step from a failed simulation,
+  ``agentic_coverage`` from any other graded state, ``direct_infer`` from a blank state.
 
-Messages of one role in a row become one, joined by an empty line.
+Consecutive messages of one role are joined by an empty line.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,15 +21,15 @@ RowForm = Literal["chat", "llamafactory"]
 
 
 def run_type(transition: Transition) -> str:
-    """Return what LLM4Cov's data calls such a step."""
+    """Return the step's ``run_type`` in LLM4Cov's data."""
     if isinstance(transition.before, Blank):
         return "direct_infer"
     return "agentic_xrun" if coverage_of(transition.before) is None else "agentic_coverage"
 
 
 def chat_row(transition: Transition) -> dict[str, object]:
-    """Return one conversation, the last message of which is the one to learn."""
-    messages = [{"role": each.role, "content": each.text} for each in _merged(transition.prompt)]
+    """Return one conversation whose last message is the training target."""
+    messages = [{"role": each.role, "content": each.text} for each in _merge(transition.prompt)]
     messages.append({"role": "assistant", "content": transition.answer})
     return {
         "messages": messages,
@@ -45,22 +44,22 @@ def chat_row(transition: Transition) -> dict[str, object]:
 def llamafactory_row(transition: Transition, dataset: str) -> dict[str, object]:
     """Return one row of LlamaFactory's alpaca form with history.
 
-    Raises ValueError where the prompt is not: at most one system message, then user and assistant
-    in turn, a user last.
+    Raises ValueError for an invalid prompt. A valid one has at most one system message, then user
+    and assistant messages in turn, with a user message last.
     """
-    messages = _merged(transition.prompt)
+    messages = _merge(transition.prompt)
     system = messages[0].text if messages and messages[0].role == "system" else ""
-    said = messages[1:] if system else messages
-    roles = [each.role for each in said]
-    if roles != ["user", "assistant"] * (len(said) // 2) + ["user"]:
+    turns = messages[1:] if system else messages
+    roles = [each.role for each in turns]
+    if roles != ["user", "assistant"] * (len(turns) // 2) + ["user"]:
         raise ValueError(
             f"transition {transition.transition_id}: a LlamaFactory row needs a prompt of user and "
             f"assistant in turn, a user last, found {', '.join(roles) or 'no message'}"
         )
     return {
         "system": system,
-        "history": [[said[i].text, said[i + 1].text] for i in range(0, len(said) - 1, 2)],
-        "instruction": said[-1].text,
+        "history": [[turns[i].text, turns[i + 1].text] for i in range(0, len(turns) - 1, 2)],
+        "instruction": turns[-1].text,
         "output": transition.answer,
         "dataset": dataset,
         "context_id": transition.design_id,
@@ -80,7 +79,7 @@ def rows(
 
 
 def write(path: Path, lines: Iterable[Mapping[str, object]]) -> int:
-    """Write the rows as JSONL and return how many there are."""
+    """Write the rows as JSONL and return their number."""
     count = 0
     with path.open("wb") as file:
         for line in lines:
@@ -89,7 +88,7 @@ def write(path: Path, lines: Iterable[Mapping[str, object]]) -> int:
     return count
 
 
-def _merged(prompt: Sequence[ChatText]) -> list[ChatText]:
+def _merge(prompt: Sequence[ChatText]) -> list[ChatText]:
     merged: list[ChatText] = []
     for each in prompt:
         if merged and merged[-1].role == each.role:

@@ -1,24 +1,24 @@
-"""Coverage-guided rejection: which steps of a policy are worth training on.
+"""Coverage-guided rejection: selects the steps of a policy that are worth training on.
 
-Source: LLM4Cov (arXiv 2602.16953), section 3, and what its released filter does beyond that. A step
-is kept where its testbench has coverage and
+Source: LLM4Cov (arXiv 2602.16953), section 3, and additions of its released filter. A step is kept
+if its testbench has coverage and
 
 - the state before had none (the simulation was repaired), or the overall average rose by at least
   ``least_gain`` and no kind of coverage fell;
 - the overall average is at least ``floor`` (the paper's extra rule for its warm-up data).
 
-Of the kept steps from one state the one with the greatest gain stays, the first of equals; where a
-run asks for it (``keep``), so many.
+Of the kept steps from one state the one with the largest gain stays, the first of equals, or the
+``keep`` best if the run sets more.
 
-A step towards a goal (`hdl.policy.task.DesignTask.goal`) is kept where it covers more of the goal
-than the state before, whatever it gained besides, and no kind of coverage fell; the one that covers
-most of the goal stays, of those the one with the greatest gain. A rule that asks for no gain at all
-(``least_gain`` -1) asks for none of the goal either.
+A step towards a goal (`hdl.policy.task.DesignTask.goal`) is kept if it covers more of the goal than
+the state before and no kind of coverage fell, whatever its gain. The step that covers the most of
+the goal stays, and of equals the one with the largest gain. A rule without a minimum gain
+(``least_gain`` -1) does not require progress on the goal either.
 
-`PAPER` is that. `RELEASED` differs as the authors' script does: the gain must exceed the threshold
-rather than reach it, steps from a blank state are dropped, and one step a design stays rather than
-one a state. Their rule looks at the rows of their simulator's report; here it looks at the kinds of
-`coevolve.environments.hdl.simulate.messages`, so lines and branches may not fall each for itself.
+`PAPER` is this rule. `RELEASED` follows the authors' script: the gain must exceed the threshold,
+not only reach it; steps from a blank state are dropped; one step per design stays, not one per
+state. Their rule compares the rows of their simulator's report. This one compares the kinds of
+`coevolve.environments.hdl.simulate.messages`, so lines and branches are checked separately.
 """
 
 from collections import Counter, defaultdict
@@ -40,12 +40,12 @@ from coevolve.environments.hdl.policy.transition import (
 Reason = Literal[
     "kept", "no_coverage", "below_floor", "blank_state", "too_little_gain", "kind_fell", "outdone"
 ]
-"""``outdone``: another step from the same state gained more."""
+"""``outdone``: another step from the same state had a larger gain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RejectionRule:
-    """What a step must have gained. All shares are fractions 0..1."""
+    """The conditions on a step. All shares are fractions 0..1."""
 
     least_gain: float = 0.01
     floor: float = 0.0
@@ -54,17 +54,17 @@ class RejectionRule:
     """Whether the gain must exceed ``least_gain``, rather than reach it."""
 
     from_blank: bool = True
-    """Whether steps from a blank state are judged by their gain from 0; else they are dropped."""
+    """Whether the gain of steps from a blank state counts from 0; if false, they are dropped."""
 
     of_each: Literal["state", "design", "step"] = "state"
-    """Of which the steps with the greatest gain stay; ``step`` keeps all."""
+    """The unit of which the steps with the largest gain stay; ``step`` keeps all."""
 
     keep: int = 1
-    """How many of them, at most."""
+    """Maximum number of steps per unit."""
 
 
 def rule_of(settings: RejectionConfig) -> RejectionRule:
-    """Return the rule that a run's settings name."""
+    """Return the rule of a run's settings."""
     return RejectionRule(
         least_gain=settings.least_gain,
         floor=settings.floor,
@@ -76,18 +76,18 @@ def rule_of(settings: RejectionConfig) -> RejectionRule:
 PAPER = RejectionRule()
 RELEASED = RejectionRule(strict=True, from_blank=False, of_each="design")
 WARM_UP = RejectionRule(floor=0.5)
-"""The paper's, for stage 0."""
+"""The paper's rule for stage 0."""
 
 ANY_GAIN = -1.0
-"""``least_gain`` of a rule that asks for none."""
+"""``least_gain`` of a rule without a minimum gain."""
 
 UNFILTERED = RejectionRule(least_gain=ANY_GAIN, no_kind_falls=False, of_each="step")
-"""Keeps whatever has coverage: execution-validated, not coverage-guided."""
+"""Keeps every step with coverage: execution-validated, not coverage-guided."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A step, and whether it is kept."""
+    """A step, and the reason why it is kept or rejected."""
 
     transition: Transition
     reason: Reason
@@ -100,12 +100,12 @@ def judge(
     rule: RejectionRule = PAPER,
     goal: Sequence[int] = (),
 ) -> Reason:
-    """Return ``kept`` where the step by itself is worth training on, or why it is not."""
+    """Return ``kept`` if the step by itself is worth training on, or else the reason."""
     before, after = coverage_of(state), coverage_of(made)
     if after is None:
         return "no_coverage"
     if goal:
-        return _towards(state, made, rule, goal)
+        return _judge_goal(state, made, rule, goal)
     if average(after) < exact(rule.floor):
         return "below_floor"
     if isinstance(state, Blank):
@@ -127,10 +127,10 @@ def most_gained(
     rule: RejectionRule = PAPER,
     goal: Sequence[int] = (),
 ) -> tuple[int, ...]:
-    """Return which of several steps from ``state`` are worth training on, the best first.
+    """Return the indices of the steps from ``state`` that are worth training on, the best first.
 
-    Of those that are kept the ones that cover most of the ``goal``, then those with the greatest
-    gain, of equals the smallest indices.
+    Among the kept steps, those that cover the most of the ``goal`` come first, then those with the
+    largest gain, then the smallest indices.
     """
     ranks = {
         index: (len(reached(goal, each)), gain(state, each))
@@ -140,8 +140,10 @@ def most_gained(
     return tuple(sorted(ranks, key=lambda index: ranks[index], reverse=True)[: rule.keep])
 
 
-def _towards(state: DesignState, made: Graded, rule: RejectionRule, goal: Sequence[int]) -> Reason:
-    """Return what becomes of a step with coverage for what it covers of ``goal``."""
+def _judge_goal(
+    state: DesignState, made: Graded, rule: RejectionRule, goal: Sequence[int]
+) -> Reason:
+    """Return the result for a step with coverage on a task with a goal."""
     before, after = coverage_of(state), coverage_of(made)
     nearer = len(reached(goal, made)) > len(reached(goal, state))
     if rule.least_gain > ANY_GAIN and not nearer:
@@ -151,7 +153,7 @@ def _towards(state: DesignState, made: Graded, rule: RejectionRule, goal: Sequen
 
 
 def reject(transitions: Sequence[Transition], rule: RejectionRule = PAPER) -> tuple[Judged, ...]:
-    """Return every step in the order given, with what became of it."""
+    """Return every step with its result, in the order given."""
     judged = [
         Judged(
             transition=each,
@@ -183,12 +185,12 @@ def _rank(judged: Judged) -> tuple[int, Fraction]:
 
 
 def kept(judged: Iterable[Judged]) -> tuple[Transition, ...]:
-    """Return the steps to train on."""
+    """Return the kept steps."""
     return tuple(each.transition for each in judged if each.reason == "kept")
 
 
 def reasons(judged: Iterable[Judged]) -> dict[Reason, int]:
-    """Return how many steps each reason befell."""
+    """Return the number of steps for each reason."""
     return dict(Counter(each.reason for each in judged))
 
 

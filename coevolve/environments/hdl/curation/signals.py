@@ -1,21 +1,21 @@
-"""How often a group's rollouts cover each point of their design, and what seldom covered ones earn.
+"""Counts how many rollouts of a group cover each point, and computes the rarity bonus.
 
-The rarity bonus is that of LLM4Cov's authors for online learning: a rollout earns the mean of
-1 / (rollouts of its group that cover the point) over the points that it covers. A failed simulation
-covers nothing.
+The rarity bonus is that of LLM4Cov's authors for online learning: the mean, over the points that a
+rollout covers, of 1 / (rollouts of its group that cover the point). A failed simulation covers
+nothing.
 """
 
 from collections.abc import Sequence
 
 
 def rarity_bonuses(group: Sequence[bytes]) -> tuple[float, ...]:
-    """Return each rollout's bonus, 0..1; 0 where it covers nothing."""
+    """Return each rollout's bonus, 0..1; 0 if it covers nothing."""
     seen = counts(group)
     return tuple(_bonus(hits, seen) for hits in group)
 
 
 def counts(rollouts: Sequence[bytes]) -> list[int]:
-    """Return by point how many rollouts cover it; bits beyond a shorter one count as not."""
+    """Return for each point how many rollouts cover it; missing bits count as uncovered."""
     seen = [0] * (8 * max((len(hits) for hits in rollouts), default=0))
     for hits in rollouts:
         for point in _covered(hits):

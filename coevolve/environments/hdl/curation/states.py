@@ -1,7 +1,7 @@
-"""What curation compares: how well a testbench did, exactly.
+"""Compares testbenches by their coverage, exactly.
 
-Coverage is counts, so averages are fractions here and a threshold is met or not, whatever the
-rounding: a gain of one point in a hundred is a gain of 0.01.
+Coverage consists of counts, so averages are fractions here, and whether a threshold is met does not
+depend on rounding: a gain of one point in a hundred is a gain of 0.01.
 """
 
 import hashlib
@@ -15,16 +15,16 @@ from coevolve.environments.hdl.simulate.messages import Coverage
 
 
 def state_key(design_id: str, state: DesignState) -> str:
-    """Return the same hash for equal testbenches with equal outcomes on one design."""
+    """Return a hash that is the same for equal testbenches with equal outcomes on one design."""
     if isinstance(state, Blank):
-        said = (design_id,)
+        content = (design_id,)
     else:
-        said = (design_id, state.testbench, msgspec.json.encode(state.outcome).decode())
-    return hashlib.sha256(msgspec.json.encode(said)).hexdigest()
+        content = (design_id, state.testbench, msgspec.json.encode(state.outcome).decode())
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
 
 def average(coverage: Coverage | None) -> Fraction:
-    """Return the overall average, 0..1; 0 where there is none."""
+    """Return the overall average, 0..1; 0 without coverage."""
     if coverage is None or not coverage.kinds:
         return Fraction(0)
     shares = [Fraction(kind.covered, kind.total) for kind in coverage.kinds]
@@ -32,17 +32,17 @@ def average(coverage: Coverage | None) -> Fraction:
 
 
 def exact(share: float) -> Fraction:
-    """Return the decimal that was written, not its nearest binary number."""
+    """Return the number as written in decimal, not its nearest binary value."""
     return Fraction(repr(share))
 
 
 def meets(coverage: Coverage | None, threshold: float) -> bool:
-    """Return whether the overall average is at least ``threshold``, to the point."""
+    """Return whether the overall average is at least ``threshold``, without rounding."""
     return average(coverage) >= exact(threshold)
 
 
 def gain(before: DesignState, after: DesignState) -> Fraction:
-    """Return by how much the overall average rose, -1..1."""
+    """Return the increase of the overall average, -1..1."""
     return average(coverage_of(after)) - average(coverage_of(before))
 
 
@@ -53,7 +53,7 @@ def reached(goal: Sequence[int], state: DesignState) -> tuple[int, ...]:
 
 
 def falls(before: Coverage, after: Coverage) -> tuple[str, ...]:
-    """Return the kinds whose share fell, or that are gone."""
+    """Return the kinds whose share fell, or that are missing after."""
     now = {kind.metric: Fraction(kind.covered, kind.total) for kind in after.kinds}
     return tuple(
         kind.metric

@@ -1,4 +1,4 @@
-"""What the learner is told of steps on designs beyond their rewards."""
+"""The learner's information on steps on designs beyond their rewards."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -13,20 +13,20 @@ from protocols.rollouts import Rollout
 from protocols.tasks import Task
 
 GrammarOf = Callable[[CoverageTask], Awaitable[Grammar | None]]
-"""Tells what a step was kept within while the policy wrote."""
+"""Returns the grammar within which the policy wrote a step."""
 
 
 class DesignSupervision:
-    """A `protocols.interfaces.Supervision`: coverage-guided rejection, and a bonus for rarity."""
+    """A `protocols.interfaces.Supervision`: coverage-guided rejection, and a rarity bonus."""
 
     def __init__(self, settings: HdlConfig, grammar_of: GrammarOf | None = None) -> None:
         self._settings = settings
         self._grammar_of = grammar_of
 
     def shape(self, rollouts: Sequence[Rollout]) -> tuple[float, ...]:
-        """Return the rewards, with the bonus of LLM4Cov's authors (`hdl.curation.signals`).
+        """Return the rewards with the bonus of LLM4Cov's authors (`hdl.curation.signals`).
 
-        It is on their scale of rewards, 0 or 1 to 2, where theirs is halved.
+        The bonus is on the scale of these rewards, 0 or 1 to 2; the authors halve it.
         """
         rewards = tuple(rollout.reward for rollout in rollouts)
         weight = self._settings.rarity_bonus
@@ -41,20 +41,20 @@ class DesignSupervision:
     async def select(
         self, task: Task, group: int, rollouts: Sequence[Rollout]
     ) -> tuple[int, ...] | None:
-        """Return what coverage-guided rejection leaves; None if nothing was graded."""
+        """Return the steps left after coverage-guided rejection; None if nothing was graded."""
         states = [graded_of(each) for each in rollouts]
         made = {index: state for index, state in enumerate(states) if state is not None}
         if not made:
             return None
-        asked = coverage_task(task)
+        given = coverage_task(task)
         stages = self._settings.stages
         stage = stages[stage_of(stages, group)]
         if not is_learned_from(stage, rollouts[0].author):
             return ()
-        return most_gained(asked.state, made, rule_of(stage.rejection), asked.goal)
+        return most_gained(given.state, made, rule_of(stage.rejection), given.goal)
 
     async def grammar(self, task: Task) -> Grammar | None:
-        """Return the tiny policy's grammar of the step."""
+        """Return the tiny policy's grammar for the step."""
         return None if self._grammar_of is None else await self._grammar_of(coverage_task(task))
 
 

@@ -1,29 +1,29 @@
-"""What a design must be before anyone is trained or measured on it: rules over what was measured.
+"""The rules that a design must satisfy before a run trains or measures on it.
 
-A design is admitted on machine facts alone. `hdl.designs.measuring` runs the simulator and fills
-`Measured`; the rules here only read it, so that each can be tested without a simulator. Every rule
-has a name, and a refusal says what was found and what is required.
+Admission uses measurements only. `hdl.designs.measuring` runs the simulator and fills `Measured`;
+the rules here only read it, so tests of them need no simulator. Every rule has a name, and a
+refusal states what was found and what is required.
 
-| rule                | what it keeps out                                                         |
+| rule                | refuses                                                                   |
 |---------------------|---------------------------------------------------------------------------|
 | testbench_failed    | a reference testbench that does not compile, run and finish               |
 | not_deterministic   | coverage that differs between runs of the same testbench                  |
-| good_covers_little  | a design that even its author did not reach, or with unreachable points   |
-| poor_covers_much    | a design that nothing has to be learnt for                                |
-| mid_not_between     | reference testbenches that are no ladder                                  |
-| threshold           | a pass that even the good testbench misses                                |
+| good_covers_little  | a good testbench with low coverage: too hard, or unreachable points       |
+| poor_covers_much    | a poor testbench with high coverage: nothing to learn                     |
+| mid_not_between     | reference testbenches whose coverage does not rise from poor to good      |
+| threshold           | a threshold that even the good testbench misses                           |
 | point_count         | designs too small to measure on, or too large to run often                |
 | points_not_frozen   | scores over a set of points that may change                               |
 | points_changed      | RTL that was edited after its points were frozen                          |
-| unreachable_covered | points taken out of the count that some stimulus covers                   |
+| unreachable_covered | points marked as unreachable that some stimulus covers                    |
 | random_passes       | a design that random stimulus solves                                      |
-| secret_found        | a secret that is none: long random stimulus still has to stay far below   |
-| few_mutants         | too few bugs to tell testbenches by                                       |
+| secret_found        | a secret that long random stimulus finds, or nearly finds                 |
+| few_mutants         | too few bugs to compare testbenches by                                    |
 | mutant_broken       | a mutant that does not compile                                            |
 | mutant_survives     | a bug that the good testbench does not show                               |
 | mutant_too_easy     | a bug that the poor testbench shows                                       |
-| short_specification | a specification that does not say what the design does                    |
-| family_split        | a family in two splits, so that held-out designs have sisters in training |
+| short_specification | a specification too short to describe the design                          |
+| family_split        | a family in two splits: held-out designs would resemble training designs  |
 | copy                | a held-out design that shares a file with one for training                |
 """
 
@@ -49,16 +49,17 @@ MOST_POINTS = 1000
 FEWEST_MUTANTS = 5
 
 FEWEST_WORDS = 150
-"""Of a specification."""
+"""Minimum number of words in a specification."""
 
 FREEZABLE = frozenset({"points_not_frozen", "points_changed"})
-"""Rules that freezing the points satisfies."""
+"""Rules that a design satisfies once its points are frozen."""
 
 RANDOM_CYCLES = 1000
-"""Of a short random run."""
+"""Cycles of a short random run."""
 
 SECRET_MARGIN = 0.10
-"""How far below the threshold all long random runs together stay where a design has a secret."""
+"""How far below the threshold the merged coverage of all long random runs has to stay, for a design
+with a secret."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,26 +75,26 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A reference testbench, simulated as often as determinism needs to be seen."""
+    """The runs of one reference testbench, repeated to check determinism."""
 
     coverages: tuple[Coverage, ...] = ()
-    """Of each repetition; empty where one of them failed."""
+    """Coverage of each repetition; empty where one of them failed."""
 
     failure: str = ""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """All that admission knows of a design beside its files."""
+    """The measurements of a design that admission reads, beside the design's files."""
 
     count: int
-    """Points, the unreachable included."""
+    """Number of points, including the unreachable ones."""
 
     sha256: str
-    """Of the points."""
+    """Hash of the points."""
 
     runs: dict[Quality, Run]
     bugs: dict[Quality, Bugs]
-    """Of the good and the poor testbench."""
+    """Killed and surviving mutants under the good and the poor testbench."""
 
     random: tuple[float, ...]
     """Overall average of each short random run."""
@@ -117,7 +118,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refusals(design: Design, measured: Measured) -> tuple[Refusal, ...]:
-    """Return the rules that one design breaks by itself, none where it is admitted."""
+    """Return the rules that one design breaks by itself; empty where it is admitted."""
     rules = (
         _running(measured),
         _ladder(design, measured),
@@ -134,7 +135,7 @@ def refusals(design: Design, measured: Measured) -> tuple[Refusal, ...]:
 
 
 def kept_apart(designs: Sequence[Design]) -> tuple[Refusal, ...]:
-    """Return the rules that designs break by what the others are."""
+    """Return the rules that the designs break together: copies, and families in two splits."""
     train = [design for design in designs if design.file.split == "train"]
     held_out = [design for design in designs if design.file.split == "held_out"]
     alike = (

@@ -1,4 +1,4 @@
-"""The designs of a run by id: those of its folder, and the variants that it made itself."""
+"""The designs of a run by id: those of its folder, and the variants that the run made."""
 
 from collections.abc import Iterable
 
@@ -15,24 +15,24 @@ _decoder = msgspec.msgpack.Decoder(Design)
 
 
 class Catalogue:
-    """Designs, each read once."""
+    """Designs by id; reads each one once."""
 
     def __init__(self, given: Iterable[Design], reader: Reader) -> None:
-        """Start with the ``given`` ones; ``reader`` finds the others in the journal."""
+        """Start with the ``given`` designs; ``reader`` finds the variants in the journal."""
         self.given = {design.design_id: design for design in given}
         self.known = dict(self.given)
-        """Those that were asked for, and the given ones."""
+        """The given designs, and the variants read so far."""
 
         self._reader = reader
 
     async def get(self, design_id: str) -> Design:
-        """Return the design. Raises JournalError where there is none of this id."""
+        """Return the design. Raises JournalError where no design has this id."""
         if design_id not in self.known:
             found = await self._reader.find(RECORDS_BY_KEY, record_key(DESIGN, design_id), limit=1)
             if not found:
                 raise JournalError(
-                    f"neither the run's folder of designs nor its journal holds {design_id!r}, "
-                    "although a task is about it; give back the folder that the run began with"
+                    f"a task is about the design {design_id!r}, but neither the run's folder of "
+                    "designs nor its journal has it; restore the folder that the run began with"
                 )
             self.known[design_id] = _decoder.decode(decode_as(found[0], EnvironmentRecord).body)
         return self.known[design_id]

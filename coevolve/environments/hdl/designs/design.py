@@ -1,14 +1,14 @@
-"""The shape of a folder in ``designs/``: what its files say, and the folder as a whole.
+"""The content of a folder in ``designs/``: its files, and the folder as a whole.
 
 | file                      | content                                                     |
 |---------------------------|-------------------------------------------------------------|
 | ``design.yaml``           | `DesignFile`                                                |
 | ``*.sv``                  | RTL, as ``design.yaml`` names it                            |
 | ``spec.md``               | the specification that an agent gets with the RTL           |
-| ``testbenches/poor.sv``   | covers little: at most `POOR_AT_MOST`                       |
-| ``testbenches/mid.sv``    | between the two                                             |
-| ``testbenches/good.sv``   | covers nearly everything: at least `GOOD_AT_LEAST`          |
-| ``mutants.yaml``          | `Mutant`s: bugs that a testbench should be able to show     |
+| ``testbenches/poor.sv``   | low coverage: at most `POOR_AT_MOST`                        |
+| ``testbenches/mid.sv``    | coverage between poor and good                              |
+| ``testbenches/good.sv``   | high coverage: at least `GOOD_AT_LEAST`                     |
+| ``mutants.yaml``          | `Mutant`s: bugs that a good testbench shows                 |
 """
 
 from typing import Annotated, Literal
@@ -20,27 +20,27 @@ from protocols.tasks import Split
 
 GOOD_AT_LEAST = 0.90
 POOR_AT_MOST = 0.65
-"""Overall average that admission asks of the reference testbenches."""
+"""Limits of the reference testbenches' overall average, which admission checks."""
 
 Quality = Literal["poor", "mid", "good"]
 QUALITIES: tuple[Quality, ...] = ("poor", "mid", "good")
 
 
 class PointsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The frozen set of coverage points: a testbench is scored over it, whatever it elaborates."""
+    """The frozen set of coverage points; every testbench is scored over it."""
 
     count: Annotated[int, msgspec.Meta(ge=1)]
     sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 class DesignFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``design.yaml``."""
+    """The content of ``design.yaml``."""
 
     top: Name
     """Module under verification."""
 
     family: Name
-    """Designs of one family are all in one split."""
+    """Name of the family; all designs of one family are in one split."""
 
     split: Split
     files: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
@@ -55,8 +55,8 @@ class DesignFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Overall average from which a testbench counts as a pass."""
 
     secret: str = ""
-    """What only the specification tells, and random stimulus does not find, in one sentence; empty
-    where there is nothing of the kind."""
+    """One sentence on the secret: a value that only the specification states and that random
+    stimulus does not find. Empty for a design without a secret."""
 
     literals: tuple[Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)], ...] = ()
     """Constants of the specification that a stimulus may want to drive."""
@@ -65,19 +65,19 @@ class DesignFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Written by ``python -m coevolve.environments.hdl.designs.qualify --freeze``."""
 
     unreachable: tuple[str, ...] = ()
-    """Points that no testbench can cover, as ``metric file:line:column instance name``; they do
-    not count. Each with the reason in a comment."""
+    """Points that no testbench can cover, as ``metric file:line:column instance name``. They do not
+    count. A comment beside each states the reason."""
 
 
 class Mutant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One bug: a text that occurs exactly once in the RTL, and what stands there instead."""
+    """One bug: a text that occurs exactly once in the RTL, and its replacement."""
 
     name: Name
     file: str
     find: Annotated[str, msgspec.Meta(min_length=1)]
     replace: str
     bug: str
-    """What is wrong then, in a few words."""
+    """The bug in a few words."""
 
 
 class Design(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
     file: DesignFile
     unit: Unit
     ports: tuple[Port, ...]
-    """Of the module under verification, in the order of its header."""
+    """Ports of the module under verification, in the order of its header."""
 
     specification: str
     testbenches: dict[Quality, str]

@@ -1,8 +1,8 @@
-"""Reads the folders of ``designs/`` strictly, and RTL files that have no folder.
+"""Reads the folders of ``designs/`` strictly, and RTL files outside such folders.
 
-What a folder holds is told in `hdl.designs.design`. One ConfigError names every fault of a folder;
-what only running the design can show (its points, how good its testbenches are) is
-`hdl.designs.qualify`'s to check.
+`hdl.designs.design` describes the content of a folder. One ConfigError names every fault of a
+folder. `hdl.designs.qualify` checks what needs a simulation: the points, and the coverage of the
+testbenches.
 """
 
 import difflib
@@ -22,11 +22,11 @@ from protocols.errors import ConfigError
 
 TESTBENCH_FILE = "tb.sv"
 MOST_CHARACTERS = 4 << 20
-"""Of a file: a device or a pipe may have no end."""
+"""Maximum characters read of a file: a device or a pipe may have no end."""
 
 
 def load(folder: Path) -> Design:
-    """Return the design in ``folder``. Raises ConfigError naming all that is wrong with it."""
+    """Return the design in ``folder``. Raises ConfigError with all faults of the folder."""
     file = _design_file(folder)
     faults: list[str] = []
     sources = tuple(_source(folder / name, faults) for name in file.files)
@@ -51,7 +51,7 @@ def load(folder: Path) -> Design:
 def load_all(root: Path) -> tuple[Design, ...]:
     """Return the designs in the folders of ``root`` that have a ``design.yaml``, by name.
 
-    Raises ConfigError naming all that is wrong with any of them.
+    Raises ConfigError with all faults of all folders.
     """
     designs: list[Design] = []
     faults: list[str] = []
@@ -68,7 +68,7 @@ def load_all(root: Path) -> tuple[Design, ...]:
 
 
 def unit_of(name: str, file: DesignFile, sources: Sequence[SourceFile]) -> Unit:
-    """Return what the simulator needs of a design."""
+    """Return the part of a design that the simulator needs."""
     return Unit(
         name=name,
         files=tuple(sources),
@@ -83,7 +83,7 @@ def unit_of(name: str, file: DesignFile, sources: Sequence[SourceFile]) -> Unit:
 def unit_from_files(
     paths: Sequence[Path], top: str, clock: str = "", reset: Reset | None = None
 ) -> Unit:
-    """Return a unit of RTL files, in the order of compilation, that have no folder in ``designs/``.
+    """Return a unit of RTL files outside of ``designs/``, given in the order of compilation.
 
     Raises ConfigError where a file cannot be read, or a clock or reset is no input of ``top``.
     """
@@ -154,7 +154,7 @@ def _mutant_faults(
         faults.append(f"{mutant.name}: needs one of the files {known}, found {mutant.file!r}")
     elif (found := text.count(mutant.find)) != 1:
         faults.append(
-            f"{mutant.name}: its text must stand exactly once in {mutant.file}, found it {found} "
+            f"{mutant.name}: its text must occur exactly once in {mutant.file}, found it {found} "
             f"times: {mutant.find!r}"
         )
     if mutant.find == mutant.replace:
@@ -163,11 +163,11 @@ def _mutant_faults(
 
 
 def _pin_faults(unit: Unit, found: Sequence[Port]) -> list[str]:
-    told = [("clock", unit.clock), ("reset", unit.reset.port if unit.reset else "")]
+    pins = [("clock", unit.clock), ("reset", unit.reset.port if unit.reset else "")]
     return [
         f"{role}: needs an input of one bit of {unit.top}, found {name!r}"
         f"{_near(name, [port.name for port in found])}"
-        for role, name in told
+        for role, name in pins
         if name and Port(name=name, direction="in", width=1) not in found
     ]
 
@@ -196,7 +196,7 @@ def _source(path: Path, faults: list[str]) -> SourceFile:
         faults.append(f"{path.name}: a file's name may hold letters, digits, '_', '.' and '-' only")
         return SourceFile(name="invalid.sv", text=text)
     if source.name == TESTBENCH_FILE:
-        faults.append(f"{TESTBENCH_FILE} is what a testbench is called; rename the RTL")
+        faults.append(f"{TESTBENCH_FILE} is the name of the testbench; rename the RTL file")
     return source
 
 

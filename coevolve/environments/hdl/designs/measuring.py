@@ -1,8 +1,8 @@
-"""Measures what admission asks of a design: its reference testbenches, random stimulus, mutants.
+"""Measures a design for admission: its reference testbenches, random stimulus and mutants.
 
-Everything but the mutants goes the way on which policies are graded. The good testbench runs three
-times, for it reaches most, the others once. Random stimulus runs in the design's compiled harness,
-whose coverage is that of the same programs as testbenches.
+Everything but the mutants uses the same path as the grading of policies. The good testbench runs
+three times, because it covers the most; the others run once. Random stimulus runs in the design's
+compiled harness, which reports the same coverage as the programs' testbenches.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,24 +40,24 @@ from coevolve.environments.hdl.stimulus.harness import Harness
 REPETITIONS: dict[Quality, int] = {"poor": 1, "mid": 1, "good": 3}
 
 SEEDS = (1, 2, 3, 4, 5)
-"""Of the short random runs."""
+"""Seeds of the short random runs."""
 
 LONG_SEEDS = (11, 12, 13)
 
 PROGRAMS = 64
-"""Random programs that look for points that are said to be unreachable."""
+"""Number of random programs that try to cover points marked as unreachable."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Laboratory:
-    """What it takes to measure."""
+    """The tools for measurements."""
 
     simulator: VerilatorSimulator
     tracer: OutputTracer
 
 
 def open_laboratory() -> Laboratory:
-    """Return what this machine measures with. Raises DependencyError where something is missing."""
+    """Return this machine's tools for measurements. Raises DependencyError if one is missing."""
     simulator = open_simulator()
     return Laboratory(simulator=simulator, tracer=OutputTracer(simulator.tools))
 
@@ -72,9 +72,10 @@ class RandomRuns:
 
 
 async def measure(design: Design, laboratory: Laboratory) -> Measured:
-    """Return what is to be known of ``design``, whatever points it was frozen with.
+    """Return the measurements of ``design``; points frozen before do not matter.
 
-    Raises SimulatorError where the machine failed, and ConfigError where the RTL does not compile.
+    Raises SimulatorError on an infrastructure failure, and ConfigError where the RTL does not
+    compile.
     """
     unit = msgspec.structs.replace(design.unit, points_sha256="")
     points = await laboratory.simulator.points(unit)
@@ -104,7 +105,7 @@ async def measure(design: Design, laboratory: Laboratory) -> Measured:
 
 
 async def random_runs(design: Design, unit: Unit, laboratory: Laboratory) -> RandomRuns:
-    """Run random stimulus, the long runs only where the design has a secret."""
+    """Run random stimulus; the long runs only for a design with a secret."""
     target = target_of(design)
     short, long = every_input(target, RANDOM_CYCLES), longest(target)
     source = random_programs(target, np.random.default_rng(0))
@@ -125,7 +126,10 @@ async def random_runs(design: Design, unit: Unit, laboratory: Laboratory) -> Ran
 async def bugs(
     design: Design, runs: dict[Quality, Run], tracer: OutputTracer
 ) -> dict[Quality, Bugs]:
-    """Return the mutants' fates under the good and the poor testbench, where those run."""
+    """Return killed and surviving mutants under the good and the poor testbench.
+
+    A testbench that failed has no entry.
+    """
     found: dict[Quality, Bugs] = {}
     for quality in ("good", "poor"):
         if not runs[quality].failure:
@@ -135,7 +139,7 @@ async def bugs(
 
 
 def merged(coverages: Iterable[Coverage]) -> frozenset[int]:
-    """Return the indices of the points that any of ``coverages`` has."""
+    """Return the indices of the points that any of ``coverages`` covers."""
     bits = 0
     for coverage in coverages:
         bits |= int.from_bytes(coverage.hits, "little")
@@ -143,13 +147,13 @@ def merged(coverages: Iterable[Coverage]) -> frozenset[int]:
 
 
 def average(points: Sequence[Point], covered: Iterable[int], unit: Unit) -> float:
-    """Return the overall average of a run that covered just these points."""
+    """Return the overall average of a run that covered exactly these points."""
     counts = {points[index]: 1 for index in covered}
     return score(counts, point_set(points), unit).overall_average
 
 
 def cpu_s(evaluated: Evaluated) -> float:
-    """Return the CPU seconds of all stages."""
+    """Return the CPU seconds of all stages of an evaluation."""
     return sum(stage.cpu_s for stage in evaluated.stages)
 
 

@@ -1,13 +1,13 @@
-"""Bugs put into a design, and whether a testbench makes them show.
+"""Inserts bugs into a design, and checks whether a testbench exposes them.
 
-A mutant is killed by a testbench where the outputs of the design differ, at any time of the run,
-from those of the design without the bug. The testbench needs to check nothing: what it drives is
-judged, not what it prints. Outputs are compared at the end of each time slot, so neither glitches
-within one nor the order in which a simulator evaluates count. See `hdl.designs.output_trace` for
-how they are seen without the testbench having a say in it.
+A testbench kills a mutant if the outputs of the mutant differ from those of the design at any time
+of the run. The testbench needs no checks of its own: the test is of what it drives, not of what it
+prints. Outputs are compared at the end of each time slot, so neither glitches within a slot nor the
+simulator's order of evaluation count. `hdl.designs.output_trace` records the outputs; the testbench
+cannot influence the record.
 
-A mutant that ends otherwise than the design, by an error of the simulation or by a limit, is killed
-too: its outputs cannot have been the same up to there, or its own code ran away. One that does not
+A mutant whose simulation ends differently from the design's, by an error or a limit, is killed too:
+its outputs cannot have been the same up to there, or its own code ran away. A mutant that does not
 compile is broken, neither killed nor alive.
 """
 
@@ -36,7 +36,7 @@ LIMITS = SimulationLimits()
 
 
 class Bugs(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a design's mutants under one testbench, by name, in the order given."""
+    """Result of each of a design's mutants under one testbench, by name, in the order given."""
 
     killed: tuple[str, ...] = ()
     survived: tuple[str, ...] = ()
@@ -45,17 +45,17 @@ class Bugs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def apply(design: Design, mutant: Mutant) -> Unit:
-    """Return the design with the bug in it; it has no frozen points.
+    """Return the design with the bug in it, without frozen points.
 
-    Raises ConfigError where the text to replace does not stand exactly once in its file.
+    Raises ConfigError where the text to replace does not occur exactly once in its file.
     """
     found = sum(
         file.text.count(mutant.find) for file in design.unit.files if file.name == mutant.file
     )
     if found != 1:
         raise ConfigError(
-            f"{design.design_id}: mutant {mutant.name} needs a text that stands exactly once in "
-            f"{mutant.file}, found it {found} times: {mutant.find!r}; give more of its line"
+            f"{design.design_id}: mutant {mutant.name} needs a text that occurs exactly once in "
+            f"{mutant.file}, found it {found} times: {mutant.find!r}; use more of its line"
         )
     files = tuple(
         msgspec.structs.replace(file, text=file.text.replace(mutant.find, mutant.replace))
@@ -81,8 +81,8 @@ async def killed(
 ) -> Bugs:
     """Return which of ``mutants`` a testbench of ``design`` kills.
 
-    A testbench that does not run on the design itself kills nothing: all of them survive. Raises
-    SimulatorError where the machine failed.
+    If the testbench does not run on the design itself, all mutants survive. Raises SimulatorError
+    on an infrastructure failure.
     """
     golden = await tracer.trace(design.unit, testbench, design.file.seed, limits)
     fates: dict[str, list[str]] = {"killed": [], "survived": [], "broken": []}
@@ -106,10 +106,10 @@ async def _fate(
         found = await tracer.trace(mutated, testbench, design.file.seed, limits)
     except ConfigError:
         return "broken"
-    return _judged(golden, found)
+    return _verdict(golden, found)
 
 
-def _judged(golden: Traced, found: Trace) -> str:
+def _verdict(golden: Traced, found: Trace) -> str:
     match found:
         case Traced():
             return "survived" if found == golden else "killed"

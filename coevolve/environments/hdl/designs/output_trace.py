@@ -1,10 +1,11 @@
-"""What a design's outputs say while a testbench runs, as something that designs are compared by.
+"""Records a design's outputs while a testbench runs, as a hash by which designs are compared.
 
-The testbench has no part in it. The design's outputs are made visible to the C++ loop around the
-model (``cpp/outputs.cpp``), which folds time and outputs into one number at the end of each time
-slot in which they changed, and writes it to a file that no system task reaches. Nothing is put into
-the RTL or the testbench, and nothing is read from what is printed. All instances of the design are
-folded, wherever they stand, and combinational designs like clocked ones. Nothing is counted.
+The testbench cannot influence the record. The C++ loop around the model (``cpp/outputs.cpp``) reads
+the design's outputs. At the end of each time slot in which they changed, it folds time and outputs
+into one number, and at the end writes the number to a file that no system task can reach. Nothing
+is added to the RTL or the testbench, and printed text is not read. The record covers all instances
+of the design, wherever they are, and combinational designs as well as clocked ones. Coverage is not
+counted.
 """
 
 import asyncio
@@ -24,30 +25,33 @@ NO_COVERAGE = 'coverage_off -file "*"\n'
 
 
 class Traced(msgspec.Struct, frozen=True, kw_only=True, tag="traced"):
-    """It ran. Equal where the outputs were equal at all times, and it ended alike."""
+    """The record of a testbench that ran.
+
+    Two records are equal if the outputs were equal at all times and the runs ended the same way.
+    """
 
     folded: str
-    """Of the outputs and the times at which they changed."""
+    """Hash of the outputs and the times at which they changed."""
 
     changes: int
     ended: Literal["finish", "quiet", "slot_limit"]
 
 
 Trace = Traced | Outcome
-"""Never `coevolve.environments.hdl.simulate.messages.Covered`."""
+"""The outcome is never `coevolve.environments.hdl.simulate.messages.Covered`."""
 
 
 class OutputTracer:
-    """Simulates testbenches for the outputs of their designs."""
+    """Simulates testbenches and records the outputs of their designs."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
 
     async def trace(self, unit: Unit, testbench: str, seed: int, limits: SimulationLimits) -> Trace:
-        """Return what the outputs said, or what else became of the testbench.
+        """Return the record of the outputs, or the outcome of a testbench that did not run.
 
-        Raises SimulatorError where the machine failed, and ConfigError where the unit itself does
-        not compile.
+        Raises SimulatorError on an infrastructure failure, and ConfigError where the unit itself
+        does not compile.
         """
         return await asyncio.to_thread(self._trace, unit, testbench, seed, limits)
 
@@ -63,16 +67,16 @@ class OutputTracer:
                 under_way.translate(unit.files, testbench, top, settings=_settings(unit))
                 under_way.compile(before_main=(SOURCES / "outputs.cpp").read_text())
                 ran = under_way.run(seed)
-                told = under_way.read("outputs.txt").split()
+                words = under_way.read("outputs.txt").split()
             except Stopped as stopped:
                 return stopped.outcome
-        if len(told) != 2:
-            raise SimulatorError(f"the outputs of {unit.name} were not written: found {told}")
-        return Traced(folded=told[0], changes=int(told[1]), ended=ran.ended)
+        if len(words) != 2:
+            raise SimulatorError(f"the outputs of {unit.name} were not written: found {words}")
+        return Traced(folded=words[0], changes=int(words[1]), ended=ran.ended)
 
 
 def _settings(unit: Unit) -> str:
-    """Return what makes the outputs visible, and stops counting."""
+    """Return Verilator settings that make the outputs visible and turn coverage off."""
     visible = "".join(
         f'public_flat_rd -module "{unit.top}" -var "{port.name}"\n'
         for port in ports(unit)

@@ -1,4 +1,4 @@
-"""Writes a design's set of points into its ``design.yaml``, and leaves the rest as it stands."""
+"""Writes a design's set of points into its ``design.yaml``; the rest of the file stays the same."""
 
 import re
 from pathlib import Path
@@ -8,13 +8,13 @@ from coevolve.environments.hdl.designs.folders import load
 from protocols.errors import ConfigError
 
 _POINTS = re.compile(r"^points:.*\n(?:[ \t]+.*\n)*", re.MULTILINE)
-"""The key and whatever is indented below it."""
+"""The key ``points`` and the lines indented below it."""
 
 
 def freeze(folder: Path, points: PointsFile) -> None:
     """Set ``points`` in the folder's ``design.yaml``; comments and order are kept.
 
-    Raises ConfigError, with the file as it was, where its layout does not let that be done.
+    Raises ConfigError, and leaves the file unchanged, where its layout does not allow that.
     """
     path = folder / "design.yaml"
     before = path.read_text(encoding="utf-8")
@@ -43,5 +43,5 @@ def frozen(text: str, points: PointsFile) -> str:
 
 
 def line(points: PointsFile) -> str:
-    """Return the line that is written."""
+    """Return the line of ``design.yaml`` for ``points``."""
     return f"points: {{count: {points.count}, sha256: {points.sha256}}}"

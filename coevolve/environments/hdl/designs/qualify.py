@@ -1,12 +1,12 @@
-"""Says whether designs may be trained and measured on.
+"""Checks whether runs may train and measure on designs.
 
 `python -m coevolve.environments.hdl.designs.qualify [DESIGN ...]`
 
-A DESIGN is a folder with a ``design.yaml``, or a folder of such; without any, ``designs``. Each is
-measured, and refused by name for every rule of `hdl.designs.admission` that it breaks; whether
-designs are kept apart is judged over all readable ones that lie beside them. ``--freeze`` writes
-the set of points into ``design.yaml`` where nothing else is refused. Ends with 0 where all are
-admitted, 1 where some are refused, 2 where one cannot be read.
+A DESIGN is a folder with a ``design.yaml``, or a folder of such folders; the default is
+``designs``. The command measures each design and names every rule of `hdl.designs.admission` that
+it breaks. The rules on copies and families use all readable designs in the same folder.
+``--freeze`` writes the set of points into ``design.yaml`` if the design breaks no other rule. The
+exit status is 0 if all designs are admitted, 1 if some are refused, 2 if one cannot be read.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from protocols.errors import CoevolveError, ConfigError
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
-    """The judgement of one design."""
+    """The result for one design."""
 
     design_id: str
     family: str
@@ -46,12 +46,12 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def admitted(self) -> bool:
-        """Whether no rule is broken."""
+        """Whether the design breaks no rule."""
         return not self.refusals
 
 
 async def admit(design: Design, laboratory: Laboratory) -> Admission:
-    """Measure and judge one design by itself."""
+    """Measure one design, and check the rules that concern it alone."""
     measured = await measure(design, laboratory)
     return Admission(
         design_id=design.design_id,
@@ -66,7 +66,7 @@ async def admit(design: Design, laboratory: Laboratory) -> Admission:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge designs, print, and return the exit status."""
+    """Check and print the designs; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m coevolve.environments.hdl.designs.qualify",
         description=__doc__,
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         admissions = asyncio.run(_admit_all(_folders(options.designs), options))
-        apart = kept_apart(_beside(options.designs))
+        apart = kept_apart(_readable_designs(options.designs))
     except CoevolveError as error:
         sys.stderr.write(f"admit: {error}\n")
         return 2
@@ -93,7 +93,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _admit_all(folders: Sequence[Path], options: argparse.Namespace) -> tuple[Admission, ...]:
-    """Judge designs, so many at a time, each printed when it is done; in the order given."""
+    """Check designs, ``options.jobs`` at a time; print each when it is done.
+
+    Returns the results in the order of ``folders``.
+    """
     designs = [load(folder) for folder in folders]
     laboratory = open_laboratory()
     free = asyncio.Semaphore(options.jobs)
@@ -102,9 +105,9 @@ async def _admit_all(folders: Sequence[Path], options: argparse.Namespace) -> tu
         async with free:
             admission = await admit(design, laboratory)
         if options.freeze:
-            admission = _frozen(folder, admission)
+            admission = _freeze_points(folder, admission)
         if not options.table:
-            sys.stdout.write(_printed(admission, options))
+            sys.stdout.write(_report(admission, options))
             sys.stdout.flush()
         return admission
 
@@ -112,10 +115,10 @@ async def _admit_all(folders: Sequence[Path], options: argparse.Namespace) -> tu
     return tuple(await asyncio.gather(*jobs))
 
 
-def _frozen(folder: Path, admission: Admission) -> Admission:
-    """Freeze the points where only that is missing, and return the judgement after it."""
+def _freeze_points(folder: Path, admission: Admission) -> Admission:
+    """Freeze the points if the design breaks no other rule, and return the new result."""
     if {refusal.rule for refusal in admission.refusals} - FREEZABLE:
-        sys.stderr.write(f"{folder}: not frozen, for other rules are broken\n")
+        sys.stderr.write(f"{folder}: points not frozen, because the design breaks other rules\n")
         return admission
     measured = admission.measured
     freeze(folder, PointsFile(count=measured.count, sha256=measured.sha256))
@@ -135,8 +138,8 @@ def _folders(given: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _beside(given: Iterable[Path]) -> list[Design]:
-    """Return the readable designs of all folders that hold one of ``given``."""
+def _readable_designs(given: Iterable[Path]) -> list[Design]:
+    """Return the readable designs of all folders that contain one of ``given``."""
     roots = {
         (path.parent if (path / "design.yaml").is_file() else path).resolve() for path in given
     }
@@ -149,7 +152,7 @@ def _beside(given: Iterable[Path]) -> list[Design]:
     return found
 
 
-def _printed(admission: Admission, options: argparse.Namespace) -> str:
+def _report(admission: Admission, options: argparse.Namespace) -> str:
     if options.json:
         return msgspec.json.encode(admission).decode() + "\n"
     measured = admission.measured
@@ -169,7 +172,7 @@ def _printed(admission: Admission, options: argparse.Namespace) -> str:
 
 
 def table(admissions: Iterable[Admission]) -> str:
-    """Return the designs as a table in Markdown."""
+    """Return a Markdown table of the designs."""
     head = "design", "family", "split", "points", *QUALITIES, "random", "threshold", "secret"
     rows = [head, tuple("---" for _ in head)]
     for admission in sorted(admissions, key=lambda each: (each.family, each.design_id)):

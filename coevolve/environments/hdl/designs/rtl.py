@@ -1,12 +1,13 @@
-"""A unit's RTL as pyslang elaborates it: its ports, and what is wrong with it.
+"""Elaborates a unit's RTL with pyslang: its ports and its errors.
 
-All files are one compilation unit, as for Verilator: a macro of one file holds in those after it.
-Files that end in ``.svh`` or ``.vh`` are not compiled by themselves; others include them. Nothing
-but the unit's own files is to be read: an ``include`` of another is refused before pyslang sees it,
-and one that macros paste together before anything is said of what it read.
+All files are one compilation unit, as for Verilator: a macro of one file is defined in the files
+after it. Files that end in ``.svh`` or ``.vh`` are headers: they are not compiled by themselves.
+Only the unit's own files may be read. An ``include`` of another file is refused before pyslang sees
+it. If macros build such an ``include``, the design is refused afterwards, and the error shows
+nothing of the file.
 
-A design may be foreign text: `elaborate` has it read in a process with limits first, whose end a
-text that is too deep or takes too much is.
+A design may be foreign text, so `elaborate` first reads it in a process with limits. A text that is
+nested too deeply or takes too much ends that process.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +41,7 @@ HEADERS = (".svh", ".vh")
 MOST_ERRORS = 8
 
 TIMESCALE = "1ns/1ps"
-"""Of modules that name none."""
+"""Time scale of modules that name none."""
 
 LENIENT = (
     CompilationFlags.AllowBareValParamAssignment
@@ -52,7 +53,7 @@ LENIENT = (
     | CompilationFlags.RelaxEnumConversions
     | CompilationFlags.RelaxStringConversions
 )
-"""What simulators accept beyond the standard."""
+"""Constructs beyond the standard that simulators accept."""
 
 INCLUDES = (
     "`include needs the plain name, as a string, of one of the design's own files; give what is "
@@ -62,7 +63,7 @@ INCLUDES = (
 READS = frozenset(
     {"$readmemh", "$readmemb", "$fread", "$fscanf", "$fgets", "$fgetc", "$sdf_annotate"}
 )
-"""System tasks that read what lies in a file."""
+"""System tasks that read a file."""
 
 _DIRECTIONS: dict[ArgumentDirection, Literal["in", "out", "inout"]] = {
     ArgumentDirection.In: "in",
@@ -85,7 +86,7 @@ class Rtl:
 
 
 def options_for(top: str = "") -> CompilationOptions:
-    """Return how foreign text is elaborated, from the module ``top`` or from whatever is a top."""
+    """Return the options for foreign text with the top module ``top``, or any top if empty."""
     options = CompilationOptions()
     options.flags = LENIENT
     options.defaultTimeScale = TimeScale.fromString(TIMESCALE)
@@ -95,7 +96,7 @@ def options_for(top: str = "") -> CompilationOptions:
 
 
 def compilation_of(tree: SyntaxTree, options: CompilationOptions) -> Compilation:
-    """Return the compilation of one text; nothing is elaborated before it is asked for."""
+    """Return the compilation of one text; elaboration starts at the first query."""
     compilation = Compilation(Bag([options]))
     compilation.addSyntaxTree(tree)
     return compilation
@@ -104,22 +105,22 @@ def compilation_of(tree: SyntaxTree, options: CompilationOptions) -> Compilation
 def elaborate(unit: Unit) -> Rtl:
     """Return the elaborated design.
 
-    Raises ConfigError where it cannot be read within limits, does not compile by itself, or reads a
-    file: it would be measured with whatever it does without that file. Raises SimulatorError where
-    the machine failed.
+    Raises ConfigError where the design cannot be read within limits, does not compile by itself, or
+    reads a file: without that file it would behave differently. Raises SimulatorError on an
+    infrastructure failure.
     """
     check_design(unit)
     return elaborate_here(unit)
 
 
 def elaborate_here(unit: Unit) -> Rtl:
-    """Return the elaborated design, as `elaborate`, without limits on what that takes."""
+    """Return the elaborated design, as `elaborate`, but without limits on time and memory."""
     if faults := list(_faults(unit)):
-        raise _refused(unit, faults)
+        raise _compile_error(unit, faults)
     sources = SourceManager()
     tree = parse(unit.files, sources)
     if _has_read(sources):
-        raise _refused(unit, [INCLUDES])
+        raise _compile_error(unit, [INCLUDES])
     compilation = compilation_of(tree, options_for(unit.top))
     names = sorted(each.name for each in compilation.getDefinitions())
     if unit.top not in names:
@@ -130,15 +131,15 @@ def elaborate_here(unit: Unit) -> Rtl:
         )
     errors = _errors(compilation, sources, {file.name for file in unit.files})
     if errors:
-        raise _refused(unit, errors)
+        raise _compile_error(unit, errors)
     instance = cast("InstanceSymbol", compilation.getRoot().topInstances[0])
     if reads := _file_reads(instance, sources):
-        raise _refused(unit, reads[:MOST_ERRORS])
+        raise _compile_error(unit, reads[:MOST_ERRORS])
     return Rtl(unit=unit, sources=sources, tree=tree, compilation=compilation, top=instance.body)
 
 
 def parse(files: Sequence[SourceFile], sources: SourceManager) -> SyntaxTree:
-    """Return the syntax of all files but headers, which they can include."""
+    """Return the syntax of all files but headers, which the others can include."""
     buffers = {file.name: sources.assignText(file.name, file.text) for file in files}
     compiled = [buffer for name, buffer in buffers.items() if not name.endswith(HEADERS)]
     return SyntaxTree.fromBuffers(compiled, sources)
@@ -167,7 +168,7 @@ def ports_of(rtl: Rtl) -> tuple[Port, ...]:
     return tuple(made)
 
 
-def _refused(unit: Unit, reasons: Sequence[str]) -> ConfigError:
+def _compile_error(unit: Unit, reasons: Sequence[str]) -> ConfigError:
     return ConfigError(f"design {unit.name} does not compile:\n" + "\n".join(reasons))
 
 
@@ -175,11 +176,11 @@ def _faults(unit: Unit) -> Iterator[str]:
     if all(file.name.endswith(HEADERS) for file in unit.files):
         yield f"it needs a file that does not end in {' or '.join(HEADERS)}, as headers do"
     for file in unit.files:
-        yield from _strangers(file, unit)
+        yield from _foreign_includes(file, unit)
 
 
-def _strangers(file: SourceFile, unit: Unit) -> Iterator[str]:
-    """Yield where a file includes what is none of the unit's."""
+def _foreign_includes(file: SourceFile, unit: Unit) -> Iterator[str]:
+    """Yield a message for each ``include`` of a file outside the unit."""
     words, _ = read(file.text)
     known = {f'"{each.name}"' for each in unit.files}
     positions = Positions(file.text.encode())
@@ -190,12 +191,12 @@ def _strangers(file: SourceFile, unit: Unit) -> Iterator[str]:
 
 
 def _has_read(sources: SourceManager) -> bool:
-    """Return whether a file of the machine was read, for an ``include`` that macros pasted."""
+    """Return whether pyslang read a file of the machine, for an ``include`` built by macros."""
     return any(sources.getFullPath(each).is_absolute() for each in sources.getAllBuffers())
 
 
 def _file_reads(top: InstanceSymbol, sources: SourceManager) -> list[str]:
-    """Return the calls that read files, in what was elaborated."""
+    """Return a message for each call that reads a file in the elaborated design."""
     found: list[str] = []
 
     def visit(node: object) -> VisitAction:
@@ -221,13 +222,13 @@ def _errors(compilation: Compilation, sources: SourceManager, names: set[str]) -
 
 
 def _place(diagnostic: Diagnostic, sources: SourceManager, names: set[str]) -> str:
-    """Return where in the unit's files it is; empty for what is about no line of them."""
+    """Return the diagnostic's place as a prefix; empty if it is in none of the unit's files."""
     name, place = located(sources, diagnostic.location)
     return f"{place}: " if name in names else ""
 
 
 def located(sources: SourceManager, location: SourceLocation) -> tuple[str, str]:
-    """Return the file of a location, macros expanded, and the place, ``file:line:column``."""
+    """Return the file of a location, after macro expansion, and ``file:line:column``."""
     at = sources.getFullyExpandedLoc(location)
     name = sources.getFileName(at)
     return name, f"{name}:{sources.getLineNumber(at)}:{sources.getColumnNumber(at)}"

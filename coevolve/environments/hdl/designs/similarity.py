@@ -1,9 +1,9 @@
-"""How much of one text is in another: ROUGE-L, by which designs are kept apart.
+"""Measures how similar two texts are, by ROUGE-L, to find copies among designs.
 
-Source: ROUGE-L (Lin 2004) over tokens between whitespace, F1, as LLM4Cov (arXiv 2602.16953) keeps
-its training and its evaluation designs apart. The longest common subsequence is found with one
-machine word for 64 cells (Hyyrö 2004, on Python's own integers); texts that cannot be similar by
-their counts of tokens alone are not aligned at all.
+Source: ROUGE-L (Lin 2004) over tokens between whitespace, F1, as LLM4Cov (arXiv 2602.16953) uses it
+to separate its training and evaluation designs. The longest common subsequence is computed with one
+machine word for 64 cells (Hyyrö 2004, on Python's own integers). Texts whose token counts rule out
+similarity are skipped.
 """
 
 from collections import Counter
@@ -13,11 +13,11 @@ from typing import NamedTuple
 from coevolve.environments.hdl.designs.design import Design
 
 ALIKE_FROM = 0.5
-"""ROUGE-L F1 from which two files are copies of one another."""
+"""Minimum ROUGE-L F1 of two files that count as copies of one another."""
 
 
 class Alike(NamedTuple):
-    """Two files that share too much."""
+    """Two files that are too similar."""
 
     file: str
     """``design/file`` of the first."""
@@ -27,7 +27,7 @@ class Alike(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A file, ready to be compared."""
+    """A file with its tokens and their counts."""
 
     name: str
     tokens: tuple[str, ...]
@@ -51,8 +51,8 @@ def common_tokens(one: Sequence[str], other: Sequence[str]) -> int:
 def texts(design: Design) -> tuple[Text, ...]:
     """Return the RTL, the specification and the testbenches of a design.
 
-    ``design.yaml`` and ``mutants.yaml`` are left out: their words are the schema's, and no agent
-    sees them.
+    ``design.yaml`` and ``mutants.yaml`` are left out: they use the words of their schema, and no
+    agent sees them.
     """
     files = {file.name: file.text for file in design.unit.files}
     files["spec.md"] = design.specification
@@ -61,7 +61,7 @@ def texts(design: Design) -> tuple[Text, ...]:
 
 
 def copies(designs: Iterable[Design], others: Iterable[Design]) -> Iterator[Alike]:
-    """Yield pairs of files, of any of ``designs`` and of any of ``others``, that are copies."""
+    """Yield the pairs of a file of ``designs`` and a file of ``others`` that are copies."""
     against = [text for design in others for text in texts(design)]
     for one in (text for design in designs for text in texts(design)):
         for other in against:
@@ -80,5 +80,5 @@ def _text(name: str, text: str) -> Text:
 
 
 def _f1(common: int, one: int, other: int) -> float:
-    """Return F1 of a common subsequence, 0..1; 0 where either text is empty."""
+    """Return F1 from the length of a common subsequence, 0..1; 0 if either text is empty."""
     return 2 * common / (one + other) if one and other else 0.0

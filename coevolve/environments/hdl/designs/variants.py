@@ -1,11 +1,10 @@
-"""Variants of a design: the same with other secret constants in all that is told of it.
+"""Makes variants of a design: the same design with other secret constants.
 
-A policy that learnt a design's secret by heart has to read it again. What is replaced are constants
-that the sentence on the design's secret names in hexadecimal and that its RTL and specification
-hold so, too (``16'hC0DE``, ``0xC0DE``); a new one is as long in every place, so that lines and
-columns stay, and is none that the RTL has already. Constants that stand in decimal or in binary
-somewhere are left as they are there: such a variant does not hold together, and admission by
-execution refuses it.
+In a variant a policy cannot use a memorized secret; it has to read the specification again. A
+constant is replaced if the sentence on the design's secret, the RTL and the specification all
+contain it in hexadecimal (``16'hC0DE``, ``0xC0DE``). The new constant has the same length
+everywhere, so lines and columns stay, and does not occur in the RTL yet. Decimal and binary
+spellings are not replaced: such a variant is inconsistent, and admission by simulation refuses it.
 """
 
 import random
@@ -18,10 +17,10 @@ from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.evolution.messages import Replaced
 
 LEAST = 16
-"""Constants below are too common to be a secret, and too easily found."""
+"""Minimum value of a secret; smaller constants are too common and too easy to find."""
 
 MOST = (1 << 64) - 1
-"""Constants above fit into no record."""
+"""Maximum value of a secret; journal records hold integers of at most 64 bits."""
 
 _HEX = re.compile(
     r"(?P<head>(?:\b\d+)?'[sS]?[hH]|(?<![\w'])0[xX])(?P<digits>[0-9a-fA-F][0-9a-fA-F_]*)"
@@ -29,22 +28,22 @@ _HEX = re.compile(
 
 
 def secrets(design: Design) -> dict[int, int]:
-    """Return the constants that may be replaced, and of each the fewest digits it is written in."""
-    rtl = _written("\n".join(file.text for file in design.unit.files))
-    told = _written(design.specification)
+    """Return the replaceable constants, each with the fewest digits that it is written in."""
+    rtl = _hex_constants("\n".join(file.text for file in design.unit.files))
+    specified = _hex_constants(design.specification)
     return {
-        value: min(rtl[value], told[value])
-        for value in _written(design.file.secret)
-        if LEAST <= value <= MOST and value in rtl and value in told
+        value: min(rtl[value], specified[value])
+        for value in _hex_constants(design.file.secret)
+        if LEAST <= value <= MOST and value in rtl and value in specified
     }
 
 
 def other_constants(design: Design, generator: random.Random) -> tuple[Replaced, ...]:
-    """Return new constants for all secret ones of the design, drawn anew; empty without any."""
-    taken = set(_written("\n".join(file.text for file in design.unit.files)))
+    """Return random new constants for all secret ones of the design; empty if it has none."""
+    taken = set(_hex_constants("\n".join(file.text for file in design.unit.files)))
     made: list[Replaced] = []
     for old, digits in secrets(design).items():
-        first, end = _alike(old, digits)
+        first, end = _new_range(old, digits)
         if sum(first <= value < end for value in taken) == end - first:
             continue
         new = old
@@ -56,10 +55,7 @@ def other_constants(design: Design, generator: random.Random) -> tuple[Replaced,
 
 
 def varied(design: Design, constants: Sequence[Replaced], design_id: str) -> Design:
-    """Return the design under another id and with other constants; without mutants.
-
-    Its set of points is not frozen.
-    """
+    """Return the design with another id and other constants, without mutants and frozen points."""
     new = {each.old: each.new for each in constants}
     file = msgspec.structs.replace(
         design.file,
@@ -83,7 +79,7 @@ def varied(design: Design, constants: Sequence[Replaced], design_id: str) -> Des
 
 
 def replaced(text: str, new: Mapping[int, int]) -> str:
-    """Return the text with other constants, each in as many digits as before."""
+    """Return the text with other constants; each keeps its number of digits."""
 
     def other(found: re.Match[str]) -> str:
         digits = found["digits"]
@@ -94,7 +90,7 @@ def replaced(text: str, new: Mapping[int, int]) -> str:
 
 
 def _digits(value: int, like: str) -> str:
-    """Return the value in the places that ``like`` has digits in."""
+    """Return the value in the format of ``like``: its digits, underscores and case."""
     wanted = f"{value:0{len(like) - like.count('_')}X}"
     if like.upper() != like:
         wanted = wanted.lower()
@@ -102,14 +98,14 @@ def _digits(value: int, like: str) -> str:
     return "".join("_" if each == "_" else next(digits) for each in like)
 
 
-def _alike(value: int, digits: int) -> tuple[int, int]:
-    """Return the first value of as many bits, no longer than so many digits, and their end."""
+def _new_range(value: int, digits: int) -> tuple[int, int]:
+    """Return the range of values with as many bits as ``value``, and at most ``digits`` digits."""
     bits = min(value.bit_length(), 4 * digits)
     return max(LEAST, 1 << (bits - 1)), 1 << bits
 
 
-def _written(text: str) -> dict[int, int]:
-    """Return the hexadecimal constants of a text, and of each the fewest digits."""
+def _hex_constants(text: str) -> dict[int, int]:
+    """Return the hexadecimal constants of a text, each with the fewest digits."""
     found: dict[int, int] = {}
     for match in _HEX.finditer(text):
         digits = match["digits"].replace("_", "")

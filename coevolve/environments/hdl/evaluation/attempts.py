@@ -1,18 +1,19 @@
 """Attempts at designs, each within a budget of simulator calls.
 
-With a budget of B calls an attempt is, of a player that writes testbenches,
+With a budget of B calls, a writer of testbenches makes three kinds of attempts:
 
-- *agentic*: a chain of up to B steps, each from the best testbench so far or the last one, as
-  ``hdl.memory`` says, until coverage is whole; the best testbench counts;
+- *agentic*: a chain of up to B steps, until all points are covered. Each step starts from the best
+  testbench so far or from the last one, as set by ``hdl.memory``. The best testbench counts.
 - *direct*: B first testbenches, written independently of one another; the best counts. This is
-  best-of-N at the same budget;
-- *direct, 1 call*: the first of these alone, as LLM4Cov (arXiv 2602.16953) reports it, whose
-  agentic attempts have more calls than its direct ones.
+  best-of-N at the same budget.
+- *direct, 1 call*: only the first of these, as in LLM4Cov (arXiv 2602.16953), whose agentic
+  attempts have more calls than its direct ones.
 
-A baseline (`hdl.evaluation.baselines`) tries its next B programs. Of equals the later is the best.
+A baseline (`hdl.evaluation.baselines`) tries its next B programs. Of equally good testbenches the
+last one is the best.
 
-A step that writes nothing readable is spent, though no simulator is called; LLM4Cov's released loop
-asks again up to three times. The agentic and the direct attempt of one number begin with the same
+A step with an unreadable answer is spent without a call of the simulator; LLM4Cov's released loop
+retries up to three times. The agentic and the direct attempt with the same number share their first
 testbench, which is written once.
 """
 
@@ -43,46 +44,46 @@ LONG, RANDOM, STRUCTURAL = "long random runs", "random programs", "structural"
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What attempts may take."""
+    """Limits and settings of attempts."""
 
     calls: int
-    """B, of the simulator, each attempt."""
+    """B: maximum simulator calls of one attempt."""
 
     attempts: int
-    """n, at each design."""
+    """n: number of attempts at each design."""
 
     seed: int
     keeps_best: bool
-    """Whether a chain goes on from the best testbench so far, or from the last."""
+    """Whether a step of a chain starts from the best testbench so far, or from the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """What became of an attempt."""
+    """The testbenches of one attempt."""
 
     written: tuple[Graded | None, ...]
-    """Step by step; None where nothing readable was written."""
+    """Graded testbench of each step; None for an unreadable answer."""
 
     @property
     def calls(self) -> int:
-        """Calls of the simulator."""
+        """Number of simulator calls."""
         return len(self.written) - self.written.count(None)
 
     @property
     def best(self) -> Graded | None:
-        """The testbench that counts."""
+        """The best testbench, which counts; None if there is none."""
         graded = [state for state in self.written if state is not None]
         return best(graded) if graded else None
 
 
 class Writer(Protocol):
-    """Whoever writes testbenches."""
+    """A policy or a model that writes testbenches."""
 
     async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
-        """Take one step; return the testbench with its grade, None where nothing readable came.
+        """Take one step; return the graded testbench, or None for an unreadable answer.
 
-        ``session`` is unique to the step. Raises SimulatorError, GeneratorError or EndpointError
-        where a machine failed.
+        ``session`` is unique to the step. Raises SimulatorError, GeneratorError or EndpointError on
+        an infrastructure failure.
         """
         ...
 
@@ -90,7 +91,7 @@ class Writer(Protocol):
 async def played(
     writer: Writer, task: CoverageTask, budget: Budget, number: int
 ) -> Mapping[str, Attempt]:
-    """Have ``writer`` make one attempt at a design in each way, the attempts' ``number``-th."""
+    """Return ``writer``'s attempt with this number at a design, of each kind."""
     seed = sampling_seed(_seed(task.design, budget), number)
 
     def taking(way: str) -> TakeStep:
@@ -110,9 +111,9 @@ async def played(
 
 
 def baselines(design: Design, budget: Budget, number: int) -> Mapping[str, Sequence[Stimulus]]:
-    """Return the programs of each baseline's ``number``-th attempt.
+    """Return the programs of each baseline's attempt with this number.
 
-    Long runs go on where the attempt before ended. The structural generator has no chance in it and
+    Long runs continue where the attempt before ended. The structural generator is deterministic and
     makes one attempt.
     """
     target = target_of(design)
@@ -131,12 +132,12 @@ def baselines(design: Design, budget: Budget, number: int) -> Mapping[str, Seque
 
 
 def _seed(design_id: str, budget: Budget) -> int:
-    """Return a seed of the design's own: chance on one says nothing of chance on another.
+    """Return a seed for the design, so that sampling on different designs is independent.
 
-    It is small, since what `sampling_seed` makes of it has to fit 63 bits.
+    It is small, because the result of `sampling_seed` has to fit into 63 bits.
     """
-    said = f"{budget.seed} {design_id}".encode()
-    return int.from_bytes(hashlib.sha256(said).digest()[:2])
+    text = f"{budget.seed} {design_id}".encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:2])
 
 
 async def tried(
@@ -145,7 +146,7 @@ async def tried(
     programs: Sequence[Stimulus],
     limits: SimulationLimits,
 ) -> Attempt:
-    """Return the attempt that tries these programs."""
+    """Return the attempt that runs these programs."""
     states: list[Graded] = []
     for program in programs:
         evaluated = await simulator.evaluate(grading(design, program, limits))

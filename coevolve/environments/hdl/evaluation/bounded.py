@@ -1,4 +1,4 @@
-"""A simulator that runs so many evaluations at a time and no more, and tries again what breaks."""
+"""A simulator that limits concurrent evaluations and retries infrastructure failures."""
 
 import asyncio
 import contextlib
@@ -9,16 +9,16 @@ from protocols.errors import SimulatorError
 
 
 class BoundedSimulator:
-    """A `protocols.interfaces.TestbenchSimulator` in front of another."""
+    """A `TestbenchSimulator` in front of another one."""
 
     def __init__(self, simulator: TestbenchSimulator, *, most: int, tries: int) -> None:
-        """Let ``most`` evaluations through at a time, each for up to ``tries`` times."""
+        """Run at most ``most`` evaluations at a time, with up to ``tries`` tries each."""
         self._simulator = simulator
         self._tries = tries
         self._gate = asyncio.Semaphore(most)
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
-        """Grade one submission when it is its turn. Raises SimulatorError after the last try."""
+        """Grade one submission; may wait first. Raises SimulatorError after the last try."""
         async with self._gate:
             for _ in range(self._tries - 1):
                 with contextlib.suppress(SimulatorError):

@@ -1,8 +1,8 @@
-"""Which of a design's mutants each of several testbenches kills.
+"""Finds which of a design's mutants each of several testbenches kills.
 
-A stimulus program is judged on mutants that are compiled once for all programs
-(`hdl.stimulus.outputs`), a whole testbench on its own (`hdl.designs.mutants`), and so is
-a program on what cannot be told otherwise: wide outputs, and mutants that die or hang.
+For stimulus programs each mutant is compiled once and runs all programs (`hdl.stimulus.outputs`).
+Whole testbenches run on the mutants one by one (`hdl.designs.mutants`). So do programs where the
+outputs are too wide for the first method, or where a mutant dies or hangs.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from protocols.errors import ConfigError, SimulatorError
 
 
 class BugJudge:
-    """Judges testbenches by bugs, as many at a time as there are processors."""
+    """Runs testbenches on mutants, as many at a time as there are processors."""
 
     def __init__(self, verilator: VerilatorSimulator, limits: SimulationLimits) -> None:
         self._tools = (verilator.toolchain, verilator.sandbox)
@@ -32,9 +32,9 @@ class BugJudge:
         self._gate = asyncio.Semaphore(len(os.sched_getaffinity(0)))
 
     async def judge(self, design: Design, states: Sequence[Graded]) -> Mapping[str, Bugs]:
-        """Return what became of ``design``'s mutants under each testbench that ran, by its text.
+        """Return killed and surviving mutants for each testbench that ran, by its text.
 
-        Raises SimulatorError where the machine failed.
+        Raises SimulatorError on an infrastructure failure.
         """
         ran = {state.testbench: state for state in states if coverage_of(state) is not None}
         programs = {
@@ -44,77 +44,77 @@ class BugJudge:
         }
         whole = sorted(ran.keys() - programs.keys())
         found = await asyncio.gather(
-            *(self._killed(design, text, design.mutants) for text in whole)
+            *(self._kill_mutants(design, text, design.mutants) for text in whole)
         )
         judged = dict(zip(whole, found, strict=True))
         if programs:
             judged.update(await self._by_programs(design, programs))
         return judged
 
-    async def _killed(self, design: Design, text: str, mutants: Sequence[Mutant]) -> Bugs:
+    async def _kill_mutants(self, design: Design, text: str, mutants: Sequence[Mutant]) -> Bugs:
         async with self._gate:
             return await killed(self._tracer, design, text, mutants, self._limits)
 
     async def _by_programs(
         self, design: Design, programs: Mapping[str, Program]
     ) -> Mapping[str, Bugs]:
-        golden = await self._told(design, design.unit, programs)
-        fates = await asyncio.gather(
-            *(self._fates(design, mutant, programs, golden) for mutant in design.mutants)
+        golden = await self._outputs(design, design.unit, programs)
+        results = await asyncio.gather(
+            *(self._results(design, mutant, programs, golden) for mutant in design.mutants)
         )
-        return {text: _joined([each[text] for each in fates]) for text in programs}
+        return {text: _merge([each[text] for each in results]) for text in programs}
 
-    async def _fates(
+    async def _results(
         self,
         design: Design,
         mutant: Mutant,
         programs: Mapping[str, Program],
         golden: Mapping[str, bytes | None],
     ) -> Mapping[str, Bugs]:
-        """Return what each program, by its text, does to one mutant."""
+        """Return the result of each program, by its text, on one mutant."""
         name = (mutant.name,)
         try:
-            told = await self._told(design, apply(design, mutant), programs)
+            outputs = await self._outputs(design, apply(design, mutant), programs)
         except ConfigError:
             return dict.fromkeys(programs, Bugs(broken=name))
-        fates: dict[str, Bugs] = {}
+        results: dict[str, Bugs] = {}
         for text in programs:
-            if told[text] is None or golden[text] is None:
-                fates[text] = await self._killed(design, text, [mutant])
-            elif told[text] == golden[text]:
-                fates[text] = Bugs(survived=name)
+            if outputs[text] is None or golden[text] is None:
+                results[text] = await self._kill_mutants(design, text, [mutant])
+            elif outputs[text] == golden[text]:
+                results[text] = Bugs(survived=name)
             else:
-                fates[text] = Bugs(killed=name)
-        return fates
+                results[text] = Bugs(killed=name)
+        return results
 
-    async def _told(
+    async def _outputs(
         self, design: Design, unit: Unit, programs: Mapping[str, Program]
     ) -> Mapping[str, bytes | None]:
-        """Return what the outputs of ``unit`` say, by text; None where it came to no end."""
-        told = dict[str, bytes | None].fromkeys(programs)
+        """Return the hashed outputs of ``unit``, by text; None if the simulation failed."""
+        outputs = dict[str, bytes | None].fromkeys(programs)
         async with self._gate:
             try:
                 harness = await OutputHarness.open(unit, design.ports, *self._tools)
             except SimulatorError:
-                return told
+                return outputs
             try:
                 for text, program in programs.items():
                     with suppress(SimulatorError):
-                        told[text] = await harness.run(program, design.file.seed)
+                        outputs[text] = await harness.run(program, design.file.seed)
             finally:
                 await harness.close()
-        return told
+        return outputs
 
 
 def share(bugs: Bugs) -> float:
-    """Return the share of the mutants that compile and were killed."""
+    """Return the killed share of the mutants that compile."""
     judged = len(bugs.killed) + len(bugs.survived)
     return len(bugs.killed) / judged if judged else 0.0
 
 
-def _joined(fates: Sequence[Bugs]) -> Bugs:
+def _merge(results: Sequence[Bugs]) -> Bugs:
     return Bugs(
-        killed=tuple(name for each in fates for name in each.killed),
-        survived=tuple(name for each in fates for name in each.survived),
-        broken=tuple(name for each in fates for name in each.broken),
+        killed=tuple(name for each in results for name in each.killed),
+        survived=tuple(name for each in results for name in each.survived),
+        broken=tuple(name for each in results for name in each.broken),
     )

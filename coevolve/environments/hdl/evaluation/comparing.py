@@ -1,7 +1,7 @@
-"""Has everybody who is compared attempt every design, and scores what came of it.
+"""Lets the writer and the baselines attempt every design, and scores the attempts.
 
-A design's attempts by all ways of working are judged together: the same simulator, seed and limits,
-the same mutants. What a machine fails at ends the evaluation: it is nobody's score.
+All kinds of attempts at a design use the same simulator, seed, limits and mutants. An
+infrastructure failure aborts the evaluation and is never scored.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ Tell = Callable[[str], None]
 
 
 class DesignScores(msgspec.Struct, frozen=True, kw_only=True):
-    """What each way of working reached on one design."""
+    """Scores of all kinds of attempts at one design."""
 
     design: str
     split: Split
@@ -46,26 +46,26 @@ class DesignScores(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What attempts are made with."""
+    """The parts and settings of an evaluation."""
 
     writer: Writer
     simulator: TestbenchSimulator
     judge: BugJudge | None
-    """None where bugs are not judged."""
+    """None to leave bugs out."""
 
     budget: Budget
     limits: SimulationLimits
     concurrent: int
-    """Attempts under way at a time."""
+    """Maximum attempts at the same time."""
 
     with_baselines: bool
     tell: Tell
-    """Is told how far it has come."""
+    """Reports progress."""
 
     async def run(self, designs: Sequence[tuple[Design, CoverageTask]]) -> tuple[DesignScores, ...]:
-        """Return the scores on each design, whose task is to write its first testbench.
+        """Return the scores on each design; its task is to write a first testbench.
 
-        Raises SimulatorError, GeneratorError and EndpointError where a machine failed.
+        Raises SimulatorError, GeneratorError and EndpointError on an infrastructure failure.
         """
         gate = asyncio.Semaphore(self.concurrent)
         done = 0
@@ -100,7 +100,7 @@ class Comparison:
             threshold=design.file.threshold,
             mutants=len(design.mutants),
             scores={
-                way: score([_attempted(each, design, bugs) for each in made])
+                way: score([_measure(each, design, bugs) for each in made])
                 for way, made in attempts.items()
             },
         )
@@ -116,7 +116,7 @@ class Comparison:
 
 
 async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return what all of it comes to; the first failure ends the rest and is raised."""
+    """Return all results; the first failure cancels the rest and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in work]
@@ -125,8 +125,8 @@ async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-def _attempted(attempt: Attempt, design: Design, bugs: Mapping[str, float] | None) -> Attempted:
-    """Return what an attempt comes to; what did not run kills no mutant."""
+def _measure(attempt: Attempt, design: Design, bugs: Mapping[str, float] | None) -> Attempted:
+    """Return the measures of an attempt; a testbench that did not run kills no mutant."""
     state = attempt.best
     coverage = coverage_of(state) if state else None
     return Attempted(

@@ -1,16 +1,17 @@
-"""What attempts at designs amount to: shares, averages, and how sure their differences are.
+"""Computes measures of attempts at designs, and confidence intervals of their differences.
 
-Of one design: *simulator pass*, the share of attempts whose testbench ran to coverage; *coverage
-pass*, the share that reached the design's threshold, which is Pass@1; *Pass@k*, the chance that of
-k attempts drawn without replacement from the n that were made at least one reached it (the unbiased
-estimator 1 - C(n-c, k) / C(n, k) of Chen et al., arXiv 2107.03374); *coverage*, the mean overall
-average, 0 for what failed; *bugs*, the mean share of the design's mutants that were killed. Of
-several designs: the mean over designs, each counting alike.
+For one design: *simulator pass* is the share of attempts whose testbench ran and has coverage.
+*Coverage pass* is the share that reached the design's threshold, i.e. Pass@1. *Pass@k* is the
+probability that at least one of k attempts reached it, if the k are drawn without replacement from
+the n attempts (the unbiased estimator 1 - C(n-c, k) / C(n, k) of Chen et al., arXiv 2107.03374).
+*Coverage* is the mean overall average, 0 for failed simulations. *Bugs* is the mean share of the
+design's mutants that were killed. For several designs, each measure is the mean over designs with
+equal weights.
 
-Two ways of working are compared on the same designs. The interval of their mean difference is the
-percentile bootstrap over designs (Efron 1979), both sides of a design drawn together; it says how
-much the difference owes to these designs and not to others like them. Chance within a design is in
-it as far as attempts were made.
+Two kinds of attempts are compared on the same designs. The interval of their mean difference is the
+percentile bootstrap over designs (Efron 1979), which draws both results of a design together. It
+shows how much the difference depends on the choice of these designs. It includes the chance within
+a design to the extent that the number of attempts does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,50 +28,50 @@ CONFIDENCE = 0.95
 
 Measure = Literal["sim_pass", "cov_pass", "pass_at_5", "coverage", "bugs"]
 MEASURES: tuple[Measure, ...] = ("sim_pass", "cov_pass", "pass_at_5", "coverage", "bugs")
-"""In the order in which they are shown."""
+"""Measures in the order of display."""
 
 
 class Attempted(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt at a design, by its best testbench."""
+    """Measures of one attempt at a design, from its best testbench."""
 
     ran: bool
     coverage: float
-    """Overall average, 0..1; 0 where it did not run."""
+    """Overall average, 0..1; 0 if the testbench did not run."""
 
     passed: bool
     steps: int
-    """Testbenches that were asked for."""
+    """Number of requested testbenches."""
 
     calls: int
-    """Of the simulator: a step without a testbench makes none."""
+    """Number of simulator calls; a step without a testbench makes none."""
 
     bugs: float | None = None
-    """Share of the mutants that it kills; None where that was not judged."""
+    """Share of the mutants that it kills; None if bugs are left out."""
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """One way of working, on one design or on average over several; shares are 0..1."""
+    """Measures of one kind of attempt, on one design or averaged over several; shares are 0..1."""
 
     attempts: float
-    """n, on each design."""
+    """n: attempts at each design."""
 
     calls: float
-    """Mean of an attempt."""
+    """Mean number of simulator calls of an attempt."""
 
     sim_pass: float
     cov_pass: float
     """Pass@1."""
 
     pass_at_5: float | None
-    """None where there were fewer attempts."""
+    """None with fewer than five attempts."""
 
     coverage: float
     bugs: float | None
-    """None where they were not judged."""
+    """None if bugs are left out."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """By how much one way of working is ahead of another, over the designs of a split."""
+    """Mean difference of two kinds of attempts, over the designs of a split."""
 
     of: str
     minus: str
@@ -78,13 +79,13 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
     low: float
     high: float
-    """Ends of the 95 % interval."""
+    """Ends of the 95 % interval, together with ``low``."""
 
     designs: int
 
 
 def pass_at(k: int, attempts: int, passed: int) -> float | None:
-    """Return the chance that k of the attempts hold one that passed; None for k > attempts."""
+    """Return the probability that one of k attempts passed; None for k > attempts."""
     if k > attempts:
         return None
     return 1 - comb(attempts - passed, k) / comb(attempts, k)
@@ -120,9 +121,9 @@ def mean_score(scores: Sequence[Score]) -> Score:
 def difference(
     of: str, minus: str, measure: Measure, designs: Sequence[Mapping[str, Score]], seed: int
 ) -> Difference | None:
-    """Return how far ``of`` is ahead of ``minus``, given the scores of each design by name.
+    """Return ``of`` minus ``minus``, given the scores of each design by kind of attempt.
 
-    Designs where either has no such measure are left out; None where that is all of them.
+    Designs for which either lacks the measure are left out; None if no design remains.
     """
     both = [(_of(each[of], measure), _of(each[minus], measure)) for each in designs]
     gains = [one - other for one, other in both if one is not None and other is not None]
@@ -153,6 +154,6 @@ def _of(found: Score, measure: Measure) -> float | None:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that there are; None where there are none."""
+    """Return the mean of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return fmean(known) if known else None

@@ -1,4 +1,4 @@
-"""An evaluation as a whole: what is printed of it, and what its JSON holds."""
+"""The report of an evaluation: its JSON, and the printed tables."""
 
 from collections.abc import Iterator, Sequence
 
@@ -34,15 +34,15 @@ HEADINGS: dict[Measure, str] = {
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wrote testbenches, and under which conditions."""
+    """The writer of the testbenches, and the settings of the evaluation."""
 
     writer: str
     form: SubmissionForm
     calls: int
-    """Of the simulator, each attempt, at most."""
+    """Maximum simulator calls of one attempt."""
 
     attempts: int
-    """n, at each design; generators without chance make one."""
+    """n: attempts at each design; deterministic generators make one."""
 
     seed: int
     temperature: float
@@ -51,7 +51,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model behind an endpoint was asked."""
+    """Tokens and cost of a model behind an endpoint."""
 
     answers: int
     prompt_tokens: int
@@ -60,27 +60,27 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SplitScores(msgspec.Struct, frozen=True, kw_only=True):
-    """What each way of working reached on the designs of one split."""
+    """Mean scores of all kinds of attempts at the designs of one split."""
 
     split: Split
     designs: int
     scores: dict[str, Score]
     differences: tuple[Difference, ...]
-    """Agentic minus each other way with as many calls, and direct minus each baseline."""
+    """Agentic minus each other kind with as many calls, and direct minus each baseline."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All of an evaluation; shares are 0..1."""
+    """The whole evaluation; shares are 0..1."""
 
     settings: Settings
     splits: tuple[SplitScores, ...]
     designs: tuple[DesignScores, ...]
     cost: Cost | None
-    """None where no endpoint was asked."""
+    """None without an endpoint."""
 
 
 def cost_of(usage: ModelUsage) -> Cost:
-    """Return what was used in the end."""
+    """Return the final cost."""
     return Cost(
         answers=usage.calls,
         prompt_tokens=usage.prompt_tokens,
@@ -118,7 +118,7 @@ def _differences(members: Sequence[DesignScores], seed: int) -> Iterator[Differe
 
 
 def tables(report: Report) -> Group:
-    """Return what a person is shown, in per cent."""
+    """Return the printed tables, in per cent."""
     settings, shown = report.settings, dict(SPLITS)
     parts: list[Table | str] = [
         f"{settings.writer}: {settings.form}, n = {settings.attempts} attempts at each design, "

@@ -1,4 +1,4 @@
-"""Who writes testbenches while being evaluated: a policy, or a model behind an endpoint."""
+"""The writers of testbenches in an evaluation: a policy, or a model behind an endpoint."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,21 +18,21 @@ from coevolve.rollouts.agent import Agent
 
 @dataclass(frozen=True)
 class PlayingWriter:
-    """A policy, as a `hdl.evaluation.attempts.Writer`."""
+    """A policy as a `hdl.evaluation.attempts.Writer`."""
 
     agent: Agent
 
     async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
-        """Let the policy take the step."""
+        """Return the policy's testbench."""
         return await written_by(self.agent, task, session, seed=seed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatWriter:
-    """A model that answers chats, as a `hdl.evaluation.attempts.Writer`.
+    """A chat model as a `hdl.evaluation.attempts.Writer`.
 
-    It is shown what a policy with a chat template is shown, in the form of ``hdl.form``; with
-    ``rules`` rules of syntax besides.
+    It gets the same prompt as a policy with a chat template, in the form of ``hdl.form``, and with
+    ``rules`` also rules of syntax.
     """
 
     model: Teacher
@@ -43,18 +43,18 @@ class ChatWriter:
     usage: ModelUsage = field(default_factory=ModelUsage)
 
     async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
-        """Ask for the step. Raises EndpointError where there is no answer."""
+        """Return the model's testbench. Raises EndpointError if there is no answer."""
         del session
         design = self.designs[task.design]
         points = await self.simulator.points(design.unit)
         limit = self.hdl.feedback_characters
         messages = prompts.step_prompt(task, design, points, limit=limit, rules=self.rules)
-        said = await self.model.answer(messages, seed=seed)
-        tokens = said.prompt_tokens, said.answer_tokens
+        answer = await self.model.answer(messages, seed=seed)
+        tokens = answer.prompt_tokens, answer.answer_tokens
         self.usage.add(*tokens, self.model.cost_usd(*tokens))
         base = task.state.testbench if isinstance(task.state, Graded) else ""
         try:
-            submission = prompts.extract(said.text, task.form, base)
+            submission = prompts.extract(answer.text, task.form, base)
         except prompts.UnreadableAnswerError:
             return None
         request = grading(design, submission, self.hdl.limits, instance=task.instance)

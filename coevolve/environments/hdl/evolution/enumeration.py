@@ -1,16 +1,16 @@
-"""What new tasks a signal on designs leads to: enumerated, without a model.
+"""Enumerates the new tasks that a signal on designs leads to, without a model.
 
 | signal                            | new task                                                     |
 |-----------------------------------|--------------------------------------------------------------|
 | a region was forgotten or is rare | the region as goal, from the best testbench of the evidence  |
-|                                   | that lacks it                                                |
-| a task without goal is at the     | the same at a harder threshold, towards the best testbench   |
+|                                   | that does not cover it                                       |
+| a task without goal is at the     | the same with a harder threshold, towards the best testbench |
 | boundary                          | of the evidence; a variant of its design with other secrets, |
 |                                   | at most ``hdl.variants`` of each                             |
 | a task was forgotten              | none: the pool revives it                                    |
 
-In the arm ``random`` a signal leads to as many new tasks, each of a kind, on a design and about a
-region that are drawn at random.
+In the arm ``random`` a signal leads to the same number of new tasks, but of a random kind, on a
+random design and region.
 """
 
 import math
@@ -40,11 +40,11 @@ from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.interfaces import Reader
 
 PERCENT = 100
-"""Thresholds are in whole percents."""
+"""Thresholds are whole percents."""
 
 
 class Enumeration:
-    """New tasks of one run."""
+    """Enumerates the new tasks of one run."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Enumeration:
         catalogue: Catalogue,
         simulator: TestbenchSimulator,
     ) -> None:
-        """Read tasks and evidence by ``reader``; ``simulator`` knows the points of designs."""
+        """Read tasks and evidence with ``reader``, and the points of designs with ``simulator``."""
         self._config = config
         self._reader = reader
         self._catalogue = catalogue
@@ -66,7 +66,7 @@ class Enumeration:
         )
 
     async def changes(self, signal: Signal, variants: Mapping[str, int]) -> list[DesignChange]:
-        """Return what the signal leads to; ``variants`` counts those of each design so far."""
+        """Return the changes for the signal; ``variants`` counts each design's variants so far."""
         match signal.about:
             case OnPattern() as about:
                 found = await self._towards(about, signal)
@@ -88,7 +88,7 @@ class Enumeration:
         return [RegionGoal(design=design.design_id, points=region.points, start=start)]
 
     async def _start(self, region: Region, signal: Signal) -> int:
-        """Return the best rollout of the evidence that lacks the region; 0 where there is none."""
+        """Return the best rollout of the evidence that lacks the region; 0 if there is none."""
         lacking = {
             sequence: average(coverage_of(state))
             for sequence, state in await self._evidence(signal)

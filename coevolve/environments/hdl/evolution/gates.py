@@ -1,22 +1,22 @@
-"""The gates that a candidate on a design has to pass: all rest on what was executed.
+"""The gates that a candidate on a design has to pass; all depend on executed simulations.
 
-| gate                 | what it refuses                                                           |
+| gate                 | refuses                                                                   |
 |----------------------|---------------------------------------------------------------------------|
-| `malformed`          | a design, a point or a task that is not there, or a point that counts not |
+| `malformed`          | an unknown design, point or task, or a point that does not count          |
 | `contaminated`       | a held-out design                                                         |
-| `no_effect`          | a goal that the start covers; a threshold no harder; constants that the   |
-|                      | good testbench need not know                                              |
-| `does_not_elaborate` | a variant that the simulator does not build                               |
+| `no_effect`          | a goal that the start covers; a threshold that is not harder; constants   |
+|                      | that the good testbench does not need                                     |
+| `does_not_elaborate` | a variant that the simulator cannot build                                 |
 | `other_points`       | a variant with another number of points                                   |
-| `unreached`          | a goal or a threshold that no testbench on record, nor the design's good  |
-|                      | one, reaches                                                              |
-| `not_deterministic`  | a testbench on record that does not do again what it did; a variant whose |
-|                      | good testbench covers other points the second time                        |
-| `good_covers_little` | a variant whose good testbench covers less than designs are admitted with |
-| `poor_covers_much`   | a variant whose poor testbench covers more                                |
+| `unreached`          | a goal or a threshold that neither a testbench of the evidence nor the    |
+|                      | design's good testbench reaches                                           |
+| `not_deterministic`  | a testbench of the evidence with another result the second time; a        |
+|                      | variant whose good testbench covers other points the second time          |
+| `good_covers_little` | a variant whose good testbench covers less than admission requires        |
+| `poor_covers_much`   | a variant whose poor testbench covers more than admission allows          |
 
-A design's own testbenches are executed and never shown: nothing that leaves here holds them.
-Testbenches on record are the signal's evidence; they are executed anew.
+A design's own testbenches are executed and never shown: no message from here contains them. The
+evidence is that of the signal; its testbenches are executed again.
 """
 
 import hashlib
@@ -57,39 +57,40 @@ from protocols.interfaces import Reader
 from protocols.tasks import body_of
 
 ID_DIGITS = 12
-"""Of the hash of constants in a variant's id."""
+"""Hexadecimal digits of the hash of constants in a variant's id."""
 
 
 class DesignIndex:
-    """A `coevolve.validation.gates.TaskIndex`: tasks that ask for the same are the same.
+    """A `coevolve.validation.gates.TaskIndex` that finds tasks with the same request.
 
-    They ask for the same if design and goal are the same or, without a goal, design and threshold.
+    Two requests are the same if design and goal are the same or, without a goal, design and
+    threshold.
     """
 
     def __init__(self) -> None:
         self._tasks: dict[str, tuple[object, ...]] = {}
 
     def add(self, key: str, body: msgspec.Raw) -> None:
-        """Remember a task under ``key``, in place of the one that was there."""
-        self._tasks[key] = _essence(body)
+        """Add a task under ``key``, or replace the one there."""
+        self._tasks[key] = _request(body)
 
     def discard(self, key: str) -> None:
-        """Forget a task; unknown ones are no error."""
+        """Remove a task; unknown keys are ignored."""
         self._tasks.pop(key, None)
 
     def nearest(self, body: msgspec.Raw) -> Match | None:
-        """Return the first task that asks for the same; None where there is none."""
-        asked = _essence(body)
-        return next((Match(key, 1.0) for key, each in self._tasks.items() if each == asked), None)
+        """Return the first task with the same request; None if there is none."""
+        request = _request(body)
+        return next((Match(key, 1.0) for key, each in self._tasks.items() if each == request), None)
 
 
-def _essence(body: msgspec.Raw) -> tuple[object, ...]:
+def _request(body: msgspec.Raw) -> tuple[object, ...]:
     task = read_body(body)
     return (task.design, task.goal) if task.goal else (task.design, task.threshold)
 
 
 class DesignGates:
-    """Asks every gate that concerns the candidate alone."""
+    """Runs every gate that concerns only the candidate itself."""
 
     def __init__(
         self,
@@ -99,19 +100,20 @@ class DesignGates:
         catalogue: Catalogue,
         simulator: TestbenchSimulator,
     ) -> None:
-        """Execute by ``simulator``, which is to remember nothing."""
+        """Execute with ``simulator``, which must not have a result cache."""
         self._config = config
         self._reader = reader
         self._catalogue = catalogue
         self._simulator = simulator
         self._tasks = TaskCache(reader, coverage_task)
         self._good: dict[str, Graded] = {}
-        """What designs' good testbenches come to; admission saw that they do so every time."""
+        """Results of designs' good testbenches; admission has checked that they are
+        deterministic."""
 
     async def examine(self, candidate: Candidate) -> Findings:
-        """Ask gate after gate until one refuses.
+        """Run the gates in order until one refuses.
 
-        Raises SimulatorError where a machine failed; nothing is then known of the candidate.
+        Raises SimulatorError on an infrastructure failure; the candidate then has no result.
         """
         trial = _Trial(self._config, self._simulator)
         try:
@@ -171,7 +173,7 @@ class DesignGates:
         except JournalError as error:
             if change.than != change.design:
                 raise _RefusedError("malformed", f"there is no task {change.than!r}") from error
-            than = task.threshold  # the design was not begun yet
+            than = task.threshold  # no group has started on the design yet
         if change.threshold <= than:
             raise _RefusedError("no_effect", f"{change.threshold} is no harder than {than}")
         return msgspec.structs.replace(task, threshold=change.threshold)
@@ -179,16 +181,16 @@ class DesignGates:
     async def _refuse_unreached(
         self, task: CoverageTask, design: Design, done: Sequence[Graded], trial: "_Trial"
     ) -> None:
-        """Refuse what no executed testbench does."""
+        """Refuse a task that no executed testbench solves."""
         if done:
             if not succeeds(task, await trial.repeat(design, done[0], task.instance)):
-                raise _RefusedError("not_deterministic", "a testbench did not do it again")
+                raise _RefusedError("not_deterministic", "a testbench failed the second time")
             return
         good = design.testbenches.get("good", "")
         if good and design.design_id not in self._good:
             self._good[design.design_id] = await trial.run(design, Testbench(text=good))
         if not good or not succeeds(task, self._good[design.design_id]):
-            raise _RefusedError("unreached", "no testbench does it")
+            raise _RefusedError("unreached", "no testbench reaches it")
 
     async def _variant(self, change: DesignVariant, design: Design, trial: "_Trial") -> Design:
         if design.design_id not in self._catalogue.given:
@@ -211,7 +213,7 @@ class DesignGates:
         )
 
     async def _evidence(self, candidate: Candidate, design: Design) -> list[Graded | None]:
-        """Return what the signal's rollouts on this design made."""
+        """Return the results of the signal's rollouts on this design."""
         found = await self._reader.find(SIGNALS_BY_ID, candidate.signal_id, limit=1)
         sequences = decode_as(found[0], Signal).evidence if found else ()
         rollouts = (await retained_rollouts(self._reader, sequences)).values()
@@ -222,7 +224,7 @@ class DesignGates:
 
 
 def variant_id(change: DesignVariant) -> str:
-    """Return the id of a variant: the same for the same constants."""
+    """Return the id of a variant, which depends on its design and constants."""
     digest = hashlib.sha256(msgspec.msgpack.encode(change)).hexdigest()
     return f"{change.design}.{digest[:ID_DIGITS]}"
 
@@ -233,7 +235,7 @@ def _sound(task: CoverageTask, tried: tuple[int, int], *records: EnvironmentReco
 
 
 class _RefusedError(Exception):
-    """A gate refused; only ever seen by `DesignGates.examine`."""
+    """A gate refused; caught by `DesignGates.examine`."""
 
     def __init__(self, gate: Gate, found: str) -> None:
         super().__init__(found)
@@ -241,7 +243,7 @@ class _RefusedError(Exception):
 
 
 class _Trial:
-    """Executions for one candidate, counted."""
+    """The executions for one candidate, counted."""
 
     def __init__(self, config: RunConfig, simulator: TestbenchSimulator) -> None:
         self._limits = hdl_settings(config).limits
@@ -249,7 +251,7 @@ class _Trial:
         self.calls = 0
 
     async def run(self, design: Design, submission: Submission, instance: str = "") -> Graded:
-        """Return what a testbench comes to."""
+        """Return the result of a testbench."""
         self.calls += 1
         evaluated = await self._simulator.evaluate(
             grading(design, submission, self._limits, instance=instance)
@@ -257,14 +259,14 @@ class _Trial:
         return graded(submission, evaluated)
 
     async def repeat(self, design: Design, state: Graded, instance: str) -> Graded:
-        """Return what a testbench on record comes to this time."""
+        """Return the result of executing a recorded testbench again."""
         if state.program:
             return await self.run(design, Stimulus(program=state.program), instance)
         return await self.run(design, Testbench(text=state.testbench), instance)
 
 
 async def _refuse_weak(made: Design, design: Design, trial: _Trial) -> None:
-    """Refuse a variant whose testbenches are not what admission asks of a design's."""
+    """Refuse a variant whose testbenches do not satisfy admission."""
     good = Testbench(text=made.testbenches["good"])
     one, other = await trial.run(made, good), await trial.run(made, good)
     first, second = coverage_of(one), coverage_of(other)

@@ -1,4 +1,4 @@
-"""Bodies of the loop's messages: what a group says of a design, and tasks made of that."""
+"""Bodies of the loop's messages: summaries of groups on designs, and new tasks from them."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -19,22 +19,22 @@ class GroupDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Overall average of the best testbench."""
 
     points_hash: str
-    """Of the set of points that ``counts`` stand for; empty where nothing was simulated."""
+    """Hash of the set of points of ``counts``; empty if nothing was simulated."""
 
     counts: bytes
-    """uint16, little-endian, one for each point of the set: rollouts that covered it."""
+    """For each point of the set, the rollouts that covered it, as uint16, little-endian."""
 
 
 @dataclass(frozen=True)
 class DesignSummary:
-    """A summary with its details read."""
+    """A group summary with its details decoded."""
 
     group: GroupSummary
     details: GroupDetails
 
     @classmethod
     def of(cls, group: GroupSummary) -> "DesignSummary":
-        """Read the details. Raises msgspec.MsgspecError if they are another environment's."""
+        """Decode the details. Raises msgspec.MsgspecError for those of another environment."""
         return cls(group, _details.decode(group.details))
 
 
@@ -42,50 +42,50 @@ _details = msgspec.msgpack.Decoder(GroupDetails)
 
 
 class RegionGoal(msgspec.Struct, frozen=True, kw_only=True, tag="region_goal"):
-    """Cover these points of a design, all of them in one run."""
+    """The task to cover these points of a design, all of them in one run."""
 
     design: str
     points: Annotated[tuple[int, ...], msgspec.Meta(min_length=1)]
     start: int
-    """Journal sequence of the rollout whose testbench is to be improved on; 0 for none."""
+    """Journal sequence of the rollout whose testbench is the start; 0 for none."""
 
 
 class HarderThreshold(msgspec.Struct, frozen=True, kw_only=True, tag="harder_threshold"):
-    """Reach a higher overall average than a task asks for."""
+    """The task to reach a higher overall average than another task."""
 
     design: str
     than: str
-    """The task."""
+    """Id of the other task."""
 
     threshold: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
-    """One constant of a design, and what stands there instead."""
+    """One constant of a design and its replacement."""
 
     old: int
     new: int
 
 
 class DesignVariant(msgspec.Struct, frozen=True, kw_only=True, tag="design_variant"):
-    """Verify the design with other constants: what was learnt of the old ones by heart is wrong."""
+    """The task to verify the design with other constants, so that memorized ones are wrong."""
 
     design: str
     constants: Annotated[tuple[Replaced, ...], msgspec.Meta(min_length=1)]
 
 
 DesignChange = RegionGoal | HarderThreshold | DesignVariant
-"""What a new task on a design is made of."""
+"""The change that makes a new task on a design."""
 
 
 _change: msgspec.msgpack.Decoder[DesignChange] = msgspec.msgpack.Decoder(DesignChange)
 
 
 def change_of(candidate: Candidate) -> DesignChange:
-    """Return what a candidate asks for. Raises msgspec.MsgspecError if it is another's."""
+    """Return the change of a candidate. Raises msgspec.MsgspecError for another's body."""
     return _change.decode(candidate.body)
 
 
 DESIGN = "design"
-"""Kind of the `protocols.evolution.EnvironmentRecord` whose body is a design that the run made of
-one of its own; its key is the design's id. It has neither testbenches nor mutants."""
+"""Kind of the `protocols.evolution.EnvironmentRecord` whose body is a variant that the run made of
+one of its designs; its key is the variant's id. The body has neither testbenches nor mutants."""

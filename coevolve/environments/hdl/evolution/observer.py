@@ -1,15 +1,15 @@
-"""What the signals part makes of groups on designs: their visits, and signals.
+"""Derives group summaries and signals from groups of rollouts on designs.
 
-Two things are judged. How a *task* goes is the business of the rules for tools
-(`coevolve.signals.detector`). It is forgotten by its first groups, whose rollouts all had exactly
-this task; the groups that follow start from what others wrote, and pass or fail together. It is at
-the boundary by the last groups of its turns, since earlier ones have less to show. What becomes of
-a design's *regions* is the business of `hdl.evolution.rules`.
+Signals are about tasks and about regions. The rules for tools (`coevolve.signals.detector`) decide
+on *tasks*. For forgetting they use the first group of each chain, whose rollouts all had exactly
+this task; later groups start from earlier testbenches, and pass or fail together. For the boundary
+they use the last group of each chain, because earlier groups have covered less. The rules of
+`hdl.evolution.rules` decide on a design's *regions*.
 
-A region says something at most every ``signals.cool_down_versions`` versions, and so does a design
-about its regions, by kind, `MOST_PER_VISIT` at a time; regions of which least was said come first,
-so that all have their turn. Groups that the policy did not write are visits of which nothing is
-said.
+For each design and each kind of signal, signals about regions are at least
+``signals.cool_down_versions`` versions apart, at most `MOST_PER_VISIT` at a time. Regions with the
+fewest signals so far come first, so that every region has its turn. Groups that the policy did not
+write get a summary but no signals.
 """
 
 from collections import Counter, defaultdict, deque
@@ -42,7 +42,7 @@ ABOUT_REGIONS: tuple[SignalKind, ...] = ("forgetting", "rare")
 
 
 def summary_on(group: CompleteGroup, task: CoverageTask) -> DesignSummary:
-    """Sum up a whole group on ``task``."""
+    """Return the summary of a complete group on ``task``."""
     rollouts = [each for _, each in group.members if isinstance(each, Rollout)]
     states = [state for each in rollouts if (state := graded_of(each)) is not None]
     covered = [coverage for state in states if (coverage := coverage_of(state)) is not None]
@@ -58,7 +58,7 @@ def summary_on(group: CompleteGroup, task: CoverageTask) -> DesignSummary:
 
 
 class RegionDetector:
-    """The rules about regions, and all that they remember. A pure fold."""
+    """The rules about regions, with their memory. A pure fold of the journal."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config.signals
@@ -69,15 +69,15 @@ class RegionDetector:
         self._of_task: defaultdict[str, deque[DesignSummary]] = defaultdict(
             lambda: deque(maxlen=window)
         )
-        """Visits of the tasks that work begins with."""
+        """Summaries of first groups, by task."""
 
         self._last: dict[tuple[SignalKind, str], int] = {}
-        """Version of the last signal of a kind about regions of a design."""
+        """Policy version of the last signal about a design's regions, by kind and design."""
 
-        self._said: Counter[OnPattern] = Counter()
+        self._signal_counts: Counter[OnPattern] = Counter()
 
     def recall(self, message: DesignSummary | Signal) -> None:
-        """Take in what was judged or said before."""
+        """Process an earlier summary or signal."""
         match message:
             case DesignSummary():
                 self._of_design[message.details.design].append(message)
@@ -85,19 +85,21 @@ class RegionDetector:
                     self._of_task[message.group.root].append(message)
             case Signal(about=OnPattern() as about):
                 self._last[message.kind, design_of(about)] = message.policy_version
-                self._said[about] += 1
+                self._signal_counts[about] += 1
             case Signal():
                 pass
 
     def judge(self, visit: DesignSummary, found: Sequence[Region], points: int) -> list[Signal]:
-        """Take in a visit, of a design with these regions; return what is to be said."""
+        """Process a summary on a design with these regions; return the new signals."""
         earlier = [
             each
             for each in self._of_task.get(visit.group.task_id, ())
-            if each.group.version_max < visit.group.version_min and _alike(each, visit)
+            if each.group.version_max < visit.group.version_min and _same_points(each, visit)
         ]
         self.recall(visit)
-        recent = [each for each in self._of_design[visit.details.design] if _alike(each, visit)]
+        recent = [
+            each for each in self._of_design[visit.details.design] if _same_points(each, visit)
+        ]
         findings: dict[SignalKind, list[Finding]] = {
             "forgetting": forgotten(self._config, earlier, visit, found, points) if earlier else [],
             "rare": rare(self._config, recent, found, points),
@@ -119,8 +121,8 @@ class RegionDetector:
     def _signals(
         self, kind: SignalKind, findings: Sequence[Finding], visit: DesignSummary
     ) -> list[Signal]:
-        """Return the strongest of what was said least; numbered behind those about the task."""
-        chosen = sorted(findings, key=self._times_said)[:MOST_PER_VISIT]
+        """Return the findings with the fewest signals so far, numbered after those on the task."""
+        chosen = sorted(findings, key=self._signal_count)[:MOST_PER_VISIT]
         return [
             signal_of(
                 kind,
@@ -132,8 +134,8 @@ class RegionDetector:
             for number, finding in enumerate(chosen, MOST_PER_VISIT)
         ]
 
-    def _times_said(self, finding: Finding) -> int:
-        return self._said[finding.about] if isinstance(finding.about, OnPattern) else 0
+    def _signal_count(self, finding: Finding) -> int:
+        return self._signal_counts[finding.about] if isinstance(finding.about, OnPattern) else 0
 
 
 class DesignObserver:
@@ -149,7 +151,7 @@ class DesignObserver:
         catalogue: Catalogue,
         simulator: TestbenchSimulator,
     ) -> None:
-        """Remember nothing; ``simulator`` knows the points of designs."""
+        """Start without memory; ``simulator`` provides the points of designs."""
         self._last_round = hdl_settings(config).rounds - 1
         self._first_groups = _detector(config, "forgetting")
         self._last_groups = _detector(config, "boundary")
@@ -160,58 +162,58 @@ class DesignObserver:
         self._regions: dict[str, tuple[Region, ...]] = {}
 
     def recall(self, message: Message) -> None:
-        """Take in a visit or a signal; see `coevolve.signals.extractor.Observer`."""
+        """Process a summary or a signal; see `coevolve.signals.extractor.Observer`."""
         match message:
             case Signal():
                 self._of_regions.recall(message)
                 self._first_groups.recall(message)
                 self._last_groups.recall(message)
-            case GroupSummary() if _tells(message):
+            case GroupSummary() if _is_evidence(message):
                 visit = DesignSummary.of(message)
                 self._of_regions.recall(visit)
-                for detector in self._concerned(visit):
+                for detector in self._detectors(visit):
                     detector.recall(_as_task(visit))
             case _:
                 pass
 
     async def judge(self, group: CompleteGroup) -> tuple[GroupSummary, Sequence[Signal]]:
-        """Sum up the group and ask the rules; see `coevolve.signals.extractor.Observer`."""
+        """Summarize the group and apply the rules; see `coevolve.signals.extractor.Observer`."""
         task = await self._tasks.get(group.members[0][1].task_id)
         visit = summary_on(group, task)
-        if not _tells(visit.group):
+        if not _is_evidence(visit.group):
             return visit.group, ()
         unit = (await self._catalogue.get(task.design)).unit
         points = await self._simulator.points(unit)
         if task.design not in self._regions:
             self._regions[task.design] = regions(points, unit)
         signals = self._of_regions.judge(visit, self._regions[task.design], len(points))
-        for detector in self._concerned(visit):
+        for detector in self._detectors(visit):
             signals += detector.judge(_as_task(visit))
         return visit.group, signals
 
-    def _concerned(self, visit: DesignSummary) -> list[Detector]:
-        """Return the rules about tasks that a visit says something to."""
+    def _detectors(self, visit: DesignSummary) -> list[Detector]:
+        """Return the detectors of task signals that use this summary."""
         first = [self._first_groups] if visit.group.task_id == visit.group.root else []
         return [*first, self._last_groups] if visit.details.round == self._last_round else first
 
 
 def _detector(config: RunConfig, kind: SignalKind) -> Detector:
-    """Return the rules about tasks of one kind, of none where the run leaves it out."""
+    """Return the task rules for one kind of signal; without it if the run leaves it out."""
     kinds = tuple(each for each in config.signals.kinds if each == kind)
     return Detector(msgspec.structs.replace(config.signals, kinds=kinds), ())
 
 
-def _tells(group: GroupSummary) -> bool:
-    """Return whether a group says anything of the policy."""
+def _is_evidence(group: GroupSummary) -> bool:
+    """Return whether a group is evidence about the policy."""
     return group.author == "policy" and group.rollouts > 0
 
 
-def _alike(one: DesignSummary, other: DesignSummary) -> bool:
-    """Return whether two visits count the same points."""
+def _same_points(one: DesignSummary, other: DesignSummary) -> bool:
+    """Return whether two summaries count the same set of points."""
     hashes = {one.details.points_hash, other.details.points_hash}
     return "" in hashes or len(hashes) == 1
 
 
 def _as_task(visit: DesignSummary) -> GroupSummary:
-    """Return what a group says of the task that work began with."""
+    """Return the summary as one of the chain's first task."""
     return msgspec.structs.replace(visit.group, task_id=visit.group.root)

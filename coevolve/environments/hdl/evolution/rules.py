@@ -1,18 +1,19 @@
-"""What is to be said of the regions of a design: which were forgotten, which are rare.
+"""The rules about regions of a design: which were forgotten, which are rare.
 
-Source: CoEvolve (arXiv 2604.15840), its signals, whose patterns are coverage points here. A region
-is as covered as its least covered point.
+Source: CoEvolve (arXiv 2604.15840), its signals; here their patterns are coverage points. The
+coverage of a region is that of its least covered point.
 
-- *Forgetting* compares the first group of a turn with those of older versions that had the same
-  task, pooled over ``signals.window``; the groups that follow start from what others wrote. A
-  region is forgotten where all of it was covered and some point is by nobody any more. ``rules:
-  posterior`` asks that chance alone does this less than ``signals.false_discovery`` of the time,
-  over all points that could have been forgotten (Bonferroni); ``paper`` asks for nothing more.
-- *Rare* looks at the last ``signals.window`` groups on the design, whatever their task: a region is
-  rare that less than ``signals.rare_share`` of the rollouts covered, with ``posterior`` at
-  ``signals.confidence``. Deviation: what nobody ever covered is rare, too, with score 1; it is the
-  region to be opened up. Rollouts of one group are alike, so this confidence is a ranking's and no
-  more; admission by execution has the say.
+- *Forgetting* compares the first group of a chain with first groups of older versions on the same
+  task, pooled over ``signals.window``; later groups start from earlier testbenches. A region is
+  forgotten if all its points were covered before and some point is no longer covered by any
+  rollout. With ``rules: posterior`` the probability of that by chance has to be below
+  ``signals.false_discovery``, over all points that could be forgotten (Bonferroni); ``paper`` has
+  no further condition.
+- *Rare* uses the last ``signals.window`` groups on the design, whatever their task. A region is
+  rare if less than ``signals.rare_share`` of the rollouts covered it, with ``posterior`` at
+  ``signals.confidence``. Deviation: a region that was never covered is rare too, with score 1, as
+  the next one to cover. Rollouts of one group are similar, so this confidence is only good for a
+  ranking; admission by execution decides.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ Counts = NDArray[np.int64]
 
 
 def counts_of(visits: Sequence[DesignSummary], points: int) -> Counts:
-    """Return by point how many rollouts of all visits covered it."""
+    """Return for each point how many rollouts of all summaries covered it."""
     total = np.zeros(points, np.int64)
     for visit in visits:
         if visit.details.counts:
@@ -70,9 +71,9 @@ def forgotten(
 def rare(
     config: SignalsConfig, visits: Sequence[DesignSummary], found: Sequence[Region], points: int
 ) -> list[Finding]:
-    """Return the rare regions of the visits' one design, the newest visit last.
+    """Return the rare regions of the summaries' one design; the newest summary comes last.
 
-    Those that were seen come in turns with those that never were; the rarer first.
+    Regions that were covered and regions that never were alternate, the rarer ones first.
     """
     counts = counts_of(visits, points)
     rollouts = sum(each.group.rollouts for each in visits)
@@ -82,7 +83,7 @@ def rare(
         hits = int(counts[list(region.points)].min())
         if hits / rollouts >= config.rare_share or not _sure(config, hits, rollouts):
             continue
-        shown = _shown(visits, region, points)
+        shown = _evidence(visits, region, points)
         rule = f"{config.rules} rare: {hits}/{rollouts} rollouts, rare_share {config.rare_share:g}"
         score = 1 - hits / rollouts / config.rare_share
         (seen if hits else never).append(
@@ -97,8 +98,8 @@ def _sure(config: SignalsConfig, hits: int, rollouts: int) -> bool:
     return config.rules == "paper" or doubt <= 1 - config.confidence
 
 
-def _shown(visits: Sequence[DesignSummary], region: Region, points: int) -> tuple[int, ...]:
-    """Return the rollouts of the newest visit that may have covered the region, else the newest."""
+def _evidence(visits: Sequence[DesignSummary], region: Region, points: int) -> tuple[int, ...]:
+    """Return the newest summary's rollouts that may have covered the region, else the newest."""
     for visit in reversed(visits):
         if counts_of([visit], points)[list(region.points)].min() > 0:
             return visit.group.evidence

@@ -1,7 +1,6 @@
 """The synthesizer of runs on designs: turns signals into candidates, by enumeration.
 
-There is no model, so there is none to swap, and an answer takes too little for signals to expire or
-for a pause to keep them.
+It uses no model, and answers so fast that signals do not expire and a pause need not keep them.
 """
 
 from collections import Counter
@@ -20,7 +19,7 @@ from protocols.journal import Message
 from protocols.tasks import body_of
 
 NAME = "enumeration"
-"""What candidates carry as their synthesizer."""
+"""Name of the synthesizer in candidates."""
 
 
 def synthesizer_part(
@@ -46,16 +45,16 @@ class DesignSynthesizer:
         self._reader = reader
         self._reporter = standing
         self._variants = Counter[str]()
-        """Design -> variants of it that were asked for."""
+        """Number of requested variants by design."""
 
     async def begin(self) -> None:
-        """Count the variants that were asked for before."""
+        """Count the variants requested before the start."""
         self._variants.clear()
         async for record in whole_topic(self._reader, "candidate"):
             self._variants.update(_variants([decode_as(record, Candidate)]))
 
     async def answer(self, message: Message) -> Sequence[Message]:
-        """Return the candidates of a signal, and that it is settled."""
+        """Return the candidates of a signal, and the record that it is settled."""
         assert isinstance(message, Signal)
         candidates = await self._candidates(message)
         self._variants.update(_variants(candidates))
@@ -76,7 +75,7 @@ class DesignSynthesizer:
 
 
 def _variants(candidates: Sequence[Candidate]) -> list[str]:
-    """Return the design of each variant."""
+    """Return the design of each variant among the candidates."""
     changes = [change_of(each) for each in candidates]
     return [change.design for change in changes if isinstance(change, DesignVariant)]
 

@@ -1,4 +1,4 @@
-"""The tables that can be written of a run on designs."""
+"""The exports that the environment offers for a run on designs."""
 
 from collections.abc import Mapping
 

@@ -1,15 +1,16 @@
 """Steps on hardware designs that are worth training on, one JSON object a line.
 
 With ``form chat`` a row has `messages` (the answer last), `design_id`, `transition_id`, `run_type`,
-`author` and `stage`; with ``llamafactory`` `system`, `history`, `instruction`, `output`, `dataset`,
-`context_id` and `run_type`, as LLM4Cov's released data. `run_type` says where the step began: from
-nothing (`direct_infer`), a failed simulation (`agentic_xrun`) or coverage (`agentic_coverage`).
+`author` and `stage`. With ``llamafactory`` it has `system`, `history`, `instruction`, `output`,
+`dataset`, `context_id` and `run_type`, as in LLM4Cov's released data. `run_type` names the start of
+the step: nothing (`direct_infer`), a failed simulation (`agentic_xrun`) or a testbench with
+coverage (`agentic_coverage`).
 
-Which steps: those whose author is the one that the stage learns from, each stage by itself, that
-coverage-guided rejection leaves. ``keep stage``: the stage's own rule; ``paper``, ``released`` and
-``warm_up``: LLM4Cov's rules (`hdl.curation.rejection`); ``unfiltered``: all that ran. Of
-steps from one state the one that gained most stays, in the whole stage, where training compares
-those of one group only; ``unfiltered`` keeps all.
+The rows are the steps of the author that each stage learns from, after coverage-guided rejection
+stage by stage. ``keep`` selects the rule. ``stage``: the stage's own rule; ``paper``, ``released``
+and ``warm_up``: LLM4Cov's rules (`hdl.curation.rejection`); ``unfiltered``: all steps that ran. Of
+the steps from one state in the whole stage, the one with the largest gain stays; training compares
+only the steps of one group. ``unfiltered`` keeps all.
 """
 
 from collections import Counter
@@ -47,20 +48,20 @@ RULES: Mapping[Keep, RejectionRule] = {
     "warm_up": WARM_UP,
     "unfiltered": UNFILTERED,
 }
-"""All but the stage's own."""
+"""The rule of each value of `keep` but ``stage``."""
 
 
 async def write(source: Source, path: Path, *, form: export.RowForm, keep: Keep) -> str:
-    """Write the rows to ``path`` and return what is in it.
+    """Write the rows to ``path`` and return a one-line summary.
 
-    Raises RunError where the policy is not one to chat with, or its model folder is another.
+    Raises RunError where the policy has no chat template, or its model folder has changed.
     """
     config, settings = source.config, hdl_settings(source.config)
     folder = model_folder(config.policy.model)
     if not has_chat_template(folder):
         raise RunError(
             f"exporting transitions needs a policy with a chat template, found {folder}, which has "
-            "none; its steps are the run's rollouts, and no text"
+            "none; its steps have no text and can only be exported as rollouts"
         )
     from coevolve.environments.hdl.policy.chat import ChatStepRenderer  # it loads transformers
 

@@ -1,6 +1,6 @@
-"""Answers the questions of `hdl.gate.elaboration`: the server that they are asked.
+"""Answers the questions of `hdl.gate.elaboration`, as the server behind them.
 
-Each answer is worked out in a process of its own, so the text may do to it whatever it does.
+Each answer is computed in a separate process, so a text that crashes it does no harm.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from coevolve.environments.sandbox.fork_server import serve
 from protocols.errors import ConfigError
 
 MOST_STEPS = 10_000
-"""Of evaluating constants, to find what is wrong."""
+"""Maximum steps of evaluating constants, in a search for errors."""
 
 MOST_GENERATED = 256
 MOST_DEPTH = 16
@@ -41,7 +41,7 @@ MOST_ERRORS = 8
 
 
 def answer(question: bytes) -> bytes:
-    """Return the answer in JSON."""
+    """Return the answer to an encoded `Question`, in JSON."""
     return msgspec.json.encode(_answer(msgspec.msgpack.decode(question, type=Question)))
 
 
@@ -92,7 +92,7 @@ def _violations(question: Question, top: str) -> tuple[Violation, ...]:
 
 
 def _reads(unit: Unit) -> bool:
-    """Return whether the design compiles, after all was done that is done with one."""
+    """Return whether the design elaborates and can be instrumented."""
     try:
         instrument(elaborate_here(unit))
     except ConfigError:
@@ -101,7 +101,7 @@ def _reads(unit: Unit) -> bool:
 
 
 def _placed(found: Diagnostics, sources: SourceManager) -> Iterator[str]:
-    """Yield those errors that stand in the testbench."""
+    """Yield the errors that are in the testbench."""
     engine = DiagnosticEngine(sources)
     for each in found:
         name, place = located(sources, each.location)

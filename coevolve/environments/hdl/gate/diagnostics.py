@@ -1,9 +1,9 @@
-"""Says why a testbench does not compile, as ``tb.sv:line:column: error: text``.
+"""Explains why a testbench does not compile, as ``tb.sv:line:column: error: text``.
 
-Verilator decides whether it compiles. pyslang is asked afterwards, for its messages are closer to
-what one has to change; what it complains about on a line that Verilator accepts in a testbench that
-fails elsewhere is told too. Lines about files other than the testbench's and the design's are left
-out, for they may hold what these files say.
+Verilator decides whether it compiles. Afterwards pyslang checks it too, because its messages are
+closer to what has to change. Its complaints about lines that Verilator accepts are kept, since the
+testbench fails anyway. Errors in files other than the testbench and the design are left out,
+because they may quote those files.
 """
 
 import re
@@ -19,17 +19,17 @@ _PLACED = re.compile(
     r"(?P<file>[^\s:]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<text>.*)"
 )
 _NOISE = re.compile(r"Exiting due|Cannot continue|Command failed|Internal Error|Aborted|.*/")
-"""What says nothing about the testbench, or names a file of the machine."""
+"""Messages that say nothing about the testbench, or name a file of the machine."""
 
 _UNPLACED = re.compile(r"%Error(?:-[A-Z0-9]+)?: (?P<text>.*)")
 
 
 def explain(output: str, testbench: str, unit: Unit) -> str:
-    """Return why Verilator, which said ``output``, does not compile the testbench."""
-    asked = complaints(testbench, unit)
-    lines = {_line(message) for message in asked}
-    told = [each for each in _verilator(output, unit) if _line(each) not in lines]
-    messages = list(dict.fromkeys([*asked, *told]))
+    """Return why Verilator, with the output ``output``, does not compile the testbench."""
+    found = complaints(testbench, unit)
+    lines = {_line(message) for message in found}
+    further = [each for each in _verilator(output, unit) if _line(each) not in lines]
+    messages = list(dict.fromkeys([*found, *further]))
     if not messages:
         return f"{TESTBENCH}: error: the simulator cannot compile this testbench"
     more = len(messages) - MOST_MESSAGES

@@ -1,11 +1,11 @@
-"""What pyslang says of foreign text, asked in a process of its own.
+"""Asks pyslang about foreign text, in a separate process.
 
-pyslang reads foreign text without a bound that holds: it recurses on the stack as deep as the text
-is nested, and a small text can keep it busy for many seconds, in which no other thread of its
-process works. So no process that has anything else to do parses a testbench, and a design only
-after `check_design` has shown that one with a smaller stack came through.
+pyslang has no reliable limits for foreign text: its recursion on the stack grows with the nesting
+of the text, and a small text can keep it busy for many seconds, in which it blocks all other
+threads of its process. So a process with other work never parses a testbench, and parses a design
+only after `check_design` has shown that a process with a smaller stack could.
 
-The answers are those of `hdl.gate.answers`.
+`hdl.gate.answers` computes the answers.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ from protocols.errors import ConfigError, SimulatorError
 TESTBENCH = "tb.sv"
 
 LIMITS = Limits(cpu_s=2, memory_mb=1024, stack_kb=8192, wall_s=30)
-"""Of reading a testbench."""
+"""Limits of reading a testbench."""
 
 DESIGN_LIMITS = Limits(cpu_s=10, memory_mb=1024, stack_kb=1024, wall_s=60)
-"""Of reading a design: half of the smallest stack that threads have on Linux with glibc, and an
-eighth of the usual one, for what has come through is read again on such a thread."""
+"""Limits of reading a design. The stack is half of the smallest that threads have on Linux with
+glibc, and an eighth of the usual one, because such a thread reads the accepted design again."""
 
 TOO_MUCH = (
     f"reading the testbench took more than {LIMITS.cpu_s} s of CPU time or {LIMITS.memory_mb} MB "
@@ -48,40 +48,40 @@ _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHU
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked."""
+    """A question about a design or a testbench."""
 
     about: Literal["complaints", "top", "design"]
     unit: Unit
     testbench: str = ""
     told_top: str = ""
-    """The module to simulate, where that is told."""
+    """The module to simulate, if the request names one."""
 
 
 Refusal = Rejected | CompileFailed | NotCovered | TimedOut
-"""Why nothing of a testbench is simulated."""
+"""Outcomes of a testbench that is not simulated."""
 
 _SERVER = ForkServer("coevolve.environments.hdl.gate.answers")
 
 
 def complaints(testbench: str, unit: Unit) -> tuple[str, ...]:
-    """Return the errors in the testbench, each ``tb.sv:line:column: error: text``.
+    """Return the errors in the testbench, each ``tb.sv:line:column: error: text``. Blocks.
 
-    Nothing where pyslang took more than its limits, or breaks down. Blocks.
+    Empty if pyslang exceeds its limits or crashes.
     """
     question = Question(about="complaints", testbench=testbench, unit=unit)
     with contextlib.suppress(SimulatorError):
-        status, answer = _asked(question, LIMITS)
+        status, answer = _ask_server(question, LIMITS)
         return msgspec.json.decode(answer, type=tuple[str, ...]) if status == 0 else ()
     return ()
 
 
 def find_top(testbench: str, unit: Unit, told: str = "") -> str | Refusal:
-    """Return the module to simulate, or why nobody should compile the testbench. Blocks.
+    """Return the module to simulate, or the outcome if the testbench should not compile. Blocks.
 
-    Raises SimulatorError where the machine failed.
+    Raises SimulatorError on an infrastructure failure.
     """
     question = Question(about="top", testbench=testbench, unit=unit, told_top=told)
-    status, answer = _asked(question, LIMITS)
+    status, answer = _ask_server(question, LIMITS)
     if status in _SPENT:
         return TimedOut(stage="compile", message=TOO_MUCH)
     if status:
@@ -92,12 +92,12 @@ def find_top(testbench: str, unit: Unit, told: str = "") -> str | Refusal:
 
 @lru_cache(maxsize=1024)
 def check_design(unit: Unit) -> None:
-    """Show that the design can be read in this process. Blocks, but for a design that was shown.
+    """Check that this process can read the design safely. Blocks on the first check of a design.
 
-    Whether it compiles is not said. Raises ConfigError where it cannot be read, and SimulatorError
-    where the machine failed.
+    The check does not say whether the design compiles. Raises ConfigError where it cannot be read,
+    and SimulatorError on an infrastructure failure.
     """
-    status, answer = _asked(Question(about="design", unit=unit), DESIGN_LIMITS)
+    status, answer = _ask_server(Question(about="design", unit=unit), DESIGN_LIMITS)
     if status in _SPENT:
         raise ConfigError(
             f"design {unit.name}: reading it needs to take at most {DESIGN_LIMITS.cpu_s} s of CPU "
@@ -109,7 +109,7 @@ def check_design(unit: Unit) -> None:
         raise ConfigError(f"design {unit.name}: {reason}{words}")
 
 
-def _asked(question: Question, limits: Limits) -> tuple[int, bytes]:
+def _ask_server(question: Question, limits: Limits) -> tuple[int, bytes]:
     answered = _SERVER.ask(msgspec.msgpack.encode(question), limits)
     if answered.status in _FROM_OUTSIDE:
         raise SimulatorError(f"the process that read a text was ended by {answered.status}")

@@ -1,13 +1,13 @@
-"""What in a testbench no front end should be asked to work out: sizes, and definitions in circles.
+"""Refuses testbenches that no front end should evaluate: excessive sizes, circular definitions.
 
-Sizes are judged where they are known, after elaboration: pyslang counts the bits of types and
-values, the steps of constant functions, instances and generate blocks, and says where its bounds
-are met; what it has no bound for is added here (the bits of a variable, the width of a printed
-field, that and more of a printed time, classes that extend one another, on which Verilator does not
-end). Not covered: what is large only while it runs, and bins of coverage groups; these the
-sandbox's limits end.
+Sizes are checked after elaboration, when they are known. pyslang counts the bits of types and
+values, the steps of constant functions, instances and generate blocks, and reports where one of its
+limits is exceeded. This module adds the limits that pyslang lacks: the bits of a variable, the
+width of a printed field, the arguments of ``$timeformat``, and classes that extend one another, on
+which Verilator does not end. It does not check sizes that are known only at run time, nor bins of
+coverage groups; the sandbox's limits end those.
 
-Refused with them is the one value that differs from run to run: a virtual interface given to a
+It also refuses the one value that differs from run to run: a virtual interface as an argument of a
 system task, which prints its address.
 """
 
@@ -45,17 +45,17 @@ from pyslang.syntax import (
 from coevolve.environments.hdl.designs.rtl import compilation_of, located, options_for
 
 MOST_BITS = 1 << 26
-"""Of a variable: 8 MB."""
+"""Maximum bits of a variable: 8 MB."""
 
 MOST_FIELD = 1000
-"""Characters, and digits, that a conversion in a string may ask for."""
+"""Maximum characters, and digits, that a conversion in a string may request."""
 
 MOST_GENERATED = 4096
-"""Iterations of a generate loop; instances of an array, and in all."""
+"""Maximum iterations of a generate loop, instances of an array, and instances in all."""
 
 MOST_DEPTH = 64
 MOST_STEPS = 1_000_000
-"""Of evaluating one constant."""
+"""Maximum steps of evaluating one constant."""
 
 BOUNDS: frozenset[DiagCode] = frozenset(
     {
@@ -75,7 +75,7 @@ BOUNDS: frozenset[DiagCode] = frozenset(
         Diags.ValueExceedsMaxBitWidth,
     }
 )
-"""What pyslang says where a bound is met."""
+"""pyslang's diagnostics for exceeded limits."""
 
 ADDRESS = "a virtual interface has no value to print"
 NO_TEXT = "a string needs to be UTF-8, write other bytes as a number"
@@ -85,23 +85,27 @@ TIME_FORMAT = {
     1: ("precision", range(MOST_FIELD + 1)),
     3: ("width", range(MOST_FIELD + 1)),
 }
-"""Arguments of ``$timeformat``; beyond these Verilator's own code breaks down."""
+"""Arguments of ``$timeformat`` and their ranges; outside of them Verilator's own code fails."""
 
 _FIELD = re.compile(r"%[-+ #]*(\d*)(?:\.(\d+))?")
 
 Path = tuple[str, ...]
 Excess = tuple[SourceLocation, str]
-"""Where, and what is too much of what."""
+"""Place and message."""
 
 
 def excesses(tree: SyntaxTree, sources: SourceManager, top: str) -> Iterator[tuple[str, str]]:
-    """Yield what is too much in the elaborated module ``top`` and in the text of ``tree``.
+    """Yield the excesses in the elaborated module ``top`` and in the text of ``tree``.
 
-    Each is ``file:line:column`` and a message. Takes as much time as elaboration takes.
+    Each is ``file:line:column`` and a message. Takes as long as elaboration.
     """
     compilation = compilation_of(tree, _options(top))
     root: SyntaxNode = tree.root
-    for where, message in (*_fields(root), *circles(root), *_elaborated(compilation, sources)):
+    for where, message in (
+        *_fields(root),
+        *circles(root),
+        *_elaboration_excesses(compilation, sources),
+    ):
         yield located(sources, where)[1], message
 
 
@@ -115,13 +119,13 @@ def _options(top: str) -> CompilationOptions:
     return options
 
 
-def _elaborated(compilation: Compilation, sources: SourceManager) -> list[Excess]:
+def _elaboration_excesses(compilation: Compilation, sources: SourceManager) -> list[Excess]:
     engine = DiagnosticEngine(sources)
     diagnostics = list(compilation.getAllDiagnostics())
     found: list[Excess] = [
         (each.location, engine.formatMessage(each)) for each in diagnostics if each.code in BOUNDS
     ]
-    # A call whose format does not fit its arguments is not among the nodes.
+    # The node visitor does not reach a call whose format does not fit its arguments.
     found += [
         (each.location, ADDRESS)
         for each in diagnostics
@@ -145,8 +149,8 @@ def _elaborated(compilation: Compilation, sources: SourceManager) -> list[Excess
         elif isinstance(node, VariableSymbol | NetSymbol | FieldSymbol):
             bits = node.type.selectableWidth
             if bits > MOST_BITS:
-                told = f"{node.name} has {bits} bits; a variable has at most {MOST_BITS}"
-                found.append((node.location, told))
+                message = f"{node.name} has {bits} bits; a variable has at most {MOST_BITS}"
+                found.append((node.location, message))
         return VisitAction.Advance
 
     root.visit(visit)
@@ -160,8 +164,8 @@ def _time_format(call: CallExpression, context: EvalContext) -> Iterator[Excess]
         name, allowed = TIME_FORMAT.get(index, ("", ()))
         value = each.eval(context).value
         if allowed and isinstance(value, SVInt) and int(value) not in allowed:
-            told = f"the {name} of $timeformat is {allowed[0]} to {allowed[-1]}, found {value}"
-            yield each.sourceRange.start, told
+            message = f"the {name} of $timeformat is {allowed[0]} to {allowed[-1]}, found {value}"
+            yield each.sourceRange.start, message
 
 
 def _addresses(call: CallExpression) -> Iterator[Excess]:
@@ -192,17 +196,17 @@ def _in_string(token: Token) -> Iterator[str]:
     except UnicodeDecodeError:
         yield NO_TEXT
         return
-    widest = max((_asked(each) for each in _FIELD.finditer(value)), default=0)
+    widest = max((_widest_request(each) for each in _FIELD.finditer(value)), default=0)
     if widest > MOST_FIELD:
         yield f"a field is {widest} wide; it has at most {MOST_FIELD}"
 
 
-def _asked(conversion: re.Match[str]) -> int:
+def _widest_request(conversion: re.Match[str]) -> int:
     return max(int(each[:20] or 0) for each in conversion.groups(default=""))
 
 
 def circles(root: SyntaxNode) -> Iterator[Excess]:
-    """Yield the classes that extend themselves, if only by way of others."""
+    """Yield the classes that extend themselves, directly or through others."""
     classes = _classes(root)
     bases = {path: tuple(_bases(node, path, classes)) for path, node in classes.items()}
     for path, node in classes.items():
@@ -223,7 +227,7 @@ def _classes(root: SyntaxNode) -> dict[Path, ClassDeclarationSyntax]:
 
 
 def _path(node: SyntaxNode | None) -> Path:
-    """Return the names of what encloses a definition, the outermost first, and its own."""
+    """Return the names of a definition's enclosing scopes, the outermost first, and its own."""
     names: list[str] = []
     while node is not None:
         if isinstance(node, ClassDeclarationSyntax):
@@ -237,7 +241,7 @@ def _path(node: SyntaxNode | None) -> Path:
 def _bases(
     node: ClassDeclarationSyntax, path: Path, classes: Mapping[Path, object]
 ) -> Iterator[Path]:
-    """Yield the classes that a class extends or implements, as far as the text tells which."""
+    """Yield the classes that a class extends or implements, as far as the syntax shows."""
     for each in _inherited(node):
         name = _name(each)
         scopes = (path[:depth] for depth in range(len(path) - 1, -1, -1))

@@ -1,13 +1,13 @@
-"""Finds where some lines stand among others (Knuth, Morris and Pratt 1977).
+"""Finds a sequence of lines in another (Knuth, Morris and Pratt 1977).
 
-The number of comparisons grows with the number of lines, however often one stands among them.
+The number of comparisons is linear in the number of lines, however often a line repeats.
 """
 
 from collections.abc import Sequence
 
 
 def occurrences(among: Sequence[object], wanted: Sequence[object]) -> list[int]:
-    """Return every index at which ``wanted``, at least one thing, stands in ``among``."""
+    """Return every index at which ``wanted``, with at least one item, starts in ``among``."""
     borders = _borders(wanted)
     found: list[int] = []
     matched = 0
@@ -20,7 +20,7 @@ def occurrences(among: Sequence[object], wanted: Sequence[object]) -> list[int]:
 
 
 def _borders(wanted: Sequence[object]) -> list[int]:
-    """Return, of each beginning, the length of the longest that it ends with beside itself."""
+    """Return, for each prefix of ``wanted``, the length of its longest proper prefix and suffix."""
     borders = [0]
     for each in wanted[1:]:
         borders.append(_match_length(each, wanted, borders, borders[-1]))
@@ -30,7 +30,7 @@ def _borders(wanted: Sequence[object]) -> list[int]:
 def _match_length(
     each: object, wanted: Sequence[object], borders: Sequence[int], matched: int
 ) -> int:
-    """Return how much of ``wanted`` stands at the end, ``each`` included, after ``matched``."""
+    """Return the length of the prefix matched after ``each``, given ``matched`` before it."""
     while each != wanted[matched]:
         if not matched:
             return 0

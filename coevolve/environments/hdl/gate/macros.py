@@ -1,13 +1,13 @@
-"""Expands a testbench's macros, token by token and within bounds, all branches of all conditions.
+"""Expands a testbench's macros, token by token and within limits, in all branches of conditions.
 
-The standard's preprocessor, less what makes a name of pieces, which is refused: pasting, a macro
-right after a name, a name right after a macro's arguments, an argument named like a system task. So
-whatever a simulator's own preprocessor comes to, it comes to no other names than these. As every
-branch of an ``ifdef`` is kept, a macro has one body wherever it matters: a second one is refused
+It follows the standard's preprocessor, except that it refuses whatever could build a name from
+pieces: pasting, a macro right after a name, a name right after a macro's arguments, an argument
+named like a system task. So a simulator's own preprocessor cannot produce names other than these.
+Because every branch of an ``ifdef`` is kept, a macro needs one body: a second definition is refused
 unless both are plain values.
 
-What bounds the expansion is a count of everything that it looks at, for a macro that comes to no
-token at all takes time as well.
+The limit counts every token that the expansion reads, because a macro that expands to no token
+takes time as well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,13 +24,13 @@ from coevolve.environments.hdl.gate.rules import (
 from coevolve.environments.hdl.gate.tokens import Word
 
 MOST_NESTED = 50
-"""Macros in macros, and in their arguments."""
+"""Maximum nesting of macros in macros and in their arguments."""
 
 _WHOLE_LINE = frozenset({"timescale", "default_nettype", "unconnected_drive"})
 
 
 class RefusedError(Exception):
-    """Macros that cannot be followed."""
+    """Macros that cannot be expanded, with the offending word and the reason."""
 
     def __init__(self, word: Word, reason: str) -> None:
         super().__init__(reason)
@@ -40,16 +40,16 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Macro:
-    """One definition."""
+    """One macro definition."""
 
     formals: tuple[str, ...] | None
-    """None where it has no brackets."""
+    """Names of the arguments; None for a macro without brackets."""
 
     defaults: tuple[tuple[Word, ...], ...]
     body: tuple[Word, ...]
 
     def same(self, other: "Macro") -> bool:
-        """Return whether it does not matter which of the two holds."""
+        """Return whether the two definitions are interchangeable."""
         mine, theirs = [each.name for each in self.body], [each.name for each in other.body]
         if mine == theirs and self.formals == other.formals:
             return True
@@ -62,15 +62,15 @@ class Macro:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A text with its directives taken out."""
+    """A text without its directives, and the macros that they define."""
 
     macros: Mapping[str, Macro]
     words: tuple[Word, ...]
-    """Macros' uses not yet expanded."""
+    """The tokens, in which uses of macros are not expanded yet."""
 
 
 def separate(words: Sequence[Word], known: Mapping[str, Macro]) -> Source:
-    """Take the directives out of a text that comes after ``known`` macros. Raises RefusedError."""
+    """Return a text without its directives, after ``known`` macros. Raises RefusedError."""
     macros = dict(known)
     left: list[Word] = []
     at = 0
@@ -111,7 +111,7 @@ def _define(macros: dict[str, Macro], line: Sequence[Word]) -> None:
             raise RefusedError(each, "put a blank beside a comment in a macro")
     macro = _macro(line)
     if name.name in macros and not macro.same(macros[name.name]):
-        raise RefusedError(name, f"`{name.name} is defined twice, as different things")
+        raise RefusedError(name, f"`{name.name} is defined twice, with different bodies")
     macros[name.name] = macro
 
 
@@ -135,11 +135,11 @@ def _check_body(word: Word, names: frozenset[str]) -> None:
     if word.kind == "task" and word.name.removeprefix("$") in names:
         raise RefusedError(word, f"{word.name} in a macro may not be made of an argument")
     if word.kind == "directive" and (word.name in DIRECTIVES or word.name in names):
-        raise RefusedError(word, f"`{word.name} may not stand in a macro")
+        raise RefusedError(word, f"`{word.name} may not be used in a macro")
 
 
 def _arguments(words: Sequence[Word], at: int, macro: Word) -> tuple[list[list[Word]], int]:
-    """Return the arguments in the brackets that open at ``at``, and where those are over."""
+    """Return the arguments in the brackets that open at ``at``, and the index after them."""
     found: list[list[Word]] = [[]]
     depth = 0
     for index in range(at, len(words)):
@@ -159,7 +159,7 @@ def _arguments(words: Sequence[Word], at: int, macro: Word) -> tuple[list[list[W
 
 @dataclass(kw_only=True)
 class Expansion:
-    """The macros of a text, and the tokens that their expansion may still look at or make.
+    """The macros of a text, and the number of tokens that the expansion may still read or produce.
 
     A use of any other macro, such as one that every simulator has, expands to nothing.
     """
@@ -172,7 +172,7 @@ class Expansion:
     def of(
         self, words: Sequence[Word], bound: Mapping[str, Sequence[Word]] | None = None
     ) -> list[Word]:
-        """Return the words, expanded; ``bound`` are a macro's arguments. Raises RefusedError."""
+        """Return the words, expanded, with a macro's arguments ``bound``. Raises RefusedError."""
         made: list[Word] = []
         at = 0
         self._depth += 1
@@ -227,11 +227,11 @@ class Expansion:
             raise RefusedError(words[end], f"put a blank after the brackets of `{word.name}")
         formals = macro.formals or ()
         self._spend(len(formals) + end - at, word)
-        filled = [each or default for each, default in _paired(given, macro.defaults)]
+        filled = [each or default for each, default in _with_defaults(given, macro.defaults)]
         return {name: self.of(each, bound) for name, each in zip(formals, filled, strict=True)}, end
 
 
-def _paired(
+def _with_defaults(
     given: Sequence[Sequence[Word]], defaults: Sequence[Sequence[Word]]
 ) -> Iterable[tuple[Sequence[Word], Sequence[Word]]]:
     for index, default in enumerate(defaults):

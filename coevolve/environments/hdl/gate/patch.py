@@ -1,20 +1,21 @@
 """Applies a policy's hunks to a testbench: all of them, or none.
 
-The grammar is LLM4Cov's (arXiv 2602.16953): hunks only, each opened by a line that starts with
-``@@``; in it a line of context starts with a blank, an old line with ``-``, a new one with ``+``;
-``NO_CHANGES`` alone changes nothing. Hunks apply in order, each to what the former ones left.
+The grammar is LLM4Cov's (arXiv 2602.16953). A patch has only hunks, and each starts with a line
+that begins with ``@@``. In a hunk a line of context starts with a blank, an old line with ``-``, a
+new one with ``+``. ``NO_CHANGES`` alone changes nothing. Hunks apply in order, each to the result
+of those before it.
 
 Deviations, each because policies miscount more often than they misremember:
 
-- Context need not be exact. A hunk is looked for as it stands, then without trailing blanks, then
-  without indentation, then without blank lines, and the first way that finds it counts. What is
-  kept of the text is never rewritten. An empty line in a hunk is blank context.
-- The place must be the only one. Where there are several, the line that a header such as
-  ``@@ -12,3 +12,4 @@`` names decides, then whether only one of them lies behind the former hunk;
-  else the hunk fails. (LLM4Cov takes the first.)
+- Context need not be exact. A hunk is searched for unchanged, then without trailing blanks, then
+  without indentation, then without blank lines; the first search that finds it counts. The text
+  that stays is never rewritten. An empty line in a hunk is blank context.
+- The match must be unique. Of several matches, the one at the line number of a header such as ``@@
+  -12,3 +12,4 @@`` is used, or else the only one after the hunk before; otherwise the hunk fails.
+  (LLM4Cov takes the first.)
 - Headers of a unified diff (``---``, ``+++``) before the first hunk are skipped.
-- Nothing is applied where one hunk fails, and the error tells every one that does.
-- A patch has a limited number of hunks, for each is looked for in the whole text.
+- If any hunk fails, none is applied, and the error names every hunk that fails.
+- The number of hunks is limited, because each one is searched for in the whole text.
 """
 
 import re
@@ -26,14 +27,14 @@ from coevolve.environments.hdl.gate.line_search import occurrences
 NO_CHANGES = "NO_CHANGES"
 
 MOST_LOOKED_AT = 1_000_000
-"""Hunks times lines, those of the patch included."""
+"""Maximum of hunks times lines, including the patch's own lines."""
 
 _NUMBERED = re.compile(r"@@ -(\d{1,9})(?:,(\d+))?(?: \+\d+(?:,\d+)?)? @@")
-"""Longer numbers are no line's."""
+"""Header with a line number; no file has lines with longer numbers."""
 
 
 class PatchError(ValueError):
-    """Some hunks do not apply, or the text is not a patch; ``hunks`` counts from 1."""
+    """Some hunks do not apply, or the text is not a patch; ``hunks`` are numbered from 1."""
 
     def __init__(self, reason: str, hunks: tuple[int, ...] = ()) -> None:
         super().__init__(reason)
@@ -43,13 +44,13 @@ class PatchError(ValueError):
 @dataclass(frozen=True, kw_only=True)
 class _Hunk:
     lines: tuple[str, ...]
-    """Each with its prefix."""
+    """The hunk's lines, each with its prefix."""
 
     start: int | None
-    """Index of the first old line, where the header tells it."""
+    """Index of the first old line, if the header has a line number."""
 
     fault: str
-    """Why it cannot be applied anywhere; empty where it can be tried."""
+    """Why the hunk is invalid; empty for a valid one."""
 
     @property
     def old(self) -> list[str]:
@@ -59,8 +60,7 @@ class _Hunk:
 def apply(base: str, patch: str) -> str:
     """Return the text with every hunk applied.
 
-    Raises PatchError where any does not apply, naming each one that does not, or where there are
-    too many.
+    Raises PatchError, with the number of each hunk that does not apply, or if there are too many.
     """
     if patch.strip() == NO_CHANGES:
         return base
@@ -76,7 +76,7 @@ def apply(base: str, patch: str) -> str:
             failed[number] = str(error)
             continue
         before = len(lines)
-        lines, behind = _replaced(lines, hunk, places, _insertion(hunk, shift))
+        lines, behind = _apply_hunk(lines, hunk, places, _insertion(hunk, shift))
         shift += len(lines) - before
     if failed:
         words = "; ".join(f"hunk {number}: {reason}" for number, reason in failed.items())
@@ -153,7 +153,7 @@ def _place(lines: Sequence[str], hunk: _Hunk, *, shift: int, behind: int) -> lis
 
 
 def _unanchored(lines: Sequence[str], hunk: _Hunk, shift: int) -> list[int]:
-    """Place a hunk without words of context: by its line number, or into an empty text."""
+    """Return the place of a hunk without words: its line number, or the start of a blank text."""
     count = len(hunk.old)
     if hunk.start is None:
         if any(line.strip() for line in lines):
@@ -173,7 +173,7 @@ def _without_blank_lines(
     wanted = [line.strip() for line in hunk.old if line.strip()]
     found = occurrences([lines[index].strip() for index in worded], wanted)
     if not found:
-        raise PatchError(f"its old lines stand nowhere in the testbench, found {_first(hunk)!r}")
+        raise PatchError(f"its old lines are not in the testbench; they start {_first(hunk)!r}")
     starts = [worded[index] for index in found]
     at = found[starts.index(_only(starts, hunk, shift=shift, behind=behind))]
     rest = iter(worded[at : at + len(wanted)])
@@ -189,8 +189,8 @@ def _only(found: Sequence[int], hunk: _Hunk, *, shift: int, behind: int) -> int:
     if behind and len(later) == 1:
         return later[0]
     raise PatchError(
-        f"its old lines stand at {len(found)} places, give more lines of context; "
-        f"they begin {_first(hunk)!r}"
+        f"its old lines occur at {len(found)} places, give more lines of context; "
+        f"they start {_first(hunk)!r}"
     )
 
 
@@ -199,14 +199,14 @@ def _first(hunk: _Hunk) -> str:
 
 
 def _insertion(hunk: _Hunk, shift: int) -> int:
-    """Return where the new lines of a hunk without old ones go."""
+    """Return the index at which to insert a hunk without old lines."""
     return 0 if hunk.start is None else hunk.start + shift
 
 
-def _replaced(
+def _apply_hunk(
     lines: Sequence[str], hunk: _Hunk, places: Sequence[int], insertion: int
 ) -> tuple[list[str], int]:
-    """Return the lines with the hunk applied, and the index behind what it touched."""
+    """Return the lines with the hunk applied, and the index after its last line."""
     known = [index for index in places if index >= 0]
     cursor = known[0] if known else insertion
     made = list(lines[:cursor])

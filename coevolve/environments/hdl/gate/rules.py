@@ -1,17 +1,17 @@
-"""What a testbench may contain, as tables: the rest of the language is not of interest to the gate.
+"""Tables of what a testbench may contain.
 
-System tasks and compiler directives are allow-lists, so that what a newer simulator adds is refused
-until somebody has looked at it.
+System tasks and compiler directives are allow-lists: additions of newer simulators are refused
+until somebody has checked them.
 """
 
 MOST_BYTES = 65_536
-"""Of a testbench."""
+"""Maximum size of a testbench."""
 
 MOST_TOKENS = 200_000
-"""Of a testbench whose macros are expanded, every branch of every condition included."""
+"""Maximum tokens of a testbench after macro expansion, in all branches of all conditions."""
 
 MOST_VIOLATIONS = 20
-"""That are told; they go into a prompt."""
+"""Maximum number of reported violations; they go into a prompt."""
 
 _PRINTING = (
     "display displayb displayh displayo write writeb writeh writeo strobe strobeb strobeh strobeo "
@@ -50,8 +50,8 @@ TASKS = frozenset({"$"}) | frozenset(
     )
     for name in names.split()
 )
-"""System tasks and functions that neither read nor write a file, nor call a program, nor tell an
-address, which differs from run to run."""
+"""System tasks and functions that do not read or write files, call programs or return addresses.
+(Addresses differ from run to run.)"""
 
 CONDITIONS = frozenset({"ifdef", "ifndef", "elsif"})
 DIRECTIVES = CONDITIONS | {
@@ -66,13 +66,13 @@ PREDEFINED = frozenset(
         *("SV_COV_OK", "SV_COV_PARTIAL"),
     }
 )
-"""Macros that every simulator has, or Verilator."""
+"""Macros that every simulator defines, or Verilator."""
 
 RESERVED = (
     *("include", "line", "pragma", "begin_keywords", "end_keywords", "protect", "endprotect"),
     *("uselib", "verilog", "verilator", "systemc", "coverage", "error", "__"),
 )
-"""What the name of a macro may not begin with: a simulator takes some for directives."""
+"""Prefixes that a macro's name may not have, because simulators take some names for directives."""
 
 HIERARCHY = "drive and watch the design through its ports"
 KEYWORDS = {
@@ -87,4 +87,4 @@ KEYWORDS = {
     "checker": "write a module instead",
     "specify": "write the delays into the stimulus",
 }
-"""Keywords that a testbench may not use, and what to do instead."""
+"""Keywords that a testbench may not use, and the remedy."""

@@ -1,9 +1,9 @@
-"""What stands outside of every module of a text.
+"""Finds declarations outside of every module of a text.
 
-What a testbench declares there hides what the design takes from packages by an import that stands
-there too: it would choose the design's constants and functions. So beside such a design a testbench
-may have nothing there but modules, interfaces, programs and packages. Where their ends cannot be
-told, the text is refused.
+If the design imports package names outside of its modules, a declaration of the same name there in
+the testbench hides them: it could replace the design's constants and functions. Beside such a
+design, a testbench may have only modules, interfaces, programs and packages at that level. A text
+in which one of them has no end is refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ def imports_outside(words: Sequence[Word]) -> bool:
 
 
 def declared_outside(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
-    """Give the offset of what may not stand outside of modules beside such a design, and why."""
+    """Yield the offset and the message of each word that may not be outside of modules."""
     for word in _outside(words):
         yield (
             word.offset,
@@ -33,7 +33,7 @@ def declared_outside(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
 
 
 def _outside(words: Sequence[Word]) -> Iterator[Word]:
-    """Give the words outside of design units, and the last one where a unit does not end."""
+    """Yield the words outside of design units, and the last one if a unit does not end."""
     depth = brackets = 0
     for at, word in enumerate(words):
         brackets += (word.name in OPENING) - (word.name in CLOSING)

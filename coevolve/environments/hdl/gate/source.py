@@ -1,18 +1,18 @@
-"""The source gate: what a testbench may not contain, found before anything is compiled.
+"""The source gate: finds what a testbench may not contain, before anything is compiled.
 
-It works on pyslang's tokens. Words that are refused wherever they stand (system tasks beyond
-`hdl.gate.rules.TASKS`, directives, keywords) are looked for in the text as it is, whatever
-branch of an ``ifdef`` or macro they stand in. What is refused for its neighbours (a reference into
-the design, a parameter given to it) is looked for after `hdl.gate.macros` has expanded the
-macros. Strings and comments may say anything, but comments no simulator's pragma.
+It works on pyslang's tokens. Words that are always refused (system tasks beyond
+`hdl.gate.rules.TASKS`, directives, keywords) are searched for in the original text, in all branches
+of an ``ifdef`` and in macros. What is refused because of neighbouring words (a reference into the
+design, a parameter for it) is searched for after `hdl.gate.macros` has expanded the macros. Strings
+and comments may contain anything, except that a comment may not be a simulator's pragma.
 
-What is covered: access to files and programs, foreign functions, coverage pragmas, forged
-positions; of the design, its redefinition, other parameters, and any reference past its ports. It
+The gate covers access to files and programs, foreign functions, coverage pragmas and forged
+positions; for the design, its redefinition, other parameters, and any reference past its ports. It
 returns for any text, in time proportional to the text or to `MOST_TOKENS`.
 
-What is not covered: what a testbench does in time and memory, which is for the sandbox; whether it
-compiles. An instance of the design is known by the name of its module; what else has the same name
-as an instance, a variable with members for example, is taken for it.
+It does not cover the time and memory of a testbench, which the sandbox limits, nor whether it
+compiles. It recognizes an instance of the design by the name of its module; anything else with the
+name of an instance, for example a variable with members, is treated as the instance.
 """
 
 import contextlib
@@ -52,9 +52,9 @@ Finding = tuple[int, str]
 
 
 def violations(text: str, unit: Unit, *, instance: str = "") -> tuple[Violation, ...]:
-    """Return what the testbench ``text`` of ``unit`` may not contain, in the order of the text.
+    """Return the violations in the testbench ``text`` of ``unit``, in the order of the text.
 
-    ``instance`` is a name that is the design's instance whatever the text says.
+    ``instance`` is a name that always counts as the design's instance.
     """
     try:
         encoded = text.encode()
@@ -95,7 +95,7 @@ def _findings(text: str, encoded: bytes, unit: Unit, instance: str) -> Iterator[
 
 @dataclass(frozen=True, kw_only=True)
 class _Design:
-    """What the gate has to know of the RTL."""
+    """The gate's facts about the RTL."""
 
     macros: Mapping[str, Macro]
     modules: frozenset[str]
@@ -116,7 +116,7 @@ def _design(files: tuple[SourceFile, ...]) -> _Design:
         imports |= imports_outside(words)
         with contextlib.suppress(RefusedError):
             macros = separate(words, macros).macros
-        for keyword, name in _declared(words):
+        for keyword, name in _declarations(words):
             units.add(name.name)
             if keyword.name in _MODULES:
                 modules.add(name.name)
@@ -128,8 +128,8 @@ def _design(files: tuple[SourceFile, ...]) -> _Design:
     )
 
 
-def _declared(words: Sequence[Word]) -> Iterator[tuple[Word, Word]]:
-    """Give each design unit's keyword and name."""
+def _declarations(words: Sequence[Word]) -> Iterator[tuple[Word, Word]]:
+    """Yield each design unit's keyword and name."""
     for at, word in enumerate(words):
         if word.keyword and word.name in UNITS and (at == 0 or words[at - 1].name != "virtual"):
             name = at + 1
@@ -155,9 +155,12 @@ def _in_words(words: Sequence[Word], design: _Design) -> Iterator[Finding]:
             case "task" if word.name not in TASKS:
                 yield word.offset, f"{word.name} may not be used"
             case "task" if not _harmless(word, words[at + 1 : at + 4]):
-                yield word.offset, f"{word.name} takes the plain name of a file, as a string"
+                yield word.offset, f"{word.name} needs the plain name of a file, as a string"
             case "directive" if word.name not in directives:
-                yield word.offset, f"`{word.name} is no macro here, and no directive to be used"
+                yield (
+                    word.offset,
+                    f"`{word.name} is neither a defined macro nor an allowed directive",
+                )
             case "word" if word.keyword and word.name in KEYWORDS:
                 yield word.offset, f"{word.name!r} may not be used; {KEYWORDS[word.name]}"
             case "paste":
@@ -178,7 +181,7 @@ def _harmless(task: Word, after: Sequence[Word]) -> bool:
 
 
 def _in_pairs(words: Sequence[Word]) -> Iterator[Finding]:
-    """Find names that could be two pieces of one."""
+    """Yield places where two neighbours could form one name."""
     quoted = False
     for at, (before, word) in enumerate(pairwise(words)):
         quoted ^= before.kind == "quote"
@@ -197,11 +200,11 @@ def _in_pairs(words: Sequence[Word]) -> Iterator[Finding]:
 
 
 def _in_declarations(words: Sequence[Word], units: frozenset[str]) -> Iterator[Finding]:
-    for keyword, name in _declared(words):
+    for keyword, name in _declarations(words):
         if name.name in units:
             yield (
                 name.offset,
-                f"{name.name} is part of the design; call the {keyword.name} otherwise",
+                f"{name.name} is part of the design; give the {keyword.name} another name",
             )
     for word, after in pairwise(words):
         if word.name in ("import", "export") and word.keyword and after.kind in ("string", "quote"):
@@ -255,7 +258,7 @@ def _after_ranges(words: Sequence[Word], at: int, closings: Mapping[int, int]) -
 
 
 def _closings(words: Sequence[Word]) -> dict[int, int]:
-    """Return where each bracket's counterpart is, whatever kind of bracket that is."""
+    """Return the index of each opening bracket's counterpart, whatever the kinds of bracket."""
     opened: list[int] = []
     closings: dict[int, int] = {}
     for at, word in enumerate(words):

@@ -1,7 +1,7 @@
-"""Finds the module of a testbench that is to be simulated.
+"""Finds the module of a testbench to simulate, from the text's syntax alone.
 
-The module is the one that no other instantiates; where several are not, the one under which the
-module under verification has an instance. Only the text's syntax is read.
+It is the module that no other instantiates. If there are several, it is the one that has an
+instance of the module under verification somewhere below it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,14 @@ _SIMULATED = (SyntaxKind.ModuleDeclaration, SyntaxKind.ProgramDeclaration)
 
 
 def top_module(root: SyntaxNode, unit: Unit, told: str) -> str | NotCovered:
-    """Return the module to simulate: ``told``, or the only one that can be meant."""
+    """Return the module to simulate: ``told`` if given, or else the only candidate."""
     modules = _modules(root)
     if told:
         if told in modules:
             return told
-        return NotCovered(message=f"there is no module {told!r} in tb.sv{_named(list(modules))}")
+        return NotCovered(
+            message=f"there is no module {told!r} in tb.sv{_found_words(list(modules))}"
+        )
     used = {name for inside in modules.values() for name in inside}
     tops = [name for name in modules if name not in used]
     covering = [name for name in tops if _instantiates(modules, name, unit.top)]
@@ -34,12 +36,12 @@ def top_module(root: SyntaxNode, unit: Unit, told: str) -> str | NotCovered:
     if covering:
         return NotCovered(
             message=f"one module of tb.sv should instantiate {unit.top} and be instantiated by no "
-            f"other{_named(covering)}"
+            f"other{_found_words(covering)}"
         )
-    return NotCovered(message=f"no module of tb.sv{_named(tops)} instantiates {unit.top}")
+    return NotCovered(message=f"no module of tb.sv{_found_words(tops)} instantiates {unit.top}")
 
 
-def _named(found: Sequence[str]) -> str:
+def _found_words(found: Sequence[str]) -> str:
     return f" (found {', '.join(found)})" if found else " (found none)"
 
 
@@ -55,7 +57,7 @@ def _instantiates(modules: Mapping[str, Sequence[str]], top: str, target: str) -
 
 
 def _modules(root: SyntaxNode) -> dict[str, list[str]]:
-    """Return the testbench's modules, each with those that it instantiates."""
+    """Return the testbench's modules, each with the modules that it instantiates."""
     modules: dict[str, list[str]] = {}
     inside: list[str] = []
 

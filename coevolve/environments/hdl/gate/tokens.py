@@ -1,4 +1,4 @@
-"""A testbench as a row of pyslang's tokens, before any macro is expanded."""
+"""Splits a testbench into pyslang's tokens, before macro expansion."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from pyslang.parsing import Lexer, LexerOptions, Token, TokenKind, TriviaKind
 
 Kind = Literal["word", "task", "directive", "string", "quote", "paste", "continuation", "other"]
 """``word``: identifier or keyword. ``task``: ``$name``, or the sign alone. ``directive``: a name
-after a backquote, of a macro too. ``quote``: a macro's quote. ``paste``: two backquotes.
-``continuation``: a backslash that ends a line. ``other``: numbers and operators."""
+after a backquote, including a macro's. ``quote``: a macro's quote. ``paste``: two backquotes.
+``continuation``: a backslash at the end of a line. ``other``: numbers and operators."""
 
 _KINDS: dict[TokenKind, Kind] = {
     TokenKind.Identifier: "word",
@@ -31,7 +31,7 @@ _KINDS: dict[TokenKind, Kind] = {
 _COMMENTS = (TriviaKind.LineComment, TriviaKind.BlockComment)
 _NEWLINE = ord("\n")
 _ENDLESS = 2**31 - 1
-"""pyslang otherwise stops reading after a number of faults."""
+"""Without it pyslang stops reading after a number of errors."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,37 +40,37 @@ class Word:
 
     kind: Kind
     name: str
-    """Its text; of an escaped identifier without the backslash, of a directive the mere name."""
+    """Its text; without the backslash of an escaped identifier or the backquote of a directive."""
 
     offset: int
-    """Bytes before it."""
+    """Number of bytes before it."""
 
     keyword: bool
     begins_line: bool
     touches: bool
-    """Whether nothing, or nothing but comments, stands between it and the one before."""
+    """Whether at most comments separate it from the token before."""
 
     after_comment: bool
 
     def name_like(self) -> bool:
-        """Return whether it could be a piece of a name."""
+        """Return whether it could be the first part of a name."""
         return self.kind in ("word", "task", "directive")
 
     def goes_on(self) -> bool:
-        """Return whether it could be the end of a name."""
+        """Return whether it could continue a name."""
         return self.name_like() or self.name[:1].isalnum()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comment:
-    """What a token has before it."""
+    """A comment before a token."""
 
     text: str
     offset: int
 
 
 class Positions:
-    """Lines and columns of a text, both from 1; columns count bytes."""
+    """Converts offsets of a text to lines and columns, both from 1; columns count bytes."""
 
     def __init__(self, text: bytes) -> None:
         self._starts = [0, *(index + 1 for index, byte in enumerate(text) if byte == _NEWLINE)]
@@ -82,7 +82,7 @@ class Positions:
 
 
 def read(text: str) -> tuple[list[Word], list[Comment]]:
-    """Return the tokens of any text, and its comments. Neither can hide in the other."""
+    """Return the tokens and the comments of any text; neither can hide in the other."""
     sources = SourceManager()
     options = LexerOptions()
     options.maxErrors = _ENDLESS

@@ -1,7 +1,7 @@
-"""Evaluates a job of an LLM4Cov client, and answers in their words alone.
+"""Evaluates a job of an LLM4Cov client, and answers with LLM4Cov's own fields and statuses.
 
-Whatever the testbench is to blame for is told by status; a machine's failure and a design that does
-not compile by itself are an ``exception``, after `TRIES` where trying again can help.
+The status names a failure that the testbench caused. An infrastructure failure, or a design that
+does not compile by itself, is an ``exception``; infrastructure failures are tried `TRIES` times.
 """
 
 import sys
@@ -16,11 +16,11 @@ TRIES = 3
 
 
 async def answer(simulator: TestbenchSimulator, job: Job) -> dict[str, object]:
-    """Return the strict answer; raises nothing that this project raises on purpose."""
+    """Return the strict answer. Never raises CoevolveError."""
     reason = ""
     for left in reversed(range(TRIES)):
         try:
-            return await _tried(simulator, job)
+            return await _evaluate(simulator, job)
         except SimulatorError as error:
             sys.stderr.write(f"coevolve: {job.unit.name}: {error}; tries left: {left}\n")
             reason = str(error)
@@ -29,10 +29,10 @@ async def answer(simulator: TestbenchSimulator, job: Job) -> dict[str, object]:
     return failure(reason)
 
 
-async def _tried(simulator: TestbenchSimulator, job: Job) -> dict[str, object]:
+async def _evaluate(simulator: TestbenchSimulator, job: Job) -> dict[str, object]:
     evaluated = await simulator.evaluate(job.request)
     points = await simulator.points(job.unit) if isinstance(evaluated.outcome, Covered) else ()
     found = response(evaluated, job.unit, points, detail_limit=job.detail_limit, strict=True)
-    # The client knows the testbench by a name of its own.
+    # The client has its own name for the testbench's file.
     words = str(found["err_msg"]).replace(f"{TESTBENCH_FILE}:", f"{job.testbench_file}:")
     return found | {"err_msg": words}

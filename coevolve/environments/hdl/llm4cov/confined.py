@@ -1,7 +1,7 @@
-"""Files of a folder that others can write to: opened, written and removed without following links.
+"""Opens, reads and writes files in a folder that others can write to, without following links.
 
-Each name is one file's or folder's, without a path, and is looked up in a folder that is held open,
-so nothing that is planted meanwhile leads outside.
+Each name is that of one file or folder, without a path, and is looked up in a folder that is held
+open. So nothing that others plant meanwhile can lead outside.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextlib.contextmanager
 def folder(path: Path | str, *, inside: int | None = None) -> Generator[int]:
-    """Hold a folder open. Raises OSError, also where it is a link."""
+    """Hold a folder open. Raises OSError, also if it is a link."""
     descriptor = os.open(path, _FOLDER, dir_fd=inside)
     try:
         yield descriptor
@@ -25,7 +25,7 @@ def folder(path: Path | str, *, inside: int | None = None) -> Generator[int]:
 
 def read(inside: int, name: str, most: int) -> bytes:
     """Return at most ``most`` bytes of a regular file. Raises OSError."""
-    # Non-blocking, or a planted FIFO would hold the reader for ever.
+    # Non-blocking, because a planted FIFO would block the reader for ever.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with os.fdopen(os.open(_single(name), flags, dir_fd=inside), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -34,7 +34,7 @@ def read(inside: int, name: str, most: int) -> bytes:
 
 
 def write(inside: int, name: str, data: bytes) -> None:
-    """Put a file there as a whole, over whatever had the name. Raises OSError."""
+    """Write a file atomically, over whatever had the name. Raises OSError."""
     partial = f".{_single(name)}.{os.getpid()}.partial"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial, dir_fd=inside)

@@ -2,16 +2,17 @@
 
 `python -m coevolve.environments.hdl.llm4cov.get_cov_result --workdir DIR ...`
 
-It takes the arguments that the authors' scripts (arXiv 2602.16953) give to theirs, and writes the
-JSON that they read to ``--outfile`` in the working directory. ``--metrics`` is of no effect, since
-every metric is in the answer; ``--timeout`` lowers the limits of this simulator and never raises
-them. Files are named relative to the working directory and lie in it, not in a folder below.
+It takes the arguments that the authors' scripts (arXiv 2602.16953) give to their evaluator, and
+writes the JSON that they read to ``--outfile`` in the working directory. ``--metrics`` has no
+effect, since every metric is in the answer. ``--timeout`` can lower the limits of this simulator
+but not raise them. Files are named relative to the working directory and are in it, not in a
+subfolder.
 
-Their client runs ``uv run -m llm4cov_eda.get_cov_result`` in a folder that its user names: a module
-of that name there, which imports ``main`` from here and calls it, is all that it takes.
+Their client runs ``uv run -m llm4cov_eda.get_cov_result`` in a folder that its user chooses. To use
+this evaluator, put a module of that name there that imports ``main`` from here and calls it.
 
-Exits 0 where the answer was written, whatever the testbench did; 1 where the simulator or the
-design failed (the answer, an ``exception``, is written all the same); 2 where the arguments do.
+The exit status is 0 if the answer was written, whatever the testbench did; 1 if the simulator or
+the design failed (an answer with status ``exception`` is written too); 2 for invalid arguments.
 """
 
 import argparse
@@ -36,7 +37,7 @@ def main(words: Sequence[str] | None = None) -> None:
         sys.stderr.write(f"coevolve: --workdir must be a folder, found {arguments.workdir}\n")
         sys.exit(2)
     try:
-        found = asyncio.run(_evaluated(arguments))
+        found = asyncio.run(_evaluate(arguments))
     except CoevolveError as error:
         found = failure(str(error))
     (arguments.workdir / arguments.outfile).write_bytes(msgspec.json.encode(found))
@@ -45,7 +46,7 @@ def main(words: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
-async def _evaluated(arguments: argparse.Namespace) -> dict[str, object]:
+async def _evaluate(arguments: argparse.Namespace) -> dict[str, object]:
     folder: Path = arguments.workdir
     rtl = {name: read_text(folder, name) for name in arguments.sv_files if name != arguments.tb}
     wanted = job(
@@ -71,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tb", required=True, help="the testbench")
     parser.add_argument("--dut", required=True, help="module under verification")
     parser.add_argument("--cov_type", default="all", help="only 'all'")
-    parser.add_argument("--metrics", nargs="*", default=[], help="of no effect")
+    parser.add_argument("--metrics", nargs="*", default=[], help="no effect")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for each stage")
     parser.add_argument("--outfile", default="result.json", help="in the working directory")
     parser.add_argument("--skip_detail", action="store_true", help="without uncovered points")

@@ -1,8 +1,8 @@
-"""One request of an LLM4Cov client, read and checked: the sources, the testbench, what is wanted.
+"""Reads and checks one request of an LLM4Cov client: the sources, the testbench, the options.
 
-The manifest is that of the authors' file-drop client (arXiv 2602.16953, later release); fields that
-it has beyond these are not looked at. A name is that of a file in the folder given and nothing
-else: links, folders and paths that lead out of it are refused.
+The manifest is that of the authors' file-drop client (arXiv 2602.16953, later release); additional
+fields are ignored. A name has to be that of a file directly in the given folder: links, folders and
+paths out of it are refused.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """``manifest.json``."""
+    """The content of ``manifest.json``."""
 
     job_id: str
     dut: str
@@ -41,10 +41,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     sv_files: Annotated[tuple[FileName, ...], msgspec.Meta(min_length=1)]
     cov_type: str = "all"
     metrics: tuple[str, ...] = ()
-    """Of no effect: every metric is in the answer."""
+    """No effect: every metric is in the answer."""
 
     timeout: Annotated[float, msgspec.Meta(gt=0.0)] = 600.0
-    """Seconds for each stage."""
+    """Timeout of each stage, in seconds."""
 
     skip_detail: bool = False
     inputs_sha256: dict[FileName, Sha256]
@@ -55,16 +55,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     unit: Unit
     testbench_file: str
-    """How the client calls the testbench."""
+    """The client's name of the testbench's file."""
 
     request: Evaluate
     detail_limit: int
 
 
 def from_manifest(folder: Path, job_id: str) -> Job:
-    """Return the job in ``folder``, which holds ``manifest.json`` and ``inputs/``.
+    """Return the job in ``folder``, which has ``manifest.json`` and ``inputs/``.
 
-    Raises ConfigError where the manifest is broken, or an input is missing or not what it says.
+    Raises ConfigError if the manifest is invalid, or an input is missing or has another hash.
     """
     try:
         manifest = msgspec.json.decode(_bytes(folder, "manifest.json"), type=Manifest)
@@ -73,7 +73,7 @@ def from_manifest(folder: Path, job_id: str) -> Job:
     if manifest.job_id != job_id:
         raise ConfigError(f"manifest.json: job_id must be {job_id!r}, found {manifest.job_id!r}")
     names = dict.fromkeys((*manifest.sv_files, manifest.tb))
-    texts = {name: _checked(folder / "inputs", name, manifest.inputs_sha256) for name in names}
+    texts = {name: _read_input(folder / "inputs", name, manifest.inputs_sha256) for name in names}
     return job(
         dut=manifest.dut,
         rtl={name: texts[name] for name in manifest.sv_files if name != manifest.tb},
@@ -95,7 +95,7 @@ def job(
     timeout_s: float,
     detail_limit: int,
 ) -> Job:
-    """Return the job; a timeout lowers this simulator's own limits and never raises them."""
+    """Return the job; a timeout can lower this simulator's own limits but not raise them."""
     if cov_type != "all":
         raise ConfigError(f"cov_type must be 'all', found {cov_type!r}")
     if not rtl:
@@ -123,11 +123,11 @@ def job(
 
 
 def read_text(folder: Path, name: str) -> str:
-    """Return a file of the folder; bytes that are no UTF-8 are replaced. Raises ConfigError."""
+    """Return a file of the folder; bytes that are not UTF-8 are replaced. Raises ConfigError."""
     return _bytes(folder, name).decode(errors="replace")
 
 
-def _checked(folder: Path, name: str, digests: Mapping[str, str]) -> str:
+def _read_input(folder: Path, name: str, digests: Mapping[str, str]) -> str:
     data = _bytes(folder, name)
     expected, found = digests.get(name, ""), hashlib.sha256(data).hexdigest()
     if not expected:

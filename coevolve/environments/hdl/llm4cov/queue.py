@@ -1,15 +1,15 @@
-"""LLM4Cov's file-drop queue: jobs come as folders, and answers go as files.
+"""LLM4Cov's file-drop queue: jobs arrive as folders, and answers leave as files.
 
 A client fills ``incoming/<job>.staging`` with ``inputs/*`` and ``manifest.json`` and renames it to
-``incoming/<job>``; a worker answers with ``results/<job>/result.json``, then ``.done``, and removes
-what came in; the client reads, and removes the rest. Any number of workers in any number of
-processes on one machine share a folder.
+``incoming/<job>``. A worker writes ``results/<job>/result.json``, then ``.done``, and removes the
+incoming folder. The client reads the answer and removes the rest. Any number of workers in any
+number of processes on one machine can share a folder.
 
-What is promised: a job that was renamed into place is answered, by one worker at a time. A worker
-holds a job by a kernel lock on ``claims/<job>.lock``, which goes with its process, so a job whose
-worker is killed is taken by the next one that looks. A broken manifest, or inputs that are not what
-it says, are answered as an ``exception``. Nothing that a job holds or is called leads outside of
-the folder. Locks do not reach over network file systems: all workers run on one machine.
+Guarantees: every job that was renamed into place is answered, by one worker at a time. A worker
+holds a job by a kernel lock on ``claims/<job>.lock``, which ends with its process, so the next
+worker takes a job whose worker was killed. An invalid manifest, or inputs with another hash, are
+answered with an ``exception``. No content or name of a job can lead outside of the folder. Locks do
+not work over network file systems, so all workers have to run on one machine.
 """
 
 import contextlib
@@ -34,13 +34,13 @@ class DropFolder:
     """The queue's folder."""
 
     def __init__(self, root: Path) -> None:
-        """Make what is missing of it. Raises OSError."""
+        """Make the missing folders. Raises OSError."""
         self.root = root
         for name in FOLDERS:
             (root / name).mkdir(parents=True, exist_ok=True)
 
     def waiting(self) -> list[str]:
-        """Return the jobs without an answer, oldest first; others may hold some of them."""
+        """Return the jobs without an answer, oldest first; other workers may hold some of them."""
         found: list[tuple[int, str]] = []
         with os.scandir(self.root / "incoming") as entries:
             for entry in entries:
@@ -54,18 +54,18 @@ class DropFolder:
         return bool(named) and not os.path.lexists(self.root / "results" / job_id / ".done")
 
     def inputs(self, job_id: str) -> Path:
-        """Return the folder of a job that came in."""
+        """Return the incoming folder of a job."""
         return self.root / "incoming" / job_id
 
     @contextlib.contextmanager
     def claim(self, job_id: str) -> Generator[bool]:
-        """Hold a job; False where another worker does, or where it was answered meanwhile."""
+        """Hold a job; yields False if another worker holds it, or it is answered already."""
         with confined.folder(self.root / "claims") as claims:
             name = f"{job_id}.lock"
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             lock = os.open(name, flags, 0o644, dir_fd=claims)
             try:
-                held = _locked(lock, name, claims)
+                held = _lock(lock, name, claims)
                 yield held and self._open(job_id) and os.path.lexists(self.inputs(job_id))
                 if held:
                     os.unlink(name, dir_fd=claims)
@@ -73,7 +73,7 @@ class DropFolder:
                 os.close(lock)
 
     def finish(self, job_id: str, answer: dict[str, object]) -> None:
-        """Leave the answer, then remove the job. Raises OSError where there is no answer then."""
+        """Write the answer, then remove the job. Raises OSError if the answer cannot be written."""
         with confined.folder(self.root / "results") as results:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(job_id, dir_fd=results)
@@ -87,10 +87,10 @@ class DropFolder:
             shutil.rmtree(came, ignore_errors=True)
 
 
-def _locked(lock: int, name: str, claims: int) -> bool:
+def _lock(lock: int, name: str, claims: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Whoever held the job before may have removed the name since it was opened here.
+        # The last holder may have removed the file since it was opened here.
         return os.path.samestat(os.fstat(lock), os.stat(name, dir_fd=claims, follow_symlinks=False))
     except (BlockingIOError, FileNotFoundError):
         return False

@@ -2,10 +2,10 @@
 
 `python -m coevolve.environments.hdl.llm4cov.serve_queue FOLDER --workers N`
 
-Clients that were written for a licensed simulator are pointed at FOLDER and need no change; see
-`hdl.llm4cov.queue` for what lies in it. Several of these may serve one folder. An
-interrupt lets what is being evaluated end; a second one does not. Exits 0 when stopped, 1 where
-the simulator cannot be used.
+Point clients that were written for a licensed simulator at FOLDER; they need no change. See
+`hdl.llm4cov.queue` for the content of FOLDER. Several of these commands may serve one folder. After
+an interrupt, running evaluations finish; a second interrupt stops them. The exit status is 0 when
+stopped, 1 if the simulator cannot be used.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def main() -> None:
         description=__doc__,
         allow_abbrev=False,
     )
-    parser.add_argument("folder", type=Path, help="made where it is not there")
+    parser.add_argument("folder", type=Path, help="folder of the queue; made if missing")
     parser.add_argument("--workers", type=int, default=1, help="jobs at a time")
     arguments = parser.parse_args()
     if arguments.workers < 1:

@@ -1,9 +1,9 @@
 """Workers of a file-drop queue.
 
-A worker takes the oldest job that nobody holds, answers it, and looks again. Where there is none it
-waits for `WAIT_S`, or until it is told to stop, and then lists the folder once: a job waits that
-long at most for a worker with nothing to do, and an idle worker costs one listing each time. The
-kernel's notification of changes is not used, for it does not reach over network file systems.
+A worker takes the oldest job that nobody holds, answers it, and looks again. If there is none, it
+waits for `WAIT_S`, or until it has to stop, and then lists the folder again. So an idle worker
+finds a job after at most that time, at the cost of one listing each time. The kernel's notification
+of changes is not used, because it does not work over network file systems.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ async def serve(
     stop: asyncio.Event,
     wait_s: float = WAIT_S,
 ) -> None:
-    """Answer jobs until ``stop`` is set; what is being evaluated then is still answered."""
+    """Answer jobs until ``stop`` is set; running evaluations finish and are still answered."""
     async with asyncio.TaskGroup() as group:
         for _ in range(workers):
             group.create_task(_work(queue, simulator, stop, wait_s))
@@ -46,24 +46,24 @@ async def _work(
 
 
 async def _next(queue: DropFolder, simulator: TestbenchSimulator, refused: set[str]) -> bool:
-    """Answer one job; False where there is none to take."""
+    """Answer one job; return False if there is none to take."""
     for job_id in queue.waiting():
         if job_id in refused:
             continue
         with queue.claim(job_id) as held:
             if held:
                 try:
-                    found = await _answered(queue, simulator, job_id)
+                    found = await _answer_job(queue, simulator, job_id)
                     await asyncio.to_thread(queue.finish, job_id, found)
                 except OSError as error:
-                    # A full disk, or a planted link: the job stays, for a worker that can.
+                    # A full disk or a planted link: the job stays, for another worker.
                     refused.add(job_id)
                     sys.stderr.write(f"coevolve: job {job_id} cannot be answered: {error}\n")
                 return True
     return False
 
 
-async def _answered(
+async def _answer_job(
     queue: DropFolder, simulator: TestbenchSimulator, job_id: str
 ) -> dict[str, object]:
     try:

@@ -1,4 +1,4 @@
-"""Steps on one design in a row, each from a testbench of those before."""
+"""Takes several steps on one design in a row, each from a testbench of an earlier step."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -8,13 +8,13 @@ from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.transition import Graded, coverage_of
 
 TakeStep = Callable[[CoverageTask, int], Awaitable[Graded | None]]
-"""Takes the step of a number, from 0; returns the testbench, None where nothing was written."""
+"""Takes step ``number``, from 0; returns the testbench, or None if the answer has none."""
 
 
 async def chained(
     take: TakeStep, task: CoverageTask, *, steps: int, keeps_best: bool
 ) -> list[Graded | None]:
-    """Take up to ``steps`` steps, until coverage is whole; return what each came to.
+    """Take up to ``steps`` steps, until all points are covered; return each step's testbench.
 
     With ``keeps_best`` a step starts from the best testbench so far, else from the last one.
     """
@@ -31,9 +31,9 @@ async def chained(
 
 
 def best(states: Sequence[Graded]) -> Graded:
-    """Return the best of at least one testbench; of equals the last.
+    """Return the best of at least one testbench; the last of equals.
 
-    The better is the one that ran, then the one with more coverage.
+    A testbench that ran is better than one that did not, and then more coverage is better.
     """
     ranks = [(coverage_of(state) is not None, average(coverage_of(state))) for state in states]
     return states[max(range(len(states)), key=lambda index: (ranks[index], index))]

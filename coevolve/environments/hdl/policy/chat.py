@@ -1,6 +1,6 @@
 """A `StepRenderer` for any model folder with a chat template.
 
-The prompt is rendered once by the model's own template; what the policy samples is never tokenised
+The model's own template renders the prompt once; the policy's sampled tokens are never tokenized
 again.
 """
 
@@ -23,11 +23,12 @@ _ROLES: tuple[tuple[Literal["user", "assistant"], ...], ...] = (
     ("user", "assistant", "user"),
     ("user",),
 )
-"""Of a prompt's messages behind the first; the longer one first, for any text fits the other."""
+"""Roles of a prompt's messages after the first. The longer tuple comes first, because the pattern
+of the shorter one matches any text."""
 
 
 class ChatStepRenderer:
-    """A step on a design as a chat of two or four messages, answered by one."""
+    """Renders a step on a design as a chat of two or four messages and one answer."""
 
     def __init__(self, template: ChatTemplate, chat: ChatConfig, hdl: HdlConfig) -> None:
         self._template = template
@@ -42,43 +43,43 @@ class ChatStepRenderer:
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
-        """The end of an assistant message, and the model's ends of text."""
+        """The tokens at the end of an assistant message, and the model's end-of-text tokens."""
         return self._template.stop_ids
 
     def grammar(self, task: CoverageTask) -> None:
-        """Return nothing: a chat model writes freely."""
+        """Return None: a chat model writes without a grammar."""
 
     def prompt(
         self, task: CoverageTask, design: Design, points: Sequence[Point]
     ) -> tuple[int, ...]:
-        """Return the prompt of the step, up to the policy's first word."""
+        """Return the tokens of the step's prompt, up to the policy's first token."""
         messages = self.messages(task, design, points)
-        return self._template.encode(self._rendered(messages))
+        return self._template.encode(self._render(messages))
 
     def shown(self, task: CoverageTask, prompt_ids: Sequence[int]) -> tuple[ChatText, ...]:
-        """Return the messages of a prompt as it was fed, tokens of the format broken up.
+        """Return the messages of a recorded prompt, with special tokens in them as plain text.
 
-        Raises ValueError where they cannot be told apart.
+        Raises ValueError where the messages cannot be separated.
         """
         system = prompts.opening(task.state, task.form)
-        said = self._template.decode(prompt_ids)
+        prompt = self._template.decode(prompt_ids)
         for roles in _ROLES:
             marks = [f"{SENTINEL}{place}" for place in range(len(roles))]
             texts = zip(roles, marks, strict=True)
             marked = (system, *(ChatText(role=role, text=text) for role, text in texts))
-            pattern = re.escape(self._rendered(marked))
+            pattern = re.escape(self._render(marked))
             for mark in marks:
                 pattern = pattern.replace(mark, "(.*)")
-            found = re.fullmatch(pattern, said, re.DOTALL)
+            found = re.fullmatch(pattern, prompt, re.DOTALL)
             if found:
                 texts = zip(roles, found.groups(), strict=True)
                 return (system, *(ChatText(role=role, text=text) for role, text in texts))
         raise ValueError(
             f"task {task.task_id}: its prompt needs to read as the chat template of the run's "
-            f"policy writes it, found {said[:80]!r}; restore the model folder that the run used"
+            f"policy writes it, found {prompt[:80]!r}; restore the model folder that the run used"
         )
 
-    def _rendered(self, messages: Sequence[ChatText]) -> str:
+    def _render(self, messages: Sequence[ChatText]) -> str:
         chat = [{"role": m.role, "content": self._template.plain(m.text)} for m in messages]
         return self._template.render(chat, prompts=True)
 
@@ -90,16 +91,16 @@ class ChatStepRenderer:
         return prompts.step_prompt(task, design, points, limit=limit, rules=rules)
 
     def written(self, answer: str) -> tuple[int, ...]:
-        """Return the tokens of an answer as the policy would have to sample them."""
+        """Return the tokens that the policy would have to sample to give the answer."""
         return self._template.answer(self._template.plain(answer))
 
     def said(self, token_ids: Sequence[int]) -> str:
-        """Return the text of tokens that the policy sampled, without the message's end."""
+        """Return the text of the policy's sampled tokens, without the end of the message."""
         ends = token_ids[-1:] and token_ids[-1] in self._template.stop_ids
         return self._template.decode(token_ids[:-1] if ends else token_ids)
 
     def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Submission:
-        """Return what the message submits. Raises ValueError where it submits nothing."""
+        """Return the submission in the message. Raises ValueError if it has none."""
         text = spoken(self._template.said(token_ids), thinking=self._chat.thinking)
         base = task.state.testbench if isinstance(task.state, Graded) else ""
         return prompts.extract(text, task.form, base)

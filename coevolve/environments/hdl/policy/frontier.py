@@ -1,21 +1,21 @@
 """The frontier: from which state of which design the next group of rollouts starts.
 
-Promises:
+Guarantees:
 
-- A turn on a design is begun with a task and lasts ``hdl.rounds`` groups: when a group is complete,
-  one of its testbenches is what the next one improves on; `chosen` says which. With a goal it is
-  one of those that cover most of it; where that is all of it the turn is over. States that wait
-  come before tasks that are to be begun.
-- Tasks that the run made are begun by the weights of `coevolve.curriculum.task_pool`, at most
-  ``pool.synthetic_share`` of all groups. Else a design of the training split is begun, every one
-  before any is begun again, in an order drawn anew each time, and from nothing (direct inference,
-  LLM4Cov's s_0).
-- All of it is a fold of the journal. Failed rollouts offer no state; a group of nothing else ends
-  its turn.
+- A chain of groups on a design starts with a task and lasts ``hdl.rounds`` groups. When a group is
+  complete, the next group starts from one of its testbenches; `chosen` selects it. With a goal, the
+  choice is among those that cover the most of the goal, and the chain ends when one covers all of
+  it. Waiting states come before new chains.
+- The weights of `coevolve.curriculum.task_pool` decide when a chain starts with a task that the run
+  made, for at most ``pool.synthetic_share`` of all groups. Otherwise it starts with a design of the
+  training split, from nothing (direct inference, LLM4Cov's s_0). Every design comes once before any
+  comes again, in an order drawn anew each time.
+- The state is a fold of the journal. Failed rollouts offer no state; a group of only failed
+  rollouts ends its chain.
 
-Source: LLM4Cov (arXiv 2602.16953), section 3, and the online continuation of its authors, where the
-worst sample of a group becomes the next round's state; CoEvolve (arXiv 2604.15840) for the tasks
-that the run makes.
+Source: LLM4Cov (arXiv 2602.16953), section 3, and its authors' online continuation, where the worst
+sample of a group becomes the next round's state; CoEvolve (arXiv 2604.15840) for the tasks that the
+run makes.
 """
 
 from collections import deque
@@ -51,7 +51,7 @@ _DRAW_STREAM = 227
 
 
 def beginning(design: Design, config: RunConfig) -> CoverageTask:
-    """Return the task of writing a design's first testbench."""
+    """Return the task to write a design's first testbench."""
     varies = hdl_settings(config).vary_instance
     instance = instance_name(design.design_id, design.file.top) if varies else INSTANCE
     return CoverageTask(
@@ -67,7 +67,7 @@ def beginning(design: Design, config: RunConfig) -> CoverageTask:
 
 
 def continued(task: CoverageTask, state: Graded, parent: str) -> CoverageTask:
-    """Return the task of improving on ``state``, which a rollout ``parent`` of ``task`` made."""
+    """Return the task to improve on ``state``, which the rollout ``parent`` of ``task`` made."""
     return CoverageTask(
         task_id=f"{task.root}/{task.round + 1}/{state_key(task.design, state)[:16]}",
         split=task.split,
@@ -85,7 +85,7 @@ def continued(task: CoverageTask, state: Graded, parent: str) -> CoverageTask:
 
 @dataclass
 class _Group:
-    """What has come of a group so far."""
+    """The results of a group so far."""
 
     task: CoverageTask
     size: int
@@ -97,21 +97,21 @@ class Frontier:
     """A `coevolve.curriculum.task_sampler.TaskSampler` of coverage tasks."""
 
     def __init__(self, config: RunConfig, designs: Sequence[Design]) -> None:
-        """Supply tasks on ``designs``, all of the training split, at least one."""
+        """Sample tasks on ``designs``: at least one, all of the training split."""
         if not designs:
             raise ValueError("a frontier needs at least one design of the training split")
         self.topics: tuple[str, ...] = TOPICS
         self.pool = Pool(config)
-        """The tasks that the run made."""
+        """Tasks that the run made."""
 
         self._config = config
         self._designs = {each.design_id: each for each in designs}
-        self._made: dict[str, CoverageTask] = {}
-        self._told: set[str] = set()
-        """Ids of the tasks that the journal has."""
+        self._synthesized: dict[str, CoverageTask] = {}
+        self._recorded: set[str] = set()
+        """Ids of the tasks that are in the journal."""
 
         self._read: CoverageTask | None = None
-        """The task that the journal brought last."""
+        """The last task that came from the journal."""
 
         self._groups: dict[str, _Group] = {}
         self._waiting: deque[CoverageTask] = deque()
@@ -119,15 +119,15 @@ class Frontier:
         self._begun = 0
 
     def opening(self) -> Sequence[Message]:
-        """Return nothing: a task enters the journal with its first group."""
+        """Return no messages: a task enters the journal with its first group."""
         return ()
 
     def join(self) -> None:
-        """Let tasks that the run made join the pool; states are ready when their group is."""
+        """Let tasks that the run made join the pool; a state waits once its group is complete."""
         self.pool.join()
 
     def fold(self, message: Message) -> None:
-        """Take in the journal's next record; see `coevolve.curriculum.task_sampler.Supply.fold`."""
+        """Process a journal record; see `coevolve.curriculum.task_sampler.TaskSampler.fold`."""
         match message:
             case Task():
                 self._note(coverage_task(message))
@@ -143,19 +143,21 @@ class Frontier:
                 self.pool.fold(message)
 
     def task(self, number: int) -> Draw:
-        """Return the state that has waited longest, else a task to begin."""
+        """Return the state that has waited the longest, or else a new task."""
         task = self._waiting[0] if self._waiting else self._beginning(number)
         stages = hdl_settings(self._config).stages
         return Draw(
             task_id=task.task_id,
-            news=() if task.task_id in self._told else (task.task(),),
+            news=() if task.task_id in self._recorded else (task.task(),),
             writer=writer_of(stages[stage_of(stages, number)], task.round),
         )
 
     def _beginning(self, number: int) -> CoverageTask:
         generator = np.random.default_rng((self._config.seed, _DRAW_STREAM, number))
         made = self.pool.draw_made(generator)
-        return beginning(self._next_design(), self._config) if made is None else self._made[made]
+        if made is None:
+            return beginning(self._next_design(), self._config)
+        return self._synthesized[made]
 
     def _next_design(self) -> Design:
         cycle, position = divmod(self._begun, len(self._designs))
@@ -164,25 +166,25 @@ class Frontier:
         return self._designs[names[int(order.permutation(len(names))[position])]]
 
     def _note(self, task: CoverageTask) -> None:
-        self._told.add(task.task_id)
+        self._recorded.add(task.task_id)
         self._read = task
         if isinstance(task.origin, Synthesized):
-            self._made[task.task_id] = task
+            self._synthesized[task.task_id] = task
 
     def _ask(self, request: RolloutRequest) -> None:
         self._numbered = request.group + 1
-        task = self._asked(request.task_id)
+        task = self._requested_task(request.task_id)
         if task is None:
             return
         self._groups[request.group_id] = _Group(task, request.group_size)
         self.pool.fold(msgspec.structs.replace(request, task_id=task.root))
 
-    def _asked(self, task_id: str) -> CoverageTask | None:
-        """Return the task of a request; None where retention has evicted what led to its state."""
+    def _requested_task(self, task_id: str) -> CoverageTask | None:
+        """Return the task of a request; None if retention has evicted what its state came from."""
         if self._waiting and self._waiting[0].task_id == task_id:
             return self._waiting.popleft()
-        if task_id in self._made:
-            return self._made[task_id]
+        if task_id in self._synthesized:
+            return self._synthesized[task_id]
         if task_id in self._designs:
             self._begun += 1
             return beginning(self._designs[task_id], self._config)
@@ -212,18 +214,18 @@ class Frontier:
 
 
 def nearest(states: dict[int, Graded], goal: Sequence[int]) -> dict[int, Graded]:
-    """Return the states, by index, that cover most of ``goal``: all of them where there is none."""
+    """Return the states, by index, that cover the most of ``goal``; all of them without a goal."""
     covered = {index: len(reached(goal, state)) for index, state in states.items()}
     most = max(covered.values())
     return {index: states[index] for index in states if covered[index] == most}
 
 
 def chosen(states: dict[int, Graded], rule: str, generator: np.random.Generator) -> int:
-    """Return which of a group's states, by index, the next group starts from.
+    """Return the index of the state that the next group starts from.
 
-    Of those that ran, have coverage and are below 100 % the ``worst``, the (lower) ``median`` of
-    the different coverages, the ``best`` or, ``uniform``, any; of equals the smallest index. Where
-    there is none, the first that failed; where all are at 100 %, the first.
+    The choice is among states with coverage below 100 %: the ``worst``, the (lower) ``median`` of
+    the different coverages, the ``best`` or, for ``uniform``, a random one; the smallest index of
+    equals. If there is none, it is the first failed state, or the first state if all are at 100 %.
     """
     covered = {index: coverage_of(state) for index, state in sorted(states.items())}
     failed = [index for index, coverage in covered.items() if coverage is None]

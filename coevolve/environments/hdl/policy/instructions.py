@@ -1,8 +1,8 @@
-"""What an agent is told to write, and how; by the form in which it answers.
+"""The system messages of prompts: what to write and how, by the form of the answer.
 
-The structure is LLM4Cov's (arXiv 2602.16953): a testbench comes as a plain line with its file name
-and one fence, it drives the design and checks nothing. The words are our own, and they name what
-this simulator refuses, which a licensed one may not.
+The structure is LLM4Cov's (arXiv 2602.16953): the answer is a plain line with the file name and one
+fence, and the testbench drives the design but checks nothing. The wording is our own; it names what
+this simulator refuses and a licensed one may accept.
 """
 
 from collections.abc import Mapping
@@ -97,7 +97,7 @@ Rules of syntax that are often broken:
 - A part select with variable bounds is `x[i +: 4]`, never `x[i+3:i]`.
 - Repeat the design's `timescale where it has one.
 """
-"""For teachers that are new to the language; training rows are made without them."""
+"""Rules for teachers that make such errors; training rows leave them out."""
 
 
 def system_message(form: SubmissionForm, *, rules: bool = False) -> str:

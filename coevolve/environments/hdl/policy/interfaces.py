@@ -1,4 +1,4 @@
-"""What stands between steps on designs and the policy's tokens."""
+"""The interface between steps on designs and the policy's tokens."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -18,18 +18,18 @@ class StepRenderer(Protocol):
         ...
 
     def grammar(self, task: CoverageTask) -> Grammar | None:
-        """Return what the policy's words are kept within; None where it writes freely."""
+        """Return the grammar that limits the policy's tokens; None if there is none."""
         ...
 
     def prompt(
         self, task: CoverageTask, design: Design, points: Sequence[Point]
     ) -> tuple[int, ...]:
-        """Return the tokens of everything up to the policy's first word.
+        """Return the tokens of the prompt, up to the policy's first token.
 
         ``points`` are the design's, as `TestbenchSimulator.points` returns them.
         """
         ...
 
     def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Submission:
-        """Return what the policy hands in. Raises ValueError where its words come to nothing."""
+        """Return the policy's submission. Raises ValueError if its tokens contain none."""
         ...

@@ -1,14 +1,14 @@
-"""An agent's step in words: what it is shown, and what its answer says.
+"""Renders an agent's step as prompt messages, and extracts the submission from its answer.
 
-A prompt is memoryless, as in LLM4Cov (arXiv 2602.16953): it depends on the design and on one state
-alone, the best so far or the last, as the caller chooses. From a blank state it is two messages:
+A prompt is memoryless, as in LLM4Cov (arXiv 2602.16953): it depends only on the design and one
+state, the best so far or the last, as the caller chooses. From a blank state it is two messages:
 system, and the design with its specification. From a graded one it is four: these two, the
-testbench as the policy would have written it, and what the simulator said, in the structure of
-their recovery message.
+testbench as the policy would have written it, and the simulator's result, in the structure of their
+recovery message.
 
-Deviations: feedback and messages have a budget in characters; coverage is told as
-`hdl.coverage.feedback` tells it; a file name is asked for but not needed, since there is one file;
-an answer with several fences is refused, where theirs takes the first.
+Deviations: feedback and messages have a maximum length in characters; `hdl.coverage.feedback`
+describes the coverage; the prompt requests a file name but `extract` does not need it, since there
+is only one file; an answer with several fences is refused, where theirs takes the first.
 """
 
 import hashlib
@@ -37,19 +37,19 @@ from coevolve.environments.hdl.simulate.summary import message, status
 from coevolve.environments.tools.chat.calls import spoken
 
 FEEDBACK_CHARACTERS = 4000
-"""Default budget: about 1,300 tokens."""
+"""Default maximum length of feedback: about 1,300 tokens."""
 
 _FENCE = "```"
 
 
 class UnreadableAnswerError(ValueError):
-    """The policy's answer holds no submission; the message may be shown to it."""
+    """The policy's answer has no submission; the message may be shown to the policy."""
 
 
 def instance_name(design_id: str, top: str) -> str:
-    """Return ``dut``, ``uut`` or ``inst_<top>``, a third each, always the same for one design.
+    """Return ``dut``, ``uut`` or ``inst_<top>``: a third of the designs each, fixed for a design.
 
-    LLM4Cov's: a policy is not to learn one name by heart.
+    As in LLM4Cov, so that a policy does not memorize one name.
     """
     third = int.from_bytes(hashlib.sha256(design_id.encode()).digest()) % 3
     return ("dut", "uut", f"inst_{top}")[third]
@@ -73,25 +73,25 @@ def prompt(
     Args:
         unit: The design.
         specification: Its specification, in words.
-        state: What to improve on.
+        state: The state to improve on.
         points: The design's coverage points.
-        form: In which the policy is to answer; the first testbench is written as a whole, so
-            where there is none to change a patch is not asked for.
+        form: The form of the answer. A patch needs a testbench to change; without one the prompt
+            asks for a whole testbench.
         instance: Name that the testbench has to give the design's instance.
-        limit: Characters of feedback, at most.
-        goal: Points that are to be covered; none where coverage as a whole is asked for.
-        threshold: Overall average that is asked for, where there is no goal.
+        limit: Maximum characters of feedback.
+        goal: Points to cover; empty for a task on the coverage as a whole.
+        threshold: Overall average to reach, for a task without a goal.
         rules: Whether to add rules of syntax, for a teacher.
     """
     system = opening(state, form, rules=rules)
-    form = _possible(form, _base(state))
+    form = _usable_form(form, _base(state))
     task = _task(unit, specification, form, instance) + _goal(goal, points, threshold)
     match state:
         case Blank():
             return (system, ChatText(role="user", text=task))
         case Graded():
             result = _result(state, unit, points, form, limit)
-            written = _written(state, form)
+            written = _state_as_answer(state, form)
             if not written:
                 return (system, ChatText(role="user", text=f"{task}\n{result}"))
             return (
@@ -128,43 +128,43 @@ def step_prompt(
 
 
 def opening(state: DesignState, form: SubmissionForm, *, rules: bool = False) -> ChatText:
-    """Return the first message of a prompt."""
-    text = system_message(_possible(form, _base(state)), rules=rules)
+    """Return the system message of a prompt."""
+    text = system_message(_usable_form(form, _base(state)), rules=rules)
     return ChatText(role="system", text=text)
 
 
 def extract(answer: str, form: SubmissionForm, base: str = "") -> Submission:
-    """Return what an answer submits.
+    """Return the submission in an answer.
 
-    ``base`` is the testbench that a patch changes; where there is none a whole one is read.
+    ``base`` is the testbench that a patch changes; without one, a whole testbench is expected.
 
-    Raises UnreadableAnswerError where there is no fence, are several, or one is cut off.
+    Raises UnreadableAnswerError if there is no fence, more than one, or one without an end.
     """
     try:
-        said = spoken(answer, thinking=False)
+        text = spoken(answer, thinking=False)
     except ValueError as error:
         raise UnreadableAnswerError("the answer was cut off while it was still thinking") from error
-    match _possible(form, base):
+    match _usable_form(form, base):
         case "testbench":
-            return Testbench(text=_fenced(said))
+            return Testbench(text=_fence_content(text))
         case "patch":
-            bare = said.startswith("@@") or said == NO_CHANGES
-            return Patch(text=said if bare else _fenced(said), base=base)
+            bare = text.startswith("@@") or text == NO_CHANGES
+            return Patch(text=text if bare else _fence_content(text), base=base)
         case "stimulus":
-            return Stimulus(program=_fenced(said))
+            return Stimulus(program=_fence_content(text))
 
 
 def _base(state: DesignState) -> str:
-    """Return the testbench that a patch would change; empty where there is none."""
+    """Return the testbench that a patch would change; empty if there is none."""
     return state.testbench if isinstance(state, Graded) else ""
 
 
-def _possible(form: SubmissionForm, base: str) -> SubmissionForm:
+def _usable_form(form: SubmissionForm, base: str) -> SubmissionForm:
     return "testbench" if form == "patch" and not base else form
 
 
-def _fenced(said: str) -> str:
-    lines = said.splitlines(keepends=True)
+def _fence_content(text: str) -> str:
+    lines = text.splitlines(keepends=True)
     marks = [index for index, line in enumerate(lines) if line.lstrip().startswith(_FENCE)]
     if not marks:
         raise UnreadableAnswerError("the answer needs one fence that opens with ```, found none")
@@ -191,13 +191,13 @@ def _task(unit: Unit, specification: str, form: SubmissionForm, instance: str) -
 
 
 def _goal(goal: Sequence[int], points: Sequence[Point], threshold: float) -> str:
-    """Return what the work is to reach before all else."""
+    """Return the sentence on the task's goal or threshold."""
     if not goal:
         return f"\nIts overall average has to reach {100 * threshold:g} %." if threshold < 1 else ""
-    told = "\n".join(f"- {point_text(points[index])}" for index in goal)
+    listed = "\n".join(f"- {point_text(points[index])}" for index in goal)
     return (
         "\nAbove all it has to cover these points, all of them in one run, each given as kind, "
-        f"file:line:column, instance (- for the module itself) and name:\n{told}"
+        f"file:line:column, instance (- for the module itself) and name:\n{listed}"
     )
 
 
@@ -208,8 +208,8 @@ _NOUNS = {
 }
 
 
-def _written(state: Graded, form: SubmissionForm) -> str:
-    """Return the state's testbench as an answer gives it; empty where there is none."""
+def _state_as_answer(state: Graded, form: SubmissionForm) -> str:
+    """Return the state's testbench in the form of an answer; empty if there is none."""
     if form == "stimulus":
         return f"{_FENCE}stimulus\n{state.program.rstrip()}\n{_FENCE}" if state.program else ""
     if not state.testbench:
@@ -233,10 +233,10 @@ def _result(
         if outcome.ended == "slot_limit":
             todo = "End the simulation by $finish before it is cut off, and raise the coverage"
     elif isinstance(outcome, NotCovered):
-        lines.append(f"- log:\n{_clipped(message(outcome), limit)}\n")
+        lines.append(f"- log:\n{_clip(message(outcome), limit)}\n")
         todo = "It ran, but without the design: fix that"
     else:
-        lines.append(f"- log:\n{_clipped(message(outcome), limit)}\n")
+        lines.append(f"- log:\n{_clip(message(outcome), limit)}\n")
         todo = "It failed: fix that first, and keep or raise what it covers"
     return "\n".join([*lines, f"What to do next:\n{todo}. {_HOW[form]}"])
 
@@ -248,6 +248,6 @@ _HOW = {
 }
 
 
-def _clipped(text: str, limit: int) -> str:
-    """Return the beginning, where compilers say what is wrong first."""
+def _clip(text: str, limit: int) -> str:
+    """Return the start of the text; compilers report the first error first."""
     return text if len(text) <= limit else f"{text[:limit]}\n... cut off"

@@ -1,8 +1,8 @@
 """One step on a design: prompt, submission, simulation.
 
-Memoryless (LLM4Cov, arXiv 2602.16953): what the policy sees is a function of the task. Token-in
-token-out: what the engine sampled is what the learner trains on. Who writes may be another than the
-policy (`StepWriter`); it is recorded in the policy's tokens all the same.
+Steps are memoryless (LLM4Cov, arXiv 2602.16953): the prompt depends only on the task. The learner
+trains on exactly the tokens that the engine sampled. The writer may be another model than the
+policy (`StepWriter`); its answer is recorded in the policy's tokens.
 """
 
 import time
@@ -37,28 +37,28 @@ from protocols.tasks import NOTHING, Task, body_of
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What whoever writes a testbench is given."""
+    """A step as its writer gets it."""
 
     task: CoverageTask
     design: Design
     points: Sequence[Point]
     prompt_ids: tuple[int, ...]
-    """As the policy sees it."""
+    """The prompt in the policy's tokens."""
 
     max_tokens: int
-    """Of the answer."""
+    """Maximum length of the answer."""
 
 
 class StepWriter(Protocol):
-    """Whoever writes testbenches."""
+    """The policy, or another model that writes testbenches."""
 
     async def write(self, step: Step, session: str, *, seed: int) -> Generation:
         """Return the answer in the policy's tokens; ``session`` names it in an engine's cache.
 
         Raises:
-            GeneratorError: The engine broke; nothing is known about the policy.
-            EndpointError: A model that teaches does not answer; likewise.
-            OverBudgetError: It may not be asked any more.
+            GeneratorError: The engine failed.
+            EndpointError: The teacher's endpoint does not answer.
+            OverBudgetError: The teacher's budget is spent.
         """
         ...
 
@@ -70,10 +70,10 @@ class PolicyWriter:
     generator: Generator
     renderer: StepRenderer
     temperature: float
-    """0 is greedy."""
+    """Sampling temperature; 0 is greedy."""
 
     async def write(self, step: Step, session: str, *, seed: int) -> Generation:
-        """Sample the answer."""
+        """Return the policy's sampled answer."""
         try:
             return await self.generator.generate(
                 GenerationRequest(
@@ -92,7 +92,7 @@ class PolicyWriter:
 
 @dataclass(frozen=True, kw_only=True)
 class TestbenchAgent:
-    """Where steps take place; a `coevolve.rollouts.agent.Agent` of coverage tasks."""
+    """A `coevolve.rollouts.agent.Agent` that takes one step on a coverage task."""
 
     writer: StepWriter
     simulator: TestbenchSimulator
@@ -102,17 +102,17 @@ class TestbenchAgent:
     simulation: SimulationLimits
 
     async def attempt(self, task: Task, session: str, *, seed: int) -> Episode:
-        """Write one testbench and have it graded; see `coevolve.rollouts.agent.Agent`."""
-        asked = coverage_task(task)
+        """Write one testbench and grade it; see `coevolve.rollouts.agent.Agent`."""
+        given = coverage_task(task)
         started = time.monotonic()
-        design = await self.designs.get(asked.design)
+        design = await self.designs.get(given.design)
         points = await self.simulator.points(design.unit)
-        step = self._step(asked, design, points)
+        step = self._step(given, design, points)
         transcript = Transcript()
         transcript.feed(step.prompt_ids)
         generation = await self.writer.write(step, session, seed=seed)
         transcript.add(generation)
-        ended, made, cpu_s = await self._judged(step, generation)
+        ended, made, cpu_s = await self._grade(step, generation)
         return Episode(
             tokens=transcript.tokens(),
             actions=(),
@@ -122,7 +122,7 @@ class TestbenchAgent:
             versions=tuple(transcript.sampled_versions()),
             oldest_version=transcript.oldest_version(),
             wall_s=time.monotonic() - started,
-            reward=_reward(asked, made),
+            reward=_reward(given, made),
             outcome=NOTHING if made is None else body_of(made),
             outcome_key=outcome_key(made),
             simulator_cpu_s=cpu_s,
@@ -139,27 +139,27 @@ class TestbenchAgent:
             max_tokens=min(room, self.limits.max_call_tokens),
         )
 
-    async def _judged(
+    async def _grade(
         self, step: Step, generation: Generation
     ) -> tuple[Ending, Graded | None, float]:
-        """Return how the step ended, its testbench, and the simulator's CPU seconds."""
+        """Return the step's ending, its testbench, and the simulator's CPU seconds."""
         if not generation.stopped:
             return "too_long", None, 0.0
         try:
             submission = self.renderer.read(step.task, generation.token_ids)
         except ValueError:
             return "malformed", None, 0.0
-        asked = grading(step.design, submission, self.simulation, instance=step.task.instance)
-        evaluated = await self.simulator.evaluate(asked)
+        request = grading(step.design, submission, self.simulation, instance=step.task.instance)
+        evaluated = await self.simulator.evaluate(request)
         made = graded(submission, evaluated)
         passed = succeeds(step.task, made)
         return "finished" if passed else "wrong", made, evaluated.cpu_s
 
 
 def _reward(task: CoverageTask, made: Graded | None) -> float:
-    """Return 0 where nothing was simulated to its end, else 1 + the overall average, 1..2.
+    """Return 0 if no simulation ran to its end, else 1 + the overall average, 1..2.
 
-    With a goal half of what is above 1 is for its points, and half for coverage as a whole.
+    With a goal, the part above 1 is the mean of the overall average and the goal's covered share.
     """
     reward = reward_of(made.outcome) if made else 0.0
     if made is None or reward == 0 or not task.goal:
@@ -168,21 +168,21 @@ def _reward(task: CoverageTask, made: Graded | None) -> float:
 
 
 def succeeds(task: CoverageTask, made: Graded) -> bool:
-    """Return whether a testbench does what is asked: the goal, where there is one."""
+    """Return whether a testbench covers the goal or, without a goal, reaches the threshold."""
     if task.goal:
         return len(reached(task.goal, made)) == len(task.goal)
     return meets(coverage_of(made), task.threshold)
 
 
 async def written_by(agent: Agent, task: CoverageTask, session: str, *, seed: int) -> Graded | None:
-    """Return the testbench that an agent writes; None where its words come to none."""
+    """Return the testbench that an agent writes; None if its answer has none."""
     episode = await agent.attempt(task.task(), session, seed=seed)
     return read_outcome(episode.outcome)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepScorer:
-    """Has the policy work on a held-out design for some steps; the best testbench is its score.
+    """Lets the policy take some steps on a design; the best testbench is the score.
 
     With ``keeps_best`` a step starts from the best testbench so far, else from the last one.
     """
@@ -192,18 +192,18 @@ class StepScorer:
     keeps_best: bool
 
     async def score(self, task: Task, session: str) -> TaskScore:
-        """Return the coverage that was reached; see `coevolve.rollouts.evaluator.Scorer`."""
-        asked = coverage_task(task)
+        """Return the best testbench's coverage; see `coevolve.rollouts.evaluator.Scorer`."""
+        given = coverage_task(task)
 
         async def take(step: CoverageTask, number: int) -> Graded | None:
             return await written_by(self.agent, step, f"{session}/{number}", seed=number)
 
-        written = await chained(take, asked, steps=self.rounds, keeps_best=self.keeps_best)
+        written = await chained(take, given, steps=self.rounds, keeps_best=self.keeps_best)
         made = [state for state in written if state is not None]
         coverage = coverage_of(best(made)) if made else None
         return TaskScore(
             task_id=task.task_id,
-            turns_passed=int(meets(coverage, asked.threshold)),
+            turns_passed=int(meets(coverage, given.threshold)),
             turns_total=1,
             measures={"coverage": float(average(coverage))},
         )

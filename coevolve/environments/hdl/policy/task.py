@@ -10,37 +10,37 @@ from protocols.tasks import Continued, Origin, Seeded, Split, Task, body_of
 
 
 class DesignTask(msgspec.Struct, frozen=True, kw_only=True, tag="design"):
-    """Write a better testbench for a design than the one there is.
+    """Write a better testbench for a design than the present one.
 
-    LLM4Cov's memoryless transition (arXiv 2602.16953): what is written depends on nothing but this.
+    This is LLM4Cov's memoryless transition (arXiv 2602.16953): the answer depends on nothing else.
     """
 
     design: str
-    """Folder in ``designs/``, or a variant that the run made."""
+    """Name of a folder in ``designs/``, or of a variant that the run made."""
 
     form: SubmissionForm
     instance: str
     """Name that the testbench gives the design's instance."""
 
     state: DesignState
-    """What to improve on."""
+    """The testbench to improve on, if any."""
 
     round: Annotated[int, msgspec.Meta(ge=0)]
-    """Steps before this one; 0 is direct inference."""
+    """Number of steps before this one; 0 is direct inference."""
 
     threshold: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
-    """Overall average from which the step counts as a success."""
+    """Minimum overall average of a successful step."""
 
     parent: str = ""
-    """The rollout that made ``state``, as ``group_id/index``; empty where none did."""
+    """The rollout that made ``state``, as ``group_id/index``; empty for a blank state."""
 
     goal: tuple[int, ...] = ()
-    """Points of the design, by index, all of which have to be covered for success, whatever the
-    threshold; empty where coverage as a whole is the task."""
+    """Points of the design, by index, that a successful step has to cover, instead of reaching the
+    threshold; empty for a task on the coverage as a whole."""
 
 
 class CoverageTask(DesignTask, frozen=True, kw_only=True):
-    """A task on a design together with what the loop says of it."""
+    """A task on a design, with the fields of its `protocols.tasks.Task`."""
 
     task_id: str
     split: Split
@@ -48,11 +48,11 @@ class CoverageTask(DesignTask, frozen=True, kw_only=True):
 
     @property
     def root(self) -> str:
-        """Return the task that work on the design began with."""
+        """Return the task that this chain of steps on the design started with."""
         return self.origin.root if isinstance(self.origin, Continued) else self.task_id
 
     def task(self) -> Task:
-        """Return what the journal and the loop know of it."""
+        """Return the task as a message of the journal and the loop."""
         fields = {name: getattr(self, name) for name in DesignTask.__struct_fields__}
         return Task(
             task_id=self.task_id,
@@ -67,12 +67,12 @@ _decoder = msgspec.msgpack.Decoder(DesignTask)
 
 
 def read_body(body: msgspec.Raw) -> DesignTask:
-    """Return the task behind a message's body. Raises msgspec.MsgspecError if it is another's."""
+    """Return the task in a message's body. Raises msgspec.MsgspecError for another's body."""
     return _decoder.decode(body)
 
 
 def coverage_task(task: Task) -> CoverageTask:
-    """Return the task with its body read; as `read_body`."""
+    """Return the task with its body decoded. Raises as `read_body`."""
     return CoverageTask(
         task_id=task.task_id,
         split=task.split,

@@ -1,13 +1,13 @@
-"""A teacher: another model that writes testbenches, which the policy learns to write.
+"""A teacher: another model that writes testbenches from which the policy learns.
 
-Promises: a teacher sees the policy's own prompt for the same state, with ``rules`` and rules of
-syntax besides (`hdl.policy.instructions`); what is recorded, and trained on, is the policy's
-prompt without them and the answer in the policy's tokens, its end included. What a teacher thought
-is left out. A call that the journal has is not made again, and none beyond the budget.
+Guarantees: a teacher gets the policy's own prompt for the same state, with ``rules`` plus rules of
+syntax (`hdl.policy.instructions`). The journal records, and training uses, the policy's prompt
+without these rules, and the answer in the policy's tokens with its end. A teacher's reasoning is
+left out. A call that is in the journal is not repeated, and no call exceeds the budget.
 
 Source: the full-teacher and imitation stages of LLM4Cov (arXiv 2602.16953), section 3.
 
-Deviation: an answer longer than the policy may write ends the step as the policy's own would.
+Deviation: an answer longer than the policy's maximum is cut there, like one of the policy's own.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,29 +40,29 @@ class Teacher(Protocol):
 
     @property
     def name(self) -> str:
-        """How records call it."""
+        """The model's name in records."""
         ...
 
     @property
     def max_answer_tokens(self) -> int:
-        """How long an answer may be."""
+        """Maximum length of an answer, in tokens."""
         ...
 
     async def answer(self, messages: Sequence[ChatText], *, seed: int) -> Said:
-        """Return the answer; a model that cannot be seeded passes over ``seed``.
+        """Return the answer; a model that cannot be seeded ignores ``seed``.
 
         Raises:
-            EndpointError: There is none.
-            GeneratorError: The engine broke.
+            EndpointError: The model gave no answer.
+            GeneratorError: The engine failed.
         """
         ...
 
     def cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
-        """Return what so many tokens cost."""
+        """Return the cost of a call with these tokens, in USD."""
         ...
 
     async def close(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         ...
 
 
@@ -75,16 +75,16 @@ class EndpointTeacher:
 
     @property
     def name(self) -> str:
-        """The server's name of the model."""
+        """The model's name on the server."""
         return self._model.model
 
     @property
     def max_answer_tokens(self) -> int:
-        """As configured."""
+        """The configured maximum."""
         return self._model.max_answer_tokens
 
     async def answer(self, messages: Sequence[ChatText], *, seed: int) -> Said:
-        """Ask the server, which draws by itself. Raises EndpointError."""
+        """Return the server's answer; the server chooses its own seed. Raises EndpointError."""
         del seed
         return await self._chat.ask(_chat(messages))
 
@@ -98,14 +98,14 @@ class EndpointTeacher:
 
 
 class InProcessTeacher:
-    """A `Teacher` whose weights are here."""
+    """A `Teacher` whose weights are loaded in this process."""
 
     def __init__(
         self, settings: LocalTeacher, generator: Generator, template: "ChatTemplate"
     ) -> None:
-        """Ask ``generator``, which serves the model of ``settings``, in the words of its template.
+        """Use ``generator``, which serves the model of ``settings``, with the model's ``template``.
 
-        It is closed with the teacher.
+        `close` closes the generator.
         """
         self._settings = settings
         self._generator = generator
@@ -114,20 +114,20 @@ class InProcessTeacher:
 
     @property
     def name(self) -> str:
-        """The model, as configured."""
+        """The configured name of the model."""
         return self._settings.model
 
     @property
     def max_answer_tokens(self) -> int:
-        """As configured."""
+        """The configured maximum."""
         return self._settings.max_answer_tokens
 
     async def answer(self, messages: Sequence[ChatText], *, seed: int) -> Said:
-        """Sample the answer. Raises EndpointError where the prompt leaves no room for one."""
+        """Sample the answer. Raises EndpointError if the prompt leaves no room for one."""
         started = monotonic()
         chat = [{"role": m.role, "content": self._template.plain(m.text)} for m in messages]
         prompt_ids = self._template.encode(self._template.render(chat, prompts=True))
-        generation = await self._sampled(prompt_ids, seed)
+        generation = await self._sample(prompt_ids, seed)
         ends = int(generation.stopped)
         return Said(
             text=self._template.decode(generation.token_ids[: len(generation.token_ids) - ends]),
@@ -137,15 +137,15 @@ class InProcessTeacher:
         )
 
     def cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
-        """Return 0: nobody sends a bill."""
+        """Return 0: a local model has no price."""
         del prompt_tokens, answer_tokens
         return 0.0
 
     async def close(self) -> None:
-        """End the engine."""
+        """Close the engine."""
         await self._generator.close()
 
-    async def _sampled(self, prompt_ids: tuple[int, ...], seed: int) -> Generation:
+    async def _sample(self, prompt_ids: tuple[int, ...], seed: int) -> Generation:
         room = self._settings.max_tokens - len(prompt_ids)
         if room < 1:
             raise EndpointError(
@@ -170,7 +170,7 @@ class InProcessTeacher:
 
 
 OpenLog = Callable[[str], AbstractAsyncContextManager[CallLog]]
-"""Returns the calls that were made for one rollout, by its task and seed."""
+"""Opens the log of the calls for one rollout, which its task and seed identify."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,21 +179,21 @@ class TeacherWriter:
 
     teacher: Teacher
     renderer: "ChatStepRenderer"
-    """The policy's."""
+    """The policy's renderer."""
 
     rules: bool
     served: Callable[[], int]
-    """Returns the policy version that is served: what the teacher's tokens are recorded under, so
-    that they are as fresh as the policy's."""
+    """Returns the served policy version. The teacher's tokens are recorded under it, so that they
+    count as fresh as the policy's."""
 
     open_log: OpenLog
 
     async def write(self, step: Step, session: str, *, seed: int) -> Generation:
-        """Ask the teacher; see `hdl.policy.steps.StepWriter`."""
+        """Return the teacher's answer; see `hdl.policy.steps.StepWriter`."""
         del session
         messages = self.renderer.messages(step.task, step.design, step.points, rules=self.rules)
         call = await self._call(call_id(step.task.task_id, seed), messages, seed)
-        whole = self.renderer.written(_said(call.answer))
+        whole = self.renderer.written(_without_reasoning(call.answer))
         ids = whole[: step.max_tokens]
         return Generation(
             token_ids=ids,
@@ -203,7 +203,7 @@ class TeacherWriter:
         )
 
     async def _call(self, rollout: str, messages: Sequence[ChatText], seed: int) -> ModelCall:
-        """Return the recorded call, or make it and return when it is recorded."""
+        """Return the recorded call, or make the call, record it and return it."""
         async with self.open_log(rollout) as log:
             recorded = await log.recorded(0)
             if recorded is not None:
@@ -211,7 +211,7 @@ class TeacherWriter:
             chat, most_answer = _chat(messages), self.teacher.max_answer_tokens
             most = most_prompt_tokens(chat)
             await log.allow(most, most_answer, self.teacher.cost_usd(most, most_answer))
-            said = await self.teacher.answer(messages, seed=seed)
+            answer = await self.teacher.answer(messages, seed=seed)
             call = ModelCall(
                 signal_id=rollout,
                 ordinal=0,
@@ -219,18 +219,18 @@ class TeacherWriter:
                 kind="teaching",
                 model=self.teacher.name,
                 prompt=msgspec.json.encode(chat).decode(),
-                answer=said.text,
-                prompt_tokens=said.prompt_tokens,
-                answer_tokens=said.answer_tokens,
-                cost_usd=self.teacher.cost_usd(said.prompt_tokens, said.answer_tokens),
-                wall_s=said.wall_s,
+                answer=answer.text,
+                prompt_tokens=answer.prompt_tokens,
+                answer_tokens=answer.answer_tokens,
+                cost_usd=self.teacher.cost_usd(answer.prompt_tokens, answer.answer_tokens),
+                wall_s=answer.wall_s,
             )
             await log.note(call)
             return call
 
 
 def call_id(task_id: str, seed: int) -> str:
-    """Return what a teacher's call is recorded under: what is attempted, and by which draw."""
+    """Return the id under which a teacher's call is recorded: its task and its seed."""
     return f"{task_id}#{seed}"
 
 
@@ -238,8 +238,8 @@ def _chat(messages: Sequence[ChatText]) -> tuple[Message, ...]:
     return tuple(Message(role=each.role, content=each.text) for each in messages)
 
 
-def _said(answer: str) -> str:
-    """Return an answer without its thinking; nothing where that does not end."""
+def _without_reasoning(answer: str) -> str:
+    """Return an answer without its reasoning; empty if the reasoning does not end."""
     try:
         return spoken(answer, thinking=False)
     except ValueError:

@@ -1,8 +1,8 @@
 """One step of an agent on a design: from a state to a graded testbench.
 
-The words are LLM4Cov's (arXiv 2602.16953): a state is a design with a testbench and what the
-simulator said of it; a policy that sees nothing else writes the next testbench; that makes the next
-state. What a policy is trained on is such a step, so each is a record of its own.
+The terms are LLM4Cov's (arXiv 2602.16953). A state is a design with a testbench and the simulator's
+result. A policy that sees nothing else writes the next testbench, which makes the next state. The
+policy trains on such steps, so each one is a record.
 """
 
 from typing import Annotated, Literal
@@ -20,17 +20,17 @@ from protocols.rollouts import Rollout, Writer
 
 
 class Blank(msgspec.Struct, frozen=True, kw_only=True, tag="blank"):
-    """Nothing was written yet: where direct inference starts. Its coverage is 0."""
+    """The state before the first testbench, where direct inference starts. Its coverage is 0."""
 
 
 class Graded(msgspec.Struct, frozen=True, kw_only=True, tag="graded"):
-    """A testbench, and what the simulator said of it."""
+    """A testbench and the simulator's result."""
 
     testbench: str
-    """The text that ran; empty where a submission came to none."""
+    """The text that ran; empty if the submission had none."""
 
     program: str = ""
-    """The stimulus program that it was printed from, where that is the form."""
+    """The stimulus program that the testbench was printed from, for that form."""
 
     outcome: Outcome
 
@@ -39,7 +39,7 @@ class Graded(msgspec.Struct, frozen=True, kw_only=True, tag="graded"):
 
 
 DesignState = Blank | Graded
-"""What a policy sees of its work on a design, beside the design itself."""
+"""What a policy sees of earlier work on a design."""
 
 
 class ChatText(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,33 +50,33 @@ class ChatText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Author(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wrote a testbench."""
+    """The writer of a testbench."""
 
     writer: Writer = "policy"
     name: str
-    """``policy``, ``grammar``, or the model that teaches."""
+    """``policy``, ``grammar``, or the name of the teacher's model."""
 
     version: Annotated[int, msgspec.Meta(ge=0)]
-    """The policy's version; 0 for a model that does not learn here."""
+    """The policy's version; 0 for other writers."""
 
 
 class TransitionCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step took."""
+    """The cost of a step."""
 
     prompt_tokens: Annotated[int, msgspec.Meta(ge=0)]
     answer_tokens: Annotated[int, msgspec.Meta(ge=0)]
     simulator_calls: Annotated[int, msgspec.Meta(ge=0)]
-    """Evaluations that were asked for, cached ones included."""
+    """Requested evaluations, including cached ones."""
 
     cpu_s: Annotated[float, msgspec.Meta(ge=0.0)]
-    """Of the evaluations; 0 for cached ones."""
+    """CPU seconds of the evaluations; 0 for cached ones."""
 
     wall_s: Annotated[float, msgspec.Meta(ge=0.0)]
-    """From the prompt to the outcome."""
+    """Seconds from the prompt to the outcome."""
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True, tag="transition"):
-    """A policy saw a state and wrote a testbench, which was graded."""
+    """A step: the state that the writer saw, and the graded testbench that it wrote."""
 
     transition_id: str
     state_key: str
@@ -84,35 +84,35 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, tag="transition"):
 
     design_id: str
     parent: str
-    """The transition that made ``before``; empty where none did, as for a blank state."""
+    """The transition that made ``before``; empty if none did, as for a blank state."""
 
     before: DesignState
     after: Graded
     form: SubmissionForm
 
     prompt: tuple[ChatText, ...]
-    """As it is trained on: what only a teacher was told is left out."""
+    """The prompt for training, without the additions for a teacher."""
 
     answer: str
-    """All that the policy wrote."""
+    """The complete answer."""
 
     author: Author
     stage: Annotated[int, msgspec.Meta(ge=0)]
-    """Of training, counted from 0."""
+    """Index of the training stage."""
 
     round: Annotated[int, msgspec.Meta(ge=0)]
-    """Refinements before this step; 0 is direct inference."""
+    """Number of refinements before this step; 0 is direct inference."""
 
     seed: int
-    """Seeds the sampling of the answer and nothing else."""
+    """Seed of the answer's sampling, used for nothing else."""
 
     cost: TransitionCost
 
     goal: tuple[int, ...] = ()
-    """Points that were to be covered; see `hdl.policy.task.DesignTask.goal`."""
+    """Points to cover; see `hdl.policy.task.DesignTask.goal`."""
 
     def __post_init__(self) -> None:
-        """Refuse a step from nowhere that has a parent."""
+        """Raise ValueError for a step from a blank state that has a parent."""
         if isinstance(self.before, Blank) and self.parent:
             raise ValueError(
                 f"a transition from a blank state has no parent, got parent {self.parent!r}"
@@ -123,25 +123,25 @@ _decoder = msgspec.msgpack.Decoder(Graded | None)
 
 
 def read_outcome(outcome: msgspec.Raw) -> Graded | None:
-    """Return the testbench behind an outcome; None where the writer's words came to none."""
+    """Return the testbench in an outcome; None if the writer's answer had none."""
     return _decoder.decode(outcome)
 
 
 def outcome_key(made: Graded | None) -> str:
-    """Return what an outcome is found again under; empty if it met a limit, which it may not again.
+    """Return the key under which the cache finds an outcome.
 
-    So a submission that is on record need not be simulated again.
+    Empty for a timeout, which may not happen again and so is not cached.
     """
     return "" if made is None or isinstance(made.outcome, TimedOut) else made.key
 
 
 def graded_of(rollout: Rollout) -> Graded | None:
-    """Return the testbench that a rollout wrote; as `read_outcome`."""
+    """Return the testbench of a rollout; see `read_outcome`."""
     return read_outcome(rollout.outcome)
 
 
 def coverage_of(state: DesignState) -> Coverage | None:
-    """Return the state's coverage; None where nothing was simulated to its end."""
+    """Return the state's coverage; None if no simulation ran to its end."""
     match state:
         case Graded(outcome=Covered(coverage=coverage)):
             return coverage

@@ -1,8 +1,8 @@
-"""The steps of a run on designs, read off its journal.
+"""Reads the steps of a run on designs from its journal.
 
-A `Transition` is a rollout that was graded, with the task that it attempted: what the policy was
-shown and what was written are read from the recorded tokens, so they are what is trained on. Steps
-that were not graded (malformed, too long, failed) are none, nor is what retention evicted.
+A `Transition` is a graded rollout with its task. The prompt and the answer are decoded from the
+recorded tokens, so they are exactly what training uses. Steps without a grade (malformed, too long,
+failed) and rollouts that retention evicted are left out.
 """
 
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def of_run(
 ) -> AsyncIterator[Transition]:
     """Yield every step of the run so far, in the order in which they ended.
 
-    Raises ValueError where a prompt does not read as ``renderer`` writes them.
+    Raises ValueError if a prompt does not match ``renderer``'s template.
     """
     tasks = TaskCache(reader, coverage_task)
     async for record in whole_topic(reader, "rollout"):
@@ -82,7 +82,7 @@ def _transition(
 
 
 def _author(config: RunConfig, rollout: Rollout) -> Author:
-    """Return who wrote; only the policy has versions."""
+    """Return the author of a rollout; only the policy has versions."""
     teacher, writer = hdl_settings(config).teacher.model, rollout.author
     return Author(
         writer=writer,

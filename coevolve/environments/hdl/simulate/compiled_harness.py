@@ -1,11 +1,11 @@
-"""Grades stimulus programs on designs that are compiled once, and all else by Verilator itself.
+"""Grades stimulus programs on designs compiled once, and all other submissions by Verilator itself.
 
-A program's outcome is that of the testbench which it prints as (`hdl.stimulus.harness`),
-at a thousandth of the cost, with two differences. How long the simulation took is told for waits at
-their longest, and costs are shared evenly by the programs that ran together.
+A program has the same outcome as the testbench that it prints as (`hdl.stimulus.harness`), at a
+thousandth of the cost, with two differences: the reported simulation time assumes that each wait
+takes its maximum, and the programs of one batch share its cost evenly.
 
 Programs for one design that arrive together run together. At most ``most_open`` designs have a
-child process; that of the design unused for the longest ends when another is needed.
+child process; when another design needs one, the child of the least recently used design ends.
 """
 
 import asyncio
@@ -44,10 +44,10 @@ from protocols.errors import SimulatorError
 
 MOST_OPEN = 40
 COMPILING = 2
-"""Designs that are compiled at a time."""
+"""Maximum number of designs that are compiled at the same time."""
 
 TOP, INSTANCE = "tb", "dut"
-"""Of the testbench that a program prints as."""
+"""Names in the testbench that a program prints as."""
 
 PICOSECONDS = 1000
 HALF_CYCLE_NS = 5
@@ -55,7 +55,7 @@ HALF_CYCLE_NS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class _Waiting:
-    """A program that is to run, and who waits for its coverage and its cost."""
+    """A program that waits to run, and the future of its coverage and its cost."""
 
     program: Program
     seed: int
@@ -64,17 +64,17 @@ class _Waiting:
 
 @dataclass(kw_only=True, eq=False)
 class _Bench:
-    """A design with its harness, and what is to run on it."""
+    """A design with its harness, and the programs that wait to run on it."""
 
     harness: Harness
     ports: tuple[Port, ...]
     waiting: list[_Waiting] = field(default_factory=list[_Waiting])
     work: asyncio.Task[None] | None = None
-    let_go: bool = False
-    """Whether another design took its place, so that nobody will close it later."""
+    closes_itself: bool = False
+    """Whether the design lost its place to another, so that `_work` has to close the harness."""
 
     async def coverage(self, program: Program, seed: int) -> tuple[Coverage, StageCost]:
-        """Return what the program covers, and its share of what its batch took."""
+        """Return the program's coverage, and its share of the cost of its batch."""
         result = asyncio.get_running_loop().create_future()
         self.waiting.append(_Waiting(program=program, seed=seed, result=result))
         if self.work is None:
@@ -82,8 +82,8 @@ class _Bench:
         return await result
 
     async def _work(self) -> None:
-        """Run what waits, all of one seed at a time, until nothing does."""
-        await asyncio.sleep(0)  # whoever asks in this turn of the loop joins the batch
+        """Run the waiting programs, all of one seed at a time, until none waits."""
+        await asyncio.sleep(0)  # requests of the same turn of the event loop join the batch
         while self.waiting:
             seed = self.waiting[0].seed
             batch = [each for each in self.waiting if each.seed == seed]
@@ -101,7 +101,7 @@ class _Bench:
                 )
                 _settle(batch, [(coverage, cost) for coverage in found])
         self.work = None
-        if self.let_go:
+        if self.closes_itself:
             await self.harness.close()
 
 
@@ -127,7 +127,7 @@ class HarnessSimulator:
         form: SubmissionForm = "stimulus",
         most_open: int = MOST_OPEN,
     ) -> None:
-        """Use ``verilator`` for what is no program; ``form`` is what will mostly be submitted."""
+        """Use ``verilator`` for all but programs; ``form`` is the form of most submissions."""
         self._verilator = verilator
         self._form = form
         self._most_open = most_open
@@ -136,8 +136,8 @@ class HarnessSimulator:
         self._cpu_s = 0.0
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
-        """Grade one submission. Raises SimulatorError and ConfigError, as Verilator's."""
-        evaluated = await self._graded(encodable(request))
+        """Grade one submission. Raises SimulatorError and ConfigError, as `VerilatorSimulator`."""
+        evaluated = await self._grade(encodable(request))
         self._cpu_s += evaluated.cpu_s
         return evaluated
 
@@ -152,14 +152,14 @@ class HarnessSimulator:
         return await self._verilator.points(unit)
 
     async def close(self) -> None:
-        """End every child; later programs start others."""
+        """End every child process; later programs start new ones."""
         for opened in self._benches.values():
             if opened.done() and not opened.cancelled() and opened.exception() is None:
                 await opened.result().harness.close()
 
-    async def _graded(self, request: Evaluate) -> Evaluated:
+    async def _grade(self, request: Evaluate) -> Evaluated:
         submission = request.submission
-        if not isinstance(submission, Stimulus) or not _prints_as_asked(request):
+        if not isinstance(submission, Stimulus) or not _uses_printed_names(request):
             return await self._verilator.evaluate(request)
         bench = await self._bench(request.unit)
         unit, started, cpu = request.unit, time.monotonic(), time.thread_time()
@@ -168,7 +168,7 @@ class HarnessSimulator:
             text = printed(program, unit, bench.ports, request.seed)
         except StimulusError as error:
             fault = BadStimulus(line=error.line, reason=error.reason)
-            return self._evaluated(request, "", fault, ())
+            return self._result(request, "", fault, ())
         if _slots(program, unit) > request.limits.slots:
             return await self._verilator.evaluate(request)
         cpu_s, wall_s = time.thread_time() - cpu, time.monotonic() - started
@@ -181,9 +181,9 @@ class HarnessSimulator:
             time=_time(program, unit),
             log=_log(text),
         )
-        return self._evaluated(request, text, outcome, (checked, ran))
+        return self._result(request, text, outcome, (checked, ran))
 
-    def _evaluated(
+    def _result(
         self, request: Evaluate, text: str, outcome: Outcome, stages: tuple[StageCost, ...]
     ) -> Evaluated:
         toolchain = self._verilator.toolchain
@@ -200,7 +200,7 @@ class HarnessSimulator:
     async def _bench(self, unit: Unit) -> _Bench:
         opened = self._benches.get(unit)
         if opened is None:
-            opened = self._benches[unit] = asyncio.create_task(self._opened(unit))
+            opened = self._benches[unit] = asyncio.create_task(self._open_bench(unit))
             await self._make_room()
         self._benches.move_to_end(unit)
         try:
@@ -210,7 +210,7 @@ class HarnessSimulator:
                 self._benches.pop(unit)
             raise
 
-    async def _opened(self, unit: Unit) -> _Bench:
+    async def _open_bench(self, unit: Unit) -> _Bench:
         async with self._compiling:
             found = await asyncio.to_thread(ports, unit)
             toolchain, sandbox = self._verilator.toolchain, self._verilator.sandbox
@@ -218,13 +218,13 @@ class HarnessSimulator:
         return _Bench(harness=harness, ports=found)
 
     async def _make_room(self) -> None:
-        """Let go of idle designs that are too many, the one unused for the longest first."""
+        """Close idle designs beyond the maximum, the least recently used first."""
         for unit, opened in list(self._benches.items()):
             if len(self._benches) <= self._most_open:
                 return
             if opened.done() and opened.exception() is None and opened.result().work is None:
                 self._benches.pop(unit)
-                opened.result().let_go = True
+                opened.result().closes_itself = True
                 await opened.result().harness.close()
 
 
@@ -236,22 +236,22 @@ def open_harnessed(form: SubmissionForm) -> HarnessSimulator:
     return HarnessSimulator(open_simulator(), form=form)
 
 
-def _prints_as_asked(request: Evaluate) -> bool:
-    """Return whether the printed testbench has the names that are looked for."""
+def _uses_printed_names(request: Evaluate) -> bool:
+    """Return whether the request expects the names that the printed testbench has."""
     return request.testbench_top in ("", TOP) and request.instance in ("", INSTANCE)
 
 
 def _slots(program: Program, unit: Unit) -> int:
-    """Return the time slots of the printed testbench, each wait at its longest."""
+    """Return the time slots of the printed testbench if each wait takes its maximum."""
     return (2 if unit.clock else 1) * cost(program.statements).cycles + 3
 
 
 def _time(program: Program, unit: Unit) -> int:
-    """Return when it ends, each wait at its longest."""
+    """Return the time at which it ends, in ps, if each wait takes its maximum."""
     return (_slots(program, unit) - 1) * HALF_CYCLE_NS * PICOSECONDS
 
 
 def _log(text: str) -> str:
-    """Return what Verilator says of the end of the printed testbench."""
+    """Return the log line that Verilator prints at the end of the printed testbench."""
     line = text[: text.rindex("$finish")].count("\n") + 1
     return f"- {TESTBENCH}:{line}: Verilog $finish\n"

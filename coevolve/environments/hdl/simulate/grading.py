@@ -1,4 +1,4 @@
-"""A design's submission on its way to the simulator, and the state that its grade makes."""
+"""Builds the simulator's request for a submission, and the graded state from its answer."""
 
 import msgspec
 
@@ -27,9 +27,9 @@ def grading(
 
 
 def encodable(request: Evaluate) -> Evaluate:
-    """Return the request with ``?`` in place of what UTF-8 cannot carry: halves of surrogate pairs.
+    """Return the request with ``?`` in place of halves of surrogate pairs.
 
-    Texts of policies are foreign; no record could hold one with such a half.
+    UTF-8 cannot encode such a half, so no journal record could hold a policy's text with one.
     """
     submission = request.submission
     texts = {

@@ -1,4 +1,4 @@
-"""What grades testbenches."""
+"""The interface of a simulator that grades testbenches."""
 
 from typing import Protocol
 
@@ -11,15 +11,15 @@ class TestbenchSimulator(Protocol):
     __test__ = False
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
-        """Grade one submission; a function of the request and the toolchain.
+        """Grade one submission. The result depends only on the request and the toolchain.
 
-        Raises SimulatorError where the machine failed, and ConfigError where the unit itself does
-        not compile.
+        Raises SimulatorError on an infrastructure failure, and ConfigError where the unit itself
+        does not compile.
         """
         ...
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
-        """Return the unit's points, sorted, as `hdl.simulate.messages.Coverage.hits` counts them.
+        """Return the unit's points, sorted, in the order of `hdl.simulate.messages.Coverage.hits`.
 
         Raises SimulatorError and ConfigError, as ``evaluate``.
         """

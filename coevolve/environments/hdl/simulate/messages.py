@@ -1,9 +1,9 @@
-"""What crosses between whoever grades a testbench and the hardware simulator.
+"""Messages between the hardware simulator and its callers.
 
-A policy submits a testbench in one of three forms; the simulator compiles it with the design, runs
-it, and answers with coverage, or says what the policy did wrong. What a machine does wrong is a
-`protocols.errors.SimulatorError` and never an outcome. The words are CVDP's and LLM4Cov's (arXiv
-2602.16953) where they have one; their own JSON is made of this by `hdl.simulate.summary`.
+A policy submits a testbench in one of three forms. The simulator compiles it with the design, runs
+it, and answers with its coverage or with what the policy did wrong. An infrastructure failure is a
+`protocols.errors.SimulatorError` and never an outcome. Terms are those of CVDP and LLM4Cov (arXiv
+2602.16953) where they have one; `hdl.simulate.summary` converts an evaluation into their JSON.
 """
 
 from typing import Annotated, Literal
@@ -16,21 +16,21 @@ condition was decided by this combination of its terms. ``toggle``: a bit went 0
 ``fsm``: a state of a state machine was entered, or an arc between two was taken."""
 
 METRICS: tuple[Metric, ...] = ("line", "branch", "expr", "toggle", "fsm")
-"""In the order in which they are reported."""
+"""The kinds in the order of reports."""
 
 SandboxLevel = Literal["namespaces", "seccomp", "limits"]
-"""How foreign code is kept in, strongest first; each has what the next ones have.
+"""How foreign code is isolated, strongest first; each level includes the restrictions after it.
 
-``namespaces``: no network, no files but the toolchain and its own folder. ``seccomp``: no sockets
-and no system calls that reach further, but the machine's readable files. ``limits``: only bounds
-on time, memory, processes and file sizes."""
+``namespaces``: no network, and no files but the toolchain and its own folder. ``seccomp``: no
+sockets and no privileged system calls; the machine's readable files stay readable. ``limits``: only
+limits on time, memory, processes and file sizes."""
 
 
 class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file of RTL."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")]
-    """Without a folder; ``tb.sv`` is the testbench's."""
+    """File name without a folder. ``tb.sv`` is reserved for the testbench."""
 
     text: str
 
@@ -46,13 +46,13 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """A design as the simulator needs it: RTL, and which of its modules is verified (the DUT)."""
+    """The simulator's part of a design: RTL, and the module under verification (DUT)."""
 
     name: str
-    """How reports call it; the design's folder, where it has one."""
+    """Name in reports: that of the design's folder, if it has one."""
 
     files: Annotated[tuple[SourceFile, ...], msgspec.Meta(min_length=1)]
-    """In the order of compilation."""
+    """Source files in the order of compilation."""
 
     top: str
     """Name of the module under verification."""
@@ -61,13 +61,13 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """Input that a stimulus program toggles each cycle; empty for a combinational design."""
 
     reset: Reset | None = None
-    """What a stimulus program resets it by."""
+    """The port by which a stimulus program resets the design."""
 
     unreachable: tuple[str, ...] = ()
     """Points that do not count, as ``metric file:line:column instance name``."""
 
     points_sha256: str = ""
-    """The frozen point set; empty where there is none and that of the RTL as it is counts."""
+    """Hash of the frozen point set; empty to use the points of the RTL as it is."""
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     direction: Literal["in", "out", "inout"]
     width: Annotated[int, msgspec.Meta(ge=1)]
-    """Bits."""
+    """Width in bits."""
 
 
 class Testbench(msgspec.Struct, frozen=True, kw_only=True, tag="testbench"):
@@ -92,7 +92,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, tag="patch"):
 
     text: str
     base: str
-    """The testbench that the hunks apply to."""
+    """The testbench that the hunks change."""
 
 
 class Stimulus(msgspec.Struct, frozen=True, kw_only=True, tag="stimulus"):
@@ -104,54 +104,55 @@ class Stimulus(msgspec.Struct, frozen=True, kw_only=True, tag="stimulus"):
 SubmissionForm = Literal["testbench", "patch", "stimulus"]
 
 Submission = Testbench | Patch | Stimulus
-"""What a policy hands in. A stimulus has the same coverage as the testbench that it prints as."""
+"""What a policy submits. A stimulus has the same coverage as the testbench that it prints as."""
 
 
 class SimulationLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one evaluation may take. The first four are a policy's fault where they are met."""
+    """Limits of one evaluation. Exceeding one of the first four is the policy's fault."""
 
     cpu_s: Annotated[float, msgspec.Meta(gt=0.0)] = 4.0
     """CPU seconds of the simulation itself."""
 
     memory_mb: Annotated[int, msgspec.Meta(ge=64)] = 1500
-    """Address space of the simulation."""
+    """Maximum address space of the simulation."""
 
     slots: Annotated[int, msgspec.Meta(ge=1)] = 40_000
-    """Time slots after which a simulation without ``$finish`` is cut off, its coverage kept."""
+    """Maximum time slots: a simulation without ``$finish`` is cut off and keeps its coverage."""
 
     solver_steps: Annotated[int, msgspec.Meta(ge=1, lt=2**32)] = 10_000_000
-    """Of the solver, in all constrained ``randomize()`` of a simulation: what it counts itself, the
-    same on every machine, and 1000 for each search. Three CPU seconds and more."""
+    """Maximum solver steps of all constrained ``randomize()`` calls of a simulation: the solver's
+    own count, which is the same on every machine, plus 1000 for each search. At the default this
+    takes three CPU seconds and more."""
 
     compile_cpu_s: Annotated[float, msgspec.Meta(gt=0.0)] = 20.0
     """CPU seconds of each stage of compilation."""
 
     wall_s: Annotated[float, msgspec.Meta(gt=0.0)] = 60.0
-    """Wall clock of a whole evaluation."""
+    """Wall-clock seconds of a whole evaluation."""
 
     log_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 65_536
-    """Output of the simulation that is kept at all."""
+    """Maximum output of the simulation, in bytes."""
 
 
 class Evaluate(msgspec.Struct, frozen=True, kw_only=True, tag="evaluate"):
-    """Grade one submission."""
+    """A request to grade one submission."""
 
     unit: Unit
     submission: Submission
     testbench_top: str = ""
-    """Module to simulate; empty for the only module of the testbench that none instantiates."""
+    """Module to simulate; empty for the testbench's only module that no other instantiates."""
 
     instance: str = ""
     """Name of the DUT's instance in that module; empty for the only one."""
 
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 1
-    """Seeds ``$urandom`` and its kin."""
+    """Seed of ``$urandom`` and related functions."""
 
     limits: SimulationLimits = SimulationLimits()
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """One thing that a testbench can cover. Equal points are one point."""
+    """One thing that a testbench can cover. Equal points count once."""
 
     metric: Metric
     file: str
@@ -163,23 +164,23 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """Path of the submodule inside the DUT; empty for the DUT itself."""
 
     name: str
-    """What distinguishes points of one line: the branch's arm, the combination of an expression's
-    terms, the bit and direction of a toggle (``count[3]:0->1``), the state, or the arc between two
-    (``IDLE->RUN``)."""
+    """What distinguishes the point from others on its line: the branch's arm, the combination of an
+    expression's terms, the bit and direction of a toggle (``count[3]:0->1``), the state, or the arc
+    between two states (``IDLE->RUN``)."""
 
     lines: str
-    """Lines that are executed with it, for example ``12-14,17``; may be empty."""
+    """Lines that are executed whenever the point is, for example ``12-14,17``; may be empty."""
 
 
 class KindCount(msgspec.Struct, frozen=True, kw_only=True):
-    """Points of one kind."""
+    """Covered points and all points of one kind."""
 
     metric: Metric
     covered: int
     total: Annotated[int, msgspec.Meta(ge=1)]
 
     def __post_init__(self) -> None:
-        """Refuse more covered points than there are."""
+        """Raise ValueError for more covered points than points."""
         if not 0 <= self.covered <= self.total:
             raise ValueError(
                 f"coverage needs 0 <= covered <= total, got {self.covered} of {self.total}"
@@ -190,17 +191,18 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     """Which points of a design were covered, over the design's own, fixed set of points."""
 
     points_hash: str
-    """Hash of the point set that the bits of ``hits`` stand for."""
+    """Hash of the point set that the bits of ``hits`` refer to."""
 
     hits: bytes
     """One bit for each point, in the set's order, the first in the lowest bit of the first byte."""
 
     kinds: tuple[KindCount, ...]
-    """Kinds that the design has, in the order of `METRICS`, unreachable points left out."""
+    """Counts of the kinds that the design has, in the order of `METRICS`, without unreachable
+    points."""
 
     @property
     def overall_average(self) -> float:
-        """Unweighted mean of the kinds' shares, 0..1: the headline, and what thresholds are on."""
+        """Unweighted mean of the kinds' shares, 0..1; thresholds refer to it."""
         if not self.kinds:
             return 0.0
         return sum(each.covered / each.total for each in self.kinds) / len(self.kinds)
@@ -221,18 +223,18 @@ class Covered(msgspec.Struct, frozen=True, kw_only=True, tag="covered"):
 
     coverage: Coverage
     ended: Literal["finish", "quiet", "slot_limit"]
-    """``quiet``: nothing was left to happen. ``slot_limit``: cut off after ``limits.slots``."""
+    """``quiet``: no event was left. ``slot_limit``: cut off after ``limits.slots``."""
 
     slots: int
     time: int
     """Simulated time, in the simulation's smallest unit."""
 
     log: str
-    """End of what the testbench printed."""
+    """The last part of the testbench's output."""
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a testbench may not contain."""
+    """A construct that a testbench may not contain, and its place."""
 
     line: int
     column: int
@@ -240,7 +242,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True, tag="rejected"):
-    """The source gate refused the text; nothing of it was compiled."""
+    """The source gate refused the text, so nothing was compiled."""
 
     violations: Annotated[tuple[Violation, ...], msgspec.Meta(min_length=1)]
 
@@ -249,13 +251,13 @@ class PatchFailed(msgspec.Struct, frozen=True, kw_only=True, tag="patch_failed")
     """Hunks did not apply, or the text is not a patch."""
 
     hunks: tuple[int, ...]
-    """The hunks that did not, counted from 1; empty where the text is not a patch."""
+    """Numbers of the failed hunks, from 1; empty where the text is not a patch."""
 
     reason: str
 
 
 class BadStimulus(msgspec.Struct, frozen=True, kw_only=True, tag="bad_stimulus"):
-    """The program does not parse, or names a port that is not there."""
+    """The program does not parse, or names a port that the design does not have."""
 
     line: int
     reason: str
@@ -269,19 +271,19 @@ class CompileFailed(msgspec.Struct, frozen=True, kw_only=True, tag="compile_fail
 
 
 class SimulationFailed(msgspec.Struct, frozen=True, kw_only=True, tag="simulation_failed"):
-    """The simulation ended with an error of its own."""
+    """The simulation itself ended with an error."""
 
     message: str
 
 
 class NotCovered(msgspec.Struct, frozen=True, kw_only=True, tag="not_covered"):
-    """It ran, but the module under verification has no instance where it is looked for."""
+    """The simulation ran, but has no instance of the module under verification, or not just one."""
 
     message: str
 
 
 class TimedOut(msgspec.Struct, frozen=True, kw_only=True, tag="timed_out"):
-    """A limit of time or memory was met."""
+    """The evaluation exceeded a limit on time or memory."""
 
     stage: Literal["compile", "simulate"]
     message: str
@@ -297,16 +299,17 @@ Outcome = (
     | NotCovered
     | TimedOut
 )
-"""What a policy can cause, so all of it is graded. A broken machine is not in this list."""
+"""All outcomes that a policy can cause; each is graded. Infrastructure failures are not
+outcomes."""
 
 
 def reward_of(outcome: Outcome) -> float:
-    """Return 0 where the simulation failed, else 1 + the overall average, 1..2 (LLM4Cov)."""
+    """Return 0 for a failed simulation, else 1 + the overall average, 1..2 (LLM4Cov)."""
     return 1.0 + outcome.coverage.overall_average if isinstance(outcome, Covered) else 0.0
 
 
 class StageCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What one stage of an evaluation took."""
+    """The cost of one stage of an evaluation."""
 
     stage: Literal["check", "verilate", "compile", "link", "simulate", "read"]
     cpu_s: float
@@ -317,17 +320,17 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated"):
     """A submission that was graded."""
 
     key: str
-    """Hash of all that the outcome is a function of: toolchain, unit, text, seed and limits."""
+    """Hash of everything that the outcome depends on: toolchain, unit, text, seed and limits."""
 
     testbench: str
-    """The text that ran: of a patch or a stimulus, what it comes to; empty where there is none."""
+    """The text that ran, also for a patch or a stimulus; empty if there was none."""
 
     outcome: Outcome
     seed: int
     stages: tuple[StageCost, ...]
     toolchain: str
     sandbox: SandboxLevel | None
-    """None where nothing was run, because it had been graded before."""
+    """None where nothing was run because the result is cached."""
 
     cached: bool = False
 
@@ -338,5 +341,5 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated"):
 
     @property
     def reward(self) -> float:
-        """What the outcome is worth, 0 or 1..2."""
+        """The outcome's reward, 0 or 1..2."""
         return reward_of(self.outcome)

@@ -1,9 +1,9 @@
-"""The hardware simulators of a run as one: evaluations spread over workers.
+"""Distributes evaluations over the hardware simulators of a run.
 
-An evaluation goes where the fewest are under way. What a machine fails at raises `SimulatorError`
-at once: whoever asked tries again (``rollout.tries``). A worker whose last evaluations failed
-counts as busier, twice as much for each in a row, so that the next try goes elsewhere where there
-is another worker, and a dead one does not attract everything by being idle.
+Each evaluation goes to the worker with the lowest load. An infrastructure failure raises
+`SimulatorError` at once, and the caller retries (``rollout.tries``). A worker gets a penalty on its
+load after a failure, doubled for each further failure in a row. So the next try goes to another
+worker if there is one, and a dead worker does not attract requests by being idle.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ MAX_PENALTY = 2**10
 
 @dataclass(eq=False)
 class _Lane:
-    """One worker, and how busy it is."""
+    """One worker and its load."""
 
     worker: TestbenchSimulator
     running: int = 0
@@ -47,7 +47,7 @@ class _Lane:
 
 
 class EvaluationPool:
-    """A `protocols.interfaces.TestbenchSimulator` over several, for the designs of one run."""
+    """A pool of simulators for the designs of one run, itself a `TestbenchSimulator`."""
 
     def __init__(self, workers: Sequence[TestbenchSimulator]) -> None:
         if not workers:
@@ -56,17 +56,17 @@ class EvaluationPool:
         self._points: dict[Unit, asyncio.Task[tuple[Point, ...]]] = {}
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
-        """Grade one submission on whichever worker. Raises SimulatorError and ConfigError."""
+        """Grade one submission on the least busy worker. Raises SimulatorError and ConfigError."""
         return await self._ask(lambda worker: worker.evaluate(request))
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
-        """Return the unit's points, which are asked for once, of another worker where one fails.
+        """Return the unit's points; cached. Retries on another worker after a failure.
 
-        Raises as ``evaluate``, after so many failures as there are workers, at least two.
+        Raises as ``evaluate``, after as many failures as there are workers, at least two.
         """
         asking = self._points.get(unit)
         if asking is None:
-            asking = self._points[unit] = asyncio.create_task(self._asked_for_points(unit))
+            asking = self._points[unit] = asyncio.create_task(self._find_points(unit))
         try:
             return await asyncio.shield(asking)
         except SimulatorError:
@@ -74,7 +74,7 @@ class EvaluationPool:
                 del self._points[unit]
             raise
 
-    async def _asked_for_points(self, unit: Unit) -> tuple[Point, ...]:
+    async def _find_points(self, unit: Unit) -> tuple[Point, ...]:
         for _ in range(max(1, len(self._lanes) - 1)):
             with contextlib.suppress(SimulatorError):
                 return await self._ask(lambda worker: worker.points(unit))

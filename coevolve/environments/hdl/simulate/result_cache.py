@@ -1,12 +1,12 @@
-"""What was simulated once is not simulated again: the journal is the cache.
+"""Answers repeated evaluations from the journal instead of simulating again.
 
-A rollout's record holds its testbench's outcome under the hash of all that it is a function of
-(toolchain, design, text, seed, limits), so a request with the same hash is answered from there.
-Limits of time and memory that were met are not remembered, since a machine's load has a say in
-them, and a machine's failures are no outcomes. Requests for the same that arrive while it is being
-simulated share one simulation. Stimulus programs are not looked up: they run as fast.
+A rollout's record holds its testbench's outcome under the hash of everything that the outcome
+depends on (toolchain, design, text, seed, limits); a request with the same hash gets that outcome.
+Outcomes that exceeded a limit on time or memory are not cached, because they depend on the
+machine's load, and infrastructure failures are no outcomes. Equal requests that arrive during a
+simulation share it. Stimulus programs are not cached: running one is as fast as a look-up.
 
-The cache is as old as the journal's rollouts, which are evicted first (``store.retain_gb``).
+The cache lasts as long as the journal's rollouts, which are evicted first (``store.retain_gb``).
 """
 
 import asyncio
@@ -34,17 +34,17 @@ from protocols.rollouts import Rollout
 
 
 class RecallingSimulator:
-    """A `protocols.interfaces.TestbenchSimulator` that asks the journal first."""
+    """A `TestbenchSimulator` that looks up results in the journal first."""
 
     def __init__(self, simulator: TestbenchSimulator, reader: Reader, toolchain: Toolchain) -> None:
-        """Look up what ``simulator`` would answer, which uses ``toolchain``."""
+        """Cache the answers of ``simulator``, which uses ``toolchain``."""
         self._simulator = simulator
         self._reader = reader
         self._toolchain = toolchain
         self._under_way: dict[str, asyncio.Task[Evaluated]] = {}
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
-        """Grade one submission, or say how it was graded before; ``cached`` tells which."""
+        """Return the grade of one submission; ``cached`` says whether it comes from the cache."""
         text = _text(request.submission)
         if text is None:
             return await self._simulator.evaluate(request)
@@ -69,7 +69,7 @@ class RecallingSimulator:
         if not found:
             return None
         graded = graded_of(decode_as(found[0], Rollout))
-        assert graded is not None, "only rollouts with a testbench stand under this index"
+        assert graded is not None, "only rollouts with a testbench are in this index"
         return Evaluated(
             key=key,
             testbench=graded.testbench,
@@ -83,7 +83,7 @@ class RecallingSimulator:
 
 
 def _text(submission: Submission) -> str | None:
-    """Return the testbench that a submission comes to; None where there is nothing to look up."""
+    """Return the testbench of a submission; None if it has none, or is not cached."""
     match submission:
         case Testbench(text=text):
             return text

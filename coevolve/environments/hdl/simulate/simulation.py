@@ -1,8 +1,8 @@
-"""Takes one testbench through the tools: translate, compile, link, simulate; each in the sandbox.
+"""Runs the stages of one testbench in the sandbox: translate, compile, link, simulate.
 
-Every testbench gets a folder of its own that is removed whatever happens. What the tools leave
-there is read without following links and within bounds. What a testbench is to blame for is raised
-as `Stopped`, with the outcome; what the machine is to blame for as SimulatorError.
+Every testbench gets its own folder, which is always removed afterwards. Files that the tools leave
+there are read within limits and without following links. A failure that the testbench caused is
+raised as `Stopped`, with the outcome; an infrastructure failure as SimulatorError.
 """
 
 import math
@@ -39,7 +39,7 @@ from coevolve.environments.sandbox.work_folders import WorkFolder
 from protocols.errors import SimulatorError
 
 MODEL = "model"
-"""Folder of the translated design, inside the work folder."""
+"""Folder of the translated design inside the work folder."""
 
 TRANSLATE = (
     *("--cc", "--exe", "--timing", "--assert", "-O0", "--quiet", "-Wno-fatal"),
@@ -47,8 +47,8 @@ TRANSLATE = (
     *("--output-split", "0", "--x-initial", "0", "--x-assign", "fast"),
     *("--timescale", TIMESCALE, "--prefix", PREFIX, "--Mdir", MODEL),
 )
-"""Unoptimised, so that no point vanishes; initial values are zeros, for random ones would hit
-toggles that no testbench caused."""
+"""Without optimization, so that no point vanishes. Initial values are zeros: random ones would hit
+toggles that the testbench did not cause."""
 
 SETTINGS = f"""`verilator_config
 coverage_off -file "{TESTBENCH}"
@@ -63,7 +63,7 @@ NO_PROGRAM = (
 TRANSLATION_CPU_S = 6.0
 TRANSLATION_MEMORY_MB = 1000
 TRANSLATION_FILE_MB = 16
-"""What is ordinary takes a fiftieth of each."""
+"""Limits of the translation; an ordinary testbench uses a fiftieth of each."""
 
 COMPILE_MEMORY_MB = 4000
 COMPILE_OUTPUT_BYTES = 65_536
@@ -73,21 +73,23 @@ TOO_LARGE = (
 )
 SIMULATION_FILE_MB = 16
 SOLVER_CPU_S = 20.0
-"""For the solver's steps on a slow machine. Of hard constraints 10 million take from 2 to 15 s."""
+"""Enough for the solver's maximum steps on a slow machine: 10 million steps on hard constraints
+take from 2 to 15 s."""
 
 SOLVER_STEPS, SOLVER_DIED = 4, 5
-"""Exit statuses of a simulation, as ``cpp/report.h`` has them."""
+"""Exit statuses of a simulation, as in ``cpp/report.h``."""
 
 MODEL_FILE_MB = 256
 PROCESSES = 96
 MOST_COVERAGE_BYTES = 16 << 20
 LOG_CHARACTERS = 2000
 SPARE_OUTPUT_BYTES = 4096
-"""What the harness itself does not count: writes to file descriptors and the runtime's aborts."""
+"""Allowance for output that the harness does not count: writes to file descriptors, and messages
+when the runtime aborts."""
 
 
-class Stopped(Exception):  # noqa: N818, it is an outcome and no error
-    """The testbench came no further; carries what became of it."""
+class Stopped(Exception):  # noqa: N818, it carries an outcome
+    """The testbench failed at some stage; carries its outcome."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome)
@@ -95,12 +97,15 @@ class Stopped(Exception):  # noqa: N818, it is an outcome and no error
 
 
 class BuildError(SimulatorError):
-    """No program came of what Verilator wrote. The design, built alone, shows whose fault it is."""
+    """Verilator's output did not compile or link.
+
+    Building the design alone shows whether the testbench or the machine is at fault.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tools:
-    """All that a simulation is made with."""
+    """The tools that a simulation needs."""
 
     toolchain: Toolchain
     runtime: Runtime
@@ -109,7 +114,7 @@ class Tools:
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """A simulation that came to its end."""
+    """A simulation that ran to its end."""
 
     ended: Literal["finish", "quiet", "slot_limit"]
     slots: int
@@ -119,7 +124,7 @@ class Ran:
 
 @dataclass(kw_only=True)
 class Simulation:
-    """One testbench under way."""
+    """The stages of one testbench, and what they have cost so far."""
 
     tools: Tools
     unit: Unit
@@ -131,7 +136,7 @@ class Simulation:
     def translate(
         self, files: Sequence[SourceFile], testbench: str, top: str, *, settings: str = ""
     ) -> None:
-        """Make C++ of the design's ``files`` and the testbench; ``settings`` are added to ours.
+        """Translate the design's ``files`` and the testbench to C++, with extra ``settings``.
 
         Raises Stopped with CompileFailed or TimedOut.
         """
@@ -151,10 +156,10 @@ class Simulation:
             raise Stopped(CompileFailed(message=explain(done.output, testbench, self.unit)))
 
     def find_dut(self, told: str = "") -> str:
-        """Return the printed path of the design's instance in what was translated.
+        """Return the printed path of the design's instance in the translated model.
 
-        ``told`` is its name where there are several. Raises Stopped with NotCovered where there is
-        not exactly one, or where another instance passes itself off as a part of it.
+        ``told`` is the instance's name if there may be several. Raises Stopped with NotCovered if
+        there is not exactly one, or if another instance prints as if it were inside it.
         """
         header, source = (self.read(f"{MODEL}/{name}") for name in (HEADER, SOURCE))
         found = find_dut(read_scopes(header, source), self.unit.top, told)
@@ -163,7 +168,7 @@ class Simulation:
         return found
 
     def compile(self, before_main: str = "") -> None:
-        """Make a program of the C++; ``before_main`` is C++ between the model and its loop.
+        """Compile the C++; ``before_main`` is C++ between the model and its main loop.
 
         Raises Stopped with CompileFailed or TimedOut, and BuildError.
         """
@@ -174,14 +179,14 @@ class Simulation:
         self._write(f"{MODEL}/all.cc", includes + before_main + main)
         clang = str(self.tools.toolchain.clang)
         flags = [*runtime.flags("-O0"), "-I.", "-include-pch", str(runtime.header)]
-        self._built("compile", [clang, *flags, "-c", "all.cc", "-o", "all.o"], model)
+        self._build("compile", [clang, *flags, "-c", "all.cc", "-o", "all.o"], model)
         linker = self.tools.toolchain.linker
         use = [f"-fuse-ld={linker}"] if linker else []
         library = [str(runtime.library), f"-Wl,-rpath,{runtime.folder}", "-lpthread"]
-        self._built("link", [clang, *use, "all.o", *library, "-o", "../simulation"], model)
+        self._build("link", [clang, *use, "all.o", *library, "-o", "../simulation"], model)
 
     def run(self, seed: int) -> Ran:
-        """Run the program. Raises Stopped with SimulationFailed or TimedOut."""
+        """Run the compiled simulation. Raises Stopped with SimulationFailed or TimedOut."""
         limits = self.limits
         command = [
             str(self.folder / "simulation"),
@@ -194,18 +199,18 @@ class Simulation:
             raise Stopped(TimedOut(stage="simulate", message=self._solver_cut(done.status)))
         if done.status:
             raise Stopped(SimulationFailed(message=self._last_words(done)))
-        told = self.read("ended.txt", 1000).split()
-        if len(told) != 3:
+        words = self.read("ended.txt", 1000).split()
+        if len(words) != 3:
             raise Stopped(SimulationFailed(message=self._last_words(done)))
         return Ran(
-            ended=cast("Literal['finish', 'quiet', 'slot_limit']", told[0]),
-            slots=int(told[1]),
-            time=int(told[2]),
+            ended=cast("Literal['finish', 'quiet', 'slot_limit']", words[0]),
+            slots=int(words[1]),
+            time=int(words[2]),
             log=self._clean(done.output)[-LOG_CHARACTERS:],
         )
 
     def read(self, name: str, most_bytes: int = MOST_COVERAGE_BYTES) -> str:
-        """Return what the simulation wrote into the file; empty where it is not there or not one.
+        """Return what the simulation wrote into the file; empty if it is no regular file.
 
         Raises Stopped with SimulationFailed where it is longer than ``most_bytes``.
         """
@@ -221,7 +226,7 @@ class Simulation:
             raise Stopped(SimulationFailed(message=f"{name} is larger than {most_bytes} bytes"))
         return found.decode("utf-8", "replace")
 
-    def _built(self, stage: Literal["compile", "link"], command: list[str], cwd: Path) -> None:
+    def _build(self, stage: Literal["compile", "link"], command: list[str], cwd: Path) -> None:
         done = self._stage(stage, command, cwd)
         if done.status == 0:
             return
@@ -240,7 +245,7 @@ class Simulation:
         command: Sequence[str],
         cwd: Path,
     ) -> Finished:
-        """Run one tool. Raises Stopped with TimedOut where it met a limit."""
+        """Run one tool. Raises Stopped with TimedOut if it exceeds a limit."""
         done = self.tools.sandbox.run(
             command,
             work=self.folder,
@@ -256,7 +261,9 @@ class Simulation:
         )
         self.costs.append(StageCost(stage=stage, cpu_s=done.cpu_s, wall_s=done.wall_s))
         if done.limit == "output" and stage == "simulate":
-            raise Stopped(SimulationFailed(message="it printed more than the log may hold"))
+            raise Stopped(
+                SimulationFailed(message="the simulation printed more than the log can hold")
+            )
         if done.limit and done.limit != "output":
             raise Stopped(self._timed_out(stage, done))
         return done
@@ -277,7 +284,7 @@ class Simulation:
         )
 
     def _bounds(self, stage: str) -> tuple[float, int, int]:
-        """Return a stage's CPU seconds, and MB of memory and of a file."""
+        """Return a stage's limits: CPU seconds, MB of memory, and MB of a file."""
         limits = self.limits
         match stage:
             case "simulate":
@@ -298,9 +305,9 @@ class Simulation:
         }[done.limit]
         if simulating:
             hint = "it may loop without advancing time"
-            said = self._clean(done.output)[-LOG_CHARACTERS:].strip()
+            output = self._clean(done.output)[-LOG_CHARACTERS:].strip()
             message = f"the simulation took more than {amount}; {hint}" + (
-                f"\n{said}" if said else ""
+                f"\n{output}" if output else ""
             )
             return TimedOut(stage="simulate", message=message)
         return TimedOut(
@@ -321,12 +328,12 @@ class Simulation:
         )
 
     def _last_words(self, done: Finished) -> str:
-        said = self._clean(done.output)[-LOG_CHARACTERS:].strip()
+        output = self._clean(done.output)[-LOG_CHARACTERS:].strip()
         how = f"signal {-done.status}" if done.status < 0 else f"exit status {done.status}"
-        return said or f"the simulation ended with {how}"
+        return output or f"the simulation ended with {how}"
 
     def _clean(self, text: str) -> str:
-        """Return ``text`` without where on this machine it was written."""
+        """Return ``text`` without the machine's paths."""
         for place in (self.folder, self.tools.runtime.folder):
             text = text.replace(f"{place}/", "")
         return text
@@ -345,15 +352,15 @@ def _solver(limits: SimulationLimits) -> str:
 
 
 def _solver_mb(limits: SimulationLimits) -> int:
-    """Return a bound that the solver meets by its own count, before the kernel's."""
+    """Return the solver's memory limit, below the kernel's, so that the solver stops by itself."""
     return limits.memory_mb // 2
 
 
 @contextmanager
 def simulation(tools: Tools, unit: Unit, limits: SimulationLimits) -> Generator[Simulation]:
-    """Yield a testbench's way through the tools, with a folder that is removed afterwards.
+    """Yield a new simulation, with a folder that is removed afterwards.
 
-    Raises SimulatorError where the machine has no room for it.
+    Raises SimulatorError where the work folder fails, for example on a full disk.
     """
     work = WorkFolder()
     try:
@@ -365,6 +372,6 @@ def simulation(tools: Tools, unit: Unit, limits: SimulationLimits) -> Generator[
 
 
 def _blame_machine_for_kill(done: Finished, tool: str) -> None:
-    """Raise SimulatorError where a tool was killed from outside; no limit of ours says SIGKILL."""
+    """Raise SimulatorError for a tool killed from outside; none of our limits uses SIGKILL."""
     if done.status in (-9, 137):
         raise SimulatorError(f"{tool} was killed; the machine may be out of memory")

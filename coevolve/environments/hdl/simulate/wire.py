@@ -1,4 +1,4 @@
-"""Both ends of the wire between a testbench and the process that grades it."""
+"""Encodes and decodes the messages between a simulator's caller and its process."""
 
 import asyncio
 from typing import Protocol
@@ -50,20 +50,20 @@ class TestbenchService:
 
     @property
     def last_error(self) -> str:
-        """What was wrong with the last evaluation that failed."""
+        """The message of the last evaluation that failed."""
         return self._last_error
 
     async def answer(self, request: bytes) -> bytes:
-        """Grade a submission, or tell a unit's points. Raises SimulatorError and ConfigError."""
+        """Grade a submission, or return a unit's points. Raises SimulatorError and ConfigError."""
         question = _question.decode(request)
         async with self._gate:
             try:
-                return _encoder.encode(await self._answered(question))
+                return _encoder.encode(await self._dispatch(question))
             except SimulatorError as error:
                 self._last_error = str(error)
                 raise
 
-    async def _answered(self, question: _Grade | _PointsOf) -> Evaluated | tuple[Point, ...]:
+    async def _dispatch(self, question: _Grade | _PointsOf) -> Evaluated | tuple[Point, ...]:
         match question:
             case _Grade(request=request):
                 return await self._simulator.evaluate(request)
@@ -88,7 +88,7 @@ class TestbenchClient:
         self._service = service
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
-        """Have one submission graded. Raises SimulatorError and ConfigError."""
+        """Return the grade of one submission. Raises SimulatorError and ConfigError."""
         return _evaluated.decode(await self._service.answer(_encoder.encode(_Grade(request))))
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:

@@ -1,9 +1,10 @@
-"""Compiles a design once into a program that runs stimulus programs, and keeps it in the cache.
+"""Compiles a design once into a program that runs stimulus programs, and caches it.
 
-The design is instrumented and compiled as for a testbench, between pins instead of inside one. The
-program then says, by coverage files in which its counters are powers of two, which counter belongs
-to which point: one point may have several. Everything is built inside the sandbox, beside the
-runtime's folder, and put in its place by one rename, so that two processes may build at once.
+The design is instrumented and compiled as for a testbench, but between pins instead of inside one.
+Then the program writes coverage files in which its counters are powers of two. These show which
+counters belong to which point; a point may have several. The build runs in the sandbox, and one
+rename moves the result to its place beside the runtime's folder, so two processes may build at
+once.
 """
 
 import hashlib
@@ -52,13 +53,13 @@ from protocols.errors import ConfigError, SimulatorError
 
 SOURCES = Path(__file__).parent / "cpp"
 COUNTERS_OF_PASS = 32
-"""As in ``server.cpp``."""
+"""Counters in one coverage file of ``map``; the same as in ``server.cpp``."""
 
 SERVER = "server"
 DUT = "tb.dut"
 
 Optimise = Literal["-O0", "-O2"]
-"""``-O0`` takes 0.3 CPU seconds to compile, ``-O2`` 2.5 and runs about 4 times as fast."""
+"""``-O0`` compiles in 0.3 CPU seconds; ``-O2`` in 2.5, and runs about 4 times as fast."""
 
 LIMITS = StageLimits(
     cpu_s=120.0, wall_s=300.0, memory_mb=4000, file_mb=64, processes=32, output_bytes=65_536
@@ -72,19 +73,19 @@ EVERYTHING = """#include "counters.h"
 
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """A design's program and its points."""
+    """A design's compiled program and its points."""
 
     folder: Path
     points: PointSet
 
     @property
     def program(self) -> Path:
-        """What runs."""
+        """The path of the program."""
         return self.folder / SERVER
 
     @property
     def owners(self) -> Path:
-        """The point of each counter."""
+        """The path of the file that names the point of each counter."""
         return self.folder / "owners.bin"
 
 
@@ -97,24 +98,24 @@ def compiled(
     sandbox: Sandbox,
     optimise: Optimise,
 ) -> Compiled:
-    """Return the design's program, compiled now where the cache has none. Blocks.
+    """Return the design's program; compiles it if it is not cached. Blocks.
 
     Raises ConfigError where the design does not compile or its points are not the frozen ones, and
-    SimulatorError where the machine fails.
+    SimulatorError on an infrastructure failure.
     """
     tools = Tools(toolchain=toolchain, runtime=open_runtime(toolchain), sandbox=sandbox)
     instrumented = instrument(elaborate(unit))
     around = pin_map.module(unit, ports, pins)
     header = pin_map.header(unit, pins)
-    told = (instrumented.files, around, header, optimise, TRANSLATE, EVERYTHING)
-    folder = tools.runtime.folder / "harnesses" / _digest(told)
+    inputs = (instrumented.files, around, header, optimise, TRANSLATE, EVERYTHING)
+    folder = tools.runtime.folder / "harnesses" / _digest(inputs)
     if not folder.is_dir():
         with simulation(tools, unit, SimulationLimits()) as under_way:
             _write_sources(under_way.folder, header)
             try:
                 under_way.translate(instrumented.files, around, "tb")
             except Stopped as stopped:
-                raise _refused(unit, stopped) from stopped
+                raise _build_error(unit, stopped) from stopped
             program = _compile(under_way, optimise)
             owned = _counters(under_way, instrumented)
         try:
@@ -130,15 +131,15 @@ def compiled(
     return found
 
 
-def _digest(told: object) -> str:
-    """Hash all that a build depends on; the toolchain is the parent folder's."""
-    digest = hashlib.sha256(msgspec.msgpack.encode(told))
+def _digest(inputs: object) -> str:
+    """Return the hash of a build's inputs; the parent folder's name covers the toolchain."""
+    digest = hashlib.sha256(msgspec.msgpack.encode(inputs))
     for source in (Path(reading.__file__), *sorted(SOURCES.iterdir())):
         digest.update(source.read_bytes() + b"\0")
     return digest.hexdigest()[:24]
 
 
-def _refused(unit: Unit, stopped: Stopped) -> ConfigError | SimulatorError:
+def _build_error(unit: Unit, stopped: Stopped) -> ConfigError | SimulatorError:
     match stopped.outcome:
         case CompileFailed(message=message):
             return ConfigError(f"design {unit.name} does not compile by itself: {message}")
@@ -153,7 +154,7 @@ def _write_sources(folder: Path, header: str) -> None:
 
 
 def _compile(under_way: Simulation, optimise: Optimise) -> bytes:
-    """Return the program."""
+    """Return the compiled program."""
     folder, runtime = under_way.folder, under_way.tools.runtime
     parts = sorted(path.name for path in (folder / MODEL).glob("*.cpp"))
     model = "\n".join(f'#include "{MODEL}/{part}"' for part in parts)
@@ -202,7 +203,7 @@ def _run(under_way: Simulation, argv: Sequence[str]) -> None:
 
 
 def _keep(folder: Path, program: bytes, owned: Mapping[Point, Sequence[int]]) -> None:
-    """Put what is needed in its place; another process may have been faster."""
+    """Write the build's results to ``folder``, unless another process was faster."""
     points = point_set(owned).points
     owners = array("i", [-1]) * (1 + max((max(each) for each in owned.values()), default=-1))
     for index, point in enumerate(points):

@@ -1,8 +1,8 @@
-"""Keeps one program running in the sandbox, and asks it things over two FIFOs.
+"""Keeps one program running in the sandbox, and exchanges messages with it over two FIFOs.
 
-The FIFOs lie in the program's work folder, so the sandbox needs no way in or out of its own. The
-program ends when nobody has its FIFO ``in`` open for writing any more. It may be gone at any time:
-an `ask` under way is then a SimulatorError, and `alive` tells before.
+The FIFOs are in the program's work folder, so the sandbox needs no other connection. The program
+ends once no process has its FIFO ``in`` open for writing. It may end at any time: a running `ask`
+then raises SimulatorError, and `alive` is false.
 """
 
 import os
@@ -21,16 +21,16 @@ CHUNK_BYTES = 65_536
 
 
 class Dialogue:
-    """A running program; one thread at a time may ask."""
+    """A running program; only one thread at a time may call `ask`."""
 
     def __init__(
         self, sandbox: Sandbox, argv: Sequence[str], *, work: Path, limits: StageLimits
     ) -> None:
-        """Start ``argv`` in ``work``, which is given to whoever runs inside."""
+        """Start ``argv`` in ``work``, whose owner becomes the sandbox's user."""
         for name in (REQUESTS, ANSWERS):
             os.mkfifo(work / name, 0o600)
         sandbox.own(work)
-        # Open for both, so that neither end waits for the other to open.
+        # Both are open for reading and writing, so that no side waits for the other to open.
         self._requests = os.open(work / REQUESTS, os.O_RDWR | os.O_NONBLOCK)
         self._answers = os.open(work / ANSWERS, os.O_RDWR | os.O_NONBLOCK)
         self._ended, self._end = os.pipe()
@@ -45,7 +45,7 @@ class Dialogue:
     def _run(self, sandbox: Sandbox, argv: Sequence[str], work: Path, limits: StageLimits) -> None:
         try:
             self._outcome = sandbox.run(argv, work=work, cwd=work, limits=limits, environment={})
-        except Exception as error:  # noqa: BLE001, told to whoever asks
+        except Exception as error:  # noqa: BLE001, `ask` reports it
             self._outcome = error
         finally:
             os.close(self._end)
@@ -61,9 +61,9 @@ class Dialogue:
         return time.monotonic() - self._started
 
     def ask(self, request: bytes, answer_bytes: int, patience_s: float) -> bytes:
-        """Return an answer of so many bytes. Blocks.
+        """Send a request and return an answer of ``answer_bytes`` bytes. Blocks.
 
-        Raises SimulatorError where the program ends before, or does nothing for ``patience_s``.
+        Raises SimulatorError if the program ends first, or does nothing for ``patience_s``.
         """
         left, answer = memoryview(request), bytearray()
         with selectors.DefaultSelector() as waiting:
@@ -93,7 +93,7 @@ class Dialogue:
                 return str(outcome)
 
     def close(self, patience_s: float) -> None:
-        """Let the program end, and wait for it; once more is no error."""
+        """Let the program end, and wait for it; a second call does nothing."""
         if self._closed:
             return
         self._closed = True

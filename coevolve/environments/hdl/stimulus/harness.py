@@ -1,12 +1,11 @@
-"""Runs stimulus programs on a design that is compiled once: thousands for one testbench's cost.
+"""Runs stimulus programs on a design compiled once: thousands for the cost of one testbench.
 
-The coverage of a program is, bit for bit, that of the testbench which
-`hdl.stimulus.testbench` prints for it, as long as that testbench ends before the limits of
-an evaluation (programs are short enough for the default ones). One program is one fresh simulation,
-so programs do not see each other.
+A program's coverage is, bit for bit, that of the testbench which `hdl.stimulus.testbench` prints
+for it, if that testbench ends within the limits of an evaluation (programs are short enough for the
+default ones). Each program is a new simulation, so programs do not affect each other.
 
-The compiled design runs in a child (`hdl.stimulus.server`). Where it dies or hangs, that
-is a SimulatorError, and the next call starts another.
+The compiled design runs in a child process (`hdl.stimulus.server`). If it dies or hangs, the call
+raises SimulatorError, and the next call starts a new child.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ from coevolve.environments.hdl.stimulus.server import PROGRAM_S, Server
 from coevolve.environments.sandbox.runner import Sandbox
 
 BATCH = 64
-"""Programs that are asked for at once."""
+"""Maximum programs in one request to the child."""
 
 
 class Harness:
@@ -45,7 +44,7 @@ class Harness:
         sandbox: Sandbox,
         program_s: int = PROGRAM_S,
     ) -> None:
-        """Use a compiled design; a child is started by the first `run`."""
+        """Use a compiled design; the first `run` starts a child."""
         self._design = design
         self._pins = design_pins
         self._kinds = _kinds(design.points, unit)
@@ -86,7 +85,7 @@ class Harness:
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds that programs took so far."""
+        """CPU seconds of all programs so far."""
         return self._server.cpu_s
 
     async def run(self, programs: Sequence[Program], seed: int) -> tuple[Coverage, ...]:
@@ -106,8 +105,8 @@ class Harness:
         with self._turn:
             for first in range(0, len(programs), BATCH):
                 batch = programs[first : first + BATCH]
-                told = request(batch, self._pins, seed)
-                answer = self._server.ask(told, size * len(batch))
+                message = request(batch, self._pins, seed)
+                answer = self._server.ask(message, size * len(batch))
                 made.extend(
                     self._coverage(answer[at : at + size]) for at in range(0, len(answer), size)
                 )
@@ -130,7 +129,7 @@ class Harness:
 
 
 def _kinds(points: PointSet, unit: Unit) -> tuple[tuple[Metric, int], ...]:
-    """Return, for each kind that the design has, which bits count."""
+    """Return the mask of the points that count, for each kind that the design has."""
     unreachable = frozenset(unit.unreachable)
     masks = dict.fromkeys(METRICS, 0)
     for index, point in enumerate(points.points):

@@ -1,4 +1,4 @@
-"""Translates stimulus programs into what the compiled harness reads; see ``cpp/server.cpp``."""
+"""Translates stimulus programs into the compiled harness's binary form; see ``cpp/server.cpp``."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from coevolve.environments.hdl.stimulus.program import (
 
 
 class Code(IntEnum):
-    """As in ``server.cpp``."""
+    """Codes of instructions; the same as in ``server.cpp``."""
 
     RESET = 0
     STEP = 1
@@ -39,7 +39,7 @@ class Code(IntEnum):
 
 
 Instruction = tuple[int, int, int, int]
-"""Code, port (of a repetition: instructions of its body), word, count."""
+"""Code, port (for a repetition: number of instructions in its body), word, count."""
 
 CHANGES: Mapping[Way, Code] = {
     "inc": Code.INC,
@@ -58,14 +58,14 @@ def request(programs: Sequence[Program], pins: Pins, seed: int) -> bytes:
     outputs = {port.name: index for index, port in enumerate(pins.outputs)}
     words = array("Q", [len(programs)])
     for program in programs:
-        translated = _translated(program.statements, inputs, outputs)
+        translated = _translate(program.statements, inputs, outputs)
         words.extend((seed, first_state(seed), len(translated)))
         for instruction in translated:
             words.extend(instruction)
     return words.tobytes()
 
 
-def _translated(
+def _translate(
     statements: Sequence[Statement], inputs: Mapping[str, int], outputs: Mapping[str, int]
 ) -> list[Instruction]:
     made: list[Instruction] = []
@@ -80,7 +80,7 @@ def _translated(
             case Await(port=port, word=word, cycles=cycles):
                 made.append((Code.WAIT, outputs[port], word, cycles))
             case Repeat(times=times, body=body):
-                inner = _translated(body, inputs, outputs)
+                inner = _translate(body, inputs, outputs)
                 made.append((Code.REPEAT, len(inner), 0, times))
                 made.extend(inner)
             case _:

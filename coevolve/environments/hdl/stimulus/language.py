@@ -1,4 +1,4 @@
-"""Reads and prints stimulus programs: one statement a line, or several with ``;`` between them.
+"""Parses and prints stimulus programs: one statement a line, or several with ``;`` between them.
 
 | statement               | meaning                                                            |
 |-------------------------|--------------------------------------------------------------------|
@@ -7,16 +7,16 @@
 | ``set p=v ...``         | holds inputs at values                                             |
 | ``rand p ...``          | inputs are random from now on                                      |
 | ``prob p=k/8 ...``      | inputs are 1 with a chance of k eighths (1..7) each cycle, else 0   |
-| ``inc p ...``           | adds 1, and holds                                                  |
-| ``rol p ...``           | rotates left by one bit, and holds                                 |
-| ``inv p ...``           | inverts, and holds                                                 |
-| ``once p ...``          | draws one random value, and holds                                  |
-| ``rep n`` .. ``endrep`` | repeats what is between them                                       |
+| ``inc p ...``           | adds 1, then holds                                                 |
+| ``rol p ...``           | rotates left by one bit, then holds                                |
+| ``inv p ...``           | inverts, then holds                                                |
+| ``once p ...``          | draws one random value, then holds                                 |
+| ``rep n`` .. ``endrep`` | repeats the statements between them                                |
 | ``wait p=v n``          | cycles until an output has a value, at most n                      |
 
 Values are decimal, ``0x`` or ``0b``, or one of ``max`` (all ones), ``msb`` (the highest bit alone)
-and ``alt`` (1010...). ``#`` begins a comment. What statements do, cycle by cycle, is told in
-`hdl.stimulus.program`. `parse` of what `format` printed is the program again.
+and ``alt`` (1010...). ``#`` starts a comment. `hdl.stimulus.program` defines the statements cycle
+by cycle. `parse` reads the output of `format` back as the same program.
 """
 
 import re
@@ -55,7 +55,7 @@ _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}|0b[01]{1,64}|[0-9]{1,20}")
 
 
 class StimulusError(ValueError):
-    """A program that does not parse, or names a port that is not there."""
+    """The program does not parse, or names a port that the design does not have."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(line, reason)
@@ -67,7 +67,7 @@ class StimulusError(ValueError):
 
 
 def parse(program: str, ports: Sequence[Port], clock: str, reset: Reset | None) -> Program:
-    """Read a program for a design with these ports; raises `StimulusError`."""
+    """Parse a program for a design with these ports. Raises StimulusError."""
     if len(program) > MAX_CHARACTERS:
         reason = f"a program has at most {MAX_CHARACTERS} characters, this one has {len(program)}"
         raise StimulusError(1, reason)
@@ -233,12 +233,14 @@ def _value(text: str, port: Port) -> int:
 
 
 def format(program: Program) -> str:
-    """Print a program, neighbours of one kind on one line; `parse` reads it back."""
+    """Return the program's text, with neighbours of one kind on one line."""
     return "".join(f"{line}\n" for line in _lines(program.statements, ""))
 
 
 def _lines(statements: Sequence[Statement], indent: str) -> Iterator[str]:
-    for (word, joins), group in groupby(map(_printed, statements), key=lambda each: each[:2]):
+    for (word, joins), group in groupby(
+        map(_statement_text, statements), key=lambda each: each[:2]
+    ):
         if joins:
             yield f"{indent}{word} {' '.join(text for _, _, text, _ in group)}"
             continue
@@ -249,7 +251,7 @@ def _lines(statements: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}endrep"
 
 
-def _printed(statement: Statement) -> tuple[str, bool, str, Sequence[Statement] | None]:
+def _statement_text(statement: Statement) -> tuple[str, bool, str, Sequence[Statement] | None]:
     """Return a statement's word, whether neighbours join it, its arguments and its body."""
     match statement:
         case ApplyReset(cycles=cycles):

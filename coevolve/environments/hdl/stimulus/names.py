@@ -1,4 +1,4 @@
-"""Names the signals, tasks and variables of a testbench so that no two are the same."""
+"""Chooses unique names for the signals, tasks and variables of a testbench."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -18,19 +18,19 @@ from coevolve.environments.hdl.stimulus.program import (
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
-    """What each thing of a testbench is called; what the program does not use is not in it."""
+    """The names in a testbench; only for what the program uses."""
 
     signal: dict[str, str]
-    """By port; the port's own name but where that is the module's or the instance's."""
+    """Signal by port; equal to the port's name unless the module or the instance has that name."""
 
     word: dict[str, str]
-    """By port, what a program assigns to: the signal, but where that is wider than a word."""
+    """Variable by port that the program assigns to; the signal unless it is wider than a word."""
 
     random: dict[str, str]
-    """By port, the variable that says that it is random."""
+    """Variable by port that says whether the port is random."""
 
     chance: dict[str, str]
-    """By port, the variable that has its chance in eighths."""
+    """Variable by port that holds its chance in eighths."""
 
     tick: str
     reset: str
@@ -43,7 +43,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def names(program: Program, ports: Sequence[Port], *, clocked: bool) -> Names:
-    """Name everything that a testbench of the program needs; ports come first."""
+    """Return names for everything that a testbench of the program needs; ports come first."""
     taken = {"tb", "dut", ""}
 
     def fresh(wanted: str) -> str:
@@ -61,7 +61,8 @@ def names(program: Program, ports: Sequence[Port], *, clocked: bool) -> Names:
     return Names(
         signal=signal,
         word={
-            name: fresh(f"{name}_word") if name in wide else told for name, told in signal.items()
+            name: fresh(f"{name}_word") if name in wide else its_signal
+            for name, its_signal in signal.items()
         },
         random={name: fresh(f"random_{name}") for name in random},
         chance={name: fresh(f"chance_{name}") for name in chance},

@@ -1,10 +1,10 @@
-"""What a design's outputs say while a stimulus program runs, as designs are compared by it.
+"""Hashes a design's outputs while a stimulus program runs, to compare designs.
 
-Two designs answer a program alike where their outputs are the same at the end of every time slot.
-What is compared is the outputs in words of 64 bits with the times at which they change, folded into
-one number, as in `hdl.designs.output_trace`; for a program the two differ on the same designs as
-for the testbench that it prints as. A design with a wider output, or with one that is driven from
-both sides, cannot be told like this: `is_told` says so.
+Two designs are equal under a program if their outputs are the same at the end of every time slot.
+The hash covers the outputs in words of 64 bits and the times at which they change, as in
+`hdl.designs.output_trace`; a program and the testbench that it prints as find the same differences.
+A design with an output wider than 64 bits, or with an ``inout``, cannot be compared like this; see
+`is_told`.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from coevolve.environments.hdl.stimulus.server import PROGRAM_S, Server
 from coevolve.environments.sandbox.runner import Sandbox
 
 TOLD_BYTES = 16
-"""The folded number, and how often the outputs changed."""
+"""Size of an answer: the hash, and how often the outputs changed."""
 
 
 def is_told(ports: Sequence[Port]) -> bool:
-    """Return whether all that a design says is compared."""
+    """Return whether the comparison covers all outputs of a design."""
     return all(
         port.direction == "in" or (port.direction == "out" and port.width <= WORD_BITS)
         for port in ports
@@ -32,7 +32,7 @@ def is_told(ports: Sequence[Port]) -> bool:
 
 
 class OutputHarness:
-    """One design, compiled and running, for what its outputs say."""
+    """One design, compiled and running, whose outputs are hashed."""
 
     def __init__(self, server: Server, design_pins: Pins) -> None:
         self._server = server
@@ -60,7 +60,7 @@ class OutputHarness:
         return cls(Server(design, sandbox, ("trace",), PROGRAM_S), design_pins)
 
     async def run(self, program: Program, seed: int) -> bytes:
-        """Return what the outputs said. Raises SimulatorError where the child died or hung."""
+        """Return the hash of the outputs. Raises SimulatorError if the child died or hung."""
         return await asyncio.to_thread(self._run, program, seed)
 
     async def close(self) -> None:

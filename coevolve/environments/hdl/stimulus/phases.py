@@ -1,6 +1,6 @@
-"""Divides a stimulus program into phases, each with a line that says what it does.
+"""Divides a stimulus program into phases, each with a line that describes it.
 
-A phase is whatever is set up and the time that then passes, which a reset or a repetition ends.
+A phase sets up inputs and then lets time pass; a reset or a repetition ends it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def phases(statements: Sequence[Statement]) -> Iterator[Phase]:
-    """Divide statements; together the phases have all of them, in order."""
+    """Yield the statements in phases, in order."""
     gathered: list[Statement] = []
     for statement in statements:
         if gathered and _begins(statement, gathered[-1]):
@@ -46,7 +46,7 @@ def phases(statements: Sequence[Statement]) -> Iterator[Phase]:
 
 
 def _begins(statement: Statement, before: Statement) -> bool:
-    """Return whether a phase begins between two neighbours."""
+    """Return whether a phase starts between two neighbours."""
     if isinstance(before, Step | Await):
         return not isinstance(statement, Step | Await)
     return isinstance(before, ApplyReset | Repeat)
@@ -61,13 +61,13 @@ def _phase(statements: Sequence[Statement]) -> Phase:
 
 def _title(statements: Iterable[Statement]) -> str:
     parts: list[str] = []
-    for verb, group in groupby(map(_said, statements), key=lambda each: each[0]):
-        parts.append(f"{verb} {', '.join(said for _, said in group)}".strip())
+    for verb, group in groupby(map(_verb_and_object, statements), key=lambda each: each[0]):
+        parts.append(f"{verb} {', '.join(text for _, text in group)}".strip())
     return "; ".join(parts)
 
 
-def _said(statement: Statement) -> tuple[str, str]:
-    """Return a verb, which neighbours share, and what it is done to."""
+def _verb_and_object(statement: Statement) -> tuple[str, str]:
+    """Return a statement's verb, which neighbours share, and its object."""
     match statement:
         case Drive(port=port, word=word):
             return "set", f"{port} = {word if word < 256 else hex(word)}"

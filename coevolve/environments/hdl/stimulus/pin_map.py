@@ -1,8 +1,8 @@
-"""Puts a design between pins that a C++ program can drive, none wider than 64 bits.
+"""Wraps a design in pins of at most 64 bits that a C++ program can drive.
 
-Around the design stands a module like a testbench, of the same name and with the same name for the
-instance, so that coverage points are those of a testbench. Its pins have names of their own: those
-of a design may mean something in C++.
+The wrapper is a module like a testbench, with the same names for itself and its instance, so that
+the coverage points are the same as with a testbench. The pins get names of their own, because a
+port's name may have a meaning in C++.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from coevolve.environments.hdl.stimulus.program import WORD_BITS, Pins, word_bit
 
 
 def module(unit: Unit, ports: Sequence[Port], pins: Pins) -> str:
-    """Return the module around the design."""
+    """Return the text of the wrapper module."""
     inputs = {port.name: f"i{index}" for index, port in enumerate(pins.inputs)}
     outputs = {port.name: f"o{index}" for index, port in enumerate(pins.outputs)}
     header = ["input i_clock", "input i_reset"]
@@ -37,7 +37,7 @@ def module(unit: Unit, ports: Sequence[Port], pins: Pins) -> str:
 
 
 def header(unit: Unit, pins: Pins) -> str:
-    """Return what the C++ program knows of the pins."""
+    """Return the C++ header that describes the pins."""
     active = "a" if unit.reset and unit.reset.active == "high" else "!a"
     drives = (f"case {n}: m.i{n} = word; break;" for n in range(len(pins.inputs)))
     reads = (f"case {n}: return m.o{n};" for n in range(len(pins.outputs)))
@@ -59,7 +59,7 @@ def header(unit: Unit, pins: Pins) -> str:
 
 
 def _bits(ports: Iterable[Port]) -> Iterator[str]:
-    """Yield the ports' widths, and one more, for an array has at least one item."""
+    """Yield the ports' widths and a 0, because an array needs at least one item."""
     for port in ports:
         yield str(word_bits(port))
     yield "0"

@@ -1,20 +1,20 @@
-"""A stimulus program as data: what its statements mean, and what it may cost at most.
+"""A stimulus program as data: the meaning of its statements, and its limits.
 
 A program drives the inputs of a design cycle by cycle. Every input but the clock and the reset has
-a *word* of at most 64 bits and is *held*, *random* (a new word each cycle) or a *chance* (1 with a
-chance of some eighths each cycle, else 0). All inputs begin held at 0, with the reset inactive.
+a *word* of at most 64 bits and is *held*, *random* (a new word each cycle) or a *chance* (each
+cycle 1 with a probability in eighths, else 0). At the start all inputs are held at 0, and the reset
+is inactive.
 
-- The word of a port of up to 64 bits is its value. A wider port carries its word over and over,
-  from the lowest bit up, cut off at the top; outputs wider than 64 bits are read by their lowest
-  64 bits.
+- The word of a port of up to 64 bits is its value. A wider port repeats its word from the lowest
+  bit up, cut off at the top; of an output wider than 64 bits the lowest 64 bits are read.
 - In a cycle the clock falls together with the inputs' new values, and rises half a cycle later.
-  Outputs are read half a cycle after that. Without a clock, a cycle is time in which the inputs'
-  values settle.
-- After the last cycle the clock falls once more, and the inputs take the words that they have.
-- Random words are those of xorshift64 (Marsaglia 2003, shifts 13, 7, 17), whose state begins as
-  `first_state` of the seed. A cycle draws one word for each input that is random or a chance, in
-  the order of the header, before the clock falls; a random input takes the lowest bits of its word,
-  a chance compares the lowest three bits with its eighths.
+  Outputs are read half a cycle after that. Without a clock, a cycle is the time in which the
+  inputs' values settle.
+- After the last cycle the clock falls once more, and the inputs take their present words.
+- Random words are those of xorshift64 (Marsaglia 2003, shifts 13, 7, 17), starting at `first_state`
+  of the seed. A cycle draws one word for each input that is random or a chance, in the order of the
+  header, before the clock falls. A random input takes the lowest bits of its word; a chance
+  compares the lowest three bits with its eighths.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,17 +25,17 @@ import msgspec
 from coevolve.environments.hdl.simulate.messages import Port, Reset
 
 MAX_CYCLES = 19_990
-"""Of a whole program, each wait at its longest. Two time slots a cycle: it ends by itself before
-the default limit of time slots."""
+"""Maximum cycles of a program, with each wait at its maximum. A cycle is two time slots, so a
+program ends by itself before the default limit of time slots."""
 
 MAX_STATEMENTS = 512
-"""As written, bodies included."""
+"""Maximum statements of a program as written, including bodies."""
 
 MAX_DEPTH = 6
-"""Of nested repetitions."""
+"""Maximum depth of nested repetitions."""
 
 MAX_EXECUTED = 200_000
-"""Statements that are executed, cycles apart."""
+"""Maximum executed statements, not counting cycles."""
 
 WORD_BITS = 64
 
@@ -78,14 +78,14 @@ class Chance(msgspec.Struct, frozen=True, kw_only=True, tag="prob"):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, tag="change"):
-    """Hold an input at its word plus one, rotated left by one bit, inverted, or drawn anew."""
+    """Hold an input at its word plus one, rotated left by one bit, inverted, or newly drawn."""
 
     port: str
     way: Way
 
 
 class Await(msgspec.Struct, frozen=True, kw_only=True, tag="wait"):
-    """Let cycles pass until an output has a word, and no more than so many."""
+    """Let cycles pass until an output has a word, at most ``cycles``."""
 
     port: str
     word: int
@@ -93,7 +93,7 @@ class Await(msgspec.Struct, frozen=True, kw_only=True, tag="wait"):
 
 
 class Repeat(msgspec.Struct, frozen=True, kw_only=True, tag="rep"):
-    """Execute the body so many times."""
+    """Execute the body ``times`` times."""
 
     times: Count
     body: "tuple[Statement, ...]"
@@ -103,7 +103,7 @@ Statement = ApplyReset | Step | Drive | Randomize | Chance | Change | Await | Re
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What statements take at most."""
+    """Maximum cost of statements."""
 
     cycles: int = 0
     executed: int = 0
@@ -111,7 +111,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 0
 
     def __add__(self, other: "Cost") -> "Cost":
-        """Return the cost of one after the other."""
+        """Return the cost of both, one after the other."""
         return Cost(
             cycles=self.cycles + other.cycles,
             executed=self.executed + other.executed,
@@ -120,7 +120,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def excess(self) -> str:
-        """Say which limit is exceeded and by what; empty where none is."""
+        """Return which limit is exceeded, and by what; empty if none is."""
         for found, limit, noun in (
             (self.cycles, MAX_CYCLES, "cycles"),
             (self.executed, MAX_EXECUTED, "executed statements"),
@@ -133,7 +133,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cost(statements: Iterable[Statement]) -> Cost:
-    """Return what the statements take together."""
+    """Return the total cost of the statements."""
     return sum(map(_cost_of, statements), Cost())
 
 
@@ -156,21 +156,21 @@ def _cost_of(statement: Statement) -> Cost:
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """Statements within the limits; none at all is a program that does nothing."""
+    """Statements within the limits; a program without any does nothing."""
 
     statements: tuple[Statement, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what exceeds a limit."""
+        """Raise ValueError for a program that exceeds a limit."""
         if excess := cost(self.statements).excess():
             raise ValueError(excess)
 
 
 class Pins(msgspec.Struct, frozen=True, kw_only=True):
-    """The ports of a design by what a program does with them."""
+    """The ports of a design by their role in a program."""
 
     inputs: tuple[Port, ...]
-    """Those that a program drives, in the order of the header."""
+    """The inputs that a program drives, in the order of the header."""
 
     outputs: tuple[Port, ...]
     clock: str
@@ -178,7 +178,7 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pins(ports: Sequence[Port], clock: str, reset: Reset | None) -> Pins:
-    """Sort ports by what a program does with them; an ``inout`` is left alone."""
+    """Return the ports by their role in a program, without any ``inout``."""
     taken = {clock, reset.port if reset else ""}
     return Pins(
         inputs=tuple(each for each in ports if each.direction == "in" and each.name not in taken),
@@ -189,7 +189,7 @@ def pins(ports: Sequence[Port], clock: str, reset: Reset | None) -> Pins:
 
 
 def word_bits(port: Port) -> int:
-    """Return how many bits the port's word has."""
+    """Return the number of bits of the port's word."""
     return min(port.width, WORD_BITS)
 
 

@@ -1,8 +1,8 @@
-"""Draws stimulus programs at random; whatever it returns is within the limits.
+"""Draws random stimulus programs within the limits.
 
-Kinds of statements, values and counts have fixed odds. Values are small, the corners (all ones, the
-highest bit, alternating bits), constants that the caller names where they fit the port, or uniform.
-A program begins with a reset where the design has one.
+Kinds of statements, values and counts have fixed odds. A value is small, a corner (all ones, the
+highest bit, alternating bits), one of the caller's constants that fit the port, or uniform. A
+program starts with a reset if the design has one.
 """
 
 from collections.abc import Sequence
@@ -35,11 +35,11 @@ from coevolve.environments.hdl.stimulus.program import (
 T = TypeVar("T")
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
-"""Of cycles; the longest are as likely as the shortest."""
+"""Numbers of cycles, all equally likely."""
 
 TIMES = (2, 3, 4, 6, 8, 16)
 BODY = 4
-"""Most statements of a repetition."""
+"""Maximum statements in the body of a repetition."""
 
 RESET_CYCLES = 2
 
@@ -64,7 +64,10 @@ def draw(
     literals: Sequence[int],
     statements: int,
 ) -> Program:
-    """Draw a program of so many statements, a repetition counted as one; fewer at the limits."""
+    """Return a program of ``statements`` statements, or fewer at a limit.
+
+    A repetition counts as one statement.
+    """
     source = _Source(rng=rng, pins=pins(ports, clock, reset), literals=tuple(literals))
     first = (ApplyReset(cycles=RESET_CYCLES),) if reset else ()
     count = max(1, min(statements, MAX_STATEMENTS)) - len(first)
@@ -79,7 +82,7 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
     literals: tuple[int, ...]
 
     def statements(self, count: int, spent: Cost) -> list[Statement]:
-        """Draw statements; fewer, and without cycles, where little is left of the limits."""
+        """Return random statements; near a limit fewer, and none that takes cycles."""
         drawn: list[Statement] = []
         for _ in range(count):
             statement = self._statement(self._kinds(nested=False))

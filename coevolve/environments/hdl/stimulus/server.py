@@ -1,7 +1,7 @@
-"""The program of a compiled design while it runs, in the sandbox, without network.
+"""Runs the program of a compiled design in the sandbox, without network.
 
-It is a long-lived child, within the limits below. Where it dies or hangs, that is a SimulatorError,
-and the next call starts another.
+The program is a long-lived child process within the limits below. If it dies or hangs, the call
+raises SimulatorError, and the next call starts a new one.
 """
 
 import shutil
@@ -14,7 +14,7 @@ from coevolve.environments.sandbox.work_folders import WorkFolder
 from protocols.errors import SimulatorError
 
 LIFE_S = 3600.0
-"""Age after which a child is replaced, long before its limits of time."""
+"""Age at which a child is replaced, well below its limits on time."""
 
 LIMITS = StageLimits(
     cpu_s=4 * LIFE_S,
@@ -25,22 +25,22 @@ LIMITS = StageLimits(
     output_bytes=65_536,
 )
 PROGRAM_S = 20
-"""Wall clock of one program."""
+"""Maximum wall-clock seconds of one program."""
 
 PATIENCE_S = 60.0
-"""How long nothing at all may come from the child."""
+"""Maximum seconds without any output of the child."""
 
 SPENT_BYTES = 8
-"""Behind each answer: the CPU time of the child so far, in nanoseconds."""
+"""Size of the end of each answer: the CPU time of the child so far, in nanoseconds."""
 
 
 class Server:
-    """Answers requests as ``cpp/server.cpp`` says; one thread at a time may ask."""
+    """The child in the protocol of ``cpp/server.cpp``; only one thread at a time may ask."""
 
     def __init__(
         self, design: Compiled, sandbox: Sandbox, mode: Sequence[str], program_s: int
     ) -> None:
-        """Let ``design`` run in ``mode``; a child is started by the first `ask`."""
+        """Run ``design`` in ``mode``; the first `ask` starts a child."""
         self._design = design
         self._sandbox = sandbox
         self._mode = tuple(mode)
@@ -55,14 +55,14 @@ class Server:
         """CPU seconds of all children, up to their last answers."""
         return self._before_s + self._child_s
 
-    def ask(self, told: bytes, answer_bytes: int) -> bytes:
-        """Return the answer of so many bytes. Blocks; raises SimulatorError."""
+    def ask(self, request: bytes, answer_bytes: int) -> bytes:
+        """Return an answer of ``answer_bytes`` bytes. Blocks. Raises SimulatorError."""
         child = self._child
         if child is None or not child.alive or child.age_s > LIFE_S:
             self.end()
             child = self._start()
         try:
-            answer = child.ask(told, answer_bytes + SPENT_BYTES, PATIENCE_S)
+            answer = child.ask(request, answer_bytes + SPENT_BYTES, PATIENCE_S)
         except SimulatorError:
             self.end()
             raise

@@ -1,10 +1,10 @@
 """Prints a stimulus program as the SystemVerilog testbench that an engineer would write for it.
 
-Module ``tb``, instance ``dut``, a task that makes one clock cycle, an initial block with a comment
-for each phase. It draws the same random words in the same order as
-`hdl.stimulus.harness`, drives and reads at the same times, and so has the same coverage.
-Only what the program uses is declared. Ports whose type is an enumeration, a structure or an
-unpacked array are not supported; an ``inout`` stays open.
+It has the module ``tb``, the instance ``dut``, a task for one clock cycle, and an initial block
+with a comment for each phase. It draws the same random words in the same order as
+`hdl.stimulus.harness`, and drives and reads at the same times, so it has the same coverage. It
+declares only what the program uses. Ports whose type is an enumeration, a structure or an unpacked
+array are not supported; an ``inout`` stays unconnected.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,12 +34,12 @@ from coevolve.environments.hdl.stimulus.program import (
 
 
 def render(program: str, unit: Unit, ports: Sequence[Port], seed: int) -> str:
-    """Print a program as a testbench of the unit; raises `StimulusError`."""
+    """Return the testbench of a program's text. Raises StimulusError."""
     return printed(parse(program, ports, unit.clock, unit.reset), unit, ports, seed)
 
 
 def printed(program: Program, unit: Unit, ports: Sequence[Port], seed: int) -> str:
-    """Print a program that was read for the unit's ports."""
+    """Return the testbench of a program that was parsed for the unit's ports."""
     bench = _Bench(
         program=program,
         unit=unit,
@@ -193,20 +193,23 @@ def _code(statement: Statement, bench: _Bench, indent: str) -> Iterator[str]:
                 yield from _code(inner, bench, indent + "  ")
             yield f"{indent}end"
         case Drive() | Change() | Randomize() | Chance():
-            if code := " ".join((*_modes_set(statement, names), *_assigned(statement, bench))):
+            parts = (*_mode_assignments(statement, names), *_assignments(statement, bench))
+            if code := " ".join(parts):
                 yield indent + code
         case _:
             assert_never(statement)
 
 
-def _modes_set(statement: Drive | Change | Randomize | Chance, names: Names) -> Iterator[str]:
+def _mode_assignments(
+    statement: Drive | Change | Randomize | Chance, names: Names
+) -> Iterator[str]:
     if flag := names.random.get(statement.port):
         yield f"{flag} = {int(isinstance(statement, Randomize))};"
     if chance := names.chance.get(statement.port):
         yield f"{chance} = {statement.eighths if isinstance(statement, Chance) else 0};"
 
 
-def _assigned(statement: Drive | Change | Randomize | Chance, bench: _Bench) -> Iterator[str]:
+def _assignments(statement: Drive | Change | Randomize | Chance, bench: _Bench) -> Iterator[str]:
     port, word = bench.ports[statement.port], bench.names.word[statement.port]
     top = word_bits(port) - 1
     match statement:

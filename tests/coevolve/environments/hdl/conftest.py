@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def student(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model to chat with, with random weights."""
+    """A chat model with random weights."""
     from tests.exporting import chat_model  # it loads torch
 
     files = [hardware.DESIGNS / DESIGN / name for name in (f"{DESIGN}.sv", "spec.md")]

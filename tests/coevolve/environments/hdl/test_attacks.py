@@ -1,11 +1,11 @@
-"""Attacks on the grader: what a trick adds has to be worth nothing.
+"""Attacks on the grader: a trick must not increase the coverage.
 
-Those whose names begin with ``h`` are by somebody who had read it, the others by somebody who had
-not.
+The author of files with names that start with ``h`` had read the grader; the author of the others
+had not.
 
-In each file of ``attacks/`` the trick stands between ``// trick {`` and ``// trick }``; without it
-the rest is an honest testbench of the design that the first line names. What the gate lets through
-is graded with its trick and without: it may not earn more, and is graded whatever it is.
+In each file of ``attacks/`` the trick is between ``// trick {`` and ``// trick }``; without it the
+rest is an honest testbench of the design in the first line. Attacks that the gate accepts are
+graded with and without the trick: every text gets a grade, and the trick must not earn more.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ ROOT = Path(__file__).parents[4]
 TRICK = re.compile(r"^// trick \{.*?^// trick \}\n?", re.MULTILINE | re.DOTALL)
 AT_ONCE = 2
 CHUNKS = 4
-"""Tests that the attacks on coverage are divided among."""
+"""Number of tests over which the attacks on coverage are divided."""
 
 BOMB_LIMITS = SimulationLimits(cpu_s=1.0, memory_mb=300, slots=2000, compile_cpu_s=3.0, wall_s=40.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """One file."""
+    """One file of ``attacks/``."""
 
     name: str
     design: str
@@ -52,7 +52,7 @@ class Attack:
 
     @property
     def honest(self) -> str:
-        """The testbench without its trick."""
+        """Return the testbench without its trick."""
         return TRICK.sub("", self.text)
 
 
@@ -78,7 +78,7 @@ def simulator() -> VerilatorSimulator:
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_no_trick_earns_anything(
+def test_tricks_earn_nothing(
     simulator: VerilatorSimulator, designs: dict[str, Design], chunk: int
 ) -> None:
     turn = asyncio.Semaphore(AT_ONCE)
@@ -112,7 +112,7 @@ def test_no_trick_earns_anything(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [each.name for each in attacks() if each.aim == "machine"])
-def test_whatever_is_written_is_graded(
+def test_every_attack_is_graded(
     simulator: VerilatorSimulator, designs: dict[str, Design], name: str
 ) -> None:
     attack = next(each for each in attacks() if each.name == name)

@@ -70,14 +70,14 @@ def test_a_folder_is_a_design(folder: Path):
             "mutants.yaml",
             "find: ^a",
             "find: clk",
-            "must stand exactly once in m.sv, found it 2 times",
+            "must occur exactly once in m.sv, found it 2 times",
         ),
         ("mutants.yaml", "file: m.sv", "file: k.sv", "needs one of the files m.sv, found 'k.sv'"),
         ("mutants.yaml", "'&a'", "^a", "odd: changes nothing"),
         ("spec.md", "Parity.", "", "spec.md is empty"),
     ],
 )
-def test_a_fault_is_told_with_its_place(folder: Path, name: str, old: str, new: str, words: str):
+def test_a_fault_has_its_place(folder: Path, name: str, old: str, new: str, words: str):
     path = folder / name
     text = path.read_text()
     assert old in text
@@ -87,7 +87,7 @@ def test_a_fault_is_told_with_its_place(folder: Path, name: str, old: str, new: 
     assert words in str(refused.value)
 
 
-def test_all_faults_of_a_folder_are_told_at_once(folder: Path):
+def test_one_error_names_all_faults_of_a_folder(folder: Path):
     (folder / "spec.md").unlink()
     shutil.rmtree(folder / "testbenches")
     with pytest.raises(ConfigError) as refused:

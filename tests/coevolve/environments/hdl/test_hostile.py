@@ -1,7 +1,7 @@
-"""Every kind of attack in ``hostile/``: what the gate refuses, what the sandbox holds without it.
+"""Every kind of attack in ``hostile/``: the gate's refusals, and the sandbox without the gate.
 
-In the files ``<<N times: text>>`` stands for the text N times, and HOSTILE_MARK for a word that is
-different in every test run.
+In the files ``<<N times: text>>`` stands for N copies of the text, and HOSTILE_MARK for a word that
+is different in every test run.
 """
 
 import asyncio
@@ -93,23 +93,23 @@ EXPECTED: dict[Expected, str] = {
         thread_bomb two_instances zero_delay
     """,
 }
-"""Refused by the gate, or let through for it does no harm: it fails, or earns what it covers."""
+"""The gate refuses them, or accepts them as harmless: they fail, or earn what they cover."""
 
 PAST_THE_PORTS = """
     alias array_path assign_state bind branch_path config_swap defparam escaped_path force_state
     macro_path nested_path parameter primitive read_secret root_path split_comment split_line
     upward_path
 """
-"""Aimed at the reward alone, so only the gate stands against them."""
+"""Attacks on the reward alone, which only the gate can stop."""
 
 IN_THIS_PROCESS = "include_endless macro_bomb macro_bomb_arguments"
-"""Aimed at whoever reads the text, pyslang before the sandbox: the gate alone stands against
-them, which opens no file and expands no macro without bound."""
+"""Attacks on the readers of the text, such as pyslang, which run before the sandbox. Only the gate
+can stop them; it opens no file and limits the expansion of macros."""
 
 GATE_ALONE = PAST_THE_PORTS.split() + IN_THIS_PROCESS.split()
 
 HONEST = frozenset({"crlf", "mentions", "long_line"})
-"""With nothing to refuse: they must be graded."""
+"""Honest testbenches, which must be graded."""
 
 
 def hostile(name: str) -> str:
@@ -152,7 +152,7 @@ def poor(simulator: VerilatorSimulator) -> Evaluated:
 
 @pytest.fixture(scope="module")
 def ungated(simulator: VerilatorSimulator) -> Iterator[dict[str, Evaluated]]:
-    """Give what becomes of each attack where only the sandbox stands against it."""
+    """Yield the result of each attack with the sandbox but without the gate."""
     bare = VerilatorSimulator(simulator.toolchain, simulator.sandbox, gate=open_gate)
     attacks = sorted({*names("refused"), *names("harmless")} - {*GATE_ALONE})
     turn = asyncio.Semaphore(2)
@@ -186,7 +186,7 @@ def test_the_gate_refuses(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", names("harmless"))
-def test_the_gate_lets_through_what_does_no_harm(name: str) -> None:
+def test_the_gate_accepts_harmless_attacks(name: str) -> None:
     assert violations(hostile(name), UNIT) == ()
 
 
@@ -225,7 +225,7 @@ def test_no_attack_earns_more_than_a_poor_testbench(
 
 
 @pytest.mark.hdl
-def test_what_the_gate_alone_stands_against_earns_nothing(simulator: VerilatorSimulator) -> None:
+def test_attacks_that_only_the_gate_stops_earn_nothing(simulator: VerilatorSimulator) -> None:
     for name in GATE_ALONE:
         evaluated = asyncio.run(simulator.evaluate(request(hostile(name))))
         assert isinstance(evaluated.outcome, Rejected), name
@@ -233,7 +233,7 @@ def test_what_the_gate_alone_stands_against_earns_nothing(simulator: VerilatorSi
 
 
 @pytest.mark.hdl
-def test_honest_testbenches_of_odd_shape_are_graded(ungated: dict[str, Evaluated]) -> None:
+def test_unusual_honest_testbenches_are_graded(ungated: dict[str, Evaluated]) -> None:
     for name in HONEST:
         assert isinstance(ungated[name].outcome, Covered), name
 

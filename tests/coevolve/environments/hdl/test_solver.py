@@ -1,4 +1,4 @@
-"""What constrained `randomize()` may take of its solver, and what a run ends in that takes more."""
+"""Limits of the solver of constrained `randomize()`, and the outcome of a run that exceeds them."""
 
 import asyncio
 
@@ -68,7 +68,7 @@ def simulation_cpu_s(evaluated: Evaluated) -> float:
     return sum(cost.cpu_s for cost in evaluated.stages if cost.stage == "simulate")
 
 
-def test_what_is_easy_to_solve_is_solved_and_the_same_each_time(simulator: VerilatorSimulator):
+def test_easy_constraints_are_solved_deterministically(simulator: VerilatorSimulator):
     first, second = (
         graded(simulator, "a inside {[5:9]}; x < y;", width=16, times=60) for _ in range(2)
     )
@@ -77,7 +77,7 @@ def test_what_is_easy_to_solve_is_solved_and_the_same_each_time(simulator: Veril
     assert first.outcome == second.outcome
 
 
-def test_what_cannot_be_solved_fails_and_the_run_goes_on(simulator: VerilatorSimulator):
+def test_an_unsolvable_constraint_fails_and_the_run_continues(simulator: VerilatorSimulator):
     found = graded(simulator, "a > 5; a < 5;", width=16, times=3).outcome
     assert isinstance(found, Covered)
     assert "0 of 3" in found.log
@@ -99,12 +99,12 @@ def test_the_steps_of_all_calls_count_together(simulator: VerilatorSimulator):
     assert "took more than 1000000 steps" in many.message
 
 
-def test_a_solver_that_dies_is_no_unsolvable_constraint(simulator: VerilatorSimulator):
+def test_a_dead_solver_is_not_an_unsolvable_constraint(simulator: VerilatorSimulator):
     found = graded(simulator, "x * y == 17; x > 1; x * x % y == 17;", width=512, times=1)
     assert isinstance(found.outcome, TimedOut)
     assert found.outcome.stage == "simulate"
     assert f"{SOLVER_CPU_S:g} s of CPU time or 750 MB of memory" in found.outcome.message
 
 
-def test_what_the_solver_takes_is_counted(simulator: VerilatorSimulator):
+def test_the_cpu_time_of_the_solver_is_counted(simulator: VerilatorSimulator):
     assert simulation_cpu_s(graded(simulator, FACTORS, width=64, times=1)) > 0.5

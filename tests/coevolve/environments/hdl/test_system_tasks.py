@@ -1,4 +1,4 @@
-"""Every system task that the gate lets through compiles, links and runs."""
+"""Every system task that the gate accepts compiles, links and runs."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -74,7 +74,7 @@ _CALLS: Mapping[str, str] = {
     "END(0)": "fatal finish stop",
     "END": "exit",
 }
-"""Form of a call -> names of tasks; a quotation mark is written once."""
+"""Names of tasks by the form of their call; a quotation mark is written once."""
 
 
 def calls() -> Iterator[tuple[str, str]]:
@@ -127,7 +127,7 @@ def test_the_table_has_every_task() -> None:
     assert {name for name, _ in calls()} == TASKS - {"$"}
 
 
-def test_what_a_testbench_may_call_runs(simulator: VerilatorSimulator) -> None:
+def test_every_allowed_system_task_runs(simulator: VerilatorSimulator) -> None:
     every = [(name, form) for name, form in calls() if "END" not in form]
     plain = "".join(statement(*each) for each in every if "CLOCKED" not in each[1])
     clocked = "".join(
@@ -138,6 +138,6 @@ def test_what_a_testbench_may_call_runs(simulator: VerilatorSimulator) -> None:
 
 
 @pytest.mark.parametrize("name", ["$fatal", "$finish", "$stop", "$exit"])
-def test_what_ends_a_simulation_is_graded(simulator: VerilatorSimulator, name: str) -> None:
+def test_tasks_that_end_a_simulation_are_graded(simulator: VerilatorSimulator, name: str) -> None:
     found = graded(simulator, bench(statement(name, dict(calls())[name]), ""))
     assert isinstance(found.outcome, SimulationFailed if name == "$fatal" else Covered)

@@ -1,10 +1,10 @@
-"""Measures what stimulus without a model reaches.
+"""Measures the coverage of stimulus that is made without a model.
 
 `python -m coevolve.environments.hdl.evaluation.baselines DESIGN ...`
 
-Each baseline makes ``--calls`` calls of the simulator for each design, through its compiled
-harness, and the best single program counts: *long* random runs, *random* programs of the grammar,
-and *structural* ones, which may run out of programs before. Prints overall averages in per cent.
+Each baseline makes ``--calls`` simulator calls for each design, in its compiled harness, and its
+best single program counts. The baselines are *long* random runs, *random* programs of the grammar,
+and *structural* programs, of which there may be fewer. Prints overall averages in per cent.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from protocols.errors import CoevolveError
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """What the baselines reach on one design: overall averages, 0..1."""
+    """Overall averages of the baselines on one design, 0..1."""
 
     design: str
     split: str
@@ -50,7 +50,7 @@ def baselines(target: Target, seed: int) -> dict[str, Iterator[Program]]:
 
 
 async def reached(design: Design, simulator: VerilatorSimulator, calls: int, seed: int) -> Reached:
-    """Return what each baseline reaches on ``design`` with at most ``calls`` programs."""
+    """Return the best coverage of each baseline on ``design`` in at most ``calls`` programs."""
     harness = await Harness.open(
         design.unit, design.ports, simulator.toolchain, simulator.sandbox, optimise="-O2"
     )
@@ -74,17 +74,17 @@ async def reached(design: Design, simulator: VerilatorSimulator, calls: int, see
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the baselines, print, and return the exit status."""
+    """Run the baselines, print the results, and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m coevolve.environments.hdl.evaluation.baselines", description=__doc__
     )
     parser.add_argument("designs", nargs="+", type=Path, metavar="DESIGN")
-    parser.add_argument("--calls", type=int, default=64, help="of the simulator, each baseline")
+    parser.add_argument("--calls", type=int, default=64, help="simulator calls of each baseline")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print JSON, a line a design")
     options = parser.parse_args(arguments)
     try:
-        rows = asyncio.run(_reached(options))
+        rows = asyncio.run(_run_baselines(options))
     except CoevolveError as error:
         sys.stderr.write(f"baselines: {error}\n")
         return 2
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _reached(options: argparse.Namespace) -> list[Reached]:
+async def _run_baselines(options: argparse.Namespace) -> list[Reached]:
     simulator = open_simulator()
     designs = [load(folder) for folder in options.designs]
     return [await reached(design, simulator, options.calls, options.seed) for design in designs]

@@ -1,8 +1,8 @@
-"""Best of N: the strongest of so many stimulus programs, whatever made them.
+"""Best of N: selects the best of N stimulus programs.
 
-A baseline is an iterator of programs. Each program is one call of the simulator, so baselines are
-compared at equal numbers of calls; the coverage of several programs is never merged, since a policy
-hands in one.
+A baseline is an iterator of programs. Each program is one simulator call, so baselines are compared
+at equal numbers of calls. The coverage of several programs is never merged, because a policy
+submits one program.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -14,20 +14,20 @@ from coevolve.environments.hdl.simulate.messages import Coverage
 from coevolve.environments.hdl.stimulus.program import Program
 
 Score = Callable[[Sequence[Program]], Awaitable[Sequence[Coverage]]]
-"""Runs programs; one call of the simulator each."""
+"""Runs programs, with one simulator call each."""
 
 
 class Best(msgspec.Struct, frozen=True, kw_only=True):
-    """What a baseline came to."""
+    """The best program of a baseline."""
 
     program: Program
     coverage: Coverage
 
 
 async def best_of(programs: Iterator[Program], calls: int, score: Score) -> Best:
-    """Try the first ``calls`` programs, fewer where there are no more, and return the best.
+    """Run the first ``calls`` programs, or all if there are fewer, and return the best.
 
-    Of equals the first. Raises ValueError where there is no program at all.
+    Of equals the first. Raises ValueError if there is no program.
     """
     tried = tuple(islice(programs, calls))
     if not tried:

@@ -1,10 +1,10 @@
-"""Structural stimulus: what an engineer tries who has read the port list and nothing else.
+"""Structural stimulus: what an engineer tries who knows only the port list.
 
-Deterministic and without a model. Each phase is a short stretch of stimulus: all inputs at their
+It is deterministic and needs no model. Each phase is a short piece of stimulus: all inputs at their
 extremes, each strobe switched and held, the constants of the specification on each input beside
 counting addresses, strobe by strobe, every pair of values of two small inputs, walking ones,
-counting, and idling. A program is as many phases as fit, in order; the next program begins with the
-next phase, so that what does not fit into the first comes in a later one.
+counting, and idling. A program has as many phases as fit, in order. The next program starts with
+the next phase, so phases that do not fit into one program are in a later one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,10 +26,10 @@ from coevolve.environments.hdl.stimulus.program import (
 )
 
 SMALL_BITS = 4
-"""Inputs up to this width are controls: all their values are tried."""
+"""Maximum width of control inputs, of which all values are tried."""
 
 SMALL_VALUES = 16
-"""Of a wide input, beside constants on another: it may be an address."""
+"""Number of values of a wide input, which may be an address, beside constants on another."""
 
 IDLE_CYCLES = 300
 
@@ -40,11 +40,11 @@ def structural_programs(target: Target) -> Iterator[Program]:
     """Yield one program for each phase that can be the first."""
     phases = [phase for phase in _phases(target) if not cost(phase).excess()]
     for first in range(len(phases)):
-        yield _packed(target, [*phases[first:], *phases[:first]])
+        yield _pack(target, [*phases[first:], *phases[:first]])
 
 
-def _packed(target: Target, phases: Sequence[Phase]) -> Program:
-    """Return the phases that fit; each begins with the inputs at 0."""
+def _pack(target: Target, phases: Sequence[Phase]) -> Program:
+    """Return a program of the phases that fit; each starts with all inputs at 0."""
     statements = resetting(target)
     spent = cost(statements)
     for phase in phases:
@@ -62,7 +62,7 @@ def _phases(target: Target) -> Iterator[Phase]:
     broad = [port for port in inputs if word_bits(port) > 1]
     wide = [port for port in inputs if word_bits(port) > SMALL_BITS]
     yield _extremes(inputs)
-    yield from (_held(port) for port in strobes)
+    yield from (_switch_and_hold(port) for port in strobes)
     for on in (strobes, *([strobe] for strobe in strobes)):
         yield from (_constants(target.literals, port, broad, on) for port in broad)
     yield from (_corners(port, wide, strobes) for port in small if word_bits(port) > 1)
@@ -71,23 +71,23 @@ def _phases(target: Target) -> Iterator[Phase]:
         for one, other in combinations(small, 2)
         for word, others in ((0, strobes), (1, strobes))
     )
-    yield from (_walking(port, strobes) for port in wide)
-    yield _counting(broad, strobes)
+    yield from (_walk_bits(port, strobes) for port in wide)
+    yield _count_up(broad, strobes)
     yield (Step(cycles=IDLE_CYCLES),)
     yield (*_all(strobes, 1), Step(cycles=IDLE_CYCLES))
     yield (*_all(strobes, 1), *resetting(target))
 
 
 def _extremes(inputs: Sequence[Port]) -> Phase:
-    """All inputs at once: ones, zeros, alternating bits and their opposite."""
+    """Return a phase with all inputs at once: ones, zeros, alternating bits and their inverse."""
     inverted = tuple(Change(port=port.name, way="inv") for port in inputs)
     ones = (*_all(inputs, None), Step(cycles=4), *_all(inputs, 0), Step(cycles=4))
     alternating = tuple(Drive(port=port.name, word=_alternating(port)) for port in inputs)
     return (*ones, *alternating, Step(cycles=4), *inverted, Step(cycles=4))
 
 
-def _held(control: Port) -> Phase:
-    """One strobe, switched and then held for long, all others at rest."""
+def _switch_and_hold(control: Port) -> Phase:
+    """Return a phase that switches one strobe and then holds it long, with all others at 0."""
     flip = (Change(port=control.name, way="inv"), Step(cycles=1))
     return (
         Repeat(times=8, body=flip),
@@ -97,14 +97,14 @@ def _held(control: Port) -> Phase:
 
 
 def _pair(one: Port, other: Port, wide: Sequence[Port]) -> Phase:
-    """Every pair of values of two small inputs, with data that changes."""
+    """Return a phase with every pair of values of two small inputs, and changing data."""
     inner = (*_more(wide), Step(cycles=2), *_more([other]))
     outer = (Repeat(times=1 << other.width, body=inner), *_more([one]))
     return (Repeat(times=1 << one.width, body=outer),)
 
 
-def _walking(port: Port, strobes: Sequence[Port]) -> Phase:
-    """A single one through all bits of an input, and a single zero, strobes off and on."""
+def _walk_bits(port: Port, strobes: Sequence[Port]) -> Phase:
+    """Return a phase with a walking one and a walking zero on an input, strobes off and on."""
     bits = word_bits(port)
     walk = (Repeat(times=bits, body=(Change(port=port.name, way="rol"), Step(cycles=1))),)
     one = (Drive(port=port.name, word=1), *walk)
@@ -112,8 +112,8 @@ def _walking(port: Port, strobes: Sequence[Port]) -> Phase:
     return (*one, *zero, *_all(strobes, 1), *one, *zero)
 
 
-def _counting(wide: Sequence[Port], strobes: Sequence[Port]) -> Phase:
-    """All wide inputs count, while one strobe after the other is on."""
+def _count_up(wide: Sequence[Port], strobes: Sequence[Port]) -> Phase:
+    """Return a phase in which all wide inputs count while one strobe after the other is on."""
     count = Repeat(times=64, body=(*_more(wide), Step(cycles=1)))
     return tuple(
         statement
@@ -125,7 +125,7 @@ def _counting(wide: Sequence[Port], strobes: Sequence[Port]) -> Phase:
 def _constants(
     literals: Sequence[int], data: Port, broad: Sequence[Port], on: Sequence[Port]
 ) -> Phase:
-    """The constants in their order on one input, the others counting, while strobes are on."""
+    """Return a phase with the constants on one input, the others counting, and strobes on."""
     shown = [literal for literal in literals if literal <= _ones(data)]
     each = ((Drive(port=data.name, word=literal), Step(cycles=1)) for literal in shown)
     others = [port for port in broad if port is not data]
@@ -134,7 +134,10 @@ def _constants(
 
 
 def _corners(control: Port, wide: Sequence[Port], strobes: Sequence[Port]) -> Phase:
-    """Every value of a small input beside every pair of corners: the first wide input, the rest."""
+    """Return a phase with every value of a small input and pair of corners on the wide inputs.
+
+    The pair is one corner for the first wide input and one for the rest.
+    """
     body = tuple(
         statement
         for first, rest in product(CORNERS, CORNERS)
@@ -149,14 +152,14 @@ def _corners(control: Port, wide: Sequence[Port], strobes: Sequence[Port]) -> Ph
 
 
 def _all(ports: Sequence[Port], word: int | None) -> Phase:
-    """Set inputs to a word, or with None to all ones."""
+    """Return statements that set inputs to a word, or with None to all ones."""
     return tuple(
         Drive(port=port.name, word=_ones(port) if word is None else word) for port in ports
     )
 
 
 def _more(ports: Sequence[Port]) -> Phase:
-    """Let inputs count on by one."""
+    """Return statements that add one to inputs."""
     return tuple(Change(port=port.name, way="inc") for port in ports)
 
 
@@ -165,7 +168,7 @@ def _ones(port: Port) -> int:
 
 
 def _alternating(port: Port) -> int:
-    """Return the word whose bits alternate, the highest of them set."""
+    """Return the word with alternating bits, the highest one set."""
     return sum(1 << bit for bit in range(word_bits(port) - 1, -1, -2))
 
 
@@ -180,4 +183,4 @@ CORNERS: tuple[Callable[[Port], int], ...] = (
     _highest,
     _alternating,
 )
-"""Words of an input that arithmetic is likely to fail at."""
+"""Words that are likely to expose errors in arithmetic."""

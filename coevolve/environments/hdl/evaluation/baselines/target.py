@@ -1,4 +1,4 @@
-"""What a baseline may know of a design: its ports, how it is clocked and reset, and constants."""
+"""A baseline's view of a design: its ports, clock, reset and constants."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from coevolve.environments.hdl.stimulus.program import Pins, pins
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A design from outside; nothing of its RTL."""
+    """A design without its RTL."""
 
     ports: tuple[Port, ...]
     clock: str
@@ -18,12 +18,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pins(self) -> Pins:
-        """The ports by what a program does with them."""
+        """The ports by their role in a program."""
         return pins(self.ports, self.clock, self.reset)
 
 
 def target_of(design: Design) -> Target:
-    """Return what a baseline may know of ``design``."""
+    """Return a baseline's view of ``design``."""
     return Target(
         ports=design.ports,
         clock=design.file.clock,

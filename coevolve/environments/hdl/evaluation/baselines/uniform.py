@@ -1,4 +1,4 @@
-"""Random stimulus: inputs at random, with and without a grammar around them."""
+"""Random stimulus: random inputs in every cycle, and random programs of the grammar."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -19,28 +19,28 @@ from coevolve.environments.hdl.stimulus.random_program import draw
 RESET_CYCLES = 4
 
 STATEMENTS = 24
-"""Of a random program, as many as a tiny model writes."""
+"""Statements of a random program: as many as a tiny model writes."""
 
 
 def every_input(target: Target, cycles: int) -> Program:
     """Return the program that resets and then gives every input a random word in each cycle.
 
-    What it does depends on the seed that it is run with.
+    The words depend on the seed of the run.
     """
     inputs = tuple(Randomize(port=port.name) for port in target.pins.inputs)
     return Program(statements=(*resetting(target), *inputs, Step(cycles=cycles)))
 
 
 def longest(target: Target) -> Program:
-    """Return `every_input` for as many cycles as a program may have."""
+    """Return `every_input` for the maximum cycles of a program."""
     return every_input(target, MAX_CYCLES - RESET_CYCLES)
 
 
 def long_runs(target: Target) -> Iterator[Program]:
-    """Yield long random runs without end, each with other words, all with the same seed.
+    """Yield an endless series of long random runs, with different words from the same seed.
 
-    Inputs are random from the start, and each run is one cycle longer in reset than the one before.
-    Runs of a design without a reset are all the same.
+    Inputs are random from the start, and the reset of each run is one cycle longer than that of the
+    run before. For a design without a reset all runs are the same.
     """
     inputs = tuple(Randomize(port=port.name) for port in target.pins.inputs)
     for skipped in count(RESET_CYCLES):
@@ -50,7 +50,7 @@ def long_runs(target: Target) -> Iterator[Program]:
 
 
 def random_programs(target: Target, rng: np.random.Generator) -> Iterator[Program]:
-    """Yield programs drawn from the grammar, without end."""
+    """Yield an endless series of random programs of the grammar."""
     while True:
         yield draw(
             rng, target.ports, target.clock, target.reset, target.literals, statements=STATEMENTS
@@ -58,5 +58,5 @@ def random_programs(target: Target, rng: np.random.Generator) -> Iterator[Progra
 
 
 def resetting(target: Target) -> tuple[Statement, ...]:
-    """Return what resets the design, nothing where it has no reset."""
+    """Return the statements that reset the design; empty if it has no reset."""
     return (ApplyReset(cycles=RESET_CYCLES),) if target.reset else ()

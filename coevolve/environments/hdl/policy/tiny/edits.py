@@ -1,6 +1,6 @@
-"""What the tiny hardware policy writes: an edit, which goes on where a stimulus program ends.
+"""The tiny hardware policy's edits, which append statements to the end of a stimulus program.
 
-    edit      = up to 4 statements, and how they run
+    edit      = up to 4 statements, then how to run them
     statement = "set" input value | "rand" input | "rand" "all" | "prob" input eighths
               | "inc" input | "inc" "all" | "rol" input | "inv" input | "once" input
               | "seq" input: the constants of the specification, a cycle each
@@ -8,8 +8,8 @@
               | "wait" output value | "rst" | "step1" | "step2" | ...
     how       = "run8": after them, 8 cycles | "loop16": 16 times over, each with a cycle
 
-A program only grows at its end, so its coverage never falls. `edits` is the automaton of what can
-be written for a design's ports: a value fits its port, and of words for the same value one is left.
+A program only grows at its end, so its coverage never falls. `edits` returns the automaton of the
+edits that fit a design's ports: a value fits its port, and each value has only one word.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,10 +55,10 @@ STATEMENTS = 4
 WAIT_CYCLES = 64
 RESET_CYCLES = 2
 OF_ALL: tuple[Kind, ...] = ("rand", "inc")
-"""Statements that can be about several inputs."""
+"""Statements that can apply to several inputs."""
 
 _Place = tuple[object, ...]
-"""A state of the automaton: how many statements are complete, and what of the next is written."""
+"""A state of the automaton: the number of complete statements, and the start of the next one."""
 
 
 def design_pins(design: Design) -> Pins:
@@ -73,7 +73,7 @@ def design_pins(design: Design) -> Pins:
 
 
 def words_of(port: Port, constants: Sequence[int]) -> dict[str, int]:
-    """Return the values that an edit can name for a port, each once."""
+    """Return the values that an edit can name for a port, without duplicates, by word."""
     bits = word_bits(port)
     ones = (1 << bits) - 1
     corners = (ones, 1 << (bits - 1), 0xAAAA_AAAA_AAAA_AAAA & ones)
@@ -115,7 +115,7 @@ class _Table:
     constants: tuple[int, ...]
 
     def edges(self, place: _Place) -> Iterator[tuple[str, _Place | None]]:
-        """Yield the words that may follow, each with the place it leads to; None for the end."""
+        """Yield the words that may follow, each with the next place; None for the end."""
         match place:
             case (int() as done,):
                 yield from self._beginnings(done)
@@ -125,8 +125,8 @@ class _Table:
                 if kind in OF_ALL:
                     yield ALL, (done + 1,)
                 for slot, port in self._ports(cast("Kind", kind)):
-                    said = kind in ("set", "wait", "prob")
-                    yield slot, ((done, kind, port.name) if said else (done + 1,))
+                    takes_value = kind in ("set", "wait", "prob")
+                    yield slot, ((done, kind, port.name) if takes_value else (done + 1,))
             case (int() as done, "prob", _):
                 yield from ((f"{n}/8", (done + 1,)) for n in EIGHTHS)
             case (int() as done, _, str() as name):
@@ -146,7 +146,7 @@ class _Table:
         yield from ((f"step{n}", (done + 1,)) for n in STEPS)
 
     def _ports(self, kind: Kind) -> Iterator[tuple[str, Port]]:
-        """Yield the ports that a kind of statement makes sense for."""
+        """Yield the ports for which a kind of statement makes sense."""
         if kind == "wait":
             yield from zip(OUTPUTS, self.pins.outputs, strict=False)
             return
@@ -163,9 +163,9 @@ class _Table:
 
 
 def read_edit(design: Design, token_ids: Sequence[int]) -> tuple[Statement, ...]:
-    """Return the statements of an edit. Raises ValueError where it is none."""
+    """Return the statements of an edit. Raises ValueError for invalid tokens."""
     if not token_ids or token_ids[-1] not in LAST:
-        raise ValueError("an edit needs to say at its end how it runs")
+        raise ValueError("an edit needs a word at its end for how it runs")
     words = iter([WORDS[token] for token in token_ids[:-1]])
     found = design_pins(design)
     ports = dict(zip(INPUTS, found.inputs, strict=False))
@@ -181,14 +181,14 @@ def read_edit(design: Design, token_ids: Sequence[int]) -> tuple[Statement, ...]
 
 @dataclass(frozen=True)
 class _Reader:
-    """Takes statements off a row of words."""
+    """Reads statements from a sequence of words."""
 
     ports: Mapping[str, Port]
     constants: Sequence[int]
     words: Iterator[str]
 
     def statements(self, word: str) -> tuple[Statement, ...]:
-        """Return what a statement that begins with ``word`` says."""
+        """Return the statements of the phrase that starts with ``word``."""
         match word:
             case "rst":
                 return (ApplyReset(cycles=RESET_CYCLES),)
@@ -227,7 +227,7 @@ class _Reader:
         return (port for name, port in self.ports.items() if name in INPUTS)
 
     def _named(self, kind: Kind, slot: str) -> Sequence[Port]:
-        """Return the ports that a statement is about."""
+        """Return the ports that a statement applies to."""
         if slot == ALL and kind in OF_ALL:
             return [port for port in self._inputs() if kind == "rand" or port.width > 1]
         return [self._port(slot)]

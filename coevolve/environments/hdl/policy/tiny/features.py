@@ -1,9 +1,9 @@
-"""What the tiny hardware policy sees of a design and of its work on it, in about 50 tokens.
+"""The tiny hardware policy's view of a design and the work on it so far, in about 50 tokens.
 
-Of each input its width and what the program leaves it at; how far each kind of coverage has come,
-in tenths; and what was missed, of its goal where the task has one: states and arcs by number,
-toggles of ports by port, all else by where in the design it is. No design is named; its ports tell
-it apart.
+It has, for each input, its width and the state in which the program leaves it; for each kind of
+coverage, the covered tenths; and the missed points, of the goal if the task has one: states and
+arcs by number, toggles of ports by port, all others by their place in the design. The design's name
+is left out; its ports identify it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ MOST_HINTS: Mapping[Metric, int] = {"fsm": 6, "line": 3, "branch": 3, "expr": 3,
 
 
 def modes(statements: Iterable[Statement]) -> dict[str, Mode]:
-    """Return what statements leave the inputs at that they drive."""
+    """Return the modes in which statements leave the inputs that they drive."""
     found: dict[str, Mode] = {}
     for statement in statements:
         match statement:
@@ -55,7 +55,7 @@ def modes(statements: Iterable[Statement]) -> dict[str, Mode]:
 
 
 def of_ports(design: Design, statements: Iterable[Statement]) -> Iterator[int]:
-    """Yield two tokens for each input: which one, and its width with what it is left at."""
+    """Yield two tokens for each input: its slot, and its width with its mode."""
     inputs = design_pins(design).inputs
     left = modes(statements)
     for slot, port in zip(INPUTS, inputs, strict=False):
@@ -65,7 +65,7 @@ def of_ports(design: Design, statements: Iterable[Statement]) -> Iterator[int]:
 
 
 def of_coverage(coverage: Coverage | None) -> Iterator[int]:
-    """Yield a token for each kind of coverage that the design has: its tenths, rounded down."""
+    """Yield a token for each kind of coverage that the design has: covered tenths, rounded down."""
     for kind in coverage.kinds if coverage else ():
         yield IDS[f"{kind.metric}{TENTHS * kind.covered // kind.total}"]
 
@@ -73,7 +73,7 @@ def of_coverage(coverage: Coverage | None) -> Iterator[int]:
 def of_missed(
     hints: Sequence[int], points: Sequence[Point], coverage: Coverage | None, wanted: Iterable[int]
 ) -> Iterator[int]:
-    """Yield what of the ``wanted`` points was missed: each hint once, so many of a kind at most."""
+    """Yield the hints of missed points in ``wanted``, each once, at most `MOST_HINTS` a kind."""
     missed: dict[Metric, dict[int, None]] = {metric: {} for metric in METRICS}
     for index in wanted:
         if coverage is None or not coverage.hit(index):
@@ -83,7 +83,7 @@ def of_missed(
 
 
 def hints_of(points: Sequence[Point], design: Design) -> tuple[int, ...]:
-    """Return the token that tells of each point, in the points' order."""
+    """Return the hint token of each point, in the points' order."""
     pins = design_pins(design)
     slots = dict(zip((port.name for port in pins.inputs), INPUTS, strict=False))
     slots |= dict(zip((port.name for port in pins.outputs), OUTPUTS, strict=False))
@@ -98,7 +98,7 @@ def hints_of(points: Sequence[Point], design: Design) -> tuple[int, ...]:
 
 
 def _group(point: Point, slots: Mapping[str, str]) -> str:
-    """Return a port's word for its toggles; else what the point is counted among."""
+    """Return a port's word for its toggles; else the group in which the point is counted."""
     match point.metric:
         case "fsm":
             return "arc" if "->" in point.name else "state"

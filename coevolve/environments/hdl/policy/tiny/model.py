@@ -1,4 +1,4 @@
-"""Writes the tiny hardware policy as a model folder: random weights, and its words as tokenizer.
+"""Writes the tiny hardware policy as a model folder: random weights, and a tokenizer of its words.
 
 Qwen3's architecture, 0.4 million parameters. The same seed always makes the same files.
 """
@@ -20,9 +20,9 @@ from coevolve.models.atomic_folder import write_folder
 
 
 def write_model(seed: int, folder: Path) -> None:
-    """Write the untrained policy into ``folder``; one that is there stays.
+    """Write the untrained policy into ``folder``, unless that exists.
 
-    Raises CheckpointError where the disk refuses.
+    Raises CheckpointError if writing fails.
     """
     if folder.is_dir():
         return

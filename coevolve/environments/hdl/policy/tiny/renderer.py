@@ -1,10 +1,10 @@
-"""A `StepRenderer` for the tiny hardware policy: a state as some fifty tokens, an edit as program.
+"""A `StepRenderer` for the tiny hardware policy: states as about 50 tokens, programs from edits.
 
     <ports> in0 zero1 in1 held4 ... <covered> round2 line7 branch5 ...
     <missed> state3 in1 ... <edit>
 
-Memoryless: the prompt is a function of the design, the last program, its coverage and the task's
-goal. A design is begun from a reset.
+Steps are memoryless: the prompt depends on the design, the last program, its coverage and the
+task's goal. Work on a design starts with a reset.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from protocols.generation import Grammar
 
 
 class TinyStepRenderer:
-    """Appends to stimulus programs."""
+    """Renders states as prompts, and appends edits to stimulus programs."""
 
     def __init__(self, designs: Mapping[str, Design]) -> None:
         """Render steps on ``designs``, by their ids."""
@@ -34,11 +34,11 @@ class TinyStepRenderer:
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
-        """What an edit ends with."""
+        """Tokens that end an edit."""
         return LAST
 
     def grammar(self, task: CoverageTask) -> Grammar:
-        """Return the edits that the design allows."""
+        """Return the grammar of the edits that the design allows."""
         if task.design not in self._grammars:
             self._grammars[task.design] = edits(self._designs[task.design])
         return self._grammars[task.design]
@@ -46,7 +46,7 @@ class TinyStepRenderer:
     def prompt(
         self, task: CoverageTask, design: Design, points: Sequence[Point]
     ) -> tuple[int, ...]:
-        """Return the prompt of the step, up to the policy's first word."""
+        """Return the tokens of the step's prompt, up to the policy's first token."""
         coverage = coverage_of(task.state)
         ids = [IDS["<ports>"], *features.of_ports(design, _base(task, design).statements)]
         ids += [IDS["<covered>"], IDS[f"round{min(task.round, ROUNDS - 1)}"]]
@@ -60,9 +60,9 @@ class TinyStepRenderer:
         return (*ids, IDS["<edit>"])
 
     def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Stimulus:
-        """Return the program with the edit behind it.
+        """Return the program with the edit appended.
 
-        Raises ValueError where it is no edit, or the program would exceed a limit.
+        Raises ValueError if the tokens are no edit, or the program would exceed a limit.
         """
         design = self._designs[task.design]
         edit = read_edit(design, token_ids)
@@ -76,7 +76,7 @@ class TinyStepRenderer:
 
 
 def _base(task: CoverageTask, design: Design) -> Program:
-    """Return the program that the step goes on from."""
+    """Return the program that the step continues."""
     unit = design.unit
     if isinstance(task.state, Graded) and task.state.program:
         return parse(task.state.program, design.ports, unit.clock, unit.reset)

@@ -1,7 +1,7 @@
 """The words of the tiny hardware policy, one token each, and the sizes of its model.
 
-Ports are named by their place among those that a stimulus program drives, or reads, so that words
-mean the same on every design. Ports beyond `SLOTS`, and constants of the specification beyond
+A port's word is its index among the inputs or outputs of a stimulus program, so words have the same
+meaning on every design. Ports beyond `SLOTS`, and constants of the specification beyond
 `CONSTANTS`, have no word.
 """
 
@@ -11,7 +11,7 @@ from coevolve.environments.hdl.simulate.messages import METRICS
 from coevolve.models.architecture import ModelConfig
 
 TINY_HDL = "tiny_hdl"
-"""How a run file names the policy, which is made when a run begins, in the run's folder."""
+"""Name of the policy in a run file; its model folder is made in the run's folder at the start."""
 
 SLOTS = 12
 CONSTANTS = 12
@@ -19,17 +19,18 @@ ROUNDS = 8
 TENTHS = 10
 STATES = 16
 PLACES = 12
-"""Into so many stretches the lines, branches, conditions and inner signals of a design are cut."""
+"""Number of parts into which a design's lines, branches, conditions and inner signals are
+divided."""
 
 PAD = 0
 MARKS = ("<pad>", "<ports>", "<covered>", "<missed>", "<edit>")
 
 Mode = Literal["zero", "held", "random", "chance"]
 MODES: tuple[Mode, ...] = ("zero", "held", "random", "chance")
-"""What a program leaves an input at. ``zero``: held at 0; ``held``: at anything else."""
+"""Modes in which a program leaves an input. ``zero``: held at 0; ``held``: at another value."""
 
 LEAST_BITS = (1, 2, 4, 9, 17)
-"""Classes of widths."""
+"""Lower bounds of classes of port widths."""
 
 Kind = Literal["set", "rand", "prob", "inc", "rol", "inv", "once", "seq", "wait"]
 KINDS: tuple[Kind, ...] = ("set", "rand", "prob", "inc", "rol", "inv", "once", "seq", "wait")
@@ -42,12 +43,12 @@ LOOPS = (4, 16, 64)
 
 INPUTS = tuple(f"in{n}" for n in range(SLOTS))
 ALL = "all"
-"""Every input that has a word; of those that count, every one of several bits."""
+"""Every input that has a word; for statements that count, every one of several bits."""
 
 OUTPUTS = tuple(f"out{n}" for n in range(SLOTS))
 VALUES = (*(f"={n}" for n in SMALL), *(f"={c}" for c in CORNERS))
 NAMED = tuple(f"=c{n}" for n in range(CONSTANTS))
-"""Constants of the specification."""
+"""Words for constants of the specification."""
 
 WORDS = (
     *MARKS,

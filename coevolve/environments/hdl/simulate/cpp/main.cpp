@@ -1,10 +1,10 @@
-// Runs the model once: main SEED SLOTS LOG_BYTES CPU_S SOLVER_STEPS SOLVER, the last a command line.
-// Time slots are counted, not seconds, so that where a testbench without `$finish` is cut off does
-// not depend on the machine; its coverage is kept. Writes coverage.dat, and ended.txt: how it ended,
-// slots, time. Included after the model.
+// Runs the model once: main SEED SLOTS LOG_BYTES CPU_S SOLVER_STEPS SOLVER; SOLVER is a command line.
+// A testbench without `$finish` is cut off after a number of time slots, not seconds, so the result
+// does not depend on the machine; its coverage is kept. Writes coverage.dat, and ended.txt: how it
+// ended, slots, time. Included after the model.
 #include <sys/resource.h>
 
-// Another class runs in place of the model where a file included before says so.
+// A file included before can define another class to run in place of the model.
 #ifndef COEVOLVE_MODEL
 #define COEVOLVE_MODEL Vtb
 #endif
@@ -14,7 +14,7 @@ namespace {
 int simulate(int seed, unsigned long most_slots, const char* solver, const char** program) {
   const auto context = std::make_unique<VerilatedContext>();
   context->threads(1);
-  // The name alone: there are no plusargs, and asking for one finds none.
+  // Only the program's name, so that there are no plusargs.
   context->commandArgs(1, program);
   context->randReset(0);
   // 0 would seed from the clock.
@@ -48,7 +48,7 @@ int simulate(int seed, unsigned long most_slots, const char* solver, const char*
   return fclose(file) == 0 ? 0 : 3;
 }
 
-// What is left up to the hard limit is for the solver.
+// Sets the soft limit; the rest up to the hard limit is for the solver.
 void take_at_most(unsigned long cpu_s) {
   rlimit limit{};
   getrlimit(RLIMIT_CPU, &limit);

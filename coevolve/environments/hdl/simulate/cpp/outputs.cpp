@@ -1,7 +1,7 @@
-// Folds what a design's outputs say into one number, at the end of every time slot in which they
-// changed. The outputs are the only variables that the model makes public. Included after the model
-// and before main.cpp, which then runs this model in place of the plain one. Writes outputs.txt: the
-// number, and how often the outputs changed.
+// Folds a design's outputs into one number, at the end of every time slot in which they changed. The
+// outputs are the only variables that the model makes public. Included after the model and before
+// main.cpp, which then runs this class in place of the model. Writes outputs.txt: the number, and how
+// often the outputs changed.
 
 #include <cstdint>
 #include <cstring>

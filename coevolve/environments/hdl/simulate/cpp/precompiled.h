@@ -1,4 +1,4 @@
-// What every verilated design includes.
+// The headers that every verilated design includes.
 #ifndef COEVOLVE_PRECOMPILED_H_
 #define COEVOLVE_PRECOMPILED_H_
 

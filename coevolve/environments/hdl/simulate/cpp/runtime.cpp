@@ -1,5 +1,5 @@
-// Verilator's runtime with three differences: output is bounded; `$error` and failed assertions are
-// counted and do not end the simulation; `$stop` ends it as `$finish` does.
+// Verilator's runtime with three differences: the output is limited; `$error` and failed assertions
+// are counted and do not end the simulation; `$stop` ends it like `$finish`.
 #include "report.h"
 
 void vl_stop_maybe(const char* file, int line, const char* hier, bool maybe);
@@ -21,8 +21,9 @@ unsigned long left = ~0UL;
 bool ended_by_fatal = false;
 std::string last;
 
-// Verilator prints an error's place right before it reports it, and nothing before a `$stop`.
-bool told_of_error(const char* file, int line) {
+// Whether the last output was an error's place: Verilator prints it before it reports an error, but
+// prints nothing before a `$stop`.
+bool printed_error(const char* file, int line) {
   const std::string place = std::string{"%Error: "} + file + ":" + std::to_string(line) + ":";
   return last.find(place) != std::string::npos;
 }
@@ -55,7 +56,7 @@ void vl_stop(const char*, int, const char*) { Verilated::threadContextp()->gotFi
 void vl_stop_maybe(const char* file, int line, const char* hier, bool maybe) {
   if (!maybe) {
     coevolve::ended_by_fatal = true;
-  } else if (coevolve::told_of_error(file, line)) {
+  } else if (coevolve::printed_error(file, line)) {
     Verilated::threadContextp()->errorCountInc();
     return;
   }

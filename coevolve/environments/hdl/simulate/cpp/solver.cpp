@@ -1,7 +1,7 @@
-// Verilator's end of the solver, with two differences: what the solver spends is counted in steps of
-// its own, which do not depend on the machine; and where it spends more than `solve_at_most` allows,
-// or dies, the simulation ends at once with a status of its own, so that no `randomize()` fails for
-// want of time.
+// Verilator's interface to the solver, with two differences: the solver's cost is counted in its own
+// steps, which do not depend on the machine; and if it exceeds the limit of `solve_at_most`, or dies,
+// the simulation ends at once with its own exit status, so that no `randomize()` fails for lack of
+// time.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -40,19 +40,19 @@ const std::string CHECK = "(check-sat";
 const std::string ASK = "(get-info :rlimit)\n";
 const std::string ANSWER = "(:rlimit ";
 
-// What starting a search comes to, which the solver does not count.
+// Cost of starting a search, which the solver does not count.
 constexpr unsigned long SEARCH_STEPS = 1000;
 
 unsigned long most_steps = ~0UL;
 unsigned long steps = 0;
 
-// What passes between a solver and the model.
+// The messages between a solver and the model.
 struct Talk {
-  std::string line;         // That the model is writing: as much of it as tells what it is.
-  std::string unfinished;   // That the solver has not ended yet.
-  std::string ready;        // For the model.
-  unsigned long asked = 0;  // Counts that the solver owes.
-  unsigned long count = 0;  // The last one.
+  std::string line;         // Start of the line that the model is writing, to recognize a search.
+  std::string unfinished;   // Line of the solver without its end yet.
+  std::string ready;        // Answer for the model.
+  unsigned long asked = 0;  // Number of step counts that the solver still has to send.
+  unsigned long count = 0;  // The last step count.
 };
 Talk talk;
 pid_t solver = 0;
@@ -63,7 +63,8 @@ pid_t solver = 0;
   _exit(status);
 }
 
-// Returns where there is no solver to start, which Verilator tells by itself.
+// Ends the simulation because the solver died. Returns if no solver could be started (exit status
+// 127), which Verilator reports itself.
 void lost() {
   siginfo_t ended{};
   if (waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT) == 0 && ended.si_code == CLD_EXITED &&
@@ -73,7 +74,7 @@ void lost() {
   end(SOLVER_DIED);
 }
 
-// The solver counts from 0 again whenever it is reset.
+// After a reset the solver counts from 0 again.
 void add(unsigned long count) {
   steps += SEARCH_STEPS + (count < talk.count ? count : count - talk.count);
   talk.count = count;
@@ -89,8 +90,8 @@ void hear(const std::string& line) {
   }
 }
 
-// The process that will run the solver has all the CPU time that the simulation may not take, and
-// no way to say something that would be taken for the simulation's last words.
+// Gives the solver's process the CPU time up to the hard limit, and closes its error output, which
+// would be mistaken for the simulation's.
 void become_solver() {
   rlimit cpu{};
   getrlimit(RLIMIT_CPU, &cpu);
@@ -116,7 +117,7 @@ bool listen(int from) {
   return true;
 }
 
-// Asks for a count after each line that lets the solver search.
+// Adds a request for the step count after each line that starts a search.
 std::string with_questions(const char* text, size_t size) {
   std::string told;
   for (const char* at = text; at != text + size; ++at) {
@@ -146,7 +147,8 @@ void end_solver() {
 
 }  // namespace coevolve
 
-// Gives nothing before every count is in: the model must not go on with what took too long.
+// Returns nothing until every step count has arrived: the model must not use an answer that exceeded
+// the limit.
 ssize_t coevolve_read(int from, void* into, size_t most) {
   using coevolve::talk;
   while (talk.asked > 0 || talk.ready.empty()) {
@@ -172,7 +174,7 @@ ssize_t coevolve_write(int to, const void* text, size_t size) {
 }
 
 pid_t coevolve_fork() {
-  signal(SIGPIPE, SIG_IGN);  // A dead solver is seen by what `write` returns.
+  signal(SIGPIPE, SIG_IGN);  // The return value of `write` shows that the solver died.
   coevolve::talk = {};
   coevolve::solver = fork();
   if (coevolve::solver == 0) coevolve::become_solver();

@@ -1,7 +1,7 @@
-// Included before the model: tells where its coverage counters are.
+// Collects the addresses of the model's coverage counters. Included before the model.
 //
-// Verilator registers each counter by this macro. Registering formats a dozen strings for each, far
-// more work than a short simulation; a server that knows the counters' points can do without.
+// Verilator registers each counter with this macro. Registering formats a dozen strings for each, far
+// more work than a short simulation, so a server that knows the counters' points leaves it out.
 #ifndef COEVOLVE_COUNTERS_H_
 #define COEVOLVE_COUNTERS_H_
 

@@ -1,21 +1,21 @@
 // Runs stimulus programs on one verilated design. Included after the model and its pins.
 //
 //   server map PREFIX
-//     writes PREFIX.0, PREFIX.1, ...: coverage in which each counter of a pass is another power of
-//     two, so that sums of counters that share a point still tell which ones they are.
+//     writes PREFIX.0, PREFIX.1, ...: coverage in which the counters of a pass are different powers
+//     of two, so that a sum of counters that share a point still shows which ones they are.
 //   server serve POINTS COUNT IN OUT SECONDS
-//     answers on the FIFO OUT what comes from the FIFO IN, until nobody has IN open any more.
+//     reads requests from the FIFO IN and answers on the FIFO OUT, until no process has IN open.
 //   server trace IN OUT SECONDS
-//     likewise, but tells of outputs and not of coverage.
+//     likewise, but answers with a hash of the outputs instead of coverage.
 //
-// POINTS says which point each counter belongs to, one int32 each, -1 for none. A request is, in
-// words of 64 bits, the number of programs, then for each program its seed, the first state of its
-// random words, the number of its instructions, and four words for each instruction. The answer is,
-// for each program, one bit for each of COUNT points, the first in the lowest bit of the first byte;
-// or two words: the outputs and the times at which they changed, folded, and how often they changed.
-// Behind the last program's comes one word: the nanoseconds of CPU that this process took so far.
-// Of an output wider than 64 bits the lowest 64 are told. A program that takes more than SECONDS ends
-// the server.
+// POINTS is a file with the point of each counter, one int32 each, -1 for none. A request is, in
+// words of 64 bits: the number of programs, then for each program its seed, the first state of its
+// random words, the number of its instructions, and four words for each instruction. The answer for
+// each program is one bit for each of COUNT points, the first in the lowest bit of the first byte; or
+// two words: the hash of the outputs and the times at which they changed, and how often they changed.
+// After the last program follows one word: the CPU nanoseconds of this process so far. Of an output
+// wider than 64 bits only the lowest 64 are used. A program that takes more than SECONDS ends the
+// server.
 
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ enum Code : uint64_t { kReset, kStep, kSet, kRandom, kChance, kInc, kRol, kInv, 
 
 struct Instruction {
   uint64_t code;
-  uint64_t port;  // Of a repetition: how many instructions its body has.
+  uint64_t port;  // For a repetition: the number of instructions in its body.
   uint64_t word;
   uint64_t count;
 };
@@ -139,7 +139,7 @@ class Bench {
     settle();
   }
 
-  // The inputs take their words, and half a cycle passes.
+  // Applies the inputs' words, and lets half a cycle pass.
   void settle() {
     if (context_.gotFinish()) return;
     for (size_t port = 0; port < pins::inputs; ++port) pins::drive(*model_, port, inputs_[port].word);
@@ -228,9 +228,9 @@ std::vector<uint8_t> hits(const Request& request, const std::vector<int32_t>& po
 std::vector<uint8_t> outputs(const Request& request) {
   Bench bench{request.seed, request.state, true};
   perform(bench, request);
-  const uint64_t told[] = {bench.folded(), bench.changes()};
-  const uint8_t* const bytes = reinterpret_cast<const uint8_t*>(told);
-  return {bytes, bytes + sizeof told};
+  const uint64_t words[] = {bench.folded(), bench.changes()};
+  const uint8_t* const bytes = reinterpret_cast<const uint8_t*>(words);
+  return {bytes, bytes + sizeof words};
 }
 
 std::vector<int32_t> load(const char* path) {

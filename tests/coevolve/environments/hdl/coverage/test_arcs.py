@@ -1,9 +1,9 @@
-"""Arcs that count, held against the waveform of the state register.
+"""Arcs that count, compared with the waveform of the state register.
 
-Around each design stands a wall that disturbs its reset, and one of the design's own testbenches
-drives the wall. A recorder in the RTL looks at clock, reset and state a picosecond after each
-change, when all has settled: an arc is taken where the clock rose, the reset is not active, and the
-states before and after are those of the arc.
+A wrapper around each design disturbs its reset, and one of the design's own testbenches drives the
+wrapper. A recorder in the RTL reads clock, reset and state a picosecond after each change, when
+everything has settled. An arc is taken if the clock rose, the reset is not active, and the states
+before and after are those of the arc.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ DISTURBANCE = """
     if (chance == 1) begin #100ps active = 1; #100ps active = 0; end
   end
 """
-"""Resets that begin with an edge of the clock, and pulses between two edges."""
+"""Resets that start at a clock edge, and pulses between two edges."""
 
 
 SEVERAL = """
@@ -98,7 +98,7 @@ def simulator() -> VerilatorSimulator:
     return open_simulator()
 
 
-def test_an_arc_counts_where_an_edge_of_the_clock_took_it(simulator: VerilatorSimulator) -> None:
+def test_an_arc_counts_if_a_clock_edge_took_it(simulator: VerilatorSimulator) -> None:
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def compared(design: Design) -> int:
@@ -134,7 +134,7 @@ def test_an_arc_counts_where_an_edge_of_the_clock_took_it(simulator: VerilatorSi
         ("@(negedge clk) clear = 1; @(negedge clk) clear = 0;", {"IDLE->RUN"}),
     ],
 )
-def test_no_set_or_reset_takes_an_arc(
+def test_a_set_or_reset_counts_no_arc(
     simulator: VerilatorSimulator, pulse: str, taken: set[str]
 ) -> None:
     unit = Unit(name="m", files=(SourceFile(name="m.sv", text=SEVERAL),), top="m")
@@ -146,7 +146,7 @@ def test_no_set_or_reset_takes_an_arc(
     assert {name for name in hit if re.fullmatch(r"[A-Z]+->[A-Z]+", name)} == taken
 
 
-def test_a_reset_of_no_width_that_runs_a_process_is_refused(simulator: VerilatorSimulator) -> None:
+def test_a_zero_width_reset_that_runs_a_process_fails(simulator: VerilatorSimulator) -> None:
     unit = Unit(name="m", files=(SourceFile(name="m.sv", text=SEVERAL),), top="m")
     pulse = "$assertoff; fork begin @(negedge rst_n); rst_n = 1; end #1 rst_n = 0; join $asserton;"
     submission = Testbench(text=PULSING.replace("PULSE", pulse))
@@ -156,7 +156,7 @@ def test_a_reset_of_no_width_that_runs_a_process_is_refused(simulator: Verilator
 
 
 def walled(unit: Unit) -> Unit:
-    """The unit with recorders, inside of a module that has its name and its ports."""
+    """Return the unit with recorders, inside a wrapper with its name and its ports."""
     reset = cast("Reset", unit.reset)
     header = ", ".join(f"{p.direction}put [{p.width - 1}:0] {p.name}" for p in ports(unit))
     held = "&& !active" if reset.active == "low" else "|| active"
@@ -173,7 +173,7 @@ def walled(unit: Unit) -> Unit:
 
 
 def recorded(unit: Unit, reset: Reset) -> str:
-    """The RTL, which is one file, with a recorder for each state machine."""
+    """Return the RTL, which is one file, with a recorder for each state machine."""
     (file,) = unit.files
     text = file.text
     for module, found in {body.definition.name: found for _, body, found in bodies(unit)}.items():
@@ -185,7 +185,7 @@ def recorded(unit: Unit, reset: Reset) -> str:
 
 
 def recorder(unit: Unit, reset: Reset, register: str) -> str:
-    """What prints the arcs that the register took, as ``took PATH REGISTER SOURCE TARGET``."""
+    """Return code that prints the register's arcs as ``took PATH REGISTER SOURCE TARGET``."""
     active = reset.port if reset.active == "high" else f"!{reset.port}"
     states, own = f"1 << $bits({register})", f"taken_{register}"
     return f"""
@@ -202,7 +202,7 @@ def recorder(unit: Unit, reset: Reset, register: str) -> str:
 
 
 def taken(log: str) -> Iterator[Arc]:
-    """The arcs that recorders printed."""
+    """Yield the arcs that the recorders printed."""
     told = r"^took \S+?\.core((?:\.\w+)*?)(?:\.unnamedblk\d+)?\.(\w+) (\d+) (\d+)$"
     for below, register, source, target in re.findall(told, log, re.MULTILINE):
         yield Arc(
@@ -211,7 +211,7 @@ def taken(log: str) -> Iterator[Arc]:
 
 
 def bodies(unit: Unit) -> list[tuple[str, InstanceBodySymbol, list[Machine]]]:
-    """The instances of a unit in its wall, with their state machines."""
+    """Return the instances of a unit in its wrapper, with their state machines."""
     rtl = elaborate(unit)
     found = [("core", rtl.top)]
 
@@ -224,7 +224,7 @@ def bodies(unit: Unit) -> list[tuple[str, InstanceBodySymbol, list[Machine]]]:
 
 
 def arcs_of(unit: Unit) -> dict[Arc, tuple[str, str]]:
-    """Instance and name of each arc's point."""
+    """Return the instance and the name of each arc's point."""
     return {
         Arc(
             instance=path,

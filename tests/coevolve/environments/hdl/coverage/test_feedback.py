@@ -12,7 +12,7 @@ ENOUGH = 100_000
 
 
 def lines(*missing: str) -> list[str]:
-    """Return the lines that tell of these gaps, without those of the counts."""
+    """Return the lines on these gaps, without the lines with counts."""
     text = uncovered(POINTS, covering(all_but(*missing)), unit(), ENOUGH)
     return [line.strip() for line in text.splitlines() if line.startswith("  ")]
 
@@ -31,7 +31,7 @@ def test_both_arms_of_a_condition_are_one_gap() -> None:
     assert line.startswith("top.sv:5 condition never reached | if (d")
 
 
-def test_a_block_is_told_at_the_lines_that_it_executes() -> None:
+def test_a_block_is_reported_at_its_executed_lines() -> None:
     far = point("line", 4, "block", lines="6")
     wide = point("line", 4, "else", column=9, lines="5-6")
     points = tuple(sorted([far, wide]))
@@ -47,7 +47,7 @@ def test_points_in_a_submodule_name_its_instance() -> None:
     assert lines("q:0->1", "q:1->0") == ["leaf.sv:2 in u_leaf q never toggles | logic q;"]
 
 
-def test_bits_of_a_vector_become_ranges_by_what_they_missed() -> None:
+def test_bits_of_a_vector_are_merged_into_ranges() -> None:
     missing = [
         *(f"count[{bit}]:{edge}" for bit in (7, 6, 5, 2) for edge in ("0->1", "1->0")),
         "count[4]:1->0",
@@ -59,7 +59,7 @@ def test_bits_of_a_vector_become_ranges_by_what_they_missed() -> None:
     )
 
 
-def test_words_of_an_array_that_missed_the_same_are_told_once() -> None:
+def test_array_words_with_equal_gaps_are_reported_once() -> None:
     missing = [
         f"mem[{word}][{bit}]:0->1" for word, bits in ((1, (2, 3)), (2, (2, 3)), (3, (0,)))
         for bit in bits
@@ -70,7 +70,7 @@ def test_words_of_an_array_that_missed_the_same_are_told_once() -> None:
     ]
 
 
-def test_combinations_of_one_condition_are_told_together() -> None:
+def test_combinations_of_one_condition_are_one_gap() -> None:
     (line,) = lines("(d==0) => 0", "(count[0]==0) => 0")
     assert line.startswith("top.sv:5 never (count[0]==0) => 0; (d==0) => 0 | if (d")
 
@@ -84,7 +84,7 @@ def test_states_come_before_arcs_and_arcs_out_of_unseen_states_last() -> None:
     ]
 
 
-def test_kinds_come_in_the_order_of_their_use_with_their_counts() -> None:
+def test_kinds_are_sorted_by_usefulness_with_counts() -> None:
     text = uncovered(POINTS, covering([]), unit(), ENOUGH)
     assert [line for line in text.splitlines() if line[0] != " "] == [
         "fsm: 6 of 6 uncovered",
@@ -95,7 +95,7 @@ def test_kinds_come_in_the_order_of_their_use_with_their_counts() -> None:
     ]
 
 
-def test_unreachable_points_are_not_told() -> None:
+def test_unreachable_points_are_not_reported() -> None:
     dead = [point("fsm", 2, "DONE"), *toggles(1, "count[7]")]
     coverage = covering(all_but("DONE", "count[7]:0->1", "count[7]:1->0"), unreachable=dead)
     assert uncovered(POINTS, coverage, unit(dead), ENOUGH) == ALL_COVERED
@@ -106,7 +106,7 @@ def test_unreachable_points_are_not_told() -> None:
     assert len(covered) == len(POINTS) - 3
 
 
-def test_what_does_not_fit_is_counted() -> None:
+def test_points_that_do_not_fit_are_counted() -> None:
     dead = [f"mem[{word}][{word}]:0->1" for word in range(4)]
     text = uncovered(POINTS, covering(all_but(*dead)), unit(), 120)
     assert text == (
@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_counted() -> None:
 
 
 @pytest.mark.parametrize("limit", [600, 900])
-def test_no_kind_crowds_out_another(limit: int) -> None:
+def test_every_kind_gets_its_share_of_the_text(limit: int) -> None:
     missing = [each.name for each in POINTS if each.metric in {"fsm", "toggle", "branch"}]
     text = uncovered(POINTS, covering(all_but(*missing)), unit(), limit)
     sections = {part.partition(":")[0]: len(part) for part in text.replace("\n  ", " ").split("\n")}
@@ -126,7 +126,7 @@ def test_no_kind_crowds_out_another(limit: int) -> None:
 
 
 @given(hit=st.sets(st.sampled_from(POINTS)), limit=st.integers(0, 1500))
-def test_a_budget_is_kept_and_the_text_is_a_function_of_what_was_hit(hit, limit) -> None:
+def test_the_text_keeps_its_limit_and_depends_only_on_hits(hit, limit) -> None:
     coverage = covering(list(hit))
     text = uncovered(POINTS, coverage, unit(), limit)
     assert len(text) <= limit

@@ -63,7 +63,7 @@ def test_points_of_the_dut_are_read_by_kind_and_nothing_else():
     }
 
 
-def test_every_point_s_text_has_the_form_that_designs_are_asked_for():
+def test_every_point_text_has_the_form_for_design_files():
     assert all(is_point_text(point_text(point)) for point in read())
     assert not is_point_text("line m.sv:7 - block")
     assert not is_point_text("block m.sv:7:5 - block")
@@ -87,7 +87,7 @@ def test_a_score_is_over_the_fixed_set():
     assert hit == [found.get(point, 0) > 0 for point in over.points]
 
 
-def test_unreachable_points_do_not_count_and_a_kind_without_others_vanishes():
+def test_unreachable_points_and_kinds_of_only_such_points_do_not_count():
     found = read()
     unit = Unit(name="m", files=UNIT.files, top="m", unreachable=("branch m.sv:8:6 - if",))
     check_points(point_set(found), unit)
@@ -95,13 +95,13 @@ def test_unreachable_points_do_not_count_and_a_kind_without_others_vanishes():
     assert [kind.metric for kind in kinds] == ["line", "expr", "toggle", "fsm"]
 
 
-def test_an_unreachable_point_that_is_not_there_is_refused_with_the_nearest():
+def test_an_unknown_unreachable_point_is_refused_with_a_suggestion():
     unit = Unit(name="m", files=UNIT.files, top="m", unreachable=("branch m.sv:8:7 - if",))
     with pytest.raises(ConfigError, match=r"did you mean 'branch m\.sv:8:6 - if'"):
         check_points(point_set(read()), unit)
 
 
-def test_other_points_than_the_frozen_ones_are_refused():
+def test_points_that_differ_from_the_frozen_ones_are_refused():
     over = point_set(read())
     frozen = Unit(name="m", files=UNIT.files, top="m", points_sha256=over.sha256)
     check_points(over, frozen)

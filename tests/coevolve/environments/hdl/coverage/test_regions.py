@@ -1,10 +1,10 @@
-"""Regions: a partition of the points that count, each of one kind and at one place."""
+"""Regions: a partition of the counted points, each of one kind and at one place."""
 
 from coevolve.environments.hdl.coverage.regions import MOST_POINTS, about, design_of, named, regions
 from tests.hdl_points import POINTS, unit
 
 
-def test_every_point_that_counts_is_in_one_region():
+def test_every_counted_point_is_in_one_region():
     excluded = POINTS[:3]
     found = regions(POINTS, unit(excluded))
     inside = sorted(point for region in found for point in region.points)
@@ -12,7 +12,7 @@ def test_every_point_that_counts_is_in_one_region():
     assert len({region.name for region in found}) == len(found)
 
 
-def test_a_region_is_of_one_kind_and_instance_and_no_larger_than_allowed():
+def test_a_region_has_one_kind_and_instance_and_a_maximum_size():
     for region in regions(POINTS, unit()):
         points = [POINTS[index] for index in region.points]
         assert len({(each.metric, each.instance, each.file) for each in points}) == 1
@@ -25,7 +25,7 @@ def test_states_come_before_arcs_and_neither_is_mixed_with_the_other():
     assert all("->" in POINTS[index].name for index in second.points)
 
 
-def test_toggles_are_together_by_signal():
+def test_toggles_are_grouped_by_signal():
     names = [
         {POINTS[index].name.partition("[")[0].partition(":")[0] for index in region.points}
         for region in regions(POINTS, unit())
@@ -35,7 +35,7 @@ def test_toggles_are_together_by_signal():
     assert set().union(*names) == {"clk", "count", "mem", "q"}
 
 
-def test_a_signal_about_a_region_leads_back_to_it():
+def test_the_region_of_a_signal_is_found():
     found = regions(POINTS, unit())
     for region in found:
         assert design_of(about("fifo", region)) == "fifo"

@@ -1,4 +1,4 @@
-"""Only the design's own instance earns coverage, whatever else a testbench calls by its name."""
+"""Only the design's own instance earns coverage, even if a testbench uses its name elsewhere."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -77,7 +77,8 @@ module tree #(parameter N = 2) (input logic clk, input logic [1:0] d, output log
   assign q = b__c;
 endmodule
 """
-"""A design with all that makes paths: recursion, parameters, blocks, arrays, odd underscores."""
+"""A design with everything that affects paths: recursion, parameters, blocks, arrays,
+underscores."""
 
 
 NOISE = """logic [127:0] noise = 0;
@@ -86,10 +87,10 @@ NOISE = """logic [127:0] noise = 0;
 
 @dataclass(frozen=True, kw_only=True)
 class Inside:
-    """An instance inside of a design."""
+    """An instance inside a design."""
 
     path: str
-    """Without the design's own name."""
+    """Path without the design's own name."""
 
     module: str
     inputs: tuple[tuple[str, int], ...]
@@ -127,14 +128,14 @@ def inputs(body: InstanceBodySymbol) -> tuple[tuple[str, int], ...]:
 
 
 def driven(ports: Sequence[tuple[str, int]]) -> str:
-    """Connect each port to bits of its own, which all change at random."""
+    """Return connections of each port to bits of its own that change at random."""
     starts = accumulate((width for _, width in ports), initial=0)
     pairs = zip(ports, starts, strict=False)
     return ", ".join(f".{name}(noise[{start} +: {width}])" for (name, width), start in pairs)
 
 
 def bench(unit: Unit, trick: str, outside: str = "") -> str:
-    """Return a testbench whose own instance stands still while ``trick`` is driven at random."""
+    """Return a testbench whose own instance gets no stimulus while ``trick`` gets random input."""
     still = ", ".join(f".{name}({width}'d0)" for name, width in inputs(elaborate(unit).top))
     return (
         f"{outside}\nmodule tb;\n  {NOISE}\n  {unit.top} dut ({still});\n"
@@ -143,7 +144,7 @@ def bench(unit: Unit, trick: str, outside: str = "") -> str:
 
 
 def tricks(unit: Unit) -> Iterator[tuple[str, str]]:
-    """Yield impostors: what stands in the testbench, and what outside of it."""
+    """Yield impostors: code inside the testbench, and code outside of it."""
     top = inputs(elaborate(unit).top)
     for each in insides(unit)[:3]:
         pins, module, path = driven(each.inputs), each.module, each.path
@@ -187,7 +188,7 @@ def simulator() -> VerilatorSimulator:
     return open_simulator()
 
 
-def test_every_instance_is_read_with_all_that_hold_it():
+def test_every_instance_is_read_with_its_holders():
     read = {scope.path: scope for scope in read_scopes(HEADER, SOURCE)}
     assert list(read) == ["tb", "tb.w", "tb.w.dut", "tb.w.dut.inner", "tb.m__like"]
     assert read["tb.w.dut.inner"].within[:2] == ("TOP__tb__w__dut", "TOP__tb__w")
@@ -200,7 +201,7 @@ def test_an_instance_inside_of_another_is_a_part_of_it():
     assert isinstance(find_dut(read, "n"), NotCovered)
 
 
-def test_of_several_the_one_that_is_named_is_measured():
+def test_the_named_one_of_several_instances_is_measured():
     two = [
         Scope(path=f"tb.{name}", module="m", within=("TOP__tb", "TOP"), member=f"TOP__tb__{name}")
         for name in ("a", "b")
@@ -221,13 +222,13 @@ def test_a_module_with_a_name_like_the_design_s_is_not_the_design(module: str):
 
 
 @pytest.mark.parametrize("path", ["tb.du__t.x", "tb.du___05Ft.x", "tb.du___05Ft", "tb.du__t"])
-def test_underscores_are_compared_as_coverage_files_are_read(path: str):
+def test_underscores_are_compared_as_in_coverage_files(path: str):
     found = find_dut([instance("tb.du__t", "m"), instance(path, "n")], "m")
     assert isinstance(found, NotCovered)
     assert path in found.message
 
 
-def test_an_instance_whose_underscores_are_read_otherwise_is_not_measured():
+def test_an_instance_with_ambiguous_underscores_is_not_measured():
     found = find_dut([instance("tb.du___05Ft", "m")], "m")
     assert isinstance(found, NotCovered)
     assert "needs a plain path" in found.message
@@ -250,7 +251,7 @@ def test_no_other_instance_earns_anything(simulator: VerilatorSimulator, unit: U
 
 
 @pytest.mark.hdl
-def test_by_printed_paths_alone_an_impostor_would_earn(
+def test_without_the_check_of_paths_an_impostor_would_earn(
     simulator: VerilatorSimulator, monkeypatch: pytest.MonkeyPatch
 ):
     unit = next(unit for unit in units() if unit.name == "debouncer")

@@ -74,7 +74,7 @@ def test_machines_of_two_modules_in_one_file_keep_their_names():
     assert len(made.names) == len(set(made.names)) == 12
 
 
-def test_a_counter_is_no_machine():
+def test_a_counter_is_not_a_state_machine():
     body = """
     localparam FULL = 4'd9, EMPTY = 4'd0;
     logic [3:0] count;
@@ -83,7 +83,7 @@ def test_a_counter_is_no_machine():
     assert names(body) == []
 
 
-def test_an_arc_does_not_count_across_a_reset_but_an_enable_is_none():
+def test_a_leading_reset_is_found_and_an_enable_is_not_a_reset():
     rtl = elaborate(unit(ONE_PROCESS))
     assert len(machines(rtl.top)[0].clock.resets) == 1
     enabled = """
@@ -97,7 +97,7 @@ def test_an_arc_does_not_count_across_a_reset_but_an_enable_is_none():
     assert list(found.arcs) == [("OFF", "ON"), ("ON", "OFF")]
 
 
-def test_the_clock_is_the_edge_that_no_leading_condition_asks_for():
+def test_the_clock_is_the_edge_that_no_leading_condition_reads():
     body = """
     typedef enum logic {OFF, ON} state_t;
     state_t state;
@@ -110,7 +110,7 @@ def test_the_clock_is_the_edge_that_no_leading_condition_asks_for():
     assert [len(each) for each in (clock.edges, clock.controls, clock.resets)] == [1, 2, 2]
 
 
-def test_no_line_moves_and_what_was_added_is_known():
+def test_line_numbers_stay_and_added_columns_are_known():
     given = unit(ONE_PROCESS)
     made = instrument(elaborate(given))
     before, after = given.files[0].text.splitlines(), made.files[0].text.splitlines()

@@ -47,7 +47,7 @@ def test_a_llamafactory_row_has_the_fields_of_the_released_data() -> None:
     }
 
 
-def test_the_run_type_tells_where_a_step_began() -> None:
+def test_the_run_type_names_the_start_of_a_step() -> None:
     assert run_type(transition("t", Blank(), covered((1, 2)))) == "direct_infer"
     assert run_type(transition("t", FAILED, covered((1, 2)))) == "agentic_xrun"
 

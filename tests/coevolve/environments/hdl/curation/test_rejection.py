@@ -39,7 +39,7 @@ HALF = covered((50, 100), (5, 10))
         (HALF, covered((90, 100)), PAPER, "kind_fell"),
         (HALF, FAILED, PAPER, "no_coverage"),
         (HALF, FAILED, UNFILTERED, "no_coverage"),
-        # A repaired simulation counts whatever it covers, but for the floor.
+        # A repaired simulation counts whatever its coverage, except for the floor.
         (FAILED, covered((0, 100), (0, 10)), PAPER, "kept"),
         (FAILED, covered((0, 100), (0, 10)), RELEASED, "kept"),
         (FAILED, covered((49, 100)), WARM_UP, "below_floor"),
@@ -57,20 +57,20 @@ def test_a_step_is_judged_by_what_it_gained(
     assert judge(before, after, rule) == reason
 
 
-def test_a_run_that_never_saw_the_design_counts_as_failed() -> None:
+def test_a_run_without_the_design_counts_as_failed() -> None:
     nowhere = Graded(testbench="t", outcome=NotCovered(message="no instance"), key="k")
     assert judge(nowhere, covered((1, 100))) == "kept"
     assert judge(HALF, nowhere) == "no_coverage"
 
 
-def test_a_threshold_is_met_exactly_whatever_the_rounding() -> None:
-    # As binary floating point numbers 0.94 - 0.93 is less than 0.01.
+def test_a_threshold_is_compared_without_rounding() -> None:
+    # In binary floating point 0.94 - 0.93 is less than 0.01.
     step = transition("a", covered((93, 100)), covered((94, 100)))
     assert judge(step.before, step.after, PAPER) == "kept"
     assert judge(step.before, step.after, RELEASED) == "too_little_gain"
 
 
-def test_of_the_steps_from_one_state_the_greatest_gain_stays_the_first_of_equals() -> None:
+def test_the_first_step_with_the_largest_gain_from_a_state_stays() -> None:
     other = covered((10, 100), (1, 10))
     steps = (
         transition("small", HALF, covered((60, 100), (6, 10))),
@@ -99,7 +99,7 @@ def test_the_released_rule_keeps_one_step_a_design() -> None:
     assert len(kept(reject(steps, dataclasses.replace(RELEASED, of_each="step")))) == 3
 
 
-def test_of_a_group_s_steps_the_first_that_gained_most_is_worth_training_on() -> None:
+def test_the_first_step_with_the_largest_gain_of_a_group_is_kept() -> None:
     made = {
         0: covered((60, 100), (5, 10)),
         1: FAILED,
@@ -115,7 +115,7 @@ def test_of_a_group_s_steps_the_first_that_gained_most_is_worth_training_on() ->
     assert most_gained(HALF, made, RejectionRule(keep=9)) == (2, 3, 0)
 
 
-def test_of_each_state_as_many_steps_stay_as_the_rule_says() -> None:
+def test_the_rule_sets_the_number_of_steps_kept_per_state() -> None:
     made = [covered((n, 100), (5, 10)) for n in (60, 70, 65, 70, 50)]
     steps = [transition(f"t{n}", HALF, each) for n, each in enumerate(made)]
     left = kept(reject(steps, RejectionRule(keep=3)))
@@ -123,7 +123,7 @@ def test_of_each_state_as_many_steps_stay_as_the_rule_says() -> None:
 
 
 def hitting(state: Graded, *points: int) -> Graded:
-    """Return the state as one that covers these of eight points."""
+    """Return the state with coverage of exactly these of eight points."""
     assert isinstance(state.outcome, Covered)
     hits = bytes([sum(1 << point for point in points)])
     coverage = msgspec.structs.replace(state.outcome.coverage, hits=hits)
@@ -131,7 +131,7 @@ def hitting(state: Graded, *points: int) -> Graded:
     return msgspec.structs.replace(state, outcome=outcome)
 
 
-def test_towards_a_goal_its_points_come_first() -> None:
+def test_with_a_goal_its_points_count_before_the_gain() -> None:
     before = hitting(HALF, 1)
     made = {
         0: hitting(covered((90, 100), (9, 10)), 1),
@@ -148,7 +148,7 @@ def test_towards_a_goal_its_points_come_first() -> None:
     assert judge(before, FAILED, PAPER, (1,)) == "no_coverage"
 
 
-def test_whatever_has_coverage_is_kept_where_no_gain_is_asked_for_nor_a_goals_points() -> None:
+def test_without_a_minimum_gain_every_step_with_coverage_is_kept() -> None:
     before = hitting(HALF, 1, 2)
     assert judge(before, hitting(covered((40, 100), (4, 10)), 1), UNFILTERED, (1, 2)) == "kept"
     assert judge(before, FAILED, UNFILTERED, (1, 2)) == "no_coverage"

@@ -28,22 +28,22 @@ def test_averages_are_unweighted_over_kinds_and_0_without_coverage() -> None:
 
 
 @pytest.mark.parametrize("percent", range(1, 101))
-def test_a_threshold_is_met_to_the_point(percent: int) -> None:
+def test_a_threshold_is_met_exactly(percent: int) -> None:
     assert meets(coverage((percent, 100)), percent / 100)
     assert not meets(coverage((percent * 10 - 1, 1000)), percent / 100)
 
 
-def test_a_kind_that_is_gone_fell() -> None:
+def test_a_missing_kind_counts_as_fallen() -> None:
     assert falls(coverage((1, 2), (1, 2)), coverage((2, 4))) == ("branch",)
     assert falls(coverage((1, 2)), coverage((2, 4), (0, 1))) == ()
 
 
-def test_a_step_comes_back_from_its_bytes() -> None:
+def test_a_step_is_decoded_from_its_bytes() -> None:
     step = transition("t1", covered((1, 2)), FAILED)
     assert msgspec.json.decode(msgspec.json.encode(step), type=Transition) == step
 
 
-def test_a_step_from_nowhere_has_no_parent() -> None:
+def test_a_step_from_a_blank_state_has_no_parent() -> None:
     step = transition("t1", Blank(), covered((1, 2)))
     with pytest.raises(ValueError, match="no parent, got parent 't0'"):
         msgspec.structs.replace(step, parent="t0")

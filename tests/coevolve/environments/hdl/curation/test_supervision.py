@@ -1,4 +1,4 @@
-"""Rewards with a bonus for what few of a group cover, and the advantages that come of them."""
+"""Rewards with a bonus for points that few rollouts of a group cover, and their advantages."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ from tests.learning import rollout
 
 
 def covering(index: int, hits: int, covered: int) -> Rollout:
-    """A rollout whose testbench covers the points with the bits of ``hits``, of four."""
+    """Return a rollout whose testbench covers the points of the bits of ``hits``, out of four."""
     found = Coverage(points_hash="p", hits=bytes([hits]), kinds=coverage((covered, 4)).kinds)
     outcome = Covered(coverage=found, ended="finish", slots=1, time=1, log="")
     graded = Graded(testbench="tb", outcome=outcome, key="k")
@@ -37,7 +37,7 @@ def shape(rollouts: Sequence[Rollout], rarity_bonus: float) -> tuple[float, ...]
     return DesignSupervision(HdlConfig(rarity_bonus=rarity_bonus)).shape(rollouts)
 
 
-def test_what_few_cover_is_worth_more() -> None:
+def test_points_that_few_rollouts_cover_earn_more() -> None:
     rare = covering(1, 0b0111, 3)
     assert shape([COMMON, rare, BROKEN], 0.4) == pytest.approx(
         (1.5 + 0.4 * (1 / 2 + 1 / 2) / 2, 1.75 + 0.4 * (1 / 2 + 1 / 2 + 1) / 3, 0.0)
@@ -45,7 +45,7 @@ def test_what_few_cover_is_worth_more() -> None:
     assert shape([COMMON, rare, BROKEN], 0.0) == (1.5, 1.75, 0.0)
 
 
-def test_groups_are_compared_with_the_bonus_and_recorded_without() -> None:
+def test_advantages_include_the_bonus_and_records_do_not() -> None:
     third = covering(2, 0b0011, 2)
     rollouts = (COMMON, OTHER, third)
     group = Group(
@@ -67,7 +67,7 @@ def test_groups_are_compared_with_the_bonus_and_recorded_without() -> None:
     alike, rare = (1 / 2 + 1 / 3) / 2, (1 / 3 + 1) / 2
     mean = (2 * alike + rare) / 3
     advantages = [list(row.advantages) for row in rows if isinstance(row, SampledRow)]
-    # Each rollout wrote three tokens, none of them its first.
+    # Each rollout has three sampled tokens, after its first one.
     for found, reward in zip(advantages, [alike, rare, alike], strict=True):
         assert found == pytest.approx([reward - mean] * 3)
     assert [each.reward for each in batch.rollouts] == [1.5, 1.5, 1.5]

@@ -39,7 +39,7 @@ MEASURED = Measured(
 
 
 def found(design: dict[str, Any] | None = None, **measured: Any) -> list[str]:
-    """Return what a design is refused for, which is admissible but for what is given."""
+    """Return the rules that refuse an otherwise admissible design with these changes."""
     usual: dict[str, Any] = {"points": PointsFile(count=200, sha256=SHA), "mutants": FIVE}
     made = counter("counter", **(usual | (design or {})))
     return [
@@ -121,17 +121,17 @@ def test_a_design_that_breaks_no_rule_is_admitted() -> None:
     ],
     ids=lambda value: value.partition(":")[0] if isinstance(value, str) else "",
 )
-def test_each_rule_says_what_it_found_and_what_it_requires(
+def test_each_refusal_states_what_was_found_and_required(
     design: dict[str, Any], measured: dict[str, Any], refused: str
 ) -> None:
     assert found(design, **measured) == [refused]
 
 
-def test_long_random_stimulus_matters_only_where_there_is_a_secret() -> None:
+def test_long_random_stimulus_matters_only_for_designs_with_a_secret() -> None:
     assert found(long_random=0.85) == []
 
 
-def test_a_family_stands_in_one_split() -> None:
+def test_a_family_is_in_one_split() -> None:
     designs = [
         counter("first", specification="Nothing in common."),
         counter("second", split="held_out"),
@@ -152,5 +152,5 @@ def test_a_held_out_design_shares_no_file_with_one_for_training() -> None:
     )
 
 
-def test_designs_of_one_split_may_share_what_they_like() -> None:
+def test_designs_of_one_split_may_share_files() -> None:
     assert kept_apart([counter("first"), counter("second", family="others")]) == ()

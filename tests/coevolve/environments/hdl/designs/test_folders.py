@@ -1,4 +1,4 @@
-"""Everything in ``designs/`` is loaded, kept apart, and reaches what its folder says."""
+"""Everything in ``designs/`` loads, has no copies, and reaches the coverage that it should."""
 
 from collections import Counter
 from pathlib import Path
@@ -23,7 +23,7 @@ NAMES = sorted(file.parent.name for file in ROOT.glob("*/design.yaml"))
 
 FEWEST_DESIGNS = 32
 ADMITTED_WHOLE = ("combo_lock",)
-"""It has a secret; the others are admitted by the command."""
+"""A design with a secret; the command admits the others."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_designs_for_training_are_kept_apart_from_held_out_ones(
     assert [str(refusal) for refusal in kept_apart(designs)] == []
 
 
-def test_each_design_says_enough_of_itself(designs: tuple[Design, ...]) -> None:
+def test_each_specification_is_long_enough(designs: tuple[Design, ...]) -> None:
     for design in designs:
         assert design.file.top == design.design_id
         assert len(design.specification.split()) >= FEWEST_WORDS, design.design_id

@@ -28,7 +28,7 @@ def tracer() -> OutputTracer:
     return OutputTracer(open_simulator().tools)
 
 
-async def test_a_testbench_kills_the_bugs_that_it_makes_show(tracer: OutputTracer) -> None:
+async def test_a_testbench_kills_the_bugs_that_change_outputs(tracer: OutputTracer) -> None:
     found = await killed(tracer, counter(), GOOD, (*MUTANTS, SAME, BROKEN, UNSTABLE), LIMITS)
     assert found == Bugs(
         killed=("adds_one_too_many", "high_too_late", "unstable"),
@@ -37,12 +37,12 @@ async def test_a_testbench_kills_the_bugs_that_it_makes_show(tracer: OutputTrace
     )
 
 
-async def test_a_testbench_that_goes_nowhere_near_kills_nothing(tracer: OutputTracer) -> None:
+async def test_a_testbench_that_never_reaches_the_bugs_kills_nothing(tracer: OutputTracer) -> None:
     found = await killed(tracer, counter(), POOR, MUTANTS[:1], LIMITS)
     assert found == Bugs(survived=("adds_one_too_many",))
 
 
-async def test_what_a_testbench_prints_or_checks_does_not_count(tracer: OutputTracer) -> None:
+async def test_prints_and_checks_of_a_testbench_do_not_count(tracer: OutputTracer) -> None:
     unit, limits = counter().unit, LIMITS
     loud = POOR.replace("$finish;", '$display("0123456789abcdef 99"); $error("bug"); $finish;')
     quiet = await tracer.trace(unit, POOR, 1, limits)
@@ -77,6 +77,6 @@ def test_a_mutant_is_the_design_with_one_text_replaced() -> None:
     assert mutated.name == "counter with high_too_late"
 
 
-def test_a_text_that_stands_twice_is_refused() -> None:
+def test_a_text_that_occurs_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match="found it 3 times"):
         apply(counter(), mutant("any", "step", "up"))

@@ -22,14 +22,14 @@ def test_points_are_added_at_the_end_and_comments_stay() -> None:
 @pytest.mark.parametrize(
     "old", ["points: {count: 1, sha256: ab}\n", "points:\n  count: 1\n  sha256: ab\n"]
 )
-def test_points_that_were_frozen_before_are_replaced_where_they_stand(old: str) -> None:
+def test_points_that_were_frozen_before_are_replaced_in_place(old: str) -> None:
     assert (
         frozen(f"top: queue\n{old}# why\nseed: 3\n", POINTS)
         == f"top: queue\n{LINE}# why\nseed: 3\n"
     )
 
 
-def test_a_key_that_only_ends_in_points_is_left_alone() -> None:
+def test_a_key_that_only_ends_in_points_stays() -> None:
     assert frozen("# points: none\n", POINTS) == f"# points: none\n{LINE}"
 
 
@@ -42,7 +42,7 @@ def test_a_frozen_design_loads_with_its_points(tmp_path: Path) -> None:
     assert (folder / "design.yaml").read_text().count("points:") == 1
 
 
-def test_a_layout_that_cannot_be_edited_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+def test_a_layout_that_cannot_be_edited_is_refused_and_unchanged(tmp_path: Path) -> None:
     folder = tmp_path / "sync_fifo"
     shutil.copytree(DESIGN, folder)
     path = folder / "design.yaml"

@@ -15,7 +15,7 @@ def unit(text: str, name: str = "m.sv") -> Unit:
     return Unit(name="m", files=(header, SourceFile(name=name, text=text)), top="m")
 
 
-def test_a_design_whose_messages_are_no_text_does_not_compile():
+def test_a_design_with_messages_that_are_not_text_does_not_compile():
     with pytest.raises(ConfigError, match=r"the text cannot be parsed.*Unicode"):
         elaborate(unit('module m (input logic a);\n  $error("\\xff");\nendmodule\n'))
 
@@ -52,7 +52,7 @@ def test_a_design_reads_no_file_of_the_machine(include: str, tmp_path: Path):
         ("module m #(parameter W) (input logic [W-1:0] a);\nendmodule\n", "^error: 'm' is not a"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place_where_it_has_one(text: str, told: str):
+def test_an_error_has_its_place_if_there_is_one(text: str, told: str):
     with pytest.raises(ConfigError) as refused:
         elaborate(unit(text))
     lines = str(refused.value).splitlines()
@@ -76,6 +76,6 @@ def test_a_design_that_needs_a_file_is_refused(call: str):
     assert elaborate(unit(left_out + top))
 
 
-def test_headers_alone_are_no_design():
+def test_a_design_needs_a_file_that_is_not_a_header():
     with pytest.raises(ConfigError, match=r"does not end in \.svh or \.vh"):
         elaborate(unit(MODULE, name="m.svh"))

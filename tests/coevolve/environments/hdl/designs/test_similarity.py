@@ -15,9 +15,7 @@ def of_texts(name: str, rtl: str, specification: str) -> Design:
 
 
 @given(TOKENS, TOKENS)
-def test_common_tokens_are_those_that_the_textbook_table_finds(
-    one: list[str], other: list[str]
-) -> None:
+def test_common_tokens_match_the_textbook_algorithm(one: list[str], other: list[str]) -> None:
     table = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
     for row, left in enumerate(one):
         for column, right in enumerate(other):
@@ -29,7 +27,7 @@ def test_common_tokens_are_those_that_the_textbook_table_finds(
     assert common_tokens(one, other) == table[-1][-1]
 
 
-def test_a_file_that_another_design_has_too_is_a_copy() -> None:
+def test_a_file_of_two_designs_is_a_copy() -> None:
     words = "One two three four five six seven eight nine ten."
     one = of_texts("one", "module one; endmodule", words)
     other = of_texts("other", "wire nothing else;", words.replace("four", "FOUR"))
@@ -37,7 +35,7 @@ def test_a_file_that_another_design_has_too_is_a_copy() -> None:
     assert match == ("one/spec.md", "other/spec.md", 0.9)
 
 
-def test_designs_that_share_some_words_are_no_copies() -> None:
+def test_designs_that_share_some_words_are_not_copies() -> None:
     one = of_texts("one", "module one; endmodule", "A counter that wraps at its limit.")
     other = of_texts("other", "wire nothing else;", "A queue drops the oldest, and tells whom.")
     assert not [*copies([one], [other])]

@@ -1,4 +1,4 @@
-"""Variants: other secrets, in the same places, in all that is told of a design."""
+"""Variants: other secrets, at the same places, in all texts of a design."""
 
 import random
 
@@ -35,11 +35,11 @@ def lock() -> Design:
     )
 
 
-def test_secrets_are_told_in_the_sentence_the_rtl_and_the_specification():
+def test_secrets_occur_in_the_sentence_the_rtl_and_the_specification():
     assert secrets(lock()) == {0xC0DE: 4}
 
 
-def test_new_constants_are_as_long_and_none_that_there_is():
+def test_new_constants_have_the_same_length_and_are_unused():
     for seed in range(20):
         (constant,) = other_constants(lock(), random.Random(seed))
         assert constant.old == 0xC0DE
@@ -48,7 +48,7 @@ def test_new_constants_are_as_long_and_none_that_there_is():
     assert other_constants(design("top"), random.Random(0)) == ()
 
 
-def test_a_long_constant_is_drawn_like_a_short_one_and_one_that_no_record_holds_stays():
+def test_long_constants_are_replaced_unless_a_record_cannot_hold_them():
     given = lock()
     for word in ("DEADBEEF", "FEDCBA9876543210", "1FEDCBA9876543210"):
         long = msgspec.structs.replace(
@@ -63,7 +63,7 @@ def test_a_long_constant_is_drawn_like_a_short_one_and_one_that_no_record_holds_
         assert [len(f"{each.new:X}") for each in made] == [len(word)] * (len(word) <= 16)
 
 
-def test_a_constant_whose_like_are_all_taken_stays():
+def test_a_constant_stays_if_all_of_its_length_are_used():
     given = lock()
     every = " ".join(f"5'h{value:02X}" for value in range(16, 32))
     unit = msgspec.structs.replace(given.unit, files=(SourceFile(name="lock.sv", text=every),))
@@ -73,7 +73,7 @@ def test_a_constant_whose_like_are_all_taken_stays():
     assert other_constants(full, random.Random(0)) == ()
 
 
-def test_a_variant_differs_in_the_constant_alone_and_in_no_column():
+def test_a_variant_differs_only_in_the_constant_and_keeps_columns():
     made = varied(lock(), [Replaced(old=0xC0DE, new=0x9A1F)], "lock.v1")
     (file,) = made.unit.files
     assert file.text == RTL.replace("C0_DE", "9A_1F").replace("c0de", "9a1f")
@@ -85,6 +85,6 @@ def test_a_variant_differs_in_the_constant_alone_and_in_no_column():
     assert (made.file.points, made.unit.points_sha256, made.mutants) == (None, "", ())
 
 
-def test_identifiers_and_decimals_are_no_hexadecimal_constants():
+def test_identifiers_and_decimals_are_not_hexadecimal_constants():
     text = "c0de b0xC0DE 49374 16'd49374"
     assert replaced(text, {0xC0DE: 1}) == text

@@ -1,4 +1,4 @@
-"""What an attempt may take, by writers and baselines that are given."""
+"""Budgets of attempts, with scripted writers and baselines."""
 
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ LOW, MID, FULL = (covered((n, 100), testbench=f"tb {n}") for n in (10, 50, 100))
 
 @dataclass
 class Dictated:
-    """Writes what it is given, in this order; notes what it was asked for."""
+    """Returns given testbenches in order, and records the requests."""
 
     states: list[Graded | None]
     tasks: list[CoverageTask] = field(default_factory=list[CoverageTask])
@@ -45,7 +45,7 @@ def budget(calls: int, *, keeps_best: bool = True, seed: int = 0) -> Budget:
     return Budget(calls=calls, attempts=2, seed=seed, keeps_best=keeps_best)
 
 
-async def test_both_ways_have_the_same_budget_and_begin_with_the_same_testbench():
+async def test_both_kinds_of_attempts_share_budget_and_first_testbench():
     writer = Dictated([LOW, None, MID, FAILED, LOW])
     made = await played(writer, TASK, budget(3), 0)
     assert made[AGENTIC].written == (LOW, None, MID)
@@ -56,13 +56,13 @@ async def test_both_ways_have_the_same_budget_and_begin_with_the_same_testbench(
     assert len(set(writer.sessions)) == 5
 
 
-async def test_a_chain_that_covers_everything_leaves_calls_unspent():
+async def test_a_chain_that_covers_everything_ends_early():
     made = await played(Dictated([LOW, FULL, LOW, LOW, LOW]), TASK, budget(4), 0)
     assert (made[AGENTIC].calls, made[AGENTIC].best) == (2, FULL)
     assert made[DIRECT].calls == 4
 
 
-async def test_without_memory_of_the_best_a_chain_goes_on_from_the_last_but_the_best_counts():
+async def test_with_memory_last_a_chain_continues_from_the_last_but_the_best_counts():
     writer = Dictated([MID, LOW, LOW, LOW, LOW])
     made = await played(writer, TASK, budget(3, keeps_best=False), 0)
     assert [task.state for task in writer.tasks[:3]] == [Blank(), MID, LOW]
@@ -80,13 +80,13 @@ async def test_attempts_differ_in_their_seeds_and_repeat_by_the_seed():
     assert found[0] == await seeds(0, 0)
 
 
-def test_nothing_written_is_no_call_and_has_no_best():
+def test_an_attempt_without_testbenches_has_no_calls_and_no_best():
     attempt = Attempt(written=(None, None))
     assert (attempt.calls, attempt.best) == (0, None)
 
 
 @pytest.mark.parametrize("calls", [1, 6])
-def test_baselines_have_as_many_calls(calls: int):
+def test_baselines_have_the_same_number_of_calls(calls: int):
     design = counter()
     first, second = (baselines(design, budget(calls), number) for number in (0, 1))
     assert tuple(first) == (LONG, RANDOM, STRUCTURAL)

@@ -27,7 +27,7 @@ TARGET = target_of(counter(literals=(9, 200)))
 
 @st.composite
 def targets(draw: st.DrawFn) -> Target:
-    """Draw port lists with and without clock, reset and constants."""
+    """Return port lists with and without clock, reset and constants."""
     directions = draw(st.lists(st.sampled_from(("in", "out")), min_size=1, max_size=12))
     ports = [
         Port(name=f"p{number}", direction=direction, width=draw(st.integers(1, 70)))
@@ -66,13 +66,13 @@ def test_structural_programs_are_the_same_every_time() -> None:
     assert [*structural_programs(TARGET)] == [*structural_programs(TARGET)]
 
 
-def test_the_first_structural_program_drives_each_input_to_its_ends_and_to_the_constants() -> None:
+def test_the_first_structural_program_drives_extremes_and_constants() -> None:
     driven = {*words(next(structural_programs(TARGET)).statements)}
     assert {("up", 0), ("up", 1), ("step", 0), ("step", 15), ("step", 9)} <= driven
     assert ("step", 200) not in driven
 
 
-def test_the_longest_random_run_uses_all_cycles_that_there_are() -> None:
+def test_the_longest_random_run_uses_all_cycles() -> None:
     assert cost(longest(TARGET).statements).cycles == MAX_CYCLES
 
 
@@ -102,7 +102,7 @@ async def test_best_of_n_makes_n_calls_and_returns_the_first_best() -> None:
     assert best.program == programs[1]
 
 
-async def test_best_of_nothing_is_refused() -> None:
+async def test_best_of_no_programs_is_refused() -> None:
     async def score(tried: Sequence[Program]) -> Sequence[Coverage]:
         raise AssertionError(tried)
 

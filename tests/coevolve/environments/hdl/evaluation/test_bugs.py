@@ -1,4 +1,4 @@
-"""Bugs that testbenches and programs kill; both ways of judging beside one another."""
+"""Bugs that testbenches and programs kill; both methods of judging are compared."""
 
 import pytest
 
@@ -60,6 +60,6 @@ async def test_a_whole_testbench_is_judged_on_its_own(simulator: VerilatorSimula
     assert judged == {state.testbench: Bugs(survived=(MUTANTS[0].name,))}
 
 
-def test_what_does_not_compile_is_no_bug():
+def test_a_mutant_that_does_not_compile_does_not_count():
     assert share(Bugs(killed=("a",), survived=("b", "c", "d"), broken=("e",))) == 0.25
     assert share(Bugs(broken=("e",))) == 0.0

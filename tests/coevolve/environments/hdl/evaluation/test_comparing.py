@@ -1,4 +1,4 @@
-"""Whole comparisons, with writers and simulators that run nothing."""
+"""Whole comparisons, with writers and simulators that execute nothing."""
 
 import asyncio
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ from tests.hdl_transitions import FAILED, covered
 from tests.small_designs import counter
 
 SEED = 0
-"""From it the design's own first seed is even."""
+"""Seed of the evaluation for which the design's own first seed is even."""
 
 MET, MISSED = covered((9, 10)), covered((8, 10))
 
 
 class BySeed:
-    """Meets the threshold with even seeds, runs with odd ones, fails in a refinement."""
+    """Reaches the threshold with even seeds, runs with odd ones, fails in a refinement."""
 
     async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
         await asyncio.sleep(0)
@@ -41,7 +41,7 @@ class BySeed:
 
 
 class Breaking:
-    """A machine that fails, while everybody else would wait for ever."""
+    """Raises an infrastructure failure, while all other calls wait for ever."""
 
     async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
         if task.design == "broken":
@@ -63,10 +63,10 @@ def comparison(writer: Writer, told: list[str]) -> Comparison:
     )
 
 
-async def test_each_way_is_scored_over_all_attempts_by_its_best_testbench():
+async def test_each_kind_is_scored_over_all_attempts_by_the_best_testbench():
     told: list[str] = []
     (found,) = await comparison(BySeed(), told).run([(counter(threshold=0.9), TASK)])
-    # Attempts 0, 1 and 2 begin with even, odd and even seeds; their second draws are the opposite.
+    # Attempts 0, 1 and 2 start with even, odd and even seeds; their second draws are the opposite.
     agentic, direct, first = (found.scores[way] for way in (AGENTIC, DIRECT, FIRST))
     assert (agentic.cov_pass, first.cov_pass) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert direct.cov_pass == 1
@@ -76,7 +76,7 @@ async def test_each_way_is_scored_over_all_attempts_by_its_best_testbench():
     assert told == ["1 of 1 designs: counter"]
 
 
-async def test_what_a_machine_fails_at_ends_the_evaluation():
+async def test_an_infrastructure_failure_aborts_the_evaluation():
     designs = [
         (counter(name), msgspec.structs.replace(TASK, design=name)) for name in ("broken", "b")
     ]
@@ -86,7 +86,7 @@ async def test_what_a_machine_fails_at_ends_the_evaluation():
 
 @dataclass
 class Counting(ScriptedSimulator):
-    """Notes how many evaluations are under way at most."""
+    """Records the maximum of concurrent evaluations."""
 
     running: int = 0
     most: int = 0
@@ -103,7 +103,7 @@ class Counting(ScriptedSimulator):
             self.running -= 1
 
 
-async def test_no_more_evaluations_run_than_are_let_through():
+async def test_concurrent_evaluations_are_limited():
     behind = Counting()
     simulator = BoundedSimulator(behind, most=3, tries=1)
     request = Evaluate(unit=unit(), submission=Testbench(text="module tb;"))
@@ -113,7 +113,7 @@ async def test_no_more_evaluations_run_than_are_let_through():
 
 @dataclass
 class Failing(ScriptedSimulator):
-    """Breaks so many times before it answers."""
+    """Fails a number of times before it answers."""
 
     failures: int
 
@@ -127,7 +127,7 @@ class Failing(ScriptedSimulator):
         return await super().evaluate(request)
 
 
-async def test_what_breaks_is_tried_again_so_often_and_no_more():
+async def test_infrastructure_failures_are_retried_up_to_the_limit():
     request = Evaluate(unit=unit(), submission=Testbench(text="module tb;"))
     assert await BoundedSimulator(Failing(2), most=1, tries=3).evaluate(request)
     with pytest.raises(SimulatorError, match="on fire"):

@@ -1,4 +1,4 @@
-"""Scores and their differences, by hand and by counting."""
+"""Scores and their differences, compared with values by hand and by counting."""
 
 from itertools import combinations
 from statistics import fmean
@@ -27,7 +27,7 @@ def of(coverage: float, bugs: float | None = None) -> Score:
 
 @pytest.mark.parametrize("attempts", [1, 4, 5, 7])
 @pytest.mark.parametrize("k", [1, 2, 5])
-def test_pass_at_k_is_the_share_of_all_choices_that_hold_a_pass(attempts: int, k: int):
+def test_pass_at_k_is_the_share_of_choices_with_a_pass(attempts: int, k: int):
     for passed in range(attempts + 1):
         made = [index < passed for index in range(attempts)]
         choices = [any(chosen) for chosen in combinations(made, k)]
@@ -35,7 +35,7 @@ def test_pass_at_k_is_the_share_of_all_choices_that_hold_a_pass(attempts: int, k
         assert pass_at(k, attempts, passed) == expected
 
 
-def test_what_failed_counts_as_coverage_of_nothing():
+def test_failed_attempts_count_as_zero_coverage():
     found = score(
         [
             attempted(0.0, bugs=0.0),
@@ -49,18 +49,18 @@ def test_what_failed_counts_as_coverage_of_nothing():
     assert (found.coverage, found.bugs) == (pytest.approx(0.625), pytest.approx(0.4375))
 
 
-def test_five_attempts_of_which_one_passed_pass_at_five_for_sure():
+def test_pass_at_five_is_one_if_one_of_five_passed():
     found = score([attempted(0.95, passed=number == 3) for number in range(5)])
     assert (found.cov_pass, found.pass_at_5) == (0.2, 1.0)
 
 
-def test_every_design_counts_alike_and_what_was_not_judged_not_at_all():
+def test_designs_have_equal_weights_and_missing_measures_are_left_out():
     found = mean_score([of(0.5, bugs=0.5), of(1.0), of(0.0, bugs=0.0)])
     assert (found.coverage, found.bugs, found.pass_at_5) == (0.5, 0.25, None)
     assert found.sim_pass == pytest.approx(2 / 3)
 
 
-def test_equal_gains_leave_nothing_to_chance():
+def test_equal_gains_have_an_interval_of_width_zero():
     assert interval([0.25] * 7, seed=1) == (0.25, 0.25)
 
 
@@ -76,7 +76,7 @@ def test_the_interval_of_many_designs_is_near_the_normal_one():
     assert interval(gains, seed=0) == (low, high)
 
 
-def test_designs_are_paired_so_what_both_share_is_no_uncertainty():
+def test_pairing_designs_removes_their_common_variance():
     designs = [{"a": of(base + 0.125), "b": of(base)} for base in (0.125, 0.5, 0.75)]
     found = difference("a", "b", "coverage", designs, seed=0)
     assert found is not None

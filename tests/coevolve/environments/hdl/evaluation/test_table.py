@@ -1,4 +1,4 @@
-"""What is printed of an evaluation."""
+"""The printed tables of an evaluation."""
 
 import io
 
@@ -37,7 +37,7 @@ DESIGNS = (
 )
 
 
-def test_seen_and_held_out_designs_are_summed_up_apart():
+def test_seen_and_held_out_designs_are_averaged_separately():
     seen, held_out = summed_up(DESIGNS, seed=0)
     assert (seen.split, seen.designs, held_out.designs) == ("train", 2, 1)
     assert seen.scores[AGENTIC].coverage == 0.875
@@ -48,14 +48,14 @@ def test_seen_and_held_out_designs_are_summed_up_apart():
     assert found[DIRECT, LONG, "coverage"].mean == -0.25
 
 
-def test_only_ways_with_as_many_calls_are_compared():
+def test_only_kinds_with_the_same_number_of_calls_are_compared():
     for split in summed_up(DESIGNS, seed=0):
         pairs = {(each.of, each.minus) for each in split.differences}
         assert pairs == {(AGENTIC, DIRECT), (AGENTIC, LONG), (DIRECT, LONG)}
         assert "pass_at_5" not in {each.measure for each in split.differences}
 
 
-def test_a_person_is_shown_shares_in_per_cent_and_what_it_cost():
+def test_tables_show_per_cent_and_the_cost():
     report = Report(
         settings=Settings(
             writer="large",
@@ -85,6 +85,6 @@ def test_a_person_is_shown_shares_in_per_cent_and_what_it_cost():
 
 
 @pytest.mark.parametrize("split", ["train", "held_out"])
-def test_a_split_without_designs_is_not_told(split: Split):
+def test_a_split_without_designs_is_left_out(split: Split):
     members = [each for each in DESIGNS if each.split == split]
     assert [each.split for each in summed_up(members, seed=0)] == [split]

@@ -1,4 +1,4 @@
-"""From a signal on designs to a task: what is made, what is refused, and each of it once."""
+"""From a signal on designs to a task: candidates, refusals, and exactly one verdict for each."""
 
 import asyncio
 import contextlib
@@ -74,11 +74,11 @@ COVERS: dict[str, Sequence[Point]] = {
     "little": [POINTS[index] for index in LAST.points],
     "poor": [],
 }
-"""What the testbenches cover, by their text."""
+"""Coverage of the testbenches by their text."""
 
 
 def keyed(name: str, **changes: object) -> Design:
-    """A design with a secret in its RTL and a good testbench that knows it."""
+    """Return a design with a secret in its RTL and a good testbench that uses it."""
     given = design(name)
     rtl = TOP.replace("4'd3", "16'hC0DE")
     sources = (SourceFile(name="leaf.sv", text=LEAF), SourceFile(name="top.sv", text=rtl))
@@ -101,13 +101,13 @@ def graded(text: str) -> Graded:
 
 
 class KeyedSimulator:
-    """Covers by a testbench's first word; a good one has to know the secret that the RTL has."""
+    """Covers according to a testbench's first word; a good one has to contain the RTL's secret."""
 
     def __init__(self, spoilt: Callable[[Unit, str, int], str] | None = None) -> None:
         self.spoilt = spoilt
         self.runs: list[str] = []
         self.lost = 0
-        """Points that variants lack; all of them where they do not elaborate."""
+        """Points that variants lack; if all, variants do not elaborate."""
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
         assert isinstance(request.submission, Testbench)
@@ -136,7 +136,7 @@ class KeyedSimulator:
 
 
 class Desk:
-    """A journal with three rollouts on a design, and a signal that rests on them."""
+    """A journal with three rollouts on a design, and a signal with them as evidence."""
 
     def __init__(self, folder: Path) -> None:
         self.store = LocalStore(Journal.open(folder))
@@ -191,7 +191,7 @@ class Desk:
 
 @contextlib.asynccontextmanager
 async def at_work(parts: Sequence[Part]):
-    """Let parts run, and end them without a word."""
+    """Run parts, and cancel them without notice."""
     running = [asyncio.create_task(part.run()) for part in parts]
     try:
         yield
@@ -234,7 +234,7 @@ def goal(points: Sequence[int], start: int = 0, of: str = "top") -> RegionGoal:
     return RegionGoal(design=of, points=tuple(points), start=start)
 
 
-async def test_a_goal_that_a_rollout_reached_is_sound_once_that_is_executed_again(desk: Desk):
+async def test_a_goal_that_a_rollout_reached_is_sound_after_a_second_run(desk: Desk):
     findings = await desk.examine(goal(STATES.points, start=3))
     assert isinstance(findings.outcome, Sound)
     task = read_body(findings.outcome.body)
@@ -245,17 +245,17 @@ async def test_a_goal_that_a_rollout_reached_is_sound_once_that_is_executed_agai
     assert (findings.simulator_calls, desk.simulator.runs) == (1, ["some"])
 
 
-async def test_what_nobody_reached_the_good_testbench_may_show_and_it_runs_once(desk: Desk):
+async def test_the_good_testbench_can_show_a_goal_reachable_and_runs_once(desk: Desk):
     gates = desk.gates()
     for region in REGIONS[3:6]:
         outcome = (await gates.examine(candidate(goal(region.points)))).outcome
         assert isinstance(outcome, Sound)
-        assert outcome.tried == (0, 0)  # no signal, so no evidence
+        assert outcome.tried == (0, 0)  # without a signal there is no evidence
         assert read_body(outcome.body).state == beginning(DESIGNS[0], CONFIG).state
     assert desk.simulator.runs == ["good 'hC0DE"]
 
 
-async def test_a_variant_is_sound_and_leaves_without_its_testbenches(desk: Desk):
+async def test_a_sound_variant_is_returned_without_testbenches(desk: Desk):
     outcome = (await desk.examine(KEYED)).outcome
     assert isinstance(outcome, Sound)
     (record,) = outcome.records
@@ -268,13 +268,13 @@ async def test_a_variant_is_sound_and_leaves_without_its_testbenches(desk: Desk)
     assert made.unit.points_sha256
 
 
-def test_a_variant_is_called_by_its_constants():
+def test_the_id_of_a_variant_depends_on_its_constants():
     other = msgspec.structs.replace(KEYED, constants=(Replaced(old=SECRET, new=0xBEEF),))
     assert variant_id(KEYED) == variant_id(msgspec.structs.replace(KEYED))
     assert variant_id(KEYED) != variant_id(other)
 
 
-def test_tasks_are_the_same_if_they_ask_for_the_same():
+def test_tasks_with_the_same_request_are_duplicates():
     index, task = DesignIndex(), beginning(DESIGNS[0], CONFIG)
 
     def asks(**changes: object) -> msgspec.Raw:
@@ -315,10 +315,10 @@ async def test_a_bad_candidate_is_refused(desk: Desk, change: DesignChange, gate
     assert outcome.gate == gate
 
 
-async def test_a_testbench_that_does_not_do_it_again_shows_nothing(desk: Desk):
+async def test_a_testbench_that_fails_the_second_time_is_no_proof(desk: Desk):
     desk.simulator.spoilt = lambda unit, text, run: "little"
     outcome = (await desk.examine(goal(STATES.points))).outcome
-    assert outcome == Refused(gate="not_deterministic", found="a testbench did not do it again")
+    assert outcome == Refused(gate="not_deterministic", found="a testbench failed the second time")
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ async def test_a_weak_variant_is_refused(
 
 
 async def settled(desk: Desk, signals: Sequence[Signal], config: RunConfig = CONFIG) -> None:
-    """Have signals answered and what came of them judged, by parts that are killed in between."""
+    """Answer signals and judge the candidates, with parts that are killed in between."""
     await desk.add(*signals)
     seen = 0
     while True:
@@ -370,7 +370,7 @@ async def test_signals_lead_to_tasks_of_every_kind_and_each_to_one_verdict(desk:
     ]
     assert {each.signal_id: each.candidates for each in answers} == {
         **{"s0": 1, "s1": 1, "s3": 1},
-        **{"s2": 1, "s4": 0},  # the evidence is below the threshold, so no harder one
+        **{"s2": 1, "s4": 0},  # the evidence is below the threshold, so there is no harder one
     }
     verdicts = [
         each for each in await desk.held("candidate_verdict") if isinstance(each, CandidateVerdict)
@@ -381,7 +381,7 @@ async def test_signals_lead_to_tasks_of_every_kind_and_each_to_one_verdict(desk:
     assert isinstance(outcomes["s2-0"], Admitted)
     twin = Refused(gate="duplicate", found="to the degree 1.00 like task-s0-0")
     assert outcomes["s3-0"] == twin
-    assert isinstance(outcomes["s1-0"], Refused)  # DONE->IDLE is reached by nobody
+    assert isinstance(outcomes["s1-0"], Refused)  # no testbench reaches DONE->IDLE
     tasks = [each for each in await desk.held("task") if isinstance(each, Task)]
     assert [each.task_id for each in tasks] == ["top", "task-s0-0", "task-s2-0"]
     (made,) = await desk.held("environment_record")
@@ -390,7 +390,7 @@ async def test_signals_lead_to_tasks_of_every_kind_and_each_to_one_verdict(desk:
     assert found == msgspec.msgpack.decode(made.body, type=Design)
 
 
-async def test_without_signals_as_many_tasks_are_made_at_random(desk: Desk):
+async def test_the_arm_random_makes_the_same_number_of_tasks(desk: Desk):
     config = msgspec.structs.replace(CONFIG, arm="random")
     await settled(desk, [signal(about("top", STATES), n, "rare") for n in range(12)], config)
     changes = [

@@ -1,4 +1,4 @@
-"""What is said of regions, on counts made by hand, and when it is said again."""
+"""Signals about regions from counts made by hand, and when they repeat."""
 
 import msgspec
 import pytest
@@ -29,11 +29,11 @@ def visit(*counts: int, version: int = 0, group: int = 0, root: str = ""):
     )
 
 
-def test_a_region_is_forgotten_where_a_point_of_it_is_lost():
+def test_a_region_is_forgotten_if_one_of_its_points_is_lost():
     before = [visit(8, 8, 1, 1, 8, 0), visit(8, 8, 0, 0, 8, 0)]
     now = visit(8, 0, 0, 0, 0, 0, version=1, group=7)
     found = forgotten(PAPER, before, now, REGIONS, POINTS)
-    # a: 16 of 16 rollouts before; b: 1 of 16; c was never whole.
+    # a: 16 of 16 rollouts before; b: 1 of 16; c was never completely covered.
     assert [(each.about, each.score) for each in found] == [
         (about("top", A), 1.0),
         (about("top", B), 1 / 16),
@@ -41,7 +41,7 @@ def test_a_region_is_forgotten_where_a_point_of_it_is_lost():
     assert found[0].evidence == (7,)
 
 
-def test_chance_is_no_forgetting():
+def test_a_loss_by_chance_is_not_forgetting():
     before = [visit(8, 8, 1, 1, 8, 0), visit(8, 8, 0, 0, 8, 0)]
     now = visit(8, 0, 0, 0, 0, 0, version=1)
     found = forgotten(POSTERIOR, before, now, REGIONS, POINTS)
@@ -50,7 +50,7 @@ def test_chance_is_no_forgetting():
     assert found[0].rule.endswith("by chance 1.4e-06")
 
 
-def test_rare_regions_come_in_turns_with_those_that_nobody_covered():
+def test_rare_regions_alternate_with_those_never_covered():
     visits = [visit(8, 8, 0, 0, 0, 0, group=n) for n in range(5)]
     visits[1] = visit(8, 8, 8, 1, 0, 0, group=1)
     found = rare(PAPER, visits, REGIONS, POINTS)
@@ -60,7 +60,7 @@ def test_rare_regions_come_in_turns_with_those_that_nobody_covered():
     assert (found[1].score, found[1].evidence) == (1.0, (4,))
 
 
-def test_few_rollouts_make_nothing_rare_with_confidence():
+def test_a_confident_rare_region_needs_enough_rollouts():
     never = [visit(8, 8, 0, 0, 0, 0, group=n) for n in range(8)]
     assert rare(POSTERIOR, never[:7], REGIONS, POINTS) == []  # 0.95^56 = 0.057
     assert len(rare(POSTERIOR, never, REGIONS, POINTS)) == 2  # 0.95^64 = 0.038
@@ -70,7 +70,7 @@ def detector(signals: SignalsConfig = PAPER) -> RegionDetector:
     return RegionDetector(RunConfig(name="x", environment={"use": "hdl"}, signals=signals))
 
 
-def test_a_design_says_something_again_after_the_cool_down_and_of_another_region():
+def test_after_the_cool_down_a_signal_names_another_region():
     desk, said = detector(), list[Signal]()
     regions = tuple(Region(name=str(n), points=(n,)) for n in range(POINTS))
     for version in range(9):
@@ -85,7 +85,7 @@ def test_a_design_says_something_again_after_the_cool_down_and_of_another_region
     ]
 
 
-def test_whoever_is_rebuilt_says_what_would_have_been_said():
+def test_a_rebuilt_detector_returns_the_same_signals():
     visits = [visit(8, n % 2, 0, 0, n % 3, 1, version=n, group=n) for n in range(12)]
     whole, halves = detector(), detector()
     expected = [whole.judge(each, REGIONS, POINTS) for each in visits]
@@ -97,7 +97,7 @@ def test_whoever_is_rebuilt_says_what_would_have_been_said():
     assert any(expected[6:])
 
 
-def test_groups_that_go_on_from_a_state_forget_nothing():
+def test_groups_that_start_from_a_state_cause_no_forgetting():
     desk = detector(msgspec.structs.replace(PAPER, kinds=("forgetting",)))
     for version in range(2):
         following = design_visit(

@@ -22,11 +22,11 @@ def test_a_task_from_nothing_asks_for_coverage():
     assert asked(TASK) == "cover 95 % of fifo"
 
 
-def test_a_task_that_improves_on_a_testbench_says_from_where():
+def test_a_task_from_a_testbench_names_its_coverage():
     assert asked(replace(TASK, state=covered((1, 2), (3, 4)))) == "cover 95 % of fifo, from 62.5 %"
 
 
-def test_a_goal_is_told_by_its_points():
+def test_a_goal_is_described_by_its_number_of_points():
     assert asked(replace(TASK, goal=(3,))) == "cover 1 point of fifo"
     assert asked(replace(TASK, goal=(3, 4))) == "cover 2 points of fifo"
 
@@ -46,5 +46,5 @@ def test_a_goal_is_told_by_its_points():
         ),
     ],
 )
-def test_a_candidate_is_told_by_what_it_makes_of_a_design(change: DesignChange, told: str):
+def test_a_candidate_is_described_by_its_change(change: DesignChange, told: str):
     assert changed(change) == told

@@ -8,7 +8,7 @@ RTL = "module m (input logic clk);\nendmodule\n"
 UNIT = Unit(name="m", files=(SourceFile(name="m.sv", text=RTL),), top="m")
 
 
-def test_both_tools_speak_once_a_line():
+def test_a_line_with_errors_of_both_tools_is_reported_once():
     testbench = "module tb;\n  m dut (.clock(1));\n  nothing u ();\nendmodule\n"
     output = (
         "%Error-PINNOTFOUND: tb.sv:2:10: Pin not found: 'clock'\n    2 |   m dut\n"
@@ -28,13 +28,13 @@ def test_lines_about_other_files_are_left_out():
     assert "passwd" not in told
 
 
-def test_a_crash_of_the_simulator_is_told_without_its_insides():
+def test_a_crash_of_the_simulator_is_reported_without_internals():
     output = "%Error: Internal Error: tb.sv:2:3: ../V3Width.cpp:7291: Unexpected\n"
     told = explain(output, "module tb; endmodule", UNIT)
     assert told == "tb.sv:2:3: error: the simulator does not support this"
 
 
-def test_what_a_testbench_makes_pyslang_do_is_bounded():
+def test_the_work_of_pyslang_is_limited():
     bomb = """module tb;
     for (genvar i = 0; i < 200; i++) for (genvar j = 0; j < 200; j++)
       for (genvar k = 0; k < 200; k++) for (genvar l = 0; l < 200; l++) logic x;
@@ -49,7 +49,7 @@ def test_what_a_testbench_makes_pyslang_do_is_bounded():
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 2.0
 
 
-def test_a_text_that_takes_too_long_has_no_message_of_pyslang():
+def test_a_text_that_takes_too_long_gets_no_message_of_pyslang():
     endless = f"module tb; int a; initial a = {'+'.join(['a'] * 20_000)}; wrong u (); endmodule"
     assert len(endless) < 60_000
     assert complaints(endless, UNIT) == ()
@@ -59,7 +59,7 @@ def test_a_text_that_takes_too_long_has_no_message_of_pyslang():
     )
 
 
-def test_text_that_is_no_systemverilog_is_told_where():
+def test_text_that_is_not_systemverilog_has_an_error_with_its_place():
     found = find_top("hello world", UNIT)
     assert isinstance(found, CompileFailed)
     assert found.message.startswith("tb.sv:1:")

@@ -1,4 +1,4 @@
-"""Whatever a text does to the parser, it is graded, and by no other stack than the parser's own."""
+"""Every text is graded, whatever it does to the parser, and only the parser's own stack is used."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +43,7 @@ STACK = 256 << 10
 
 @pytest.fixture
 def small_stack():
-    """Give a thread whose stack is a small part of what deep texts take."""
+    """Run in a thread whose stack is a small part of what deep texts need."""
     before = threading.stack_size(STACK)
     with ThreadPoolExecutor(1) as threads:
         threads.submit(int).result()
@@ -62,7 +62,7 @@ def test_a_text_that_is_nested_in_any_way_is_graded(
 
 
 @pytest.mark.parametrize("text", DEEPEST)
-def test_a_text_that_the_parser_overflows_on_is_refused(
+def test_a_text_that_overflows_the_parsers_stack_is_refused(
     text: str, small_stack: ThreadPoolExecutor
 ) -> None:
     found = small_stack.submit(find_top, text, UNIT).result()
@@ -72,7 +72,7 @@ def test_a_text_that_the_parser_overflows_on_is_refused(
 
 
 @pytest.mark.parametrize("text", DEEPEST)
-def test_a_design_that_the_parser_overflows_on_does_not_compile(text: str) -> None:
+def test_a_design_that_overflows_the_parsers_stack_does_not_compile(text: str) -> None:
     deep = Unit(name="deep", files=(RTL, SourceFile(name="deep.sv", text=text)), top="m")
     with pytest.raises(ConfigError, match="design deep: the text is nested too deeply"):
         elaborate(deep)
@@ -92,7 +92,7 @@ def test_a_design_that_was_read_once_is_read_on_any_thread(unit: str, depth: int
         threading.stack_size(before)
 
 
-def test_what_elaboration_of_a_design_takes_is_bounded() -> None:
+def test_elaboration_of_a_design_has_limits() -> None:
     text = """module m; localparam P = f(64); function automatic int f(int n);
       return n == 0 ? 1 : f(n - 1) + f(n - 1); endfunction t #(60) u (); endmodule
       module t #(parameter N = 1) (); if (N > 0) begin t #(N - 1) a (); t #(N - 1) b (); end
@@ -102,7 +102,7 @@ def test_what_elaboration_of_a_design_takes_is_bounded() -> None:
         elaborate(unit)
 
 
-def test_questions_of_many_threads_are_answered_apart() -> None:
+def test_questions_of_many_threads_get_their_own_answers() -> None:
     names = [f"tb_{number}" for number in range(24)]
     texts = [f"module {name}; m u (); endmodule" for name in names]
     with ThreadPoolExecutor(8) as threads:

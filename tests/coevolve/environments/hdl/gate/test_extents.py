@@ -1,4 +1,4 @@
-"""What is too large, or goes in circles, is refused before anything is compiled."""
+"""Excessive sizes and circular definitions are refused before compilation."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def bench(inside: str, outside: str = "") -> str:
 
 
 def refused(inside: str, outside: str = "") -> str:
-    """Return why, in the words for the policy."""
+    """Return the reason, in the words of the prompt."""
     found = find_top(bench(inside, outside), UNIT, "tb")
     assert isinstance(found, Rejected), found
     first = found.violations[0]
@@ -51,7 +51,7 @@ def test_classes_that_extend_themselves_are_refused(classes: str):
     assert "class a extends itself" in refused("initial $finish;", classes)
 
 
-def test_classes_of_one_name_in_several_scopes_are_no_circle():
+def test_classes_of_one_name_in_several_scopes_are_not_circular():
     classes = """package p; class base; endclass class mid extends base; endclass endpackage
       package q; class base extends p::mid; endclass class leaf extends base; endclass endpackage"""
     assert find_top(bench("q::leaf made = new;", classes), UNIT, "tb") == "tb"
@@ -86,7 +86,7 @@ def test_classes_of_one_name_in_several_scopes_are_no_circle():
         ("function automatic int f(int n); return f(n); endfunction localparam P = f(0);", "depth"),
     ],
 )
-def test_what_is_too_large_is_refused(inside: str, words: str):
+def test_excessive_sizes_are_refused(inside: str, words: str):
     assert words in refused(inside)
 
 
@@ -95,7 +95,7 @@ def test_recursion_without_an_end_is_refused():
     assert "recursive" in refused("c #(0) u;", "class c #(int N = 0); c #(N + 1) n; endclass")
 
 
-def test_what_takes_too_long_to_read_is_cut():
+def test_a_text_that_takes_too_long_to_read_is_refused():
     power = "localparam [99999:0] P = 100000'd3 ** 100000'd99999;"
     assert isinstance(find_top(bench(power), UNIT, "tb"), TimedOut)
 
@@ -114,18 +114,18 @@ def test_what_takes_too_long_to_read_is_cut():
         "nothing at_all is = declared",
     ],
 )
-def test_what_is_of_ordinary_size_is_compiled(inside: str):
+def test_ordinary_sizes_are_accepted(inside: str):
     assert find_top(bench(inside), UNIT, "tb") == "tb"
 
 
 @pytest.mark.parametrize("call", ['$display("%p", v)', "$display(v)", 's = $sformatf("%h", v)'])
-def test_an_address_is_no_value(call: str):
+def test_an_address_cannot_be_printed(call: str):
     bus = "interface bus; int x; endinterface"
     assert "no value" in refused(f"virtual bus v; bus b (); string s; initial {call};", bus)
 
 
 @pytest.mark.parametrize("text", [r'"\xff"', r'"\377%d"', r'{"a", "\xc3"}'])
-def test_a_string_that_is_no_text_hides_nothing_behind_it(text: str):
+def test_a_string_that_is_not_utf8_is_refused(text: str):
     bus = "interface bus; int x; endinterface"
     inside = f"virtual bus v; bus b (); string s = {text}; initial $display(v);"
     assert "UTF-8" in refused(inside, bus)
@@ -139,7 +139,7 @@ def test_a_design_is_not_judged():
     assert find_top(bench("m u (1'b0);"), unit, "tb") == "tb"
 
 
-def test_no_reference_testbench_is_refused():
+def test_every_reference_testbench_is_accepted():
     found = [
         (design.design_id, quality)
         for design in load_all(DESIGNS)

@@ -7,7 +7,7 @@ WORDS = st.lists(st.sampled_from("ab"), max_size=30)
 
 
 class Counted:
-    """A line that counts how often one is compared."""
+    """A line that counts comparisons with it."""
 
     compared = 0
 
@@ -34,7 +34,7 @@ def test_every_place_is_found(among: list[str], wanted: list[str]):
     end=st.sampled_from(["", "a", "b", "c"]),
     sizes=st.tuples(st.integers(1, 200), st.integers(1, 100)),
 )
-def test_comparisons_are_few_however_lines_repeat(
+def test_comparisons_are_linear_however_lines_repeat(
     among: str, wanted: str, end: str, sizes: tuple[int, int]
 ):
     lines = [Counted(each) for each in among * sizes[0]]

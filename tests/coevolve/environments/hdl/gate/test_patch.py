@@ -59,19 +59,19 @@ def test_blank_lines_that_were_left_out_or_added_do_not_matter() -> None:
 
 
 def test_a_hunk_without_a_unique_place_fails() -> None:
-    with pytest.raises(PatchError, match="hunk 1: its old lines stand at 2 places") as caught:
+    with pytest.raises(PatchError, match="hunk 1: its old lines occur at 2 places") as caught:
         apply(BASE, "@@\n-    #10;\n+    #20;\n")
     assert caught.value.hunks == (1,)
 
 
-def test_a_line_number_or_the_former_hunk_decides_between_places() -> None:
+def test_a_line_number_or_the_hunk_before_decides_between_matches() -> None:
     second = BASE.replace("#10;\n    $finish", "#20;\n    $finish")
     assert apply(BASE, "@@ -8,1 +8,1 @@\n-    #10;\n+    #20;\n") == second
     in_order = "@@\n-    a = 1;\n+    a = 1;\n@@\n-    #10;\n+    #20;\n"
     assert apply(BASE, in_order) == second
 
 
-def test_all_failed_hunks_are_told_and_nothing_is_applied() -> None:
+def test_all_failed_hunks_are_named_and_nothing_is_applied() -> None:
     patch = (
         "@@\n-    a = 0;\n+    a = 5;\n"
         "@@\n-    nowhere;\n+    x;\n"
@@ -81,18 +81,22 @@ def test_all_failed_hunks_are_told_and_nothing_is_applied() -> None:
     with pytest.raises(PatchError) as caught:
         apply(BASE, patch)
     assert caught.value.hunks == (2, 3, 4)
-    for words in ("hunk 2: its old lines stand nowhere", "'-' or '+', found none", "'no prefix'"):
+    for words in (
+        "hunk 2: its old lines are not in the testbench",
+        "'-' or '+', found none",
+        "'no prefix'",
+    ):
         assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "module tb;\nendmodule", "Here is the patch:\n@@\n-a\n+b"])
-def test_a_text_that_is_no_patch_is_refused_without_hunks(text: str) -> None:
+def test_a_text_that_is_not_a_patch_is_refused_without_hunks(text: str) -> None:
     with pytest.raises(PatchError, match="a patch") as caught:
         apply(BASE, text)
     assert caught.value.hunks == ()
 
 
-def test_a_later_hunk_sees_what_a_former_one_left() -> None:
+def test_a_hunk_applies_to_the_result_of_the_one_before() -> None:
     patch = "@@\n-    a = 0;\n+    b = 0;\n@@\n     b = 0;\n+    b = 1;\n     #10;\n"
     assert apply(BASE, patch) == BASE.replace("a = 0;", "b = 0;\n    b = 1;")
 
@@ -101,7 +105,7 @@ def test_new_lines_go_into_an_empty_text() -> None:
     assert apply("", "@@\n+module tb;\n+endmodule\n").split("\n")[:2] == ["module tb;", "endmodule"]
 
 
-def test_a_patch_has_no_more_hunks_than_can_be_looked_for():
+def test_the_number_of_hunks_is_limited():
     lines = 2000
     base = "\n".join(f"line {number};" for number in range(lines))
     hunks = [f"@@\n-line {number};\n+new {number};\n" for number in range(lines)]
@@ -113,7 +117,7 @@ def test_a_patch_has_no_more_hunks_than_can_be_looked_for():
 
 
 @pytest.mark.parametrize("digits", [10, 5000])
-def test_a_line_number_that_no_line_has_is_not_looked_at(digits: int):
+def test_a_line_number_with_too_many_digits_is_ignored(digits: int):
     header = f"@@ -{'9' * digits},1 +{'9' * digits},1 @@"
     assert apply(BASE, f"{header}\n-    a = 0;\n+    b = 0;\n") == BASE.replace("a = 0", "b = 0")
 

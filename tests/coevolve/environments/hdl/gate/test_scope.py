@@ -30,15 +30,13 @@ EXPOSED = f"{PACKAGE}import kinds::*;\n{MODULE}"
         ("module other;", "outside of every module"),
     ],
 )
-def test_nothing_is_declared_beside_a_design_that_imports_outside_of_its_modules(
-    outside: str, word: str
-):
+def test_declarations_beside_a_design_with_outer_imports_are_refused(outside: str, word: str):
     found = messages(EXPOSED, f"{outside}\n{TB}")
     assert any(word in each for each in found)
     assert not messages(PACKAGE + INSIDE, f"localparam OTHER = 1;\n{TB}")
 
 
-def test_modules_and_packages_may_stand_there():
+def test_modules_and_packages_are_allowed_there():
     more = "`timescale 1ns/1ps\npackage own; typedef int t; endpackage\n"
     port = "module m(interface i, input own::t x); virtual interface v; endmodule\n"
     assert not messages(EXPOSED, more + port + TB)

@@ -66,7 +66,7 @@ endmodule : tb
     assert messages(text) == []
 
 
-def test_a_violation_tells_where_it_is() -> None:
+def test_a_violation_has_its_place() -> None:
     (found,) = violations(tb("  initial\n    force clk = 1;"), UNIT)
     assert (found.line, found.column) == (4, 5)
     assert found.message.startswith("'force' may not be used")
@@ -127,11 +127,11 @@ def test_the_design_is_not_redefined(text: str) -> None:
         "`define D a\n`define D dut",
     ],
 )
-def test_names_are_not_made_of_pieces(text: str) -> None:
+def test_building_names_from_pieces_is_refused(text: str) -> None:
     assert messages(text) != []
 
 
-def test_macros_are_expanded_before_references_are_looked_for() -> None:
+def test_macros_are_expanded_before_the_search_for_references() -> None:
     hidden = "`define INSIDE(name) name.q\n`define WHO dut\n" + tb("initial `INSIDE(`WHO) = 1;")
     assert any("reference into 'dut'" in each for each in messages(hidden))
 
@@ -148,19 +148,19 @@ def test_foreign_functions_are_refused_whatever_names_their_language() -> None:
     assert messages("import kinds::*; export kinds::*;") == []
 
 
-def test_waves_go_into_a_plain_file_only() -> None:
+def test_waves_need_a_plain_file_name() -> None:
     assert messages('initial $dumpfile("dump.vcd");') == []
     for name in ('"/tmp/x"', '"../x"', "name", '{"a", "b"}', '"a" "b"'):
         assert messages(f"initial $dumpfile({name});") != []
 
 
-def test_no_more_is_told_than_fits_a_prompt() -> None:
+def test_the_number_of_violations_is_limited() -> None:
     assert len(messages("$system; " * 100)) == MOST_VIOLATIONS
     (message,) = messages("x" * (MOST_BYTES + 1))
     assert str(MOST_BYTES) in message
 
 
-def test_texts_that_are_no_text_are_refused() -> None:
+def test_bytes_that_are_not_text_are_refused() -> None:
     for text in ("a\0b", "a\rb", "\ud800", '"""x"""', "// x \\\ny"):
         assert messages(text) != []
     assert messages("module tb;\r\nendmodule\r\n") == []
@@ -185,7 +185,7 @@ def test_no_text_takes_long(text: str) -> None:
 
 
 def calls(deed: Callable[[], object]) -> int:
-    """Return how many functions of Python were called."""
+    """Return the number of Python functions that were called."""
     made = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:
@@ -215,7 +215,7 @@ FORMALS = ", ".join(f"a{number}" for number in range(4000))
         "`define E(x)\n`define A `E(1" + ", x" * 8000 + ")\n" + "`A " * 8000,
     ],
 )
-def test_macros_that_come_to_nothing_are_bounded_as_well(text: str) -> None:
+def test_macros_that_expand_to_nothing_are_limited_too(text: str) -> None:
     doubling = "".join(f"`define B{n + 1} `B{n} `B{n}\n" for n in range(40))
     bomb = text.format(doubling)
     assert calls(lambda: violations(bomb, UNIT)) < 10 * MOST_TOKENS

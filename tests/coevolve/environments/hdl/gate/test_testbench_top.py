@@ -30,10 +30,10 @@ def test_the_top_is_the_module_that_nothing_instantiates(testbench: str, top: st
         ("module tb; m u (); endmodule", "bench"),
     ],
 )
-def test_where_there_is_none_or_several_nothing_is_covered(testbench: str, told: str):
+def test_no_top_or_several_tops_are_not_covered(testbench: str, told: str):
     assert isinstance(find_top(testbench, UNIT, told), NotCovered)
 
 
-def test_a_top_that_is_told_decides():
+def test_a_given_top_is_used():
     two = "module a; m u (); endmodule module b; m u (); endmodule"
     assert find_top(two, UNIT, "b") == "b"

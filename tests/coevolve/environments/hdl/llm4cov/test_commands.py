@@ -45,7 +45,7 @@ def run(folder: Path, testbench: str, *more: str) -> dict[str, Any]:
     return json.loads((folder / "out.json").read_text())
 
 
-def test_the_command_answers_in_llm4covs_words(tmp_path: Path) -> None:
+def test_the_command_answers_with_llm4covs_fields(tmp_path: Path) -> None:
     found = run(tmp_path, TESTBENCH)
     assert (found["returncode"], found["status"], found["err_msg"]) == (0, "success", "")
     (row,) = found["cov_info"]["summary"]
@@ -63,7 +63,7 @@ def test_a_testbench_that_does_not_compile_is_an_answer_too(tmp_path: Path) -> N
     assert str(tmp_path) not in found["err_msg"]
 
 
-def test_what_cannot_be_evaluated_is_an_exception(tmp_path: Path, capsys) -> None:
+def test_a_job_that_cannot_be_evaluated_is_an_exception(tmp_path: Path, capsys) -> None:
     with pytest.raises(SystemExit) as left:
         run(tmp_path, TESTBENCH, "--sv_files", "../blinker.sv")
     assert left.value.code == 1
@@ -72,7 +72,7 @@ def test_what_cannot_be_evaluated_is_an_exception(tmp_path: Path, capsys) -> Non
     assert "../blinker.sv" in capsys.readouterr().err
 
 
-def test_the_queue_is_served_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_the_queue_is_served_until_a_signal(tmp_path: Path) -> None:
     worker = subprocess.Popen(
         [
             sys.executable,

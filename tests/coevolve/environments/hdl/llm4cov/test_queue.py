@@ -60,7 +60,7 @@ def result(root: Path, job_id: str) -> dict[str, Any]:
 async def served(
     root: Path, simulator: ScriptedSimulator, *, workers: int = 2, wait_s: float = 0.02
 ) -> None:
-    """Serve until nothing is waiting any more."""
+    """Serve until no job is waiting."""
     queue, stop = DropFolder(root), asyncio.Event()
     serving = asyncio.create_task(
         serve(queue, simulator, workers=workers, stop=stop, wait_s=wait_s)
@@ -70,7 +70,7 @@ async def served(
     await serving
 
 
-async def test_a_job_is_answered_in_llm4covs_words_and_removed(tmp_path: Path) -> None:
+async def test_a_job_is_answered_with_llm4covs_fields_and_removed(tmp_path: Path) -> None:
     simulator = ScriptedSimulator()
     drop(tmp_path, "top_1_abc")
     await served(tmp_path, simulator)
@@ -86,7 +86,7 @@ async def test_a_job_is_answered_in_llm4covs_words_and_removed(tmp_path: Path) -
     assert list((tmp_path / "incoming").iterdir()) == list((tmp_path / "claims").iterdir()) == []
 
 
-async def test_a_broken_testbench_is_told_by_the_clients_name_for_it(tmp_path: Path) -> None:
+async def test_errors_use_the_clients_name_of_the_testbench(tmp_path: Path) -> None:
     drop(tmp_path, "j", testbench="broken", skip_detail=True, timeout=2)
     simulator = ScriptedSimulator()
     await served(tmp_path, simulator)
@@ -207,7 +207,7 @@ async def test_no_answer_is_written_through_a_link(tmp_path: Path, capsys) -> No
     assert "job j cannot be answered" in capsys.readouterr().err
 
 
-async def test_a_machines_failure_is_tried_again_and_told_as_an_exception(tmp_path: Path) -> None:
+async def test_an_infrastructure_failure_is_retried_and_then_an_exception(tmp_path: Path) -> None:
     drop(tmp_path, "flaky")
     await served(tmp_path, ScriptedSimulator(broken=2), workers=1)
     assert result(tmp_path, "flaky")["status"] == "success"

@@ -33,7 +33,7 @@ SIZE = 3
 
 
 def hitting(*points: int) -> Graded:
-    """A testbench that covers these of 16 points."""
+    """Return a testbench that covers these of 16 points."""
     hits = sum(1 << point for point in points).to_bytes(2, "little")
     made = covered((len(points), 16), testbench=f"tb {points}")
     assert isinstance(made.outcome, Covered)
@@ -65,7 +65,7 @@ def config(*, rounds: int = 2, seed: int = 0) -> RunConfig:
 
 
 class Desk:
-    """A frontier, and the journal that it is folded from."""
+    """A frontier, and the journal that it reads."""
 
     def __init__(self, settings: RunConfig, names: Sequence[str] = ("a", "b")) -> None:
         self._settings = settings
@@ -75,14 +75,14 @@ class Desk:
         self.groups = 0
 
     def folded(self) -> Frontier:
-        """A frontier that was made from the journal alone."""
+        """Return a frontier made from the journal alone."""
         frontier = Frontier(self._settings, self._designs)
         for record in self.records:
             frontier.fold(record)
         return frontier
 
     def ask(self) -> CoverageTask:
-        """Ask for the next group, as the curriculum does."""
+        """Request the next group, like the curriculum."""
         draw = self.frontier.task(self.groups)
         request = RolloutRequest(
             group_id=f"g{self.groups}",
@@ -108,7 +108,7 @@ class Desk:
         self.frontier.fold(record)
 
     def answer(self, group: int, *states: Graded | None) -> None:
-        """Finish a group's rollouts; None is one that failed."""
+        """Finish a group's rollouts; None stands for a failed one."""
         for index, state in enumerate(states):
             if state is None:
                 self.say(failed(group, index))
@@ -150,7 +150,7 @@ def failed(group: int, index: int) -> FailedRollout:
     )
 
 
-def test_every_design_is_begun_before_any_is_begun_again():
+def test_every_design_comes_once_before_any_comes_again():
     desk = Desk(config(), ("a", "b", "c"))
     begun = [desk.ask().design for _ in range(9)]
     assert [sorted(begun[n : n + 3]) for n in (0, 3, 6)] == [["a", "b", "c"]] * 3
@@ -158,7 +158,7 @@ def test_every_design_is_begun_before_any_is_begun_again():
     assert len(orders) == 3
 
 
-def test_the_worst_testbench_of_a_group_is_what_the_next_group_improves_on():
+def test_the_next_group_starts_from_the_worst_testbench():
     desk = Desk(config())
     first = desk.ask()
     assert isinstance(first.state, Blank)
@@ -180,7 +180,7 @@ def test_a_design_is_worked_on_for_as_many_rounds_as_configured():
     assert rounds == [0, 1, 2, 3, 0, 1]
 
 
-def test_a_group_of_nothing_but_failed_rollouts_ends_its_turn():
+def test_a_group_of_only_failed_rollouts_ends_its_chain():
     desk = Desk(config(), ("a",))
     desk.ask()
     desk.answer(0, None, None, None)
@@ -189,7 +189,7 @@ def test_a_group_of_nothing_but_failed_rollouts_ends_its_turn():
     assert desk.ask().state == MIDDLE
 
 
-def test_whatever_was_read_the_journal_leads_to_the_same_next_task():
+def test_any_prefix_of_the_journal_leads_to_the_same_next_task():
     desk = Desk(config(rounds=3), ("a", "b", "c"))
     generator = np.random.default_rng(5)
     for group in range(30):
@@ -215,20 +215,20 @@ def test_whatever_was_read_the_journal_leads_to_the_same_next_task():
         ("worst", (FULL, FULL), 0),
     ],
 )
-def test_of_those_that_can_improve_the_rule_chooses(
+def test_the_rule_chooses_among_states_below_100_percent(
     rule: str, states: tuple[Graded, ...], index: int
 ):
     assert chosen(dict(enumerate(states)), rule, np.random.default_rng(0)) == index
 
 
-def test_uniform_chooses_each_that_can_improve():
+def test_uniform_chooses_every_state_below_100_percent():
     states = dict(enumerate((FAILED, HIGH, LOW, FULL)))
     generator = np.random.default_rng(0)
     assert {chosen(states, "uniform", generator) for _ in range(50)} == {1, 2}
 
 
 def admitted(desk: Desk, number: int, **asked: object) -> CoverageTask:
-    """Have the run make a task on design a."""
+    """Add a task on design a that the run made."""
     origin = Synthesized(candidate_id=f"c{number}", signal_id="s")
     task = msgspec.structs.replace(
         beginning(design("a"), config()), task_id=f"made-{number}", origin=origin, **asked
@@ -248,7 +248,7 @@ def admitted(desk: Desk, number: int, **asked: object) -> CoverageTask:
     return task
 
 
-def test_tasks_that_the_run_made_are_begun_up_to_their_share():
+def test_tasks_that_the_run_made_come_up_to_their_share():
     desk = Desk(config(rounds=1))
     for number in range(8):
         admitted(desk, number)
@@ -257,7 +257,7 @@ def test_tasks_that_the_run_made_are_begun_up_to_their_share():
     assert len(set(roots)) == 8
 
 
-def test_a_turn_keeps_to_what_it_began_with():
+def test_a_chain_keeps_its_task():
     desk = Desk(config(rounds=3))
     made = admitted(desk, 0, state=LOW, goal=(3, 9, 11), threshold=0.7)
     while desk.ask() != made:
@@ -272,7 +272,7 @@ def test_a_turn_keeps_to_what_it_began_with():
     assert following.task_id.startswith("made-0/1/")
 
 
-def test_a_turn_is_over_where_its_goal_is_reached():
+def test_a_chain_ends_when_its_goal_is_reached():
     desk = Desk(config(rounds=3))
     made = admitted(desk, 0, goal=(3, 9))
     while desk.ask() != made:
@@ -282,13 +282,13 @@ def test_a_turn_is_over_where_its_goal_is_reached():
     assert begun.root == begun.task_id
 
 
-def test_of_those_that_cover_most_of_the_goal_the_rule_chooses():
+def test_the_rule_chooses_among_states_that_cover_most_of_the_goal():
     states = dict(enumerate((hitting(3), hitting(1, 2), hitting(9))))
     assert list(nearest(states, (3, 9))) == [0, 2]
     assert list(nearest(states, ())) == [0, 1, 2]
 
 
-def test_the_tasks_that_were_made_follow_from_the_journal():
+def test_the_tasks_that_the_run_made_are_read_from_the_journal():
     desk = Desk(config())
     generator = np.random.default_rng(5)
     for group in range(20):
@@ -302,7 +302,7 @@ def test_the_tasks_that_were_made_follow_from_the_journal():
         assert desk.folded().task(group + 1) == desk.frontier.task(group + 1)
 
 
-def test_instances_are_called_by_different_names_where_that_is_asked_for():
+def test_instance_names_vary_if_configured():
     names = [f"design{n}" for n in range(30)]
     settings = HdlConfig(vary_instance=True)
     varied = with_hdl(config(), settings)

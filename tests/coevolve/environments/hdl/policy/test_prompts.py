@@ -46,7 +46,7 @@ def test_a_blank_state_shows_the_design_and_its_specification() -> None:
         assert words in user.text
 
 
-def test_a_graded_state_adds_the_testbench_and_what_the_simulator_said() -> None:
+def test_a_graded_state_adds_the_testbench_and_the_result() -> None:
     system, task, written, result = messages(graded())
     assert [each.role for each in (system, task, written, result)] == [
         "system", "user", "assistant", "user",
@@ -57,14 +57,14 @@ def test_a_graded_state_adds_the_testbench_and_what_the_simulator_said() -> None
         assert words in result.text
 
 
-def test_a_goal_is_told_point_by_point() -> None:
+def test_a_prompt_lists_the_points_of_a_goal() -> None:
     goal = [index for index, each in enumerate(POINTS) if each.name in ("DONE", "q:0->1")]
     _, task, _, result = messages(graded(), goal=goal)
     assert task.text.endswith("- fsm top.sv:2:1 - DONE\n- toggle leaf.sv:2:1 u_leaf q:0->1")
     assert result == messages(graded())[-1]
 
 
-def test_feedback_keeps_its_budget() -> None:
+def test_feedback_keeps_its_maximum_length() -> None:
     bare = Covered(coverage=covering([]), ended="finish", slots=1, time=1, log="")
     few, many = (messages(graded(bare), limit=limit)[-1].text for limit in (200, 2000))
     assert len(few) < len(many) < len(few) + 2000
@@ -83,18 +83,18 @@ def test_feedback_keeps_its_budget() -> None:
         ),
     ],
 )
-def test_what_went_wrong_decides_what_to_do_next(outcome: Outcome, words: str) -> None:
+def test_the_outcome_decides_the_next_instruction(outcome: Outcome, words: str) -> None:
     assert words in messages(graded(outcome))[-1].text
 
 
-def test_a_state_without_a_testbench_is_told_with_the_design() -> None:
+def test_a_state_without_a_testbench_is_in_the_message_on_the_design() -> None:
     state = graded(CompileFailed(message="m"), testbench="")
     system, user = messages(state)
     assert system.role == "system"
     assert "Simulation result" in user.text
 
 
-def test_a_patch_is_asked_for_where_there_is_something_to_change() -> None:
+def test_a_prompt_requests_a_patch_if_there_is_a_testbench() -> None:
     said = messages(graded(), form="patch")
     assert "hunks in one fence" in said[0].text
     assert "module tb;" in said[2].text
@@ -111,12 +111,12 @@ def test_a_stimulus_program_is_shown_as_it_was_written() -> None:
     assert "module tb" not in "".join(each.text for each in said)
 
 
-def test_rules_of_syntax_are_for_teachers_alone() -> None:
+def test_only_teachers_get_rules_of_syntax() -> None:
     assert SYNTAX_RULES in messages(Blank(), rules=True)[0].text
     assert SYNTAX_RULES not in messages(Blank())[0].text
 
 
-def test_instance_names_are_a_third_each_and_stay() -> None:
+def test_each_instance_name_has_a_third_of_the_designs() -> None:
     names = [instance_name(f"design{number}", "top") for number in range(3000)]
     assert names == [instance_name(f"design{number}", "top") for number in range(3000)]
     assert all(900 < names.count(name) < 1100 for name in ("dut", "uut", "inst_top"))
@@ -155,7 +155,7 @@ def test_an_answer_holds_one_submission(
         ("<think>it has a clock", "still thinking"),
     ],
 )
-def test_an_answer_without_one_whole_fence_is_refused_in_words(answer: str, words: str) -> None:
+def test_an_answer_without_one_complete_fence_is_refused(answer: str, words: str) -> None:
     with pytest.raises(UnreadableAnswerError, match=words):
         extract(answer, "testbench")
 

@@ -1,4 +1,4 @@
-"""Stages of training: who writes in them, what is learned from, and what is exported."""
+"""Stages of training: their writers, the steps that training uses, and the exported steps."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ WAIT_S = 60.0
 
 
 class Parrot:
-    """The policy's engine, but for what it writes."""
+    """The policy's engine, except that it writes given texts."""
 
     def __init__(self, engine: Generator, texts: Sequence[tuple[int, ...]]) -> None:
         self._engine = engine
@@ -100,7 +100,7 @@ TRAINED: Mapping[int, tuple[Writer, str]] = {
     6: ("policy", WORSE),
     7: ("policy", WORSE),
 }
-"""Group -> who writes, and what of it is learned from. Of group 0 all rollouts but one failed."""
+"""Writer of each group, and which steps training uses. In group 0 all rollouts but one failed."""
 
 
 def taught(folder: Path, student: Path, base_url: str) -> RunConfig:
@@ -162,7 +162,7 @@ async def trained(directory: RunDirectory) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that is over, and how often its teacher was asked."""
+    """A finished run, and the number of requests to its teacher."""
 
     directory: RunDirectory
     reader: Reader
@@ -186,7 +186,7 @@ async def everything(run: Run, kind: type[Kind]) -> list[Kind]:
     return [decode_as(each, kind) for each in await run.reader.scan(topic_of(kind))]
 
 
-async def test_stages_are_written_by_whom_they_name_and_go_on_from_one_another(run: Run):
+async def test_stages_use_their_writers_and_continue_from_one_another(run: Run):
     rollouts = await everything(run, Rollout)
     assert all(graded_of(each) for each in rollouts)
     authors = {each.group: each.author for each in rollouts if each.group in TRAINED}
@@ -205,7 +205,7 @@ async def test_stages_are_written_by_whom_they_name_and_go_on_from_one_another(r
         assert (before.digest != after.digest) == bool(answer)
 
 
-async def test_a_teacher_that_does_not_answer_fails_a_rollout_and_all_else_is_paid_for(
+async def test_a_teacher_without_an_answer_fails_a_rollout_and_costs_are_counted(
     run: Run,
 ):
     (failed,) = await everything(run, FailedRollout)
@@ -219,7 +219,7 @@ async def test_a_teacher_that_does_not_answer_fails_a_rollout_and_all_else_is_pa
     assert any(line.name == "teacher, cost" for line in spent.lines())
 
 
-async def test_the_steps_of_a_run_are_read_as_the_policy_saw_them(
+async def test_the_steps_of_a_run_are_read_from_the_policys_tokens(
     run: Run, student: Path, renderer: ChatStepRenderer
 ):
     template = ChatTemplate.load(student, variables={})
@@ -243,7 +243,7 @@ def exported(run: Run, folder: Path, *options: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def test_what_stages_learn_from_is_exported_for_fine_tuning(
+def test_the_steps_that_stages_train_on_are_exported(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     rows = exported(run, tmp_path / "chat")

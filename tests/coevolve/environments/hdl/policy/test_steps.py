@@ -1,4 +1,4 @@
-"""Steps of a policy on designs, their grades, and the pool of simulators that gives them."""
+"""Steps of a policy on designs, their grades, and the pool of simulators."""
 
 from collections.abc import Sequence
 
@@ -49,7 +49,7 @@ TASK = CoverageTask(
 
 
 class Typist:
-    """A model that writes given texts, one a request."""
+    """A model that writes given texts, one per request."""
 
     def __init__(self, *texts: str, stopped: bool = True) -> None:
         self._texts = list(texts)
@@ -81,7 +81,7 @@ class Typist:
 
 
 class Spelling:
-    """Says every character as its code point plus 100."""
+    """Encodes every character as its code point plus 100."""
 
     stop_ids = (END,)
 
@@ -135,7 +135,7 @@ async def test_a_step_is_graded_and_trained_on_as_it_was_sampled():
     assert model.released == ["s"]
 
 
-async def test_with_a_goal_its_points_decide_and_half_of_the_reward_is_for_them():
+async def test_with_a_goal_its_points_decide_success_and_half_of_the_reward():
     done, missed = (
         next(index for index, each in enumerate(POINTS) if each.name == name)
         for name in ("RUN", "DONE")
@@ -153,7 +153,7 @@ async def test_with_a_goal_its_points_decide_and_half_of_the_reward_is_for_them(
     assert (await toward("broken", done)).reward == 0
 
 
-async def test_what_the_threshold_asks_decides_success_and_not_the_reward():
+async def test_the_threshold_decides_success_but_not_the_reward():
     strict = msgspec.structs.replace(TASK, threshold=1.0)
     played = await workbench(Typist("module tb;"), ScriptedSimulator()).attempt(
         strict.task(), "s", seed=0
@@ -170,20 +170,20 @@ async def test_what_the_threshold_asks_decides_success_and_not_the_reward():
         (Typist("module", stopped=False), "too_long", False),
     ],
 )
-async def test_what_the_policy_does_wrong_earns_nothing(model: Typist, ended: str, graded: bool):
+async def test_errors_of_the_policy_earn_nothing(model: Typist, ended: str, graded: bool):
     played = await workbench(model, ScriptedSimulator()).attempt(TASK.task(), "s", seed=0)
     assert (played.ended, played.reward) == (ended, 0.0)
     assert (read_outcome(played.outcome) is not None) == graded
 
 
-async def test_a_prompt_that_leaves_no_room_is_refused_in_words():
+async def test_a_prompt_that_leaves_no_room_is_refused():
     bench = workbench(Typist("x"), ScriptedSimulator(), max_tokens=5)
     with pytest.raises(SimulatorError, match=r"shorter than rollout\.max_tokens = 5, found \d+"):
         await bench.attempt(TASK.task(), "s", seed=0)
 
 
 class Given:
-    """An agent whose testbenches are given; notes from which each step started."""
+    """An agent with given testbenches; records the state from which each step started."""
 
     def __init__(self, *states: Graded | None) -> None:
         self._states = list(states)
@@ -209,21 +209,21 @@ class Given:
 LOW, HIGH, FULL = (covered((n, 100), testbench=f"tb {n}") for n in (10, 70, 100))
 
 
-async def test_an_examination_goes_on_from_the_best_testbench_so_far():
+async def test_scoring_continues_from_the_best_testbench_so_far():
     agent = Given(FAILED, HIGH, LOW, LOW)
     score = await StepScorer(agent=agent, rounds=4, keeps_best=True).score(TASK.task(), "s")
     assert [task.state for task in agent.tasks] == [Blank(), FAILED, HIGH, HIGH]
     assert (score.score, score.turns_passed, score.turns_total) == (0.7, 1, 1)
 
 
-async def test_without_memory_of_the_best_it_goes_on_from_the_last():
+async def test_with_memory_last_scoring_continues_from_the_last_testbench():
     agent = Given(HIGH, LOW, None, FAILED)
     score = await StepScorer(agent=agent, rounds=4, keeps_best=False).score(TASK.task(), "s")
     assert [task.state for task in agent.tasks] == [Blank(), HIGH, LOW, LOW]
     assert score.score == 0.7
 
 
-async def test_an_examination_ends_where_nothing_is_left_to_cover():
+async def test_scoring_ends_when_everything_is_covered():
     agent = Given(FULL, LOW)
     await StepScorer(agent=agent, rounds=2, keeps_best=True).score(TASK.task(), "s")
     assert len(agent.tasks) == 1
@@ -235,7 +235,7 @@ async def test_a_policy_that_writes_nothing_scores_nothing():
     assert (score.score, score.turns_passed) == (0.0, 0)
 
 
-def test_of_equals_the_last_is_the_best():
+def test_the_last_of_equal_testbenches_is_the_best():
     other = msgspec.structs.replace(HIGH, testbench="another")
     assert best([LOW, HIGH, other, FAILED]) is other
 
@@ -243,7 +243,7 @@ def test_of_equals_the_last_is_the_best():
 REQUEST = Evaluate(unit=unit(), submission=Testbench(text="module tb;"))
 
 
-async def test_what_one_machine_fails_at_another_does_when_it_is_tried_again():
+async def test_a_retry_goes_to_another_simulator():
     broken, sound = ScriptedSimulator(broken=10), ScriptedSimulator()
     pool = EvaluationPool([broken, sound])
     with pytest.raises(SimulatorError, match="compiler was not there"):
@@ -254,7 +254,7 @@ async def test_what_one_machine_fails_at_another_does_when_it_is_tried_again():
 
 
 class Forgetful(ScriptedSimulator):
-    """Does not know a unit's points the first times."""
+    """Fails a number of times to return a unit's points."""
 
     def __init__(self, failures: int) -> None:
         super().__init__()
@@ -268,7 +268,7 @@ class Forgetful(ScriptedSimulator):
         return await super().points(unit)
 
 
-async def test_points_that_were_not_told_are_asked_for_again_and_others_only_once():
+async def test_failed_requests_for_points_are_retried_and_points_are_cached():
     worker = Forgetful(failures=3)
     pool = EvaluationPool([worker])
     with pytest.raises(SimulatorError, match="compiler was not there"):

@@ -1,4 +1,4 @@
-"""A teacher that writes testbenches: what it is told, and what is recorded of it."""
+"""A teacher that writes testbenches: its prompts, and its records."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,7 +95,7 @@ def writer(model: EndpointModel, renderer: ChatStepRenderer, memory: Memory) -> 
     )
 
 
-async def test_a_teacher_is_told_rules_that_the_policy_is_not_trained_on(
+async def test_a_teacher_gets_rules_that_training_leaves_out(
     renderer: ChatStepRenderer,
 ):
     memory = Memory()
@@ -123,7 +123,7 @@ async def test_a_teacher_is_told_rules_that_the_policy_is_not_trained_on(
 @pytest.mark.parametrize(
     ("answer", "ended"), [("I cannot.", "malformed"), ("<think>", "malformed"), (GOOD, "too_long")]
 )
-async def test_what_the_policy_could_not_hand_in_is_not_graded(
+async def test_an_answer_that_the_policy_could_not_write_is_not_graded(
     renderer: ChatStepRenderer, answer: str, ended: str
 ):
     with serving(lambda _: answer) as server:
@@ -133,7 +133,7 @@ async def test_what_the_policy_could_not_hand_in_is_not_graded(
     assert (played.ended, read_outcome(played.outcome)) == (ended, None)
 
 
-async def test_a_teacher_in_this_process_is_asked_in_the_words_of_its_own_template(
+async def test_a_local_teacher_uses_its_own_chat_template(
     student: Path, renderer: ChatStepRenderer
 ):
     template = ChatTemplate.load(student, variables={})
@@ -185,7 +185,7 @@ async def test_a_teacher_in_this_process_is_asked_in_the_words_of_its_own_templa
         ),
     ],
 )
-def test_a_teacher_that_cannot_be_asked_is_refused_before_a_run_begins(model: str, words: str):
+def test_an_unusable_teacher_is_refused_before_a_run_starts(model: str, words: str):
     teacher = TeacherConfig(model=LocalTeacher(model=model))
     with pytest.raises(ConfigError) as refused:
         hardware.check_teacher(with_hdl(RunConfig(name="x"), HdlConfig(teacher=teacher)))

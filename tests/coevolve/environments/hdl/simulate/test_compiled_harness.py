@@ -1,4 +1,4 @@
-"""Stimulus programs graded through compiled designs, beside Verilator."""
+"""Stimulus programs graded by compiled designs, compared with Verilator."""
 
 import asyncio
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ async def test_a_program_is_graded_as_verilator_grades_its_testbench(
     assert await harnessed.points(unit) == await verilator.points(unit)
 
 
-async def test_programs_that_arrive_together_are_told_apart(harnessed: HarnessSimulator):
+async def test_programs_that_arrive_together_get_their_own_results(harnessed: HarnessSimulator):
     texts = [f"rst 1\nset up=1 step={n}\nstep 9" for n in (0, 1, 15)]
     requests = [asked(CLOCKED, Stimulus(program=text), seed=s) for s in (1, 2) for text in texts]
     together = await asyncio.gather(*map(harnessed.evaluate, requests))
@@ -91,7 +91,7 @@ async def test_a_program_that_does_not_parse_is_the_policys_fault(harnessed: Har
     assert (evaluated.outcome.line, evaluated.reward, evaluated.testbench) == (2, 0.0, "")
 
 
-async def test_what_the_harness_would_not_grade_alike_goes_to_verilator(
+async def test_submissions_that_the_harness_cannot_grade_go_to_verilator(
     harnessed: HarnessSimulator,
 ):
     whole = await harnessed.evaluate(asked(CLOCKED, Testbench(text=GOOD)))
@@ -105,7 +105,7 @@ async def test_what_the_harness_would_not_grade_alike_goes_to_verilator(
 @pytest.mark.parametrize(
     "submission", [Testbench(text="// \ud800\nmodule"), Stimulus(program="wait \udfff")]
 )
-async def test_a_text_that_no_record_could_hold_is_graded(
+async def test_a_text_that_is_not_utf8_is_graded(
     harnessed: HarnessSimulator, submission: Submission
 ):
     evaluated = await harnessed.evaluate(asked(CLOCKED, submission))

@@ -1,4 +1,4 @@
-"""What the journal holds of a testbench is not simulated again."""
+"""A testbench with a result in the journal is not simulated again."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ class Desk:
         return RecallingSimulator(self.inner, self.store, toolchain)
 
     async def remember(self, request: Evaluate, outcome: Outcome) -> None:
-        """Write the rollout that handed the request in."""
+        """Write a rollout with the request's outcome."""
         text = request.submission.text if isinstance(request.submission, Testbench) else ""
         key = evaluation_key(TOOLS, request, text)
         self._writes += 1
@@ -57,7 +57,7 @@ class Desk:
         await self.store.append(Append(records=(record,), receipt=receipt))
 
 
-async def test_what_was_graded_is_answered_from_the_journal(tmp_path: Path):
+async def test_a_graded_testbench_is_answered_from_the_journal(tmp_path: Path):
     desk = Desk(tmp_path, ScriptedSimulator())
     first = await desk.simulator().evaluate(REQUEST)
     assert not first.cached
@@ -82,13 +82,13 @@ async def test_another_seed_text_limit_or_toolchain_is_another_evaluation(tmp_pa
     assert not (await desk.simulator(changed).evaluate(REQUEST)).cached
 
 
-async def test_a_limit_that_was_met_is_tried_again(tmp_path: Path):
+async def test_a_timeout_is_not_cached(tmp_path: Path):
     desk = Desk(tmp_path, ScriptedSimulator())
     await desk.remember(REQUEST, TimedOut(stage="simulate", message="4 s"))
     assert not (await desk.simulator().evaluate(REQUEST)).cached
 
 
-async def test_equal_requests_at_one_time_are_simulated_once(tmp_path: Path):
+async def test_concurrent_equal_requests_are_simulated_once(tmp_path: Path):
     desk = Desk(tmp_path, ScriptedSimulator())
     simulator = desk.simulator()
     found = await asyncio.gather(*(simulator.evaluate(REQUEST) for _ in range(8)))
@@ -97,10 +97,10 @@ async def test_equal_requests_at_one_time_are_simulated_once(tmp_path: Path):
     assert len({each.key for each in found}) == 1
 
 
-async def test_stimulus_programs_are_handed_on(tmp_path: Path):
+async def test_stimulus_programs_are_not_cached(tmp_path: Path):
     desk = Desk(tmp_path, ScriptedSimulator())
     simulator = desk.simulator()
     request = msgspec.structs.replace(REQUEST, submission=Stimulus(program="step 1"))
-    with contextlib.suppress(AssertionError):  # the scripted one takes whole testbenches alone
+    with contextlib.suppress(AssertionError):  # the scripted simulator accepts only testbenches
         await simulator.evaluate(request)
     assert desk.inner.requests == [request]

@@ -48,7 +48,7 @@ def answer(outcome: Outcome, **options: Any) -> dict[str, Any]:
 RAN = Covered(coverage=COVERAGE, ended="finish", slots=40, time=390, log="done\n")
 
 
-def test_the_level_0_row_is_the_module_and_its_average_that_of_the_kinds() -> None:
+def test_the_level_0_row_is_the_module_with_the_average_of_the_kinds() -> None:
     row = answer(RAN)["cov_info"]["summary"][0]
     assert (row["name"], row["level"]) == ("top", 0)
     # line 2/2, branch 1/3, expr 2/3, toggle 50/52, fsm 5/6.
@@ -71,7 +71,7 @@ def test_submodules_are_rows_below_with_null_for_what_they_do_not_have() -> None
     assert leaf["Branch"] is leaf["Expression"] is leaf["Fsm Average"] is None
 
 
-def test_an_answer_tells_points_and_how_the_simulation_went() -> None:
+def test_an_answer_has_points_and_the_end_of_the_simulation() -> None:
     found = answer(RAN, instance="u1", detail_limit=300)
     assert (found["returncode"], found["status"], found["err_msg"]) == (0, "success", "")
     assert base64.b64decode(found["points"]["hit_b64"]) == COVERAGE.hits
@@ -109,7 +109,7 @@ def test_details_can_be_left_out() -> None:
         (NotCovered(message="none"), "no_coverage", "imc_report_summary_failed", "none"),
     ],
 )
-def test_what_a_policy_did_wrong_has_a_status_and_words(
+def test_errors_of_a_policy_have_a_status_and_a_message(
     outcome: Outcome, status: str, strict: str, words: str
 ) -> None:
     found = answer(outcome)
@@ -121,7 +121,7 @@ def test_what_a_policy_did_wrong_has_a_status_and_words(
     assert strict in STRICT
 
 
-def test_a_run_that_was_cut_off_counts_but_is_no_success_in_a_strict_answer() -> None:
+def test_a_run_that_was_cut_off_counts_except_in_a_strict_answer() -> None:
     cut = Covered(coverage=COVERAGE, ended="slot_limit", slots=40000, time=1, log="")
     assert answer(cut)["status"] == "truncated"
     assert answer(cut)["returncode"] == 0

@@ -15,7 +15,7 @@ from protocols.errors import DependencyError, SimulatorError
 pytestmark = pytest.mark.hdl
 
 
-def test_a_machine_without_a_compiler_is_told_what_to_install(
+def test_the_error_for_a_missing_compiler_names_the_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -25,7 +25,7 @@ def test_a_machine_without_a_compiler_is_told_what_to_install(
         assert word in str(refused.value)
 
 
-def test_the_identity_names_what_results_depend_on():
+def test_the_identity_has_the_versions_that_results_depend_on():
     toolchain = find_toolchain()
     assert f"verilator {VERILATOR_VERSION}" in toolchain.identity
     assert f"clang {toolchain.clang_version}" in toolchain.identity
@@ -41,7 +41,7 @@ def test_a_runtime_is_built_once_and_others_may_read_it():
         assert path.stat().st_mode & stat.S_IROTH
 
 
-def test_the_cache_lies_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_environment_sets_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "coevolve" / "hdl"
 
@@ -62,7 +62,7 @@ cache_folder()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes a user without a home")
-def test_a_user_without_a_home_is_told_to_name_a_cache():
+def test_the_error_for_a_user_without_a_home_names_the_cache_variable():
     told = subprocess.run([sys.executable, "-c", NOBODY], capture_output=True, text=True)
     assert f"{SimulatorError.__name__}: " in told.stderr
     assert "set XDG_CACHE_HOME" in told.stderr

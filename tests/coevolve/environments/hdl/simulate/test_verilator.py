@@ -116,7 +116,7 @@ async def test_a_testbench_is_scored_over_the_design_s_points(simulator: Verilat
         ("initial #12 rst_n = 1;", "", "quiet"),
     ],
 )
-async def test_it_is_told_how_a_simulation_ended(
+async def test_the_outcome_states_how_a_simulation_ended(
     simulator: VerilatorSimulator, body: str, clock: str, ended: str
 ):
     request = Evaluate(unit=UNIT, submission=bench(body, clock), limits=SimulationLimits(slots=100))
@@ -138,7 +138,7 @@ async def test_it_is_told_how_a_simulation_ended(
         ("initial while (1) x = x + 1;", TimedOut, "1 s of CPU time"),
     ],
 )
-async def test_what_a_testbench_is_to_blame_for_is_graded(
+async def test_failures_of_a_testbench_are_graded(
     simulator: VerilatorSimulator, text: str, kind: type[Outcome], words: str
 ):
     request = Evaluate(unit=UNIT, submission=bench(text), limits=SimulationLimits(cpu_s=1.0))
@@ -175,9 +175,9 @@ async def test_patches_and_stimuli_are_testbenches(simulator: VerilatorSimulator
     assert "walker" in found[2].testbench
 
 
-async def test_a_design_that_is_not_as_it_says_is_refused(simulator: VerilatorSimulator):
+async def test_a_design_that_contradicts_its_file_is_refused(simulator: VerilatorSimulator):
     changed = msgspec.structs.replace(UNIT, points_sha256="0" * 64)
-    with pytest.raises(ConfigError, match="was frozen"):
+    with pytest.raises(ConfigError, match="the frozen hash is"):
         await simulator.points(changed)
     unknown = msgspec.structs.replace(UNIT, unreachable=("line walker.sv:99:1 - block",))
     with pytest.raises(ConfigError, match="did you mean"):
@@ -203,7 +203,7 @@ async def test_the_overall_average_leaves_unreachable_points_out(simulator: Veri
     assert found.coverage.overall_average == 1.0
 
 
-def test_the_command_line_says_what_was_covered(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_line_prints_the_coverage(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     for file in UNIT.files:
         (tmp_path / file.name).write_text(file.text)
     (tmp_path / "tb.txt").write_text(RUNS)

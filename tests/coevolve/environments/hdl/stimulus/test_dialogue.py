@@ -15,7 +15,7 @@ def dialogue(work, script):
     return Dialogue(sandbox, ("/bin/sh", "-c", script), work=work, limits=LIMITS)
 
 
-def test_a_program_answers_more_than_a_pipe_holds_and_ends_when_it_is_let_go(tmp_path):
+def test_an_answer_may_exceed_a_pipe_and_close_ends_the_program(tmp_path):
     echo = dialogue(tmp_path, "exec cat < in > out")
     question = bytes(range(256)) * 2000
     assert echo.ask(question, len(question), SOON_S) == question
@@ -24,7 +24,7 @@ def test_a_program_answers_more_than_a_pipe_holds_and_ends_when_it_is_let_go(tmp
     assert not echo.alive
 
 
-def test_silence_is_not_waited_for_longer_than_patience(tmp_path):
+def test_a_silent_program_fails_after_the_patience(tmp_path):
     mute = dialogue(tmp_path, "exec cat < in > /dev/null")
     with pytest.raises(SimulatorError, match="did not answer"):
         mute.ask(b"hello", 5, 0.3)
@@ -32,7 +32,7 @@ def test_silence_is_not_waited_for_longer_than_patience(tmp_path):
     assert not mute.alive
 
 
-def test_a_program_that_ends_says_how(tmp_path):
+def test_the_error_for_an_ended_program_states_its_end(tmp_path):
     brief = dialogue(tmp_path, "echo 'out of ideas'; exit 3")
     with pytest.raises(SimulatorError, match="status 3, limit '', 'out of ideas'"):
         brief.ask(b"hello", 5, SOON_S)

@@ -73,7 +73,7 @@ module fragile (input logic poke, spin, input logic [1:0] a, output logic [1:0] 
   assign y = a == 3 ? 2'd1 : a ^ {2{ring}};
 endmodule
 """
-"""Without a clock; does not settle where it is poked, and does not return where it spins."""
+"""A design without a clock that oscillates if ``poke`` is set and loops for ever if ``spin`` is."""
 
 
 def unit_of(name: str, text: str, clock: str = "", reset: Reset | None = None) -> Unit:
@@ -120,7 +120,7 @@ async def test_programs_cover_what_their_testbenches_cover(simulator):
     await harness.close()
 
 
-async def test_programs_do_not_see_each_other_nor_the_order_of_calls(simulator):
+async def test_programs_do_not_affect_each_other(simulator):
     unit = unit_of("fragile", FRAGILE)
     found = ports(unit)
     programs = [
@@ -136,7 +136,7 @@ async def test_programs_do_not_see_each_other_nor_the_order_of_calls(simulator):
 
 
 @pytest.mark.parametrize("fault", ["poke", "spin"])
-async def test_a_child_that_dies_or_hangs_is_the_machines_failure_and_is_replaced(simulator, fault):
+async def test_a_child_that_dies_or_hangs_raises_and_is_replaced(simulator, fault):
     unit = unit_of("fragile", FRAGILE)
     found = ports(unit)
     faulty, rest = (parse(f"set {fault}={on}; step 1", found, "", None) for on in (1, 0))

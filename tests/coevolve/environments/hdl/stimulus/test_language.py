@@ -116,7 +116,7 @@ def test_a_wide_port_takes_words_of_64_bits():
         ("step 1\nrep 2\nstep 1", "line 2: 'rep' needs an 'endrep' after it"),
     ],
 )
-def test_a_refusal_says_where_and_what_is_required(program, words):
+def test_a_refusal_has_the_line_and_what_is_required(program, words):
     assert refusal(program) == words
 
 
@@ -134,7 +134,7 @@ def test_a_program_stays_within_its_limits():
     assert "characters" in refusal("#" * 100_000)
 
 
-def test_a_program_costs_what_it_takes_at_most():
+def test_the_cost_of_a_program_is_its_maximum():
     spent = cost(
         read("rst 2; rep 3; rep 2; step 5; wait vend=1 7; endrep; inc coin; endrep").statements
     )
@@ -143,7 +143,7 @@ def test_a_program_costs_what_it_takes_at_most():
 
 @given(seed=st.integers(0, 2**32), statements=st.integers(1, 40))
 @settings(max_examples=60)
-def test_what_is_printed_is_read_back(seed, statements):
+def test_a_printed_program_parses_to_itself(seed, statements):
     rng = np.random.default_rng(seed)
     program = draw(rng, PORTS, "clk", RESET, (7, 2**40), statements)
     assert read(format(program)) == program
@@ -151,7 +151,7 @@ def test_what_is_printed_is_read_back(seed, statements):
 
 @given(text=st.text(alphabet="setprandincolwhbu x=/0123456789#;\ncoinverdt", max_size=80))
 @settings(max_examples=200)
-def test_any_text_is_read_or_refused(text):
+def test_any_text_is_parsed_or_refused(text):
     try:
         program = read(text)
     except StimulusError as error:

@@ -1,4 +1,4 @@
-"""What outputs say while programs run, beside what they say under the printed testbenches."""
+"""Outputs while programs run, compared with those under the printed testbenches."""
 
 import msgspec
 import pytest
@@ -27,7 +27,7 @@ async def told(simulator: VerilatorSimulator, unit: Unit) -> list[bytes]:
         await harness.close()
 
 
-async def test_a_bug_shows_where_a_program_makes_it_show():
+async def test_output_hashes_differ_only_under_programs_that_show_the_bug():
     simulator = open_simulator()
     golden = await told(simulator, DESIGN.unit)
     adds, late = [await told(simulator, apply(DESIGN, mutant)) for mutant in MUTANTS]
@@ -38,7 +38,7 @@ async def test_a_bug_shows_where_a_program_makes_it_show():
     assert [int.from_bytes(each[8:], "little") for each in golden[::2]] == [10, 1]
 
 
-def test_what_a_word_cannot_hold_is_not_told():
+def test_wide_outputs_and_inouts_cannot_be_compared():
     wide = msgspec.structs.replace(PORTS[4], width=65)
     both = Port(name="pad", direction="inout", width=1)
     assert is_told(PORTS)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.hdl
 
 DESIGNS = Path(__file__).parents[5] / "designs"
 SPREAD = ("width_fifo", "seq_divider", "traffic_light", "crc_stream")
-"""One each of four families."""
+"""One design of each of four families."""
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ UNIT = Unit(
 )
 
 
-def test_a_program_reads_like_a_testbench_that_someone_wrote():
+def test_a_printed_testbench_looks_hand_written():
     program = "rst 2; set up=1 step=9; step 5; rep 3; inv up; wait high=1 20; endrep; rand step"
     text = render(program, UNIT, PORTS, 1)
     assert "// 1. Reset for 2 cycles." in text

@@ -1,4 +1,4 @@
-"""What the tiny hardware policy can write, and what it means."""
+"""The edits that the tiny hardware policy can write, and their meaning."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ from protocols.generation import END, Grammar
 from tests.small_designs import counter
 
 COUNTER = counter(literals=(9, 200))
-"""Drives ``up`` of one bit and ``step`` of four; reads ``count`` and ``high``."""
+"""Drives ``up`` (one bit) and ``step`` (four bits); reads ``count`` and ``high``."""
 
 
 def ids(text: str) -> tuple[int, ...]:
@@ -65,7 +65,7 @@ def accepts(grammar: Grammar, token_ids: Sequence[int]) -> bool:
         "off on seq in1 inc all loop16",
     ],
 )
-def test_an_edit_is_statements_and_how_they_run(text: str):
+def test_an_edit_is_statements_and_a_word_for_how_they_run(text: str):
     assert accepts(edits(COUNTER), ids(text))
 
 
@@ -73,9 +73,9 @@ def test_an_edit_is_statements_and_how_they_run(text: str):
     "text",
     [
         "loop4",  # nothing to repeat
-        "set in0 =2 run1",  # one bit
+        "set in0 =2 run1",  # the input has one bit
         "set in1 =c1 run1",  # 200 does not fit four bits
-        "prob in1 4/8 run1",  # not one bit
+        "prob in1 4/8 run1",  # the input has more than one bit
         "rand in2 run1",  # no such input
         "inv all run1",
         "seq in0 run1",  # no constant of one bit
@@ -85,11 +85,11 @@ def test_an_edit_is_statements_and_how_they_run(text: str):
         "step1",
     ],
 )
-def test_what_is_no_edit_of_the_design_cannot_be_written(text: str):
+def test_the_grammar_excludes_invalid_edits(text: str):
     assert not accepts(edits(COUNTER), ids(text))
 
 
-def test_an_edit_says_statements_of_the_language():
+def test_an_edit_is_read_as_statements():
     assert read_edit(COUNTER, ids("rst set in1 =alt prob in0 7/8 step4 run8")) == (
         ApplyReset(cycles=2),
         Drive(port="step", word=0b1010),
@@ -109,7 +109,7 @@ def test_an_edit_says_statements_of_the_language():
     )
 
 
-def test_a_specifications_constants_are_shown_one_a_cycle():
+def test_constants_are_driven_one_per_cycle():
     shows = counter(literals=(9, 200, 3))
     assert read_edit(shows, ids("off on seq in1 run1")) == (
         Drive(port="up", word=0),
@@ -123,12 +123,12 @@ def test_a_specifications_constants_are_shown_one_a_cycle():
     )
 
 
-def test_all_that_count_are_the_inputs_of_several_bits():
+def test_inc_all_applies_to_inputs_of_several_bits():
     body = (Change(port="step", way="inc"), Step(cycles=1))
     assert read_edit(COUNTER, ids("inc all loop4")) == (Repeat(times=4, body=body),)
 
 
-def test_all_are_the_inputs_that_a_program_drives():
+def test_all_applies_to_the_inputs_that_a_program_drives():
     assert read_edit(COUNTER, ids("rand all run1")) == (
         Randomize(port="up"),
         Randomize(port="step"),
@@ -139,8 +139,8 @@ def test_all_are_the_inputs_that_a_program_drives():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "at its end how it runs"),
-        ("step1 step2", "at its end how it runs"),
+        ("", "at its end for how it runs"),
+        ("step1 step2", "at its end for how it runs"),
         ("set in1 run1", "needs to be complete"),
         ("set in5 =1 run1", "'in5' is no port"),
         ("set in0 =max run1", "'=max' is no value of up"),
@@ -148,12 +148,12 @@ def test_all_are_the_inputs_that_a_program_drives():
         ("inv all run1", "'all' is no port"),
     ],
 )
-def test_what_is_no_edit_is_refused_in_words(text: str, words: str):
+def test_an_invalid_edit_is_refused_with_a_reason(text: str, words: str):
     with pytest.raises(ValueError, match=words):
         read_edit(COUNTER, ids(text))
 
 
-def test_values_are_told_once_by_the_first_word_for_them():
+def test_each_value_has_only_its_first_word():
     port = Port(name="p", direction="in", width=3)
     assert words_of(port, (3, 6, 5, 8)) == {
         "=0": 0,
@@ -168,7 +168,7 @@ def test_values_are_told_once_by_the_first_word_for_them():
 
 
 @pytest.mark.parametrize("design", load_all(DESIGNS), ids=lambda each: each.design_id)
-def test_whatever_a_designs_grammar_allows_is_a_program_within_the_limits(design: Design):
+def test_every_edit_of_a_grammar_gives_a_program_within_the_limits(design: Design):
     grammar, rng = edits(design), np.random.default_rng(0)
     unit = design.unit
     for _ in range(20):
@@ -179,5 +179,5 @@ def test_whatever_a_designs_grammar_allows_is_a_program_within_the_limits(design
         assert cost(program.statements).excess() == ""
 
 
-def test_words_are_told_apart():
+def test_words_are_unique():
     assert len(WORDS) == len(IDS) == len(set(WORDS))

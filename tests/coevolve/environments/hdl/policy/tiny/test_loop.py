@@ -1,4 +1,4 @@
-"""The loop on hardware designs in one process, with the tiny policy from its first edit on."""
+"""The loop on hardware designs in one process, with the tiny policy from its first edit."""
 
 import asyncio
 import math
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.hdl
 RUN_FILE = Path(__file__).parents[6] / "configs" / "hdl_tiny.yaml"
 STEPS, GROUPS, SIZE, WARM_UP = 4, 2, 4, 3
 DESIGNS = ("vend_fsm", "rr_arbiter")
-"""One of each split."""
+"""One design of each split."""
 
 
 def small(folder: Path, *overrides: str) -> RunConfig:
@@ -103,7 +103,7 @@ async def played(folder: Path, *overrides: str) -> LocalStore:
 
 
 def assert_all_alike(rollout: Rollout, grammar: Grammar) -> None:
-    """Check that every token was drawn from those that were allowed, with equal odds."""
+    """Check that every token was drawn from the allowed ones with equal odds."""
     tokens = rollout.tokens
     every = zip(
         columns.from_int32(tokens.token_ids),
@@ -121,7 +121,7 @@ def assert_all_alike(rollout: Rollout, grammar: Grammar) -> None:
     assert [logprob for _, logprob in written] == pytest.approx(odds, abs=1e-4)
 
 
-async def test_the_loop_warms_up_on_its_grammar_and_trains_on_what_gains_and_on_its_own_goals(
+async def test_the_loop_warms_up_on_its_grammar_and_trains_on_gains_and_own_goals(
     tmp_path: Path,
 ):
     store = await played(tmp_path)
@@ -180,7 +180,7 @@ async def test_the_learner_knows_the_grammar_of_a_design_that_the_run_made(tmp_p
     assert await grammar_of(beginning(given, config)) == edits(given)
 
 
-async def test_a_policy_gradient_knows_the_grammar_that_its_rollouts_were_drawn_within(
+async def test_a_policy_gradient_uses_the_grammar_of_its_rollouts(
     tmp_path: Path,
 ):
     store = await played(
@@ -202,7 +202,7 @@ async def test_a_policy_gradient_knows_the_grammar_that_its_rollouts_were_drawn_
     for report in own:
         assert report.metrics["source/imitation/rows"] == 0
         if report.metrics["source/objective/rows"]:
-            # As engine and trainer see them; without the grammar they are whole nats apart.
+            # Values of engine and trainer; without the grammar they differ by whole nats.
             assert abs(report.metrics["rollout_corr/kl"]) < 1e-3
             assert report.metrics["rollout_corr/k3_kl"] < 1e-5
             assert 0 < report.metrics["actor/entropy"] < math.log(40)

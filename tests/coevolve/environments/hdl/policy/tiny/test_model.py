@@ -1,4 +1,4 @@
-"""The model folder that a run of the tiny hardware policy begins with."""
+"""The model folder with which a run of the tiny hardware policy starts."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def config(*overrides: str) -> RunConfig:
     return load_config(RUN_FILE, overrides)
 
 
-def test_its_size_is_known_before_it_is_made(folder: Path):
+def test_the_models_size_is_known_before_it_is_made(folder: Path):
     model, expected = read_model(folder), architecture(MODEL)
     assert expected is not None
     assert expected.parameters == sum(each.numel() for each in model.parameters())
@@ -37,7 +37,7 @@ def test_its_size_is_known_before_it_is_made(folder: Path):
     assert written == expected
 
 
-def test_its_weights_are_the_seeds(folder: Path, tmp_path: Path):
+def test_the_weights_depend_on_the_seed(folder: Path, tmp_path: Path):
     digests = [file_digest(folder / "model.safetensors")]
     for seed in (0, 1):
         write_model(seed, tmp_path / str(seed))
@@ -45,13 +45,13 @@ def test_its_weights_are_the_seeds(folder: Path, tmp_path: Path):
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_one_that_is_there_stays(folder: Path):
+def test_an_existing_model_stays(folder: Path):
     before = file_digest(folder / "model.safetensors")
     write_model(1, folder)
     assert file_digest(folder / "model.safetensors") == before
 
 
-def test_its_tokenizer_spells_its_words(folder: Path):
+def test_the_tokenizer_encodes_and_decodes_the_words(folder: Path):
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -62,7 +62,7 @@ def test_its_tokenizer_spells_its_words(folder: Path):
 
 
 @pytest.mark.hdl
-def test_the_run_file_can_be_run():
+def test_the_run_file_meets_its_preflight():
     preflight.check(config())
 
 
@@ -77,16 +77,16 @@ def test_the_run_file_can_be_run():
         ("policy.tiny_random=true", "needs a model to make a small one of, found 'tiny_hdl'"),
     ],
 )
-def test_what_it_is_not_made_for_is_refused_in_words(override: str, words: str):
+def test_unsupported_settings_are_refused(override: str, words: str):
     with pytest.raises(ConfigError, match=words):
         preflight.check(config(override))
 
 
-def test_it_is_refused_for_tools():
+def test_the_tiny_policy_is_refused_for_tools():
     with pytest.raises(ConfigError, match=r"policy\.model: needs 'tiny', a folder"):
         preflight.check(load_config(QUICKSTART, ["policy.model=tiny_hdl"]))
 
 
-def test_only_it_can_be_warmed_up_on_a_grammar():
+def test_only_the_tiny_policy_has_a_grammar_to_warm_up_on():
     with pytest.raises(ConfigError, match=r"\$\.environment\.stages: the writer grammar needs"):
         config("policy.model=tiny")

@@ -1,4 +1,4 @@
-"""What the tiny hardware policy sees, and what becomes of what it writes."""
+"""The tiny hardware policy's prompts, and the programs from its edits."""
 
 import msgspec
 import pytest
@@ -51,12 +51,12 @@ def missed(coverage: Coverage) -> list[str]:
     return [WORDS[token] for token in of_missed(hints, POINTS, coverage, range(len(POINTS)))]
 
 
-def test_a_design_is_begun_from_its_ports_alone():
+def test_the_first_prompt_has_only_the_ports():
     assert said(BEGINNING) == "<ports> in0 zero4 <covered> round0 <edit>"
     assert said(task(FAILED, 2)) == "<ports> in0 zero4 <covered> round2 <edit>"
 
 
-def test_a_state_is_what_inputs_are_left_at_what_is_covered_and_what_is_missed():
+def test_a_prompt_has_input_modes_coverage_and_missed_points():
     state = graded(
         "rand d\nstep 4\n", covering(all_but("DONE", "RUN->DONE", "else", "count[3]:0->1"))
     )
@@ -66,14 +66,14 @@ def test_a_state_is_what_inputs_are_left_at_what_is_covered_and_what_is_missed()
     )
 
 
-def test_hints_of_a_kind_are_bounded_and_told_once():
+def test_hints_of_a_kind_are_limited_and_unique():
     nothing = missed(covering([]))
     assert len(nothing) == len(set(nothing)) <= sum(MOST_HINTS.values())
     assert nothing.count("out0") == 1
     assert missed(covering(POINTS)) == []
 
 
-def test_unreachable_points_are_no_hint():
+def test_unreachable_points_give_no_hint():
     done = next(each for each in POINTS if each.name == "DONE")
     design = msgspec.structs.replace(TOP, unit=unit([done]))
     renderer = TinyStepRenderer({design.design_id: design})
@@ -81,7 +81,7 @@ def test_unreachable_points_are_no_hint():
     assert [WORDS[token] for token in prompt[-2:]] == ["<missed>", "<edit>"]
 
 
-def test_only_what_is_missed_of_a_goal_is_told():
+def test_with_a_goal_only_its_missed_points_are_hints():
     goal = tuple(i for i, each in enumerate(POINTS) if each.name in ("DONE", "RUN->DONE"))
     begun = msgspec.structs.replace(BEGINNING, goal=goal)
     assert said(begun) == "<ports> in0 zero4 <covered> round0 <missed> state0 arc2 <edit>"
@@ -90,7 +90,7 @@ def test_only_what_is_missed_of_a_goal_is_told():
     assert said(going_on).endswith("<missed> state0 <edit>")
 
 
-def test_a_prompt_fits_where_everything_is_missed():
+def test_a_prompt_fits_even_if_everything_is_missed():
     assert len(RENDERER.prompt(task(graded("", covering([]))), TOP, POINTS)) <= 64
 
 
@@ -105,11 +105,11 @@ def test_a_prompt_fits_where_everything_is_missed():
         ("step 1", None),
     ],
 )
-def test_inputs_are_told_by_what_they_are_left_at(program: str, mode: str | None):
+def test_a_prompt_names_the_modes_of_inputs(program: str, mode: str | None):
     assert modes(parse(program, TOP.ports, "clk", None).statements).get("d") == mode
 
 
-def test_an_edit_goes_on_where_the_program_ends():
+def test_an_edit_is_appended_to_the_program():
     edit = tuple(IDS[word] for word in ("set", "in0", "=3", "run8"))
     begun = RENDERER.read(BEGINNING, edit).program
     assert parse(begun, TOP.ports, "clk", None).statements == (
@@ -121,7 +121,7 @@ def test_an_edit_goes_on_where_the_program_ends():
     assert statements == parse(begun + begun, TOP.ports, "clk", None).statements
 
 
-def test_a_design_with_a_reset_is_begun_by_it():
+def test_the_first_program_starts_with_a_reset():
     begun = msgspec.structs.replace(BEGINNING, design="counter")
     program = RENDERER.read(begun, (IDS["run1"],)).program
     unit = RESETTABLE.unit
@@ -135,5 +135,5 @@ def test_a_program_that_grows_too_long_is_refused():
         RENDERER.read(task(long), tuple(IDS[word] for word in ("step8",) * 4 + ("loop64",)))
 
 
-def test_its_grammar_ends_where_it_stops():
+def test_the_grammars_last_words_are_the_stop_tokens():
     assert RENDERER.grammar(BEGINNING).last_tokens <= set(RENDERER.stop_ids) == set(LAST)
