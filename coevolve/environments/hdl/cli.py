@@ -1,11 +1,14 @@
 """The commands ``coevolve hdl ...``."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 FILE = click.Path(path_type=Path)
+
+JSON_LINES = click.option("--json", "as_json", is_flag=True, help="Print JSON, a line a design.")
 
 
 @click.command()
@@ -71,3 +74,66 @@ def _check_simulate(
     ):
         if wrong:
             raise click.UsageError(fault)
+
+
+@click.command()
+@click.argument("designs", nargs=-1, type=FILE, metavar="[DESIGN]...")
+@click.option("--freeze", is_flag=True, help="Write the set of points into design.yaml.")
+@click.option("--table", is_flag=True, help="Print one table in Markdown.")
+@click.option("--uncovered", is_flag=True, help="List the points that no testbench covered.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Designs at a time; default: one a core.")
+@JSON_LINES
+def qualify(*, jobs: int | None, designs: tuple[Path, ...], **options: Any) -> int:
+    """Say whether designs may be trained and measured on.
+
+    DESIGN is a folder with a design.yaml, or a folder of such; default: designs. Each is measured
+    and checked against every rule of `hdl.designs.admission`. --freeze writes the set of points
+    only where the design breaks no other rule. Exit code 1: some design is refused, or unreadable.
+    """
+    from coevolve.environments.hdl.designs.qualify import Options, qualify
+
+    found = Options(
+        designs=designs or (Path("designs"),),
+        jobs=jobs or len(os.sched_getaffinity(0)),
+        **options,
+    )
+    return 0 if qualify(found) else 1
+
+
+@click.command()
+@click.argument("designs", nargs=-1, type=FILE, required=True, metavar="DESIGN...")
+@click.option(
+    "--calls",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Simulator calls of each baseline for each design.",
+)
+@click.option("--seed", type=int, default=1, show_default=True)
+@JSON_LINES
+def baselines(designs: tuple[Path, ...], *, calls: int, seed: int, as_json: bool) -> None:
+    """Measure the coverage that stimulus without a model reaches, in per cent.
+
+    Each baseline makes as many simulator calls, and its best single program counts: long random
+    runs, random programs of the grammar, and structural programs, of which there may be fewer.
+    """
+    from coevolve.environments.hdl.evaluation.baselines.table import measure
+
+    measure(designs, calls=calls, seed=seed, as_json=as_json)
+
+
+@click.command(name="serve-queue")
+@click.argument("folder", type=FILE)
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Jobs at a time."
+)
+def serve_queue(folder: Path, *, workers: int) -> None:
+    """Serve LLM4Cov's file-drop queue until interrupted.
+
+    Point clients that were written for a licensed simulator at FOLDER, which is made if missing;
+    they need no change. Several of these commands may serve one folder. After an interrupt, running
+    evaluations finish; a second interrupt stops them.
+    """
+    from coevolve.environments.hdl.llm4cov.serve_queue import serve_folder
+
+    serve_folder(folder, workers)

@@ -51,7 +51,8 @@ class Hdl(BaseEnvironment):
     capabilities: ClassVar[Capabilities] = Capabilities(references=False)
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
     commands: ClassVar[Mapping[str, str]] = {
-        "simulate": "coevolve.environments.hdl.cli:simulate",
+        name: f"coevolve.environments.hdl.cli:{name.replace('-', '_')}"
+        for name in ("simulate", "qualify", "baselines", "serve-queue")
     }
     own_models: ClassVar[Mapping[str, ModelConfig]] = {TINY_HDL: MODEL}
 

@@ -152,7 +152,7 @@ def check_points(over: PointSet, unit: Unit) -> None:
             f"design {unit.name}: its {len(over.points)} points hash to {over.sha256}, but the "
             f"frozen hash is {unit.points_sha256}: the design, the instrumentation or Verilator "
             "changed since; if that is intended, run "
-            "`python -m coevolve.environments.hdl.designs.qualify --freeze`"
+            "`coevolve hdl qualify --freeze`"
         )
     texts = [point_text(point) for point in over.points]
     faults = [_unknown(entry, texts) for entry in sorted(set(unit.unreachable) - set(texts))]

@@ -191,14 +191,14 @@ def _points(design: Design, measured: Measured) -> Broken:
         yield (
             "points_not_frozen",
             "no points in design.yaml",
-            "python -m coevolve.environments.hdl.designs.qualify --freeze",
+            "coevolve hdl qualify --freeze",
         )
     elif (frozen.count, frozen.sha256) != (measured.count, measured.sha256):
         yield (
             "points_changed",
             f"{measured.count} points, {measured.sha256[:12]}",
             f"the frozen {frozen.count}, {frozen.sha256[:12]}; where the RTL was meant to change: "
-            "python -m coevolve.environments.hdl.designs.qualify --freeze",
+            "coevolve hdl qualify --freeze",
         )
     for point in measured.covered_unreachable:
         yield "unreachable_covered", point, "points that no run covers"

@@ -62,7 +62,7 @@ class DesignFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Constants of the specification that a stimulus may want to drive."""
 
     points: PointsFile | None = None
-    """Written by ``python -m coevolve.environments.hdl.designs.qualify --freeze``."""
+    """Written by ``coevolve hdl qualify --freeze``."""
 
     unreachable: tuple[str, ...] = ()
     """Points that no testbench can cover, as ``metric file:line:column instance name``. They do not

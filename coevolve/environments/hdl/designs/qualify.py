@@ -1,19 +1,13 @@
-"""Checks whether runs may train and measure on designs.
+"""Checks whether runs may train and measure on designs, for the command ``coevolve hdl qualify``.
 
-`python -m coevolve.environments.hdl.designs.qualify [DESIGN ...]`
-
-A DESIGN is a folder with a ``design.yaml``, or a folder of such folders; the default is
-``designs``. The command measures each design and names every rule of `hdl.designs.admission` that
-it breaks. The rules on copies and families use all readable designs in the same folder.
-``--freeze`` writes the set of points into ``design.yaml`` if the design breaks no other rule. The
-exit status is 0 if all designs are admitted, 1 if some are refused, 2 if one cannot be read.
+It measures each design and names every rule of `hdl.designs.admission` that the design breaks. The
+rules on copies and families use all readable designs in the same folder.
 """
 
-import argparse
 import asyncio
-import os
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -29,7 +23,7 @@ from coevolve.environments.hdl.designs.design import QUALITIES, Design, PointsFi
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.designs.measuring import Laboratory, measure, open_laboratory
 from coevolve.environments.hdl.designs.point_set_file import freeze
-from protocols.errors import CoevolveError, ConfigError
+from protocols.errors import ConfigError
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,34 +59,33 @@ async def admit(design: Design, laboratory: Laboratory) -> Admission:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Check and print the designs; return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m coevolve.environments.hdl.designs.qualify",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("designs", nargs="*", type=Path, default=[Path("designs")])
-    parser.add_argument("--freeze", action="store_true", help="write the points into design.yaml")
-    parser.add_argument("--json", action="store_true", help="print JSON, a line a design")
-    parser.add_argument("--table", action="store_true", help="print one table in Markdown")
-    parser.add_argument("--uncovered", action="store_true", help="list points that nothing covered")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
-    options = parser.parse_args(arguments)
-    try:
-        admissions = asyncio.run(_admit_all(_folders(options.designs), options))
-        apart = kept_apart(_readable_designs(options.designs))
-    except CoevolveError as error:
-        sys.stderr.write(f"admit: {error}\n")
-        return 2
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The command line; `coevolve.environments.hdl.cli` says what each option is."""
+
+    designs: tuple[Path, ...]
+    freeze: bool
+    as_json: bool
+    table: bool
+    uncovered: bool
+    jobs: int
+
+
+def qualify(options: Options) -> bool:
+    """Check and print the designs; return whether all are admitted.
+
+    Raises CoevolveError where a design cannot be read.
+    """
+    admissions = asyncio.run(_admit_all(_folders(options.designs), options))
+    apart = kept_apart(_readable_designs(options.designs))
     if options.table:
         sys.stdout.write(table(admissions))
     for refusal in apart:
         sys.stderr.write(f"{refusal}\n")
-    return int(bool(apart) or not all(admission.admitted for admission in admissions))
+    return not apart and all(admission.admitted for admission in admissions)
 
 
-async def _admit_all(folders: Sequence[Path], options: argparse.Namespace) -> tuple[Admission, ...]:
+async def _admit_all(folders: Sequence[Path], options: Options) -> tuple[Admission, ...]:
     """Check designs, ``options.jobs`` at a time; print each when it is done.
 
     Returns the results in the order of ``folders``.
@@ -148,12 +141,12 @@ def _readable_designs(given: Iterable[Path]) -> list[Design]:
         try:
             found.append(load(file.parent))
         except ConfigError as error:
-            sys.stderr.write(f"admit: left out of the comparison: {error}\n")
+            sys.stderr.write(f"coevolve: left out of the comparison: {error}\n")
     return found
 
 
-def _report(admission: Admission, options: argparse.Namespace) -> str:
-    if options.json:
+def _report(admission: Admission, options: Options) -> str:
+    if options.as_json:
         return msgspec.json.encode(admission).decode() + "\n"
     measured = admission.measured
     ladder = ", ".join(f"{quality} {measured.average(quality):.4f}" for quality in QUALITIES)
@@ -190,7 +183,3 @@ def table(admissions: Iterable[Admission]) -> str:
             )
         )
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

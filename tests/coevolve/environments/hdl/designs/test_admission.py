@@ -77,14 +77,13 @@ def test_a_design_that_breaks_no_rule_is_admitted() -> None:
         (
             {"points": None},
             {},
-            "points_not_frozen: no points in design.yaml; "
-            "python -m coevolve.environments.hdl.designs.qualify --freeze",
+            "points_not_frozen: no points in design.yaml; coevolve hdl qualify --freeze",
         ),
         (
             {},
             {"count": 201},
             "points_changed: 201 points, abababababab; the frozen 200, abababababab; where the RTL "
-            "was meant to change: python -m coevolve.environments.hdl.designs.qualify --freeze",
+            "was meant to change: coevolve hdl qualify --freeze",
         ),
         (
             {},

@@ -1,13 +1,9 @@
 """Measures the coverage of stimulus that is made without a model.
 
-`python -m coevolve.environments.hdl.evaluation.baselines DESIGN ...`
-
-Each baseline makes ``--calls`` simulator calls for each design, in its compiled harness, and its
-best single program counts. The baselines are *long* random runs, *random* programs of the grammar,
-and *structural* programs, of which there may be fewer. Prints overall averages in per cent.
+The baselines are *long* random runs, *random* programs of the grammar, and *structural* programs,
+of which there may be fewer. The best single program of each counts.
 """
 
-import argparse
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,7 +24,6 @@ from coevolve.environments.hdl.simulate.messages import Coverage
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from coevolve.environments.hdl.stimulus.harness import Harness
 from coevolve.environments.hdl.stimulus.program import Program
-from protocols.errors import CoevolveError
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,32 +68,22 @@ async def reached(design: Design, simulator: VerilatorSimulator, calls: int, see
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the baselines, print the results, and return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m coevolve.environments.hdl.evaluation.baselines", description=__doc__
-    )
-    parser.add_argument("designs", nargs="+", type=Path, metavar="DESIGN")
-    parser.add_argument("--calls", type=int, default=64, help="simulator calls of each baseline")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="print JSON, a line a design")
-    options = parser.parse_args(arguments)
-    try:
-        rows = asyncio.run(_run_baselines(options))
-    except CoevolveError as error:
-        sys.stderr.write(f"baselines: {error}\n")
-        return 2
-    if options.json:
+def measure(folders: Sequence[Path], *, calls: int, seed: int, as_json: bool) -> None:
+    """Run the baselines with ``calls`` simulator calls for each design, and print the results.
+
+    Raises CoevolveError where a design or the simulator cannot be used.
+    """
+    rows = asyncio.run(_run_baselines(folders, calls, seed))
+    if as_json:
         sys.stdout.write("".join(f"{msgspec.json.encode(row).decode()}\n" for row in rows))
     else:
         Console().print(_table(rows))
-    return 0
 
 
-async def _run_baselines(options: argparse.Namespace) -> list[Reached]:
+async def _run_baselines(folders: Sequence[Path], calls: int, seed: int) -> list[Reached]:
     simulator = open_simulator()
-    designs = [load(folder) for folder in options.designs]
-    return [await reached(design, simulator, options.calls, options.seed) for design in designs]
+    designs = [load(folder) for folder in folders]
+    return [await reached(design, simulator, calls, seed) for design in designs]
 
 
 def _table(rows: Sequence[Reached]) -> Table:
@@ -111,7 +96,3 @@ def _table(rows: Sequence[Reached]) -> Table:
         shares = (row.threshold, *row.best.values())
         table.add_row(row.design, row.split, *(f"{100 * share:.1f}" for share in shares))
     return table
-
-
-if __name__ == "__main__":
-    sys.exit(main())
