@@ -39,9 +39,10 @@ class EndpointModel(
     """For example ``http://127.0.0.1:8000/v1``."""
 
     model: Annotated[str, msgspec.Meta(min_length=1)]
-    key_variable: str = "OPENAI_API_KEY"
-    """Environment variable that holds the key, in the synthesizer's process. May be unset for
-    servers that want none. The key itself is never recorded."""
+    key_variable: str = ""
+    """Environment variable that holds the key, in the process that asks the model; one that is
+    named has to be set. Empty for ``OPENAI_API_KEY``, which may be unset for servers that want no
+    key. The key itself is never recorded."""
 
     temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 0.7
     max_answer_tokens: Annotated[int, msgspec.Meta(ge=1)] = 2048
