@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import signal
 import sys
 import time
@@ -35,7 +34,9 @@ from actors.synthesizer import SynthesizerActor
 from actors.validator import ValidatorActor
 from coevolve.build import parts as build
 from coevolve.cli import preflight as requirements
+from coevolve.cli.devices import engine_gpus, learner_gpus
 from coevolve.config import load_config
+from coevolve.dependencies import refuse
 from coevolve.engine.vllm.environment import environment
 from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
@@ -54,7 +55,6 @@ from coevolve.run.drive import Run
 from coevolve.run.estimate import estimate
 from coevolve.run.estimate_lines import estimate_lines
 from coevolve.run.guard import guarded
-from coevolve.run.reach import listens
 from protocols.config import RunConfig, TransformersEngine, VllmEngine
 from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Reader
@@ -94,11 +94,11 @@ def main(words: Sequence[str]) -> None:
         signal.signal(number, _leave)
     try:
         config = load_config(arguments.run_file, arguments.overrides)
-        requirements.check(config)
-        _check_cluster(config.cluster.address)
+        missing = requirements.missing(config)
         if arguments.dry_run:
-            sys.stdout.write(_foreseen(config))
+            sys.stdout.write(_foreseen(config) + requirements.comment_lines(missing))
             return
+        refuse(missing)
         path = (arguments.runs / config.name).resolve()
         opened = run_directory.reopen if arguments.resume else run_directory.create
         directory = opened(path, config)
@@ -114,15 +114,6 @@ def _leave(number: int, frame: FrameType | None) -> None:
     del number, frame
     os.write(sys.stderr.fileno(), b"coevolve: interrupted before the run began\n")
     os._exit(INTERRUPTED)
-
-
-def _check_cluster(address: str) -> None:
-    """Refuse an address where nothing listens, before anything is written."""
-    if re.fullmatch(r".+:\d+", address) and "://" not in address and not listens(address):
-        raise RunError(
-            f"cluster.address: needs a running Ray cluster, and nothing listens at {address!r}; "
-            "start one with `ray start --head`, or leave it empty for a local one"
-        )
 
 
 def _foreseen(config: RunConfig) -> str:
@@ -269,7 +260,7 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
     ]
     learner = RemotePart(
         "learner",
-        LearnerActor.options(name="learner", num_gpus=_learner_gpus(config)).remote(
+        LearnerActor.options(name="learner", num_gpus=learner_gpus(config)).remote(
             "learner", config, run_dir, store
         ),
     )
@@ -299,11 +290,6 @@ async def compose(config: RunConfig, directory: RunDirectory, display: Display) 
     )
 
 
-def _learner_gpus(config: RunConfig) -> int:
-    """Return what the learner's process needs to see, or Ray hides every GPU from it."""
-    return config.learner.devices if config.policy.device == "cuda" else 0
-
-
 def _engine_options(config: RunConfig) -> dict[str, Any]:
     """Return what a process with a sampling engine needs of Ray beyond the others."""
     match config.rollout.engine:
@@ -311,7 +297,7 @@ def _engine_options(config: RunConfig) -> dict[str, Any]:
             return {}
         case VllmEngine() as engine:
             return {
-                "num_gpus": engine.gpus,
+                "num_gpus": engine_gpus(config),
                 "runtime_env": {"env_vars": environment(engine)},
             }
 

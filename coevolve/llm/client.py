@@ -17,7 +17,6 @@ Not covered: tokens that the provider bills for a try whose answer never arrived
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import openai
 
+from coevolve.llm.keys import check_key, key_of, variable_of
 from protocols.errors import EndpointError
 from protocols.synthesizers import EndpointModel
 

