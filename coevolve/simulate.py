@@ -2,7 +2,10 @@
 
 import sys
 
-from coevolve.cli.simulate import main
+from coevolve.environments.hdl.needs import leave_without_slang
 
 if __name__ == "__main__":
+    leave_without_slang()
+    from coevolve.cli.simulate import main
+
     sys.exit(main())

@@ -12,8 +12,6 @@ import signal
 from collections.abc import Callable, Generator, Mapping
 from typing import cast
 
-import ray
-
 from coevolve.run.reach import listens
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import DependencyError
@@ -62,6 +60,9 @@ def local_gpus() -> float:
 
 def cluster_gpus(address: str) -> float:
     """Return how many GPUs a running cluster has. Raises DependencyError."""
+    # Commands that start no run check devices of none, and load without Ray.
+    import ray
+
     with _handlers_kept():
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)

@@ -25,6 +25,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from rich.console import Console, Group
@@ -43,14 +44,10 @@ from coevolve.cli.subjects import (
 from coevolve.config import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.designs.design import Design
-from coevolve.environments.hdl.evaluation.attempts import Budget
-from coevolve.environments.hdl.evaluation.bugs import BugJudge
-from coevolve.environments.hdl.evaluation.comparing import Comparison
-from coevolve.environments.hdl.evaluation.table import Report, Settings, cost_of, summed_up, tables
-from coevolve.environments.hdl.policy.frontier import beginning
+from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.settings import hdl_settings, with_hdl
-from coevolve.environments.hdl.simulate.verilator import open_simulator
 from coevolve.environments.settings import section
+from coevolve.llm.keys import check_key
 from coevolve.run import directory as run_directory
 from coevolve.run.display import score_tables
 from coevolve.run.progress import Progress
@@ -58,6 +55,10 @@ from protocols.config import EvaluatorConfig, RunConfig
 from protocols.errors import CoevolveError, ConfigError
 from protocols.learning import Evaluation
 from protocols.synthesizers import EndpointModel
+
+if TYPE_CHECKING:
+    from coevolve.environments.hdl.evaluation.attempts import Budget
+    from coevolve.environments.hdl.evaluation.table import Report
 
 ENDPOINT_CONCURRENT = 8
 """Attempts at a time where no run file says."""
@@ -79,7 +80,7 @@ class Asked:
     subject: Subject
     config: RunConfig
     designs: tuple[Design, ...]
-    budget: Budget
+    budget: "Budget"
     temperature: float
     with_baselines: bool
     with_bugs: bool
@@ -102,6 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         config = _config(options)
         if config.uses == "hdl":
+            require_slang()
+            from coevolve.environments.hdl.evaluation.table import tables
+
             report = asyncio.run(_evaluated(_asked(options, config)))
             printed = tables(report)
         else:
@@ -133,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--config", type=Path, metavar="FILE", help="a run file, see configs/")
     add("--endpoint", default="", metavar="URL", help="for example http://127.0.0.1:8000/v1")
     add("--model", default="", metavar="NAME", help="of the endpoint")
-    add("--key-variable", default="OPENAI_API_KEY", help="environment variable with its key")
+    add("--key-variable", default="", help="environment variable with its key")
     add("--answer-tokens", type=int, default=8192, help="its longest answer")
     add("--usd-per-million", type=float, nargs=2, default=(0.0, 0.0), metavar=("PROMPT", "ANSWER"))
     add("--rules", action="store_true", help="tell it rules of syntax, as LLM4Cov tells teachers")
@@ -164,6 +168,8 @@ def _check_general(
 
 
 def _asked(options: argparse.Namespace, config: RunConfig) -> Asked:
+    from coevolve.environments.hdl.evaluation.attempts import Budget
+
     _check_numbers(options)
     hdl = hdl_settings(config)
     designs = tuple(
@@ -243,9 +249,11 @@ def _subject(options: argparse.Namespace, temperature: float) -> Subject:
             "usd_per_million_answer_tokens": answer_price,
         }
         try:
-            return AtEndpoint(model=msgspec.convert(model, EndpointModel), rules=options.rules)
+            endpoint = msgspec.convert(model, EndpointModel)
         except msgspec.ValidationError as error:
             raise ConfigError(f"--endpoint: {error}") from error
+        check_key(endpoint, "--endpoint")
+        return AtEndpoint(model=endpoint, rules=options.rules)
     return _policy(options)
 
 
@@ -255,7 +263,13 @@ def _policy(options: argparse.Namespace) -> OfRun | OfRunFile:
     return OfRunFile()
 
 
-async def _evaluated(asked: Asked) -> Report:
+async def _evaluated(asked: Asked) -> "Report":
+    from coevolve.environments.hdl.evaluation.bugs import BugJudge
+    from coevolve.environments.hdl.evaluation.comparing import Comparison
+    from coevolve.environments.hdl.evaluation.table import Report, Settings, cost_of, summed_up
+    from coevolve.environments.hdl.policy.frontier import beginning
+    from coevolve.environments.hdl.simulate.verilator import open_simulator
+
     verilator = open_simulator()
     judge = BugJudge(verilator, hdl_settings(asked.config).limits)
     async with (

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from coevolve.cli.devices import check_devices
 from coevolve.dependencies import lacking, refuse, require
@@ -9,6 +10,7 @@ from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.registry import environment_of
 from coevolve.llm.keys import check_key
 from coevolve.models.model_folder import check_model
+from coevolve.models.tiny_random.resolve import running
 from protocols.config import RunConfig, VllmEngine
 from protocols.synthesizers import EndpointModel
 
@@ -36,7 +38,7 @@ def missing(config: RunConfig) -> list[str]:
     ]
     if lacking(partial(require, "torch", "", "")):
         return found + lacking(*checks)
-    return found + lacking(*checks, partial(check_devices, config))
+    return found + lacking(*checks, partial(check_devices, _as_run(config)))
 
 
 def comment_lines(missing: list[str]) -> str:
@@ -45,7 +47,7 @@ def comment_lines(missing: list[str]) -> str:
 
 
 def _missing_attempts(config: RunConfig) -> list[str]:
-    engine = config.rollout.engine
+    engine = _as_run(config).rollout.engine
     environment = environment_of(config)
     packages = [
         partial(require, package, "the run", f"pip install {package}") for package in NEEDED
@@ -54,6 +56,11 @@ def _missing_attempts(config: RunConfig) -> list[str]:
     model = partial(check_model, config.policy, environment.own_models)
     found = lacking(*packages, *served, model)
     return list(dict.fromkeys((*found, *environment.check())))
+
+
+def _as_run(config: RunConfig) -> RunConfig:
+    """Return the settings with the device and engine of the run: tiny random models need no GPU."""
+    return running(config, Path(config.name))
 
 
 def _endpoints(config: RunConfig) -> dict[str, EndpointModel]:

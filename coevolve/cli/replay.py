@@ -1,4 +1,4 @@
-"""Takes a run's learner steps again: `python -m coevolve.replay RUN_DIR [--from-checkpoint N]`.
+"""Takes a run's learner steps again: `python -m coevolve.replay [RUN] [--from-checkpoint N]`.
 
 `--ablate SOURCE` trains the recorded batches without one source of gradient and says what it was
 worth; with `--anew` it makes a run without the source for that (`coevolve.ablate`).
@@ -26,6 +26,7 @@ from coevolve.learning.recovery import take_again, trainer_at
 from coevolve.models.atomic_folder import verify
 from coevolve.report.writing import report
 from coevolve.run import attribution
+from coevolve.run import directory as run_directory
 from coevolve.run.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, CoevolveError
@@ -96,9 +97,7 @@ async def _report(run_dir: Path, from_checkpoint: int | None, console: Console) 
 
 def _opened(run_dir: Path) -> tuple[RunConfig, History]:
     """Return the settings and the records of a run. Raises RunError where there is none."""
-    directory = RunDirectory(run_dir)
-    directory.identity()
-    config = directory.config()
+    config = RunDirectory(run_dir).config()
     reader = run_reader(run_dir)
     return config, History(reader, environment_of(config).supervision(reader))
 
@@ -121,7 +120,8 @@ async def _attribute(
 def main(words: Sequence[str] | None = None) -> None:
     """Parse the command line, or ``words`` in its place, and replay."""
     parser = argparse.ArgumentParser(prog="python -m coevolve.replay", description=__doc__)
-    parser.add_argument("run_dir", type=Path, help="folder of a run, for example runs/quickstart")
+    parser.add_argument("run", nargs="?", help="a run's folder or name; default: the newest")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
     parser.add_argument(
         "--from-checkpoint", type=int, metavar="N", help="start at this step and not at version 0"
     )
@@ -142,18 +142,13 @@ def main(words: Sequence[str] | None = None) -> None:
         parser.error("--anew needs --ablate SOURCE")
     if arguments.ablate and arguments.from_checkpoint is not None:
         parser.error("--ablate trains from version 0; leave --from-checkpoint out")
+    console = Console(highlight=False)
     try:
+        run_dir = run_directory.find(arguments.run, arguments.runs).path
         if arguments.ablate:
-            console = Console(highlight=False)
-            asyncio.run(
-                _attribute(
-                    arguments.run_dir.resolve(), arguments.ablate, console, anew=arguments.anew
-                )
-            )
+            asyncio.run(_attribute(run_dir, arguments.ablate, console, anew=arguments.anew))
             return
-        equal = asyncio.run(
-            _report(arguments.run_dir, arguments.from_checkpoint, Console(highlight=False))
-        )
+        equal = asyncio.run(_report(run_dir, arguments.from_checkpoint, console))
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""Synthesizes a run's tasks again, without its models: `python -m coevolve.resynthesize RUN_DIR`.
+"""Synthesizes a run's tasks again, without its models: `python -m coevolve.resynthesize [RUN]`.
 
 For every signal that was answered, the brief is written again from the journal, the recorded calls
 of the synthesizer's model stand in for the model, real simulators carry out the calls, and the
@@ -24,6 +24,7 @@ from coevolve.journal.codec import CANDIDATES_BY_SIGNAL, SIGNALS_BY_ID, decode_a
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
 from coevolve.llm.recorded_calls import RecordedCalls, recorded_calls, without_version
+from coevolve.run import directory as run_directory
 from coevolve.run.directory import RunDirectory
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.briefs import BriefContext
@@ -202,9 +203,7 @@ def _tool_environment(config: RunConfig) -> ToolEnvironment:
 
 async def _report(run_dir: Path, *, as_json: bool) -> bool:
     """Print one line a signal, or all as JSON; return whether all are equal."""
-    directory = RunDirectory(run_dir)
-    directory.identity()
-    config, reader = directory.config(), run_reader(run_dir)
+    config, reader = RunDirectory(run_dir).config(), run_reader(run_dir)
     environment = _tool_environment(config)
     simulator = environment.simulator()
 
@@ -244,11 +243,13 @@ def line(signal: Resynthesized) -> str:
 def main(words: Sequence[str] | None = None) -> None:
     """Parse the command line, or ``words`` in its place, and synthesize again."""
     parser = argparse.ArgumentParser(prog="python -m coevolve.resynthesize", description=__doc__)
-    parser.add_argument("run_dir", type=Path, help="folder of a run, for example runs/quickstart")
+    parser.add_argument("run", nargs="?", help="a run's folder or name; default: the newest")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args(words)
     try:
-        equal = asyncio.run(_report(arguments.run_dir, as_json=arguments.json))
+        run_dir = run_directory.find(arguments.run, arguments.runs).path
+        equal = asyncio.run(_report(run_dir, as_json=arguments.json))
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
         sys.exit(1)

@@ -18,6 +18,11 @@ from pathlib import Path
 
 import msgspec
 
+from coevolve.environments.hdl.needs import leave_without_slang
+
+if __name__ == "__main__":
+    leave_without_slang()
+
 from coevolve.environments.hdl.designs.admission import (
     FREEZABLE,
     Measured,

@@ -22,6 +22,11 @@ from pathlib import Path
 
 import msgspec
 
+from coevolve.environments.hdl.needs import leave_without_slang
+
+if __name__ == "__main__":
+    leave_without_slang()
+
 from coevolve.environments.hdl.llm4cov.answer import answer
 from coevolve.environments.hdl.llm4cov.job import DETAIL_CHARACTERS, job, read_text
 from coevolve.environments.hdl.simulate.summary import failure

@@ -14,6 +14,11 @@ import signal
 import sys
 from pathlib import Path
 
+from coevolve.environments.hdl.needs import leave_without_slang
+
+if __name__ == "__main__":
+    leave_without_slang()
+
 from coevolve.environments.hdl.llm4cov.queue import DropFolder
 from coevolve.environments.hdl.llm4cov.serving import serve
 from coevolve.environments.hdl.simulate.verilator import open_simulator

@@ -66,7 +66,8 @@ def find_toolchain() -> Toolchain:
         clang=clang,
         clang_version=clang_version,
         linker=next((name for name, program in LINKERS if shutil.which(program)), ""),
-        identity=f"verilator {VERILATOR_VERSION}, clang {clang_version}, {_solver()}, revision {REVISION}",
+        identity=f"verilator {VERILATOR_VERSION}, clang {clang_version}, {_solver()}, "
+        f"revision {REVISION}",
     )
 
 

@@ -18,6 +18,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from coevolve.environments.hdl.needs import leave_without_slang
+
+if __name__ == "__main__":
+    leave_without_slang()
+
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.evaluation.baselines.best_of import best_of
