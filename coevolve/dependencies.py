@@ -21,7 +21,7 @@ def require(package: str, needed_for: str, remedy: str) -> None:
 
     Args:
         package: What an import statement calls it.
-        needed_for: Subject of the refusal, for example ``environment hdl``.
+        needed_for: Subject of the refusal, for example ``rollout.engine.kind vllm``.
         remedy: What to do, usually a command.
     """
     if importlib.util.find_spec(package) is None:

@@ -2,10 +2,7 @@
 
 import sys
 
-from coevolve.environments.hdl.needs import leave_without_slang
+from coevolve.cli.simulate import main
 
 if __name__ == "__main__":
-    leave_without_slang()
-    from coevolve.cli.simulate import main
-
     sys.exit(main())

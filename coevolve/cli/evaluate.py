@@ -252,7 +252,7 @@ def _subject(options: argparse.Namespace, temperature: float) -> Subject:
             endpoint = msgspec.convert(model, EndpointModel)
         except msgspec.ValidationError as error:
             raise ConfigError(f"--endpoint: {error}") from error
-        check_key(endpoint, "--endpoint")
+        check_key(endpoint, "--key-variable")
         return AtEndpoint(model=endpoint, rules=options.rules)
     return _policy(options)
 

@@ -34,7 +34,8 @@ def missing(config: RunConfig) -> list[str]:
     """
     found = _missing_attempts(config)
     checks: list[Callable[[], object]] = [
-        partial(check_key, model, setting) for setting, model in _endpoints(config).items()
+        partial(check_key, model, f"{setting}.key_variable")
+        for setting, model in _endpoints(config).items()
     ]
     if lacking(partial(require, "torch", "", "")):
         return found + lacking(*checks)

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.environments.hdl.coverage.feedback import uncovered
-from coevolve.environments.hdl.designs.folders import load, unit_from_files
+from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.simulate.messages import (
     Covered,
     Evaluate,
@@ -32,8 +31,6 @@ from coevolve.environments.hdl.simulate.messages import (
     Submission,
     Testbench,
 )
-from coevolve.environments.hdl.simulate.summary import message, response, status
-from coevolve.environments.hdl.simulate.verilator import open_simulator
 from protocols.errors import ConfigError, DependencyError, SimulatorError
 
 RAN, BLAMED, MISUSED, BROKEN = range(4)
@@ -56,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
+        require_slang()
         asked = _asked(parser, options)
         evaluated, points = asyncio.run(_graded(asked.request))
     except (ConfigError, DependencyError) as error:
@@ -95,6 +93,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _asked(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Asked:
+    from coevolve.environments.hdl.designs.folders import load, unit_from_files
+
     paths: list[Path] = options.paths
     expected = [] if options.rtl else ["DESIGN"]
     expected += [] if options.stimulus or options.patch else ["TB.sv"]
@@ -157,18 +157,25 @@ def _read(path: Path) -> str:
 
 
 async def _graded(request: Evaluate) -> tuple[Evaluated, tuple[Point, ...]]:
+    from coevolve.environments.hdl.simulate.verilator import open_simulator
+
     simulator = open_simulator()
     points = await simulator.points(request.unit)
     return await simulator.evaluate(request), points
 
 
 def _json(evaluated: Evaluated, asked: Asked, points: Sequence[Point]) -> str:
+    from coevolve.environments.hdl.simulate.summary import response
+
     request = asked.request
     answer = response(evaluated, request.unit, points, request.instance, asked.limit)
     return msgspec.json.format(msgspec.json.encode(answer)).decode() + "\n"
 
 
 def _text(evaluated: Evaluated, asked: Asked, points: Sequence[Point]) -> str:
+    from coevolve.environments.hdl.coverage.feedback import uncovered
+    from coevolve.environments.hdl.simulate.summary import message, status
+
     unit, outcome = asked.request.unit, evaluated.outcome
     took = sum(cost.cpu_s for cost in evaluated.stages)
     lines = [f"{unit.name}: {status(outcome)}"]

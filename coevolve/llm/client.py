@@ -129,7 +129,7 @@ class Chat:
             EndpointError: There was none; the message says what was asked, where, what came
                 instead, and the remedy.
         """
-        check_key(self._model, f"{self._model.model} at {self._model.base_url}")
+        check_key(self._model, f"key_variable of the model {self._model.model}")
         limit = max_answer_tokens or self._model.max_answer_tokens
         started = time.monotonic()
         give_up = started + self._model.timeout_s * self._model.tries

@@ -22,10 +22,10 @@ def key_of(model: EndpointModel) -> str:
 def check_key(model: EndpointModel, setting: str) -> None:
     """Raise DependencyError where the model names a variable that is not set in this process.
 
-    ``setting`` is where the model stands, for example ``synthesizer.model``.
+    ``setting`` is where it is named, for example ``synthesizer.model.key_variable``.
     """
     if model.key_variable and not key_of(model):
         raise DependencyError(
-            f"{setting}.key_variable: {model.key_variable} is not set in this environment; export "
-            f"it, or leave key_variable out if {model.base_url} wants no key"
+            f"{setting}: {model.key_variable} is not set in this environment; export it before "
+            f"the start, or leave it out if {model.base_url} wants no key"
         )
