@@ -76,7 +76,7 @@ def test_a_model_that_nobody_knows_is_refused_with_the_command_for_its_config(ca
 
 def test_a_config_alone_is_enough_to_check_a_run_file(tmp_path: Path):
     (tmp_path / "config.json").write_bytes(
-        msgspec.json.encode(KNOWN["Qwen/Qwen3-8B"] | {"num_hidden_layers": 1})
+        msgspec.json.encode({**KNOWN["Qwen/Qwen3-8B"], "num_hidden_layers": 1})
     )
     answer = dry(BFCL, f"policy.model={tmp_path}")
     assert any("holds no *.safetensors" in each for each in missing(answer))

@@ -38,7 +38,7 @@ def test_everything_that_is_missing_is_collected_once():
 
 def test_one_message_lists_what_is_missing():
     refuse([])
-    with pytest.raises(DependencyError, match="^no first$"):
+    with pytest.raises(DependencyError, match=r"^no first$"):
         refuse(["no first"])
-    with pytest.raises(DependencyError, match="^2 things are missing:\n  no first\n  no second$"):
+    with pytest.raises(DependencyError, match=r"^2 things are missing:\n  no first\n  no second$"):
         refuse(["no first", "no second"])

@@ -1,5 +1,6 @@
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
@@ -56,7 +57,7 @@ def test_a_learner_on_a_gpu_that_is_not_there_is_refused_and_nothing_is_written(
 @pytest.fixture
 def address() -> Generator[str]:
     """A cluster with two GPUs, as it says."""
-    context = ray.init(
+    context: Any = ray.init(
         address="local", num_cpus=1, num_gpus=2, include_dashboard=False, log_to_driver=False
     )
     yield context.address_info["gcs_address"]
@@ -80,5 +81,5 @@ def test_a_cluster_is_asked_for_its_gpus(address: str, tmp_path: Path):
 
 
 def test_a_cluster_that_ray_cannot_reach_is_one_sentence():
-    with pytest.raises(DependencyError, match="Ray cannot reach the cluster at 'ray://nowhere:1'"):
-        cluster_gpus("ray://nowhere:1")
+    with pytest.raises(DependencyError, match="Ray cannot reach the cluster at 'nowhere'"):
+        cluster_gpus("nowhere")
