@@ -15,7 +15,7 @@ class ConfigError(CoevolveError):
 
 
 class DependencyError(CoevolveError):
-    """A package or a program that the configured run needs is not installed."""
+    """The machine lacks what the configured run needs: a package, program, model, key or GPU."""
 
 
 class RunError(CoevolveError):

@@ -47,9 +47,10 @@ class EndpointModel(
     model: Annotated[str, msgspec.Meta(min_length=1)]
     """Name of the model, as the server has it."""
 
-    key_variable: str = "OPENAI_API_KEY"
-    """Environment variable that holds the key, in the process that calls. It may be unset for
-    servers that want none. The key itself is never recorded."""
+    key_variable: str = ""
+    """Environment variable that holds the key, in the process that asks the model; one that is
+    named has to be set. Empty for ``OPENAI_API_KEY``, which may be unset for servers that want no
+    key. The key itself is never recorded."""
 
     temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 0.7
     """Sampling temperature that the server is asked for; 0 is greedy."""

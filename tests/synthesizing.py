@@ -36,7 +36,7 @@ class MemoryCalls:
 
 def model_at(base_url: str, **changes: object) -> EndpointModel:
     """Return a model that is patient enough for a loaded machine and gives up within seconds."""
-    settings = {"timeout_s": 10.0, "tries": 2, "key_variable": "COEVOLVE_TEST_KEY"} | changes
+    settings = {"timeout_s": 10.0, "tries": 2} | changes
     return EndpointModel(base_url=base_url, model="scripted", **settings)  # type: ignore[arg-type]
 
 

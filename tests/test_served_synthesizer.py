@@ -92,7 +92,6 @@ def model_of(server: VllmServer) -> EndpointModel:
     return EndpointModel(
         base_url=server.base_url,
         model=server.model,
-        key_variable="COEVOLVE_TEST_KEY",
         timeout_s=60.0,
         tries=2,
         max_answer_tokens=32,

@@ -88,6 +88,7 @@ def _engine(config: RunConfig, run_dir: Path, concurrent: int) -> Generator:
 def _vllm_engine(
     config: RunConfig, run_dir: Path, settings: VllmEngine, concurrent: int
 ) -> Generator:
+    vllm_environment.require_vllm(settings)
     vllm_environment.settle(settings)
     from coevolve.engine.vllm.core import Limits
     from coevolve.engine.vllm.generator import VllmGenerator

@@ -21,9 +21,8 @@ COUNT = click.IntRange(1, 1_000_000)
 @click.option("--model", default="", metavar="NAME", help="The endpoint's model.")
 @click.option(
     "--key-variable",
-    default="OPENAI_API_KEY",
-    show_default=True,
-    help="Environment variable with the endpoint's key.",
+    default="",
+    help="Variable with the endpoint's key; default: OPENAI_API_KEY, which may be unset.",
 )
 @click.option("--answer-tokens", type=COUNT, default=8192, help="The endpoint's longest answer.")
 @click.option(

@@ -16,7 +16,6 @@ from protocols.config import RunConfig
 
 def print_dry_run(config: RunConfig) -> None:
     """Print the resolved settings and what the run will take. Raises CoevolveError."""
-    launcher.check(config)
     sys.stdout.write(launcher.dry_run(config))
 
 

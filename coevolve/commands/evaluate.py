@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from rich.console import Console, Group
@@ -27,15 +28,11 @@ from coevolve.commands.subjects import (
 from coevolve.config import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.designs.design import Design
-from coevolve.environments.hdl.evaluation.attempts import Budget
-from coevolve.environments.hdl.evaluation.bugs import BugJudge
-from coevolve.environments.hdl.evaluation.comparing import Comparison
-from coevolve.environments.hdl.evaluation.table import Report, Settings, cost_of, summed_up, tables
-from coevolve.environments.hdl.policy.frontier import beginning
+from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.settings import hdl_settings, with_hdl
-from coevolve.environments.hdl.simulate.verilator import open_simulator
 from coevolve.environments.settings import section
 from coevolve.launcher import preflight
+from coevolve.llm.keys import check_key
 from coevolve.runs import directory as run_directory
 from coevolve.runs.display import score_tables
 from coevolve.runs.progress import Progress
@@ -43,6 +40,10 @@ from protocols.config import EvaluatorConfig, RunConfig
 from protocols.errors import ConfigError
 from protocols.learning import Evaluation
 from protocols.synthesizers import EndpointModel
+
+if TYPE_CHECKING:
+    from coevolve.environments.hdl.evaluation.attempts import Budget
+    from coevolve.environments.hdl.evaluation.table import Report
 
 ENDPOINT_CONCURRENT = 8
 """Attempts at a time where no run file says."""
@@ -61,7 +62,7 @@ class Asked:
     subject: Subject
     config: RunConfig
     designs: tuple[Design, ...]
-    budget: Budget
+    budget: "Budget"
     temperature: float
     with_baselines: bool
     with_bugs: bool
@@ -99,6 +100,9 @@ def evaluate(options: Options) -> None:
     """Evaluate and print. Raises CoevolveError."""
     config = _config(options)
     if config.uses == "hdl":
+        require_slang()
+        from coevolve.environments.hdl.evaluation.table import tables
+
         report = asyncio.run(_evaluated(_asked(options, config)))
         printed = tables(report)
     else:
@@ -120,6 +124,8 @@ def _check_general(options: Options, config: RunConfig) -> None:
 
 
 def _asked(options: Options, config: RunConfig) -> Asked:
+    from coevolve.environments.hdl.evaluation.attempts import Budget
+
     hdl = hdl_settings(config)
     designs = tuple(
         each for each in hardware.designs(config) if options.split in ("all", each.file.split)
@@ -185,9 +191,11 @@ def _subject(options: Options, temperature: float) -> Subject:
             "usd_per_million_answer_tokens": answer_price,
         }
         try:
-            return AtEndpoint(model=msgspec.convert(model, EndpointModel), rules=options.rules)
+            endpoint = msgspec.convert(model, EndpointModel)
         except msgspec.ValidationError as error:
             raise ConfigError(f"--endpoint: {error}") from error
+        check_key(endpoint, "--key-variable")
+        return AtEndpoint(model=endpoint, rules=options.rules)
     return _policy(options)
 
 
@@ -197,7 +205,13 @@ def _policy(options: Options) -> OfRun | OfRunFile:
     return OfRunFile()
 
 
-async def _evaluated(asked: Asked) -> Report:
+async def _evaluated(asked: Asked) -> "Report":
+    from coevolve.environments.hdl.evaluation.bugs import BugJudge
+    from coevolve.environments.hdl.evaluation.comparing import Comparison
+    from coevolve.environments.hdl.evaluation.table import Report, Settings, cost_of, summed_up
+    from coevolve.environments.hdl.policy.frontier import beginning
+    from coevolve.environments.hdl.simulate.verilator import open_simulator
+
     verilator = open_simulator()
     judge = BugJudge(verilator, hdl_settings(asked.config).limits)
     async with (

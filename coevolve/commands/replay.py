@@ -105,9 +105,7 @@ async def _compare(run_dir: Path, from_checkpoint: int | None, console: Console)
 
 def _opened(run_dir: Path) -> tuple[RunConfig, History]:
     """Return the settings and the records of a run. Raises RunError where there is none."""
-    directory = RunDirectory(run_dir)
-    directory.identity()
-    config = directory.config()
+    config = RunDirectory(run_dir).config()
     reader = run_reader(run_dir)
     return config, History(reader, environment_of(config).supervision(reader))
 

@@ -206,9 +206,7 @@ def compare(run_dir: Path, *, as_json: bool) -> bool:
 
 
 async def _compare(run_dir: Path, *, as_json: bool) -> bool:
-    directory = RunDirectory(run_dir)
-    directory.identity()
-    config, reader = directory.config(), run_reader(run_dir)
+    config, reader = RunDirectory(run_dir).config(), run_reader(run_dir)
     environment = _tool_environment(config)
     simulator = environment.simulator()
 

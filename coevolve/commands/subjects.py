@@ -15,10 +15,7 @@ import msgspec
 
 from coevolve.build import parts as build
 from coevolve.environments.hdl import parts as hardware
-from coevolve.environments.hdl.evaluation.attempts import Writer
 from coevolve.environments.hdl.evaluation.bounded import BoundedSimulator
-from coevolve.environments.hdl.evaluation.writers import ChatWriter, PlayingWriter
-from coevolve.environments.hdl.policy.teacher import EndpointTeacher
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.registry import environment_of
@@ -33,6 +30,7 @@ from protocols.learning import PolicyVersion
 from protocols.synthesizers import EndpointModel
 
 if TYPE_CHECKING:
+    from coevolve.environments.hdl.evaluation.attempts import Writer
     from coevolve.export.versions import HeldVersion
 
 
@@ -66,7 +64,7 @@ class Opened:
     """Who writes, ready to."""
 
     name: str
-    writer: Writer
+    writer: "Writer"
     usage: ModelUsage | None = None
     """What an endpoint was asked; None for a policy."""
 
@@ -100,6 +98,10 @@ async def opened(
 
     Raises ConfigError, RunError or GeneratorError where it cannot write.
     """
+    # What reads RTL loads where designs are evaluated, and not for other environments.
+    from coevolve.environments.hdl.evaluation.writers import ChatWriter, PlayingWriter
+    from coevolve.environments.hdl.policy.teacher import EndpointTeacher
+
     if isinstance(subject, AtEndpoint):
         teacher = EndpointTeacher(subject.model)
         designs = {design.design_id: design for design in hardware.designs(config)}

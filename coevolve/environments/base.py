@@ -29,6 +29,7 @@ from protocols.generation import Grammar
 from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
 from protocols.journal import Message
 from protocols.rollouts import Rollout
+from protocols.synthesizers import EndpointModel
 from protocols.tasks import Task
 
 
@@ -53,9 +54,13 @@ class BaseEnvironment:
         """Return no rule of its own."""
         return ()
 
-    def check(self) -> None:
+    def check(self) -> Sequence[str]:
         """Find nothing missing."""
-        return
+        return ()
+
+    def endpoints(self) -> Mapping[str, EndpointModel]:
+        """Return none."""
+        return {}
 
     def make_model(self, folder: Path) -> None:
         """Write nothing: the model is given."""

@@ -32,6 +32,7 @@ from protocols.config import RunConfig
 from protocols.evolution import Candidate
 from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
 from protocols.rollouts import Writer
+from protocols.synthesizers import EndpointModel
 from protocols.tasks import Task, TaskText
 
 Fault = tuple[bool, str]
@@ -61,11 +62,17 @@ class Environment(Protocol):
         """Return the rules between settings that the environment adds."""
         ...
 
-    def check(self) -> None:
-        """Make sure that packages, programs and models are there, before anything is written.
+    def check(self) -> Sequence[str]:
+        """Return what the machine lacks for it: packages, programs and models.
 
-        Raises ConfigError and DependencyError.
+        Each is a sentence with its remedy. A dry run asks, too: what depends on something that is
+        not here, the weights of ``policy.model`` among them, is not checked. Raises ConfigError for
+        what a run file gets wrong.
         """
+        ...
+
+    def endpoints(self) -> Mapping[str, EndpointModel]:
+        """Return the endpoints that a run asks besides its synthesizer's, by their settings."""
         ...
 
     def make_model(self, folder: Path) -> None:

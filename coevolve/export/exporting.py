@@ -2,18 +2,18 @@
 
 import asyncio
 import importlib
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from coevolve.dependencies import extra, require
 from coevolve.export.card import data_card, model_card
 from coevolve.export.exporter import Exporter
 from coevolve.export.source import open_source
 from coevolve.export.target import check_target, write_target
 from coevolve.report.report_data import Described
 from coevolve.runs.directory import RunDirectory
-from protocols.errors import DependencyError, RunError
+from protocols.errors import RunError
 
 WEIGHTS = {
     "adapter": "the LoRA adapter of a policy version, in PEFT's layout",
@@ -74,11 +74,8 @@ def export_data(
     """
     check_target(target)
     exporter = _exporter(directory, environment, kind)
-    if exporter.file.endswith(".parquet") and importlib.util.find_spec("pyarrow") is None:
-        raise DependencyError(
-            f"exporting {kind} writes parquet, which needs the package pyarrow, which is not "
-            "installed: pip install pyarrow, or everything for exports: pip install -e '.[export]'"
-        )
+    if exporter.file.endswith(".parquet"):
+        require("pyarrow", f"exporting {kind} to parquet", extra("export"))
     module = importlib.import_module(exporter.module)
     source = open_source(directory, environment)
     contents: list[str] = []

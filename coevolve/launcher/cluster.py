@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import os
-import re
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, cast
 
@@ -11,7 +10,6 @@ import ray
 
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.guard import guarded
-from coevolve.runs.reach import listens
 from protocols.config import RunConfig
 from protocols.errors import RunError
 
@@ -26,15 +24,6 @@ UNOBSERVED = {
 }
 """A local cluster keeps no statistics of its own, which only Ray's dashboard would show (they make
 every call of an actor a sixth dearer), and looks for new logs less often."""
-
-
-def check_address(address: str) -> None:
-    """Refuse an address where nothing listens. Raises RunError."""
-    if re.fullmatch(r".+:\d+", address) and "://" not in address and not listens(address):
-        raise RunError(
-            f"cluster.address: needs a running Ray cluster, and nothing listens at {address!r}; "
-            "start one with `ray start --head`, or leave it empty for a local one"
-        )
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from coevolve.build import parts as build
 from coevolve.engine.vllm.environment import environment
 from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
+from coevolve.launcher.devices import engine_gpus, learner_gpus
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
 from coevolve.runs.drive import Run
@@ -46,7 +47,7 @@ async def compose(
     ]
     learner = RemotePart(
         "learner",
-        LearnerActor.options(name="learner", num_gpus=_learner_gpus(config)).remote(
+        LearnerActor.options(name="learner", num_gpus=learner_gpus(config)).remote(
             "learner", config, run_dir, store
         ),
     )
@@ -76,11 +77,6 @@ async def compose(
     )
 
 
-def _learner_gpus(config: RunConfig) -> int:
-    """Return what the learner's process needs to see, or Ray hides every GPU from it."""
-    return config.learner.devices if config.policy.device == "cuda" else 0
-
-
 def _engine_options(config: RunConfig) -> dict[str, Any]:
     """Return what a process with a sampling engine needs of Ray beyond the others."""
     match config.rollout.engine:
@@ -88,7 +84,7 @@ def _engine_options(config: RunConfig) -> dict[str, Any]:
             return {}
         case VllmEngine() as engine:
             return {
-                "num_gpus": engine.gpus,
+                "num_gpus": engine_gpus(config),
                 "runtime_env": {"env_vars": environment(engine)},
             }
 

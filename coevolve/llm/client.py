@@ -17,7 +17,6 @@ Not covered: tokens that the provider bills for a try whose answer never arrived
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import openai
 
+from coevolve.llm.keys import check_key, key_of, variable_of
 from protocols.errors import EndpointError
 from protocols.synthesizers import EndpointModel
 
@@ -110,7 +110,7 @@ class Chat:
     def __init__(self, model: EndpointModel, *, form: Literal["json", "text"] = "json") -> None:
         """Ask ``model`` for JSON objects, or for whatever it says."""
         self._model = model
-        self._key = os.environ.get(model.key_variable, "")
+        self._key = key_of(model)
         self._client = openai.AsyncOpenAI(
             base_url=model.base_url,
             api_key=self._key or _NO_KEY,
@@ -125,9 +125,11 @@ class Chat:
         """Return the answer to ``messages``, at most the model's ``max_answer_tokens`` long.
 
         Raises:
+            DependencyError: The model names a variable for its key, which is not set here.
             EndpointError: There was none; the message says what was asked, where, what came
                 instead, and the remedy.
         """
+        check_key(self._model, f"key_variable of the model {self._model.model}")
         limit = max_answer_tokens or self._model.max_answer_tokens
         started = time.monotonic()
         give_up = started + self._model.timeout_s * self._model.tries
@@ -211,7 +213,7 @@ class Chat:
         match error.status_code:
             case 401 | 403:
                 state = "is not right" if self._key else "is unset"
-                remedy = f"the environment variable {self._model.key_variable} {state}; set it to a"
+                remedy = f"the environment variable {variable_of(self._model)} {state}; set it to a"
                 return _Fault(found, f"{remedy} key that this server accepts", passing=False)
             case 404:
                 remedy = "see that base_url is right and that the server has this model"

@@ -1,8 +1,8 @@
 """What is known of a model without its weights: its `config.json`, and the sizes in it.
 
-Where a model is on disk its own `config.json` counts. For the models of `configs/` the part of it
-that decides architecture and sizes is written down here, so that a run file can be checked and
-estimated before anything is downloaded.
+Where a model is on disk its own `config.json` counts. For the models of `configs/` and all sizes of
+Qwen3 the part of it that decides architecture and sizes is written down here, so that a run file
+can be checked and estimated before anything is downloaded.
 
 Covered are decoders of grouped-query attention with a gated feed-forward network, dense or as a
 mixture of experts in every layer (Qwen2, Qwen3, Qwen3-MoE, Llama). Of others nothing is claimed.
@@ -28,23 +28,69 @@ NORMED_HEADS = ("qwen3", "qwen3_moe")
 
 COVERED = (*BIASED, *NORMED_HEADS, "llama")
 
-_QWEN3_4B: ModelConfig = {
+_QWEN3: dict[str, Any] = {
     "architectures": ["Qwen3ForCausalLM"],
     "model_type": "qwen3",
-    "hidden_size": 2560,
-    "intermediate_size": 9728,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 32,
     "num_key_value_heads": 8,
     "head_dim": 128,
     "vocab_size": 151_936,
-    "max_position_embeddings": 262_144,
     "rms_norm_eps": 1e-6,
-    "rope_theta": 5_000_000,
     "attention_bias": False,
     "hidden_act": "silu",
-    "tie_word_embeddings": True,
+    "tie_word_embeddings": False,
 }
+"""What the dense sizes have in common."""
+
+_EXPERTS: dict[str, Any] = _QWEN3 | {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "model_type": "qwen3_moe",
+    "num_key_value_heads": 4,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "norm_topk_prob": True,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+}
+"""What the mixtures of experts have in common."""
+
+_SIZE_FIELDS = (
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+)
+_TIED = {"tie_word_embeddings": True}
+
+_QWEN3_SIZES: Mapping[str, dict[str, Any]] = {
+    name: base | dict(zip(_SIZE_FIELDS, sizes, strict=True)) | others
+    for name, base, sizes, others in (
+        ("0.6B", _QWEN3, (1024, 3072, 28, 16), _TIED),
+        ("1.7B", _QWEN3, (2048, 6144, 28, 16), _TIED),
+        ("4B", _QWEN3, (2560, 9728, 36, 32), _TIED),
+        ("8B", _QWEN3, (4096, 12_288, 36, 32), {}),
+        ("14B", _QWEN3, (5120, 17_408, 40, 40), {}),
+        ("32B", _QWEN3, (5120, 25_600, 64, 64), {}),
+        ("30B-A3B", _EXPERTS, (2048, 6144, 48, 32), {"moe_intermediate_size": 768}),
+        ("235B-A22B", _EXPERTS, (4096, 12_288, 94, 64), {"moe_intermediate_size": 1536}),
+    )
+}
+
+_FIRST = {"max_position_embeddings": 40_960, "rope_theta": 1_000_000}
+_BASE = {"max_position_embeddings": 32_768, "rope_theta": 1_000_000}
+_2507 = {"max_position_embeddings": 262_144, "rope_theta": 5_000_000}
+_2507_30B = _2507 | {"rope_theta": 10_000_000}
+
+_QWEN3_VARIANTS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    **{size: (size, _FIRST) for size in _QWEN3_SIZES},
+    **{f"{size}-Base": (size, _BASE) for size in _QWEN3_SIZES if size not in ("32B", "235B-A22B")},
+    **{
+        f"{size}-{kind}-2507": (size, _2507_30B if size == "30B-A3B" else _2507)
+        for size in ("4B", "30B-A3B", "235B-A22B")
+        for kind in ("Instruct", "Thinking")
+    },
+}
+"""What follows ``Qwen/Qwen3-`` -> its size, and its positions."""
+
 _QWEN2_5_7B: ModelConfig = {
     "architectures": ["Qwen2ForCausalLM"],
     "model_type": "qwen2",
@@ -60,36 +106,14 @@ _QWEN2_5_7B: ModelConfig = {
     "hidden_act": "silu",
     "tie_word_embeddings": False,
 }
-_QWEN3_30B_A3B: ModelConfig = {
-    "architectures": ["Qwen3MoeForCausalLM"],
-    "model_type": "qwen3_moe",
-    "hidden_size": 2048,
-    "intermediate_size": 6144,
-    "moe_intermediate_size": 768,
-    "num_experts": 128,
-    "num_experts_per_tok": 8,
-    "norm_topk_prob": True,
-    "decoder_sparse_step": 1,
-    "mlp_only_layers": [],
-    "num_hidden_layers": 48,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 4,
-    "head_dim": 128,
-    "vocab_size": 151_936,
-    "max_position_embeddings": 262_144,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 10_000_000,
-    "attention_bias": False,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-}
-
 KNOWN: Mapping[str, ModelConfig] = {
-    "Qwen/Qwen3-4B-Instruct-2507": _QWEN3_4B,
     "Qwen/Qwen2.5-7B-Instruct": _QWEN2_5_7B,
-    "Qwen/Qwen3-30B-A3B-Instruct-2507": _QWEN3_30B_A3B,
+    **{
+        f"Qwen/Qwen3-{variant}": _QWEN3_SIZES[size] | positions
+        for variant, (size, positions) in _QWEN3_VARIANTS.items()
+    },
 }
-"""Of the models of `configs/`, by their names on Hugging Face: sizes, norms, positions and ties."""
+"""By their names on Hugging Face: sizes, norms, positions and ties."""
 
 
 class Architecture(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from coevolve.models.architecture import KNOWN, ModelConfig, read_config
 from protocols.config import PolicyConfig
-from protocols.errors import ConfigError
+from protocols.errors import ConfigError, DependencyError
 
 TINY = "tiny"
 """The tiny policy, which is shipped."""
@@ -27,7 +27,8 @@ def model_folder(name: str) -> Path:
     """Return the folder that ``policy.model`` names, in Hugging Face layout.
 
     Raises:
-        ConfigError: There is no such folder or model, or it holds no weights, or not all of them.
+        ConfigError: It names neither a folder nor a model of Hugging Face.
+        DependencyError: The model is not on disk, or its weights are not, or not all of them.
     """
     folder = _folder(name)
     missing = [
@@ -36,14 +37,14 @@ def model_folder(name: str) -> Path:
         if not any(folder.glob(pattern))
     ]
     if missing:
-        raise ConfigError(
+        raise DependencyError(
             f"policy.model: {folder} holds no {' and no '.join(missing)}; give a folder that "
             "save_pretrained of transformers wrote, with its weights as safetensors"
             f"{_or_download(name)}"
         )
     absent = _absent_shards(folder)
     if absent:
-        raise ConfigError(
+        raise DependencyError(
             f"policy.model: {folder} needs the files that its {INDEX} names, and lacks "
             f"{', '.join(absent)}; download the model again{_or_download(name)}"
         )
@@ -56,23 +57,44 @@ def model_config(policy: PolicyConfig) -> ModelConfig:
     Raises:
         ConfigError: It is in neither place.
     """
-    if policy.model in KNOWN and local_folder(policy.model) is None:
-        return KNOWN[policy.model]
-    return read_config(_folder(policy.model))
+    name = policy.model
+    folder = local_folder(name)
+    if folder is not None and (name not in KNOWN or (folder / "config.json").exists()):
+        return read_config(folder)
+    if name in KNOWN:
+        return KNOWN[name]
+    if not HUB_ID.fullmatch(name):
+        raise _no_model(name)
+    raise ConfigError(
+        f"policy.model: {name} is not on disk, and its sizes are not known here; its config is "
+        f"enough to check a run file: hf download {name} config.json"
+    )
 
 
 def local_folder(name: str) -> Path | None:
     """Return the folder of what is on disk of the model, weights or not; None for nothing."""
     try:
         return _folder(name)
-    except ConfigError:
+    except (ConfigError, DependencyError):
+        return None
+
+
+def whole_model(name: str) -> Path | None:
+    """Return the folder of a model whose weights are on disk; None for any other."""
+    try:
+        return model_folder(name)
+    except (ConfigError, DependencyError):
         return None
 
 
 def check_model(policy: PolicyConfig, own: Container[str]) -> None:
-    """Raise ConfigError unless a run can start from the model, or make one.
+    """Make sure that a run can start from the model, or make one.
 
     ``own`` are the names of the models that the run's environment makes when a run begins.
+
+    Raises:
+        ConfigError: ``policy.model`` names no model, or none that a tiny random one can be made of.
+        DependencyError: The model's weights are not on disk.
     """
     if not policy.tiny_random:
         if policy.model not in own:
@@ -91,16 +113,20 @@ def _folder(name: str) -> Path:
     if folder.is_dir():
         return folder
     if not HUB_ID.fullmatch(name):
-        raise ConfigError(
-            f"policy.model: needs {TINY!r}, a folder in Hugging Face layout, or the name of a "
-            f"model on Hugging Face such as Qwen/Qwen3-4B-Instruct-2507, found {name!r}, and "
-            f"{folder} is no folder; download the model first and give its path or its name"
-        )
+        raise _no_model(name)
     return _cached(name)
 
 
+def _no_model(name: str) -> ConfigError:
+    return ConfigError(
+        f"policy.model: needs {TINY!r}, a folder in Hugging Face layout, or the name of a "
+        f"model on Hugging Face such as Qwen/Qwen3-4B-Instruct-2507, found {name!r}, and "
+        f"{name} is no folder; download the model first and give its path or its name"
+    )
+
+
 def _cached(name: str) -> Path:
-    """Return the newest snapshot of a model in Hugging Face's cache. Raises ConfigError."""
+    """Return the newest snapshot of a model in Hugging Face's cache. Raises DependencyError."""
     # Half a second that only runs on such a model have to wait.
     from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]
     from huggingface_hub.errors import LocalEntryNotFoundError
@@ -108,7 +134,7 @@ def _cached(name: str) -> Path:
     try:
         return Path(snapshot_download(name, local_files_only=True))
     except LocalEntryNotFoundError as error:
-        raise ConfigError(
+        raise DependencyError(
             f"policy.model: {name} needs to be a folder or a model in Hugging Face's cache, and is "
             f"neither; download it with: hf download {name}; to try the run file without its "
             "weights, give policy.tiny_random=true"

@@ -4,6 +4,7 @@ Also `model/`, which the run starts from, where ``policy`` is one that the run m
 """
 
 import contextlib
+import difflib
 import fcntl
 import json
 import os
@@ -44,6 +45,12 @@ MAY_CHANGE = (
     "cluster.stop_s",
 )
 """Settings that a resumed run may have other than it was started with."""
+
+
+MOST_NAMED = 5
+"""Runs that an error lists."""
+
+_NO_RUNS = "start one with `python -m coevolve.launch FILE`, or name another folder by --runs"
 
 
 class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,29 +252,61 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
 
 
 def find(run: str | None, root: Path) -> RunDirectory:
-    """Return the folder of ``run``, a path or a name; of the newest run where it is None.
+    """Return the folder of a run.
 
-    Raises RunError where there is none.
+    Args:
+        run: Its folder, something in it, or its name under ``root``; None for the newest run.
+        root: The folder of all runs.
+
+    Raises:
+        RunError: There is no such run; the message names those that there are. Or its `run.json` is
+            broken.
     """
     if run is None:
         return newest(root)
-    for path in (Path(run), root / run):
-        if (path / "run.json").is_file():
-            directory = RunDirectory(path.resolve())
-            directory.identity()
-            return directory
-    raise RunError(
-        f"{run}: is neither a run's folder nor the name of one under {root}; start one "
-        "with `coevolve launch FILE`, or name another folder of runs"
-    )
+    path = _named(run, root)
+    if path is None:
+        raise RunError(
+            f"{run}: is neither a run's folder nor the name of one under {root}{_near(run, root)}"
+        )
+    directory = RunDirectory(path.resolve())
+    directory.identity()
+    return directory
 
 
 def newest(root: Path) -> RunDirectory:
-    """Return the run under ``root`` that was started or resumed last."""
-    found = sorted(root.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
+    """Return the run under ``root`` that was started or resumed last. Raises RunError."""
+    found = _newest_first(root)
     if not found:
-        raise RunError(f"{root}: holds no run; start one with coevolve launch FILE")
-    return RunDirectory(found[-1].parent)
+        raise RunError(f"{root}: holds no run; {_NO_RUNS}")
+    return RunDirectory(found[0].resolve())
+
+
+def _named(run: str, root: Path) -> Path | None:
+    """Return the folder of the run that ``run`` is, names or lies in."""
+    places = [path.absolute() for path in (Path(run), root / run)]
+    around = (above for path in places if path.exists() for above in path.resolve().parents)
+    return next((each for each in (*places, *around) if _is_run(each)), None)
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "run.json").is_file()
+
+
+def _newest_first(root: Path) -> list[Path]:
+    files = sorted(root.glob("*/run.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    return [file.parent for file in files]
+
+
+def _near(run: str, root: Path) -> str:
+    """Return what a user may have meant: near names, and the newest runs."""
+    names = [folder.name for folder in _newest_first(root)]
+    if not names:
+        return f", which holds no run; {_NO_RUNS}"
+    near = difflib.get_close_matches(Path(run).name, names, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    return f"{hint}; newest first, it holds {listed}"
 
 
 def _check_journal(directory: RunDirectory, run_id: str) -> None:

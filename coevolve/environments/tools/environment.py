@@ -8,12 +8,14 @@ calls can be carried out and its words say them (`coevolve.environments.tools.ga
 import importlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from coevolve.curriculum.task_sampler import TaskSampler, sampler_of
 from coevolve.delivery.engine import VerifiedEngine
+from coevolve.dependencies import lacking
 from coevolve.environments.base import BaseEnvironment, RewardsAlone
 from coevolve.environments.findings import Finding
 from coevolve.environments.tools.agent import ToolAgent
@@ -29,7 +31,7 @@ from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.environments.tools.worker import ToolWorker
 from coevolve.export.exporter import Exporter
 from coevolve.models.model_files import has_chat_template
-from coevolve.models.model_folder import model_folder
+from coevolve.models.model_folder import model_folder, whole_model
 from coevolve.parts.context import PartContext
 from coevolve.rollouts.agent import Agent
 from coevolve.rollouts.evaluator import AttemptScorer, Scorer
@@ -67,14 +69,17 @@ class ToolEnvironment(BaseEnvironment):
     def kinds(self, task: Task) -> tuple[str, ...]:
         """Return the groups that a scored task is reported under besides its number of turns."""
 
-    def check(self) -> None:
-        """Make sure that tools and model are there, and fit each other."""
+    def check(self) -> Sequence[str]:
+        """Return what the tools lack; refuse a model that does not fit them."""
+        documents = (partial(tool_documents, name) for name in self.tool_sets())
+        return lacking(*documents, self._check_policy)
+
+    def _check_policy(self) -> None:
         config = self._config
-        for name in self.tool_sets():
-            tool_documents(name)
-        if config.policy.tiny_random:
+        folder = whole_model(config.policy.model)
+        if config.policy.tiny_random or folder is None:
             return
-        chats = has_chat_template(model_folder(config.policy.model))
+        chats = has_chat_template(folder)
         self.check_chat(chats=chats)
         makes_own = config.synthesizes and isinstance(config.synthesizer.model, PolicyModel)
         if chats and makes_own:

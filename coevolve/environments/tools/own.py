@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, cast
 
 import msgspec
 
+from coevolve.dependencies import lacking
 from coevolve.environments.foreign import told
 from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
@@ -74,8 +75,19 @@ class OwnTools(ToolEnvironment):
             ),
         )
 
+    def check(self) -> Sequence[str]:
+        """Return what tools and tasks lack; refuse tasks that cannot be used."""
+        return (*super().check(), *lacking(self._tasks))
+
     def source(self) -> FixedSource:
         """Return the tasks of the file, their references carried out."""
+        tasks = self._tasks()
+        # A reference has calls and no answer, so that the class's verdict on it says nothing.
+        certain = self.capabilities.deterministic_reward and not self._judges_answers
+        played = played_apart(self._worker())
+        return FixedSource(self._config, self._settings, tasks, certain=certain, played=played)
+
+    def _tasks(self) -> tuple[Task, ...]:
         tasks = read_tasks(
             self._path(),
             self._tools,
@@ -85,10 +97,7 @@ class OwnTools(ToolEnvironment):
         if not hasattr(self._class, "reward"):
             for task in tasks:
                 self._check_reference(task)
-        # A reference has calls and no answer, so that the class's verdict on it says nothing.
-        certain = self.capabilities.deterministic_reward and not self._judges_answers
-        played = played_apart(self._worker())
-        return FixedSource(self._config, self._settings, tasks, certain=certain, played=played)
+        return tasks
 
     def tool_sets(self) -> tuple[str, ...]:
         """Return the class."""

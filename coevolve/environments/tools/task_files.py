@@ -27,9 +27,10 @@ from typing import Any, cast, get_args
 
 import msgspec
 
+from coevolve.dependencies import require
 from coevolve.environments.foreign import told
 from coevolve.environments.tools.task import ToolTask, ToolTurn
-from protocols.errors import ConfigError, DependencyError
+from protocols.errors import ConfigError
 from protocols.tasks import Seeded, Split, Task, body_of
 
 FORMATS = "a file of JSON lines, a parquet file or a folder of datasets"
@@ -128,13 +129,8 @@ def _with_worlds(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _needed(module: str, package: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise DependencyError(
-            f"environment.tasks: reading this format needs the package {package}, which is not "
-            f"installed: pip install {package}"
-        ) from error
+    require(package, "environment.tasks: reading this format", f"pip install {package}")
+    return importlib.import_module(module)
 
 
 def _line(row: dict[str, Any], place: str) -> TaskLine:

@@ -236,7 +236,10 @@ def test_parquet_without_its_package_is_refused_with_the_command(run: RunDirecto
         [*command, "pool", "--to", str(tmp_path / "pool")], capture_output=True, text=True, cwd=ROOT
     )
     assert pool.returncode == 1
-    assert "needs the package pyarrow, which is not installed: pip install pyarrow" in pool.stderr
+    assert (
+        "needs the package pyarrow, which is not installed; pip install 'coevolve[export]'"
+        in pool.stderr
+    )
     sft = subprocess.run(
         [*command, "sft", "--to", str(tmp_path / "sft")], capture_output=True, text=True, cwd=ROOT
     )

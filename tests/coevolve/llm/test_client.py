@@ -6,7 +6,7 @@ from email.utils import format_datetime
 import pytest
 
 from coevolve.llm.client import Chat, Message, Said, cost_usd, most_prompt_tokens
-from protocols.errors import EndpointError
+from protocols.errors import DependencyError, EndpointError
 from tests.chat_server import (
     Behaviour,
     ChatServer,
@@ -77,13 +77,28 @@ async def test_the_key_comes_from_the_named_variable(
     server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
-    await ask(server)
     monkeypatch.setenv("COEVOLVE_TEST_KEY", "sk-right")
+    await ask(server, key_variable="COEVOLVE_TEST_KEY")
+    assert [request.authorization for request in server.requests] == ["Bearer sk-right"]
+
+
+async def test_a_named_variable_that_is_not_set_is_refused_and_nobody_is_asked(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COEVOLVE_TEST_KEY", raising=False)
+    with pytest.raises(DependencyError, match="COEVOLVE_TEST_KEY is not set in this environment"):
+        await ask(server, key_variable="COEVOLVE_TEST_KEY")
+    assert not server.requests
+
+
+async def test_a_server_without_keys_needs_no_variable(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     await ask(server)
-    assert [request.authorization for request in server.requests] == [
-        "Bearer none",
-        "Bearer sk-right",
-    ]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-usual")
+    await ask(server)
+    assert [each.authorization for each in server.requests] == ["Bearer none", "Bearer sk-usual"]
 
 
 PASSING: dict[str, Behaviour] = {
@@ -176,13 +191,14 @@ async def test_a_retry_after_beyond_all_tries_is_not_waited_for(server: ChatServ
 async def test_a_refused_key_names_the_variable_and_never_its_value(
     server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     server.then(fails(401, "no key"))
-    assert "the environment variable COEVOLVE_TEST_KEY is unset" in await refusal(server)
-    monkeypatch.setenv("COEVOLVE_TEST_KEY", "sk-secret")
+    assert "the environment variable OPENAI_API_KEY is unset" in await refusal(server)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     for status in (401, 403):
         server.then(fails(status, "wrong key: sk-secret"))
         message = await refusal(server)
-        assert "COEVOLVE_TEST_KEY is not right" in message
+        assert "OPENAI_API_KEY is not right" in message
         assert "sk-secret" not in message
     assert len(server.requests) == 3
 

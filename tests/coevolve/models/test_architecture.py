@@ -12,6 +12,12 @@ from protocols.errors import ConfigError
         ("Qwen/Qwen3-4B-Instruct-2507", 4_022_468_096),
         ("Qwen/Qwen2.5-7B-Instruct", 7_615_616_512),
         ("Qwen/Qwen3-30B-A3B-Instruct-2507", 30_532_122_624),
+        ("Qwen/Qwen3-0.6B", 596_049_920),
+        ("Qwen/Qwen3-1.7B-Base", 1_720_574_976),
+        ("Qwen/Qwen3-8B", 8_190_735_360),
+        ("Qwen/Qwen3-14B", 14_768_307_200),
+        ("Qwen/Qwen3-32B", 32_762_123_264),
+        ("Qwen/Qwen3-235B-A22B-Thinking-2507", 235_093_634_560),
     ],
 )
 def test_the_models_that_are_known_have_as_many_parameters_as_their_cards_say(

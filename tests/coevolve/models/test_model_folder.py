@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from coevolve.models.architecture import KNOWN
-from coevolve.models.model_folder import model_config, model_folder
+from coevolve.models.model_folder import model_config, model_folder, whole_model
 from protocols.config import PolicyConfig
-from protocols.errors import ConfigError
+from protocols.errors import ConfigError, DependencyError
 
 QWEN = "Qwen/Qwen3-4B-Instruct-2507"
 
@@ -31,7 +31,7 @@ def cached(cache: Path, name: str, *files: str) -> Path:
 
 
 def refusal(name: str) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(DependencyError) as caught:
         model_folder(name)
     return str(caught.value)
 
@@ -71,7 +71,9 @@ def test_a_download_that_broke_off_is_refused_with_what_is_missing(cache: Path):
 
 
 def test_a_missing_folder_is_refused_with_a_remedy():
-    said = refusal("gone")
+    with pytest.raises(ConfigError) as caught:
+        model_folder("gone")
+    said = str(caught.value)
     assert "policy.model: needs 'tiny', a folder in Hugging Face layout, or the name" in said
     assert "found 'gone'" in said
     assert "download the model first" in said
@@ -89,6 +91,13 @@ def test_a_config_on_disk_counts_before_the_one_that_is_known(cache: Path):
     assert model_config(PolicyConfig(model=QWEN))["hidden_size"] == 8
 
 
+def test_a_config_alone_is_enough_to_know_the_sizes_of_a_model(cache: Path):
+    (cached(cache, "Some/Model") / "config.json").write_text('{"hidden_size": 8}')
+    assert model_config(PolicyConfig(model="Some/Model")) == {"hidden_size": 8}
+    assert "holds no *.safetensors" in refusal("Some/Model")
+    assert whole_model("Some/Model") is None
+
+
 def test_the_config_of_a_model_that_is_neither_on_disk_nor_known_is_refused(cache: Path):
-    with pytest.raises(ConfigError, match="hf download Some/Model"):
+    with pytest.raises(ConfigError, match=r"hf download Some/Model config\.json"):
         model_config(PolicyConfig(model="Some/Model"))

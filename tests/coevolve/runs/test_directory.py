@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import msgspec
@@ -61,3 +62,44 @@ def test_the_newest_run_is_found(tmp_path: Path, quickstart: RunConfig):
     run_directory.create(tmp_path / "a", quickstart)
     run_directory.create(tmp_path / "b", quickstart)
     assert run_directory.newest(tmp_path).path.name == "b"
+
+
+def test_a_run_is_found_by_its_name_its_folder_and_what_lies_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quickstart: RunConfig
+):
+    monkeypatch.chdir(tmp_path)
+    root = Path("runs")
+    path = run_directory.create(root / "quickstart", quickstart).path.resolve()
+    (path / "versions").mkdir()
+    for run in (
+        None,
+        "quickstart",
+        "quickstart/config.yaml",
+        "runs/quickstart",
+        "./runs/quickstart",
+        "runs/quickstart/",
+        "runs/quickstart/config.yaml",
+        "runs/quickstart/versions",
+        str(path),
+    ):
+        assert run_directory.find(run, root).path == path, run
+    monkeypatch.chdir(path)
+    assert run_directory.find(".", Path("nowhere")).path == path
+
+
+def test_a_run_that_is_not_there_is_answered_with_those_that_are(
+    tmp_path: Path, quickstart: RunConfig
+):
+    with pytest.raises(RunError, match="which holds no run; start one with"):
+        run_directory.find("quickstart", tmp_path)
+    for number in range(7):
+        path = run_directory.create(tmp_path / f"trial-{number}", quickstart).path
+        os.utime(path / "run.json", (number, number))
+    with pytest.raises(RunError) as caught:
+        run_directory.find("trail-3", tmp_path)
+    assert str(caught.value) == (
+        f"trail-3: is neither a run's folder nor the name of one under {tmp_path}; did you mean "
+        "'trial-3'?; newest first, it holds trial-6, trial-5, trial-4, trial-3, trial-2, ..."
+    )
+    with pytest.raises(RunError, match="neither a run's folder"):
+        run_directory.find(str(tmp_path), tmp_path)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.environments.hdl.coverage.feedback import uncovered
-from coevolve.environments.hdl.designs.folders import load, unit_from_files
+from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.simulate.messages import (
     Covered,
     Evaluate,
@@ -21,8 +20,6 @@ from coevolve.environments.hdl.simulate.messages import (
     Submission,
     Testbench,
 )
-from coevolve.environments.hdl.simulate.summary import message, response, status
-from coevolve.environments.hdl.simulate.verilator import open_simulator
 from protocols.errors import ConfigError, DependencyError, SimulatorError
 
 RAN, BLAMED, MISUSED, BROKEN = range(4)
@@ -56,6 +53,7 @@ def grade(options: Options) -> int:
     options or the design; `BROKEN` for a failure of the machine.
     """
     try:
+        require_slang()
         request = _request(options)
         evaluated, points = asyncio.run(_graded(request))
     except (ConfigError, DependencyError) as error:
@@ -70,6 +68,8 @@ def grade(options: Options) -> int:
 
 
 def _request(options: Options) -> Evaluate:
+    from coevolve.environments.hdl.designs.folders import load, unit_from_files
+
     seed = 1
     if options.rtl:
         unit = unit_from_files(options.rtl, options.dut, options.clock, _reset(options.reset))
@@ -117,17 +117,24 @@ def _read(path: Path) -> str:
 
 
 async def _graded(request: Evaluate) -> tuple[Evaluated, tuple[Point, ...]]:
+    from coevolve.environments.hdl.simulate.verilator import open_simulator
+
     simulator = open_simulator()
     points = await simulator.points(request.unit)
     return await simulator.evaluate(request), points
 
 
 def _json(evaluated: Evaluated, request: Evaluate, points: Sequence[Point], limit: int) -> str:
+    from coevolve.environments.hdl.simulate.summary import response
+
     answer = response(evaluated, request.unit, points, request.instance, limit)
     return msgspec.json.format(msgspec.json.encode(answer)).decode() + "\n"
 
 
 def _text(evaluated: Evaluated, request: Evaluate, points: Sequence[Point], limit: int) -> str:
+    from coevolve.environments.hdl.coverage.feedback import uncovered
+    from coevolve.environments.hdl.simulate.summary import message, status
+
     unit, outcome = request.unit, evaluated.outcome
     took = sum(cost.cpu_s for cost in evaluated.stages)
     lines = [f"{unit.name}: {status(outcome)}"]

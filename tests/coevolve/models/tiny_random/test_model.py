@@ -10,11 +10,13 @@ from coevolve.models.atomic_folder import folder_digest
 from coevolve.models.model_folder import check_model, model_folder
 from coevolve.models.tiny_random.model import write_model
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig
-from protocols.errors import ConfigError
+from protocols.errors import ConfigError, DependencyError
 
 TEXTS = tuple(Bfcl(RunConfig(name="texts", environment={"use": "bfcl"})).texts())
 
-DENSE, BIASED, EXPERTS = KNOWN
+DENSE = "Qwen/Qwen3-4B-Instruct-2507"
+BIASED = "Qwen/Qwen2.5-7B-Instruct"
+EXPERTS = "Qwen/Qwen3-30B-A3B-Instruct-2507"
 
 
 def tiny_random(model: str, seed: int = 0) -> RunConfig:
@@ -94,7 +96,7 @@ def test_what_has_no_tiny_random_model_is_refused_before_the_run():
         check_model(tiny_random("tiny").policy, own=())
     with pytest.raises(ConfigError, match="hf download Some/Model"):
         check_model(tiny_random("Some/Model").policy, own=())
-    with pytest.raises(ConfigError, match=f"hf download {DENSE}"):
+    with pytest.raises(DependencyError, match=f"hf download {DENSE}"):
         check_model(replace(tiny_random(DENSE).policy, tiny_random=False), own=())
 
 

@@ -21,7 +21,7 @@ def test_the_error_for_a_missing_compiler_names_the_packages(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DependencyError) as refused:
         find_toolchain()
-    for word in ("clang++ 16", "`make .venv/.hdl`", "clang-19", "mold", "bubblewrap"):
+    for word in ("clang++ 16", "`coevolve setup hdl`", "clang-19", "mold", "bubblewrap"):
         assert word in str(refused.value)
 
 

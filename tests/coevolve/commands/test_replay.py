@@ -84,7 +84,7 @@ def test_a_difference_is_named_and_fails_the_command(
 def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     code, output = code_and_output(capsys, str(tmp_path))
     assert code == 1
-    assert "is no run directory" in output
+    assert "is neither a run's folder nor" in output
 
 
 def test_a_checkpoint_that_never_was_is_refused(run_dir: Path, capsys: pytest.CaptureFixture[str]):

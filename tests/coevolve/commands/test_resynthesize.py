@@ -196,4 +196,4 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as ended:
         main([str(tmp_path)])
     assert ended.value.code == 1
-    assert "is no run directory" in capsys.readouterr().err
+    assert "is neither a run's folder nor" in capsys.readouterr().err

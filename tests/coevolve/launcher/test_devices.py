@@ -1,0 +1,85 @@
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import torch
+
+from coevolve.cli import launch
+from coevolve.config import load_config
+from coevolve.launcher.devices import check_devices, cluster_gpus
+from coevolve.models.tiny_random.resolve import running
+from protocols.config import RunConfig
+from protocols.errors import DependencyError
+from tests.commands import ROOT, answered
+
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without GPUs")
+CONFIGS = ROOT / "configs"
+
+
+def config(name: str, *overrides: str) -> RunConfig:
+    return load_config(CONFIGS / f"{name}.yaml", overrides)
+
+
+def test_a_run_on_the_cpu_needs_no_device():
+    check_devices(config("quickstart"))
+    check_devices(config("quickstart_vllm"))
+    check_devices(running(config("bfcl_qwen3_4b", "policy.tiny_random=true"), Path("none")))
+
+
+@NO_GPU
+def test_gpus_that_the_machine_lacks_are_counted_by_who_asks_for_them():
+    with pytest.raises(DependencyError) as caught:
+        check_devices(config("bfcl_qwen3_4b", "learner.devices=2", "rollout.actors=3"))
+    said = str(caught.value)
+    assert said.startswith(
+        "the run needs 6 GPUs (learner 2, rollout 3 x 1, evaluator 1), and torch finds 0 on this "
+        "machine"
+    )
+    assert "policy.device=cpu" in said
+
+
+@NO_GPU
+def test_a_learner_on_a_gpu_that_is_not_there_is_refused_and_nothing_is_written(tmp_path: Path):
+    answer = answered(
+        launch.main,
+        str(CONFIGS / "quickstart.yaml"),
+        "policy.device=cuda",
+        "--runs",
+        str(tmp_path / "runs"),
+    )
+    assert answer.returncode == 1
+    assert "the run needs 1 GPU (learner 1), and torch finds 0" in answer.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.fixture
+def address() -> Generator[str]:
+    """A cluster with two GPUs, as it says."""
+    context: Any = ray.init(
+        address="local", num_cpus=1, num_gpus=2, include_dashboard=False, log_to_driver=False
+    )
+    yield context.address_info["gcs_address"]
+    ray.shutdown()
+
+
+@pytest.mark.ray
+def test_a_cluster_is_asked_for_its_gpus(address: str, tmp_path: Path):
+    # In a process of its own: this one holds the cluster.
+    from tests.commands import called
+
+    words = (str(CONFIGS / "quickstart.yaml"), f"cluster.address={address}", "policy.device=cuda")
+    here = ("--runs", str(tmp_path / "runs"))
+    refused = called("launch", *words, "learner.devices=3", *here)
+    assert refused.returncode == 1
+    assert f"needs 3 GPUs (learner 3), and the cluster at '{address}' has 2" in refused.stderr
+    assert not (tmp_path / "runs").exists()
+    fits = called("launch", *words, "learner.devices=2", "--dry-run", *here)
+    assert fits.returncode == 0, fits.stderr
+    assert "# missing" not in fits.stdout
+
+
+def test_a_cluster_that_ray_cannot_reach_is_one_sentence():
+    with pytest.raises(DependencyError, match="Ray cannot reach the cluster at 'nowhere'"):
+        cluster_gpus("nowhere")
