@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
+
+from coevolve.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,10 +26,10 @@ class Answer:
     stderr: str
 
 
-def called(command: str, *words: str, **environment: str) -> Answer:
-    """Run `python -m coevolve.COMMAND`."""
+def called(*words: str, **environment: str) -> Answer:
+    """Run `python -m coevolve WORDS...`."""
     done = subprocess.run(
-        [sys.executable, "-m", f"coevolve.{command}", *words],
+        [sys.executable, "-m", "coevolve", *words],
         cwd=ROOT,
         env=os.environ | environment,
         capture_output=True,
@@ -37,31 +39,25 @@ def called(command: str, *words: str, **environment: str) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
-def answered(main: Callable[[Sequence[str]], object], *words: str) -> Answer:
-    """Let a command answer in this process: it does not have to load anything first."""
+def answered(*words: str) -> Answer:
+    """Run `coevolve WORDS...` in this process: it does not have to load anything first."""
     out, err = io.StringIO(), io.StringIO()
     with _as_it_was(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = _code(main, words)
+        code = main(words)
     return Answer(code, out.getvalue(), err.getvalue())
-
-
-def _code(main: Callable[[Sequence[str]], object], words: Sequence[str]) -> int:
-    """Return the status that the interpreter would end with."""
-    try:
-        ended = main(words)
-    except SystemExit as left:
-        ended = left.code
-    return ended if isinstance(ended, int) else int(ended is not None)
 
 
 @contextlib.contextmanager
 def _as_it_was() -> Generator[None]:
-    """Put back what a command changes in its process: who hears of interrupts, and the log."""
+    """Put back what a command changes in its process: signal handlers, import path and log."""
+    path = list(sys.path)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     log = structlog.get_config()
     try:
         yield
     finally:
         structlog.configure(**log)
+        sys.path[:] = path
+        signal.set_wakeup_fd(-1)
         for number, handler in handlers.items():
             signal.signal(number, handler)

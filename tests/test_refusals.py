@@ -16,11 +16,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.attach import __main__ as attach
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
-from coevolve.launcher import launch
 from coevolve.runs import directory as run_directory
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
@@ -29,12 +27,11 @@ from protocols.journal import Append, Receipt
 from tests.commands import ROOT, Answer, answered, called
 
 RUN_FILE = str(ROOT / "configs" / "quickstart.yaml")
-COMMANDS = {"launch": launch.main, "attach": attach.main}
 
 
-def refusal(command: str, *words: str) -> str:
+def refusal(*words: str) -> str:
     """Return the one message of a command that has to be refused."""
-    return message(answered(COMMANDS[command], *words))
+    return message(answered(*words))
 
 
 def message(answer: Answer) -> str:
@@ -189,7 +186,7 @@ def test_a_topic_that_does_not_exist_is_answered_with_those_that_do(run: RunDire
 
 def test_a_count_of_records_that_is_none_is_refused(run: RunDirectory):
     answers = [
-        answered(attach.main, str(run.path), "tail", "run_started", "-n", count)
+        answered("attach", str(run.path), "tail", "run_started", "-n", count)
         for count in ("-1", "0")
     ]
     assert [answer.returncode for answer in answers] == [2, 0]
@@ -197,9 +194,7 @@ def test_a_count_of_records_that_is_none_is_refused(run: RunDirectory):
 
 
 def test_a_dry_run_prints_a_run_file_and_writes_nothing(tmp_path: Path, quickstart: RunConfig):
-    answer = answered(
-        launch.main, "--dry-run", RUN_FILE, "seed=4", "--runs", str(tmp_path / "runs")
-    )
+    answer = answered("launch", "--dry-run", RUN_FILE, "seed=4", "--runs", str(tmp_path / "runs"))
     assert answer.returncode == 0, answer.stderr
     expected = msgspec.structs.replace(quickstart, seed=4)
     assert msgspec.yaml.decode(answer.stdout, type=RunConfig) == expected

@@ -6,8 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.commands.replay import main as replay
-from coevolve.report.__main__ import main as report
 from coevolve.runs import attribution
 from coevolve.runs.attribution import UNKNOWN, Attribution
 from coevolve.runs.directory import RunDirectory
@@ -21,7 +19,7 @@ STEPS = 3
 
 
 def ablated(run: LaunchedRun, *options: str) -> Answer:
-    return answered(replay, str(run.directory), *options)
+    return answered("replay", str(run.directory), *options)
 
 
 def kept(run: LaunchedRun) -> Attribution:
@@ -78,11 +76,11 @@ def test_a_run_is_made_again_without_a_source_and_both_summary_and_report_say_wh
     ]
     assert found.without[1].off_policy is None, "nothing looked at who wrote"
     assert found.off_policy is not None
-    assert answered(report, str(run.directory)).returncode == 0
+    assert answered("report", str(run.directory)).returncode == 0
     assert worth in (run.directory / "report.html").read_text(encoding="utf-8")
 
     (run.directory / attribution.FILE).write_bytes(msgspec.json.encode({"method": "guess"}))
-    assert answered(report, str(run.directory)).returncode == 0
+    assert answered("report", str(run.directory)).returncode == 0
     told = f"{run.directory / attribution.FILE}: cannot be read"
     assert told in (run.directory / "report.html").read_text(encoding="utf-8")
     broken = ablated(run, "--ablate", "imitation")
@@ -95,4 +93,4 @@ def test_a_run_is_made_again_without_a_source_and_both_summary_and_report_say_wh
     [("--anew",), ("--ablate", "luck"), ("--ablate", "replay", "--from-checkpoint", "1")],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, options: tuple[str, ...]):
-    assert answered(replay, str(tmp_path), *options).returncode == 2
+    assert answered("replay", str(tmp_path), *options).returncode == 2

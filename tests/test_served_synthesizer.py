@@ -24,7 +24,6 @@ from coevolve.environments.tools.synthesis import prompts
 from coevolve.environments.tools.synthesis.endpoint import EndpointSynthesizer
 from coevolve.environments.tools.synthesis.judge import Account, EndpointJudge
 from coevolve.environments.tools.task import read_body
-from coevolve.export.__main__ import main
 from coevolve.journal.codec import decode
 from coevolve.llm.client import Chat, Message, cost_usd
 from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
@@ -37,7 +36,7 @@ from protocols.evolution_config import SynthesizerConfig
 from protocols.synthesizers import EndpointModel
 from protocols.tasks import body_of
 from tests.chat_server import serving
-from tests.commands import called
+from tests.commands import answered, called
 from tests.exporting import chat_model, settings, write_run, write_versions
 from tests.launched import LaunchedRun, launched
 from tests.learning import MemoryJournal
@@ -73,7 +72,8 @@ class Served:
         self.run = write_run(folder / "trial", config, versions)
         shutil.move(folder / "w" / "versions", self.run.path / "versions")
         self.export = folder / "policy"
-        assert main([str(self.run.path), "merged", "--to", str(self.export)]) == 0
+        answer = answered("export", str(self.run.path), "merged", "--to", str(self.export))
+        assert answer.returncode == 0, answer.stderr
 
 
 @pytest.fixture(scope="module")

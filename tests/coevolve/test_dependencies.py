@@ -1,6 +1,6 @@
 import pytest
 
-from coevolve.dependencies import extra, lacking, leave_without, refuse, require
+from coevolve.dependencies import extra, lacking, refuse, require
 from protocols.errors import DependencyError
 
 
@@ -23,13 +23,6 @@ def test_a_package_that_is_not_there_is_named_with_the_remedy():
         "the export needs the package no_such_package, which is not installed; "
         "pip install 'coevolve[export]'"
     )
-
-
-def test_a_command_without_its_package_ends_with_one_sentence(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as left:
-        leave_without("no_such_package", "it", "none")
-    assert left.value.code == 1
-    assert capsys.readouterr().err.startswith("coevolve: it needs the package no_such_package")
 
 
 def test_everything_that_is_missing_is_collected_once():

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve import environment as command
 from coevolve.environments.findings import Finding
 from coevolve.environments.registry import environment_named
 from protocols.evolution import Signal
 from protocols.learning import StepReport
 from protocols.tasks import Synthesized, Task
 from tests.chat_server import serving
+from tests.commands import answered
 from tests.launched import launched
 from tests.own.brain import key_value_brain
 
@@ -43,9 +43,9 @@ def test_it_keeps_what_it_promises(importable: None) -> None:
     }
 
 
-def test_the_command_says_so(importable: None, capsys: pytest.CaptureFixture[str]) -> None:
-    command.main(["check", USE, "tasks=keyvalue.jsonl", "--json"])
-    findings = msgspec.json.decode(capsys.readouterr().out, type=list[Finding])
+def test_the_command_says_so(importable: None) -> None:
+    answer = answered("environment", "check", USE, "tasks=keyvalue.jsonl", "--json")
+    findings = msgspec.json.decode(answer.stdout, type=list[Finding])
     assert {finding.check for finding in findings} >= {"references", "replayable", "state_digest"}
 
 
@@ -72,25 +72,22 @@ def test_a_run_makes_tasks_of_its_own_and_trains_on_them(importable: None, tmp_p
             assert all(task.split == "train" for task in run.scan(Task))
 
 
-def test_an_environment_that_cannot_be_one_is_refused_in_words(
-    importable: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_environment_that_cannot_be_one_is_refused_in_words(importable: None) -> None:
     for use, words in (
         ("keyvalue:Nothing", "module keyvalue has no 'Nothing'"),
         ("nowhere:KeyValue", "cannot be imported"),
         ("bfcll", "did you mean 'bfcl'?"),
         ("brain:Messages", "needs to be a class"),
     ):
-        with pytest.raises(SystemExit) as ended:
-            command.main(["check", use])
-        assert ended.value.code == 1
-        assert words in capsys.readouterr().err
+        answer = answered("environment", "check", use)
+        assert answer.returncode == 1
+        assert words in answer.stderr
 
 
 def test_the_example_that_is_begun_keeps_what_it_promises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command.main(["init", str(tmp_path / "mine")])
+    assert answered("environment", "init", str(tmp_path / "mine")).returncode == 0
     monkeypatch.syspath_prepend(tmp_path / "mine")
     findings = asyncio.run(environment_named("todo:Todo", tasks="tasks.jsonl").conformance(100))
     assert {finding.check for finding in findings if finding.state != "holds"} == {

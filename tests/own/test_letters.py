@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve import environment as command
 from coevolve.config import load_config
 from coevolve.environments.findings import Finding
 from coevolve.environments.registry import environment_named, environment_type
@@ -23,6 +22,7 @@ from protocols.errors import ConfigError, SimulatorError
 from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import Rollout
 from protocols.tasks import Task
+from tests.commands import answered
 from tests.launched import launched
 
 FOLDER = Path(__file__).parent
@@ -179,9 +179,9 @@ def test_a_grader_that_is_content_with_silence_is_found_out(tmp_path: Path):
     assert findings["doing nothing fails"] == "fails"
 
 
-def test_the_check_passes_and_says_what_is_absent(capsys: pytest.CaptureFixture[str]):
-    command.main(["check", USE, "tasks=letters.jsonl", "--json"])
-    findings = msgspec.json.decode(capsys.readouterr().out, type=list[Finding])
+def test_the_check_passes_and_says_what_is_absent():
+    answer = answered("environment", "check", USE, "tasks=letters.jsonl", "--json")
+    findings = msgspec.json.decode(answer.stdout, type=list[Finding])
     assert {each.check for each in findings if each.state != "holds"} == {
         "references",
         "replayable",

@@ -9,9 +9,6 @@ from statistics import fmean
 import msgspec
 import pytest
 
-from coevolve import environment as command
-from coevolve.commands.evaluate import main as evaluate
-from coevolve.commands.replay import main as replay
 from coevolve.config import load_config
 from coevolve.environments.findings import findings
 from coevolve.runs import attribution
@@ -35,9 +32,9 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("sums", None)
 
 
-def test_it_keeps_what_it_declares(capsys: pytest.CaptureFixture[str]) -> None:
-    command.main(["check", "sums:Sums", "largest=5"])
-    assert "18 sums" in capsys.readouterr().out
+def test_it_keeps_what_it_declares() -> None:
+    answer = answered("environment", "check", "sums:Sums", "largest=5")
+    assert "18 sums" in answer.stdout
 
 
 def test_an_arm_that_needs_more_is_refused_before_anything_starts() -> None:
@@ -66,11 +63,11 @@ def test_what_is_declared_and_not_measured_fails() -> None:
 
 
 def test_its_model_is_evaluated_before_any_training():
-    evaluated = answered(evaluate, "--config", str(RUN_FILE))
+    evaluated = answered("evaluate", "--config", str(RUN_FILE))
     assert evaluated.returncode == 0, evaluated.stderr
     assert "sums before training" in evaluated.stdout
     assert "step 0" in evaluated.stdout
-    refused = answered(evaluate, "--config", str(RUN_FILE), "--calls", "2")
+    refused = answered("evaluate", "--config", str(RUN_FILE), "--calls", "2")
     assert refused.returncode == 1
     assert "--calls: is for hardware designs" in refused.stderr
 
@@ -86,13 +83,13 @@ def test_a_run_trains_on_answers(tmp_path: Path) -> None:
         assert {each.reward for each in rollouts} <= {0.0, 1.0}
         assert {task.task_id for task in run.scan(Task)} >= {each.task_id for each in rollouts}
         own = {each.version: fmean(s.score for s in each.scores) for each in run.scan(Evaluation)}
-    ablated = answered(replay, str(run.directory), "--ablate", "objective")
+    ablated = answered("replay", str(run.directory), "--ablate", "objective")
     assert ablated.returncode == 0, ablated.stderr
     found = attribution.read(run.directory)
     assert found is not None
     assert (found.steps, found.start, found.final) == (3, own[0], own[3])
     assert [each.source for each in found.without] == ["objective"]
-    evaluated = answered(evaluate, "sums", "--runs", str(tmp_path), "--json")
+    evaluated = answered("evaluate", "sums", "--runs", str(tmp_path), "--json")
     assert evaluated.returncode == 0, evaluated.stderr
     report = msgspec.json.decode(evaluated.stdout)
     assert (report["policy"], report["success"]) == ("version 3 of sums", {"all": own[3]})

@@ -14,7 +14,6 @@ import pytest
 import ray
 
 from actors.store import STORE_NAME, StoreActor
-from coevolve.attach.__main__ import main
 from coevolve.journal.journal import Journal
 from coevolve.runs import directory as run_directory
 from coevolve.runs.directory import RunDirectory
@@ -33,9 +32,8 @@ LOOKS = (
 
 ASKING = """
 import dataclasses, json, sys
-from coevolve.attach.__main__ import main
 from tests.commands import answered
-print(json.dumps([dataclasses.asdict(answered(main, *each)) for each in json.load(sys.stdin)]))
+print(json.dumps([dataclasses.asdict(answered("attach", *each)) for each in json.load(sys.stdin)]))
 """
 
 
@@ -111,11 +109,11 @@ def test_what_is_read_through_the_store_is_what_stands_in_its_map(live: RunDirec
 
 def test_a_run_that_ended_is_looked_into_by_its_journal(tmp_path: Path, quickstart: RunConfig):
     directory = begun(tmp_path / "quickstart", quickstart)
-    by_name = answered(main, "--runs", str(tmp_path), "quickstart", "tasks")
-    newest = answered(main, "--runs", str(tmp_path), "tasks")
+    by_name = answered("attach", "--runs", str(tmp_path), "quickstart", "tasks")
+    newest = answered("attach", "--runs", str(tmp_path), "tasks")
     assert by_name.stdout == newest.stdout
     assert "quickstart: does not run; what follows is from its journal" in newest.stdout
-    lineage = answered(main, str(directory.path), "lineage", "made-2")
+    lineage = answered("attach", str(directory.path), "lineage", "made-2")
     assert lineage.returncode == 1
     assert lineage.stderr.startswith("coevolve: quickstart: no task has an id that begins with")
 
@@ -130,6 +128,6 @@ def test_a_cluster_where_nothing_listens_is_refused(tmp_path: Path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-        said = answered(main, "--address", address, "status")
+        said = answered("attach", "--address", address, "status")
     assert said.returncode == 1
     assert f"nothing listens at '{address}'; a run's address stands in its run.json" in said.stderr

@@ -3,9 +3,10 @@ import json
 import msgspec
 import pytest
 
-from coevolve.commands.calibrate import LIMIT, main, worst
+from coevolve.commands.calibrate import LIMIT, worst
 from coevolve.signals.calibration import Rate, Size, calibrate
 from protocols.config import RolloutConfig, RunConfig
+from tests.commands import answered
 
 SMALL = Size(tasks=400, patterns=6, pools=3)
 
@@ -51,15 +52,13 @@ def test_the_same_seed_measures_the_same():
     assert calibrate(config, size=tiny, seed=3) == calibrate(config, size=tiny, seed=3)
 
 
-def test_the_command_prints_counts_as_json(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as ended:
-        main(["--json", "--histories", "200"])
-    assert ended.value.code == 0
-    assert msgspec.convert(json.loads(capsys.readouterr().out), list[Rate])
+def test_the_command_prints_counts_as_json():
+    answer = answered("calibrate", "--json", "--histories", "200")
+    assert answer.returncode == 0
+    assert msgspec.convert(json.loads(answer.stdout), list[Rate])
 
 
-def test_a_faulty_run_file_is_refused(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as ended:
-        main(["nowhere.yaml"])
-    assert ended.value.code == 1
-    assert "nowhere.yaml" in capsys.readouterr().err
+def test_a_faulty_run_file_is_refused():
+    answer = answered("calibrate", "nowhere.yaml")
+    assert answer.returncode == 1
+    assert "nowhere.yaml" in answer.stderr

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from coevolve.commands.evaluate import main
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.policy.tiny.model import write_model
 from coevolve.journal.journal import Journal
@@ -17,6 +16,7 @@ from coevolve.runs import directory as run_directory
 from protocols.config import RunConfig
 from tests import evolving
 from tests.chat_server import Messages, serving
+from tests.commands import answered
 from tests.conftest import ROOT
 from tests.exporting import settings, write_versions
 
@@ -38,9 +38,10 @@ def designs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert main([*map(str, arguments), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+def printed(*words: object) -> dict[str, Any]:
+    answer = answered("evaluate", *map(str, words), "--json")
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
@@ -49,11 +50,9 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in files}
 
 
-def test_a_model_before_training_is_compared_at_equal_budgets(
-    designs: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_model_before_training_is_compared_at_equal_budgets(designs: Path):
     asked = ("--config", RUN_FILE, "--designs", designs, "--calls", 2, "--attempts", 2)
-    report = printed(capsys, *asked)
+    report = printed(*asked)
     assert report["settings"]["writer"] == "hdl_tiny before training"
     assert [each["split"] for each in report["splits"]] == ["train", "held_out"]
     for split in report["splits"]:
@@ -78,11 +77,11 @@ def test_a_model_before_training_is_compared_at_equal_budgets(
         ]
         expected = scores["agentic"]["coverage"] - scores["direct"]["coverage"]
         assert gain["mean"] == gain["low"] == gain["high"] == pytest.approx(expected)
-    assert printed(capsys, *asked) == report
+    assert printed(*asked) == report
 
 
 def test_a_version_of_a_run_is_evaluated_and_nothing_of_the_run_is_changed(
-    designs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], quickstart: RunConfig
+    designs: Path, tmp_path: Path, quickstart: RunConfig
 ):
     hdl = {"form": "stimulus", "evaluation_rounds": 1, "designs": str(designs)}
     sizes = {"max_tokens": 128, "max_call_tokens": 16}
@@ -96,18 +95,19 @@ def test_a_version_of_a_run_is_evaluated_and_nothing_of_the_run_is_changed(
     journal.close()
     before = contents(folder)
     asked = ("--runs", tmp_path, "--no-bugs", "--no-baselines", "--split", "held_out")
-    report = printed(capsys, "trial", *asked, "--attempts", 1)
+    report = printed("trial", *asked, "--attempts", 1)
     assert report["settings"]["writer"] == "version 2 of trial"
     assert report["settings"]["temperature"] == 1
     assert set(report["splits"][0]["scores"]) == {"agentic", "direct", "direct, 1 call"}
     assert report["splits"][0]["scores"]["agentic"]["bugs"] is None
     assert contents(folder) == before
-    assert main(["trial", *map(str, asked), "--version", "7"]) == 1
-    assert "version 7" in capsys.readouterr().err
+    refused = answered("evaluate", "trial", *map(str, asked), "--version", "7")
+    assert refused.returncode == 1
+    assert "version 7" in refused.stderr
 
 
 def test_a_model_at_an_endpoint_writes_what_it_is_asked_for(
-    designs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    designs: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def brain(messages: Messages) -> str:
         if len(messages) > 2:
@@ -119,7 +119,7 @@ def test_a_model_at_an_endpoint_writes_what_it_is_asked_for(
         asked = ("--endpoint", server.base_url, "--model", "large", "--key-variable", "A_KEY")
         small = ("--form", "stimulus", "--designs", designs, "--calls", 2, "--attempts", 1)
         free = ("--no-bugs", "--no-baselines", "--usd-per-million", 1000, 2000)
-        report = printed(capsys, *asked, *small, *free)
+        report = printed(*asked, *small, *free)
     assert report["settings"]["writer"] == "large"
     assert report["settings"]["temperature"] == 0.7
     for split in report["splits"]:
@@ -135,20 +135,18 @@ def test_a_model_at_an_endpoint_writes_what_it_is_asked_for(
     assert cost["usd"] == pytest.approx(usd)
 
 
-def test_what_cannot_be_evaluated_is_refused_in_words(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], quickstart: RunConfig
-):
+def test_what_cannot_be_evaluated_is_refused_in_words(tmp_path: Path, quickstart: RunConfig):
     run_directory.create(tmp_path / "tools", quickstart)
-    assert main(["tools", "--runs", str(tmp_path), "--calls", "3"]) == 1
-    assert "--calls: is for hardware designs (environment hdl), found environment filesystem" in (
-        capsys.readouterr().err
-    )
-    assert main(["--config", str(RUN_FILE), "--attempts", "0"]) == 1
-    assert "--attempts: needs 1 to 1000000, found 0" in capsys.readouterr().err
-    assert main(["--config", str(RUN_FILE), "--temperature", "-1"]) == 1
-    assert "--temperature: needs 0 to 100, found -1.0" in capsys.readouterr().err
-    assert main(["--endpoint", "somewhere", "--model", "large"]) == 1
-    assert "--endpoint: " in capsys.readouterr().err
+    for words, said in (
+        (
+            ("tools", "--runs", str(tmp_path), "--calls", "3"),
+            "--calls: is for hardware designs (environment hdl), found environment filesystem",
+        ),
+        (("--endpoint", "somewhere", "--model", "large"), "--endpoint: "),
+    ):
+        answer = answered("evaluate", *words)
+        assert answer.returncode == 1
+        assert said in answer.stderr
 
 
 @pytest.mark.parametrize(
@@ -159,12 +157,11 @@ def test_what_cannot_be_evaluated_is_refused_in_words(
         (["trial", "--model", "large"], "--endpoint and --model go together"),
         (["trial", "--form", "patch"], "--form and --rules are for an --endpoint"),
         (["--config", "a.yaml", "--rules"], "--form and --rules are for an --endpoint"),
+        (["trial", "--attempts", "0"], "0 is not in the range 1<=x<=1000000"),
+        (["trial", "--temperature", "-1"], "-1.0 is not in the range 0<=x<=100"),
     ],
 )
-def test_a_wrong_command_is_told_apart_from_a_failure(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-):
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+def test_a_wrong_command_is_told_apart_from_a_failure(arguments: list[str], said: str):
+    answer = answered("evaluate", *arguments)
+    assert answer.returncode == 2
+    assert said in answer.stderr

@@ -3,7 +3,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.commands.replay import main
 from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -11,6 +10,7 @@ from coevolve.learning.learner import Learner
 from coevolve.runs import directory as run_directory
 from protocols.config import LearnerConfig, RolloutConfig, RunConfig
 from protocols.learner_config import ImitationConfig
+from tests.commands import answered
 from tests.learning import MemoryJournal, ReferenceRenderer, add_groups
 
 CONFIG = RunConfig(
@@ -48,15 +48,13 @@ async def run_dir(tmp_path: Path) -> Path:
     return path
 
 
-def code_and_output(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    printed = capsys.readouterr()
-    return ended.value.code, printed.out + printed.err
+def code_and_output(*words: str) -> tuple[int, str]:
+    answer = answered("replay", *words)
+    return answer.returncode, answer.stdout + answer.stderr
 
 
-def test_a_run_replays_to_its_recorded_weights(run_dir: Path, capsys: pytest.CaptureFixture[str]):
-    code, output = code_and_output(capsys, str(run_dir))
+def test_a_run_replays_to_its_recorded_weights(run_dir: Path):
+    code, output = code_and_output(str(run_dir))
     assert code == 0
     assert [line.split(",")[0] for line in output.splitlines()] == [
         "step 1: equal",
@@ -64,31 +62,29 @@ def test_a_run_replays_to_its_recorded_weights(run_dir: Path, capsys: pytest.Cap
         "step 3: equal",
         "3 of 3 steps reached their recorded weights",
     ]
-    code, output = code_and_output(capsys, str(run_dir), "--from-checkpoint", "2")
+    code, output = code_and_output(str(run_dir), "--from-checkpoint", "2")
     assert (code, output.splitlines()[-1]) == (0, "1 of 1 steps reached their recorded weights")
 
 
-def test_a_difference_is_named_and_fails_the_command(
-    run_dir: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_difference_is_named_and_fails_the_command(run_dir: Path):
     other = msgspec.structs.replace(
         CONFIG, learner=msgspec.structs.replace(CONFIG.learner, max_grad_norm=1e-3)
     )
     run_directory.RunDirectory(run_dir).write_config(other)
-    code, output = code_and_output(capsys, str(run_dir))
+    code, output = code_and_output(str(run_dir))
     assert code == 1
     assert "step 1: DIFFERS" in output
     assert "0 of 3 steps" in output
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    code, output = code_and_output(capsys, str(tmp_path))
+def test_what_is_no_run_is_refused(tmp_path: Path):
+    code, output = code_and_output(str(tmp_path))
     assert code == 1
     assert "is neither a run's folder nor" in output
 
 
-def test_a_checkpoint_that_never_was_is_refused(run_dir: Path, capsys: pytest.CaptureFixture[str]):
-    code, output = code_and_output(capsys, str(run_dir), "--from-checkpoint", "1")
+def test_a_checkpoint_that_never_was_is_refused(run_dir: Path):
+    code, output = code_and_output(str(run_dir), "--from-checkpoint", "1")
     assert (code, output) == (
         1,
         "coevolve: the journal has no checkpoint of step 1; it has: 2, 3\n",

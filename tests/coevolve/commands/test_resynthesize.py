@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from coevolve.build import parts as build
-from coevolve.commands.resynthesize import Resynthesized, first_difference, line, main, resynthesize
+from coevolve.commands.resynthesize import Resynthesized, first_difference, line, resynthesize
 from coevolve.environments.tools.bfcl.stock import CLASSES
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.task import read_body
@@ -24,6 +24,7 @@ from protocols.evolution import Candidate, OnTask, SwapRequested
 from protocols.evolution_config import SynthesizerConfig
 from protocols.synthesizers import SynthesizerModel
 from protocols.tasks import body_of
+from tests.commands import answered
 from tests.scripted import (
     CALLS,
     CONFIG,
@@ -175,25 +176,18 @@ async def synthesized_run(path: Path) -> list[Candidate]:
     return made
 
 
-def test_a_run_of_the_shipped_policy_is_synthesized_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_run_of_the_shipped_policy_is_synthesized_again(tmp_path: Path):
     made = asyncio.run(synthesized_run(tmp_path / "run"))
     assert made
-    with pytest.raises(SystemExit) as ended:
-        main([str(tmp_path / "run")])
-    printed = capsys.readouterr().out
-    assert ended.value.code == 0, printed
-    assert printed.endswith("3 of 3 signals led to their recorded candidates\n")
-    with pytest.raises(SystemExit):
-        main([str(tmp_path / "run"), "--json"])
-    report = json.loads(capsys.readouterr().out)
+    answer = answered("resynthesize", str(tmp_path / "run"))
+    assert answer.returncode == 0, answer.stdout
+    assert answer.stdout.endswith("3 of 3 signals led to their recorded candidates\n")
+    report = json.loads(answered("resynthesize", str(tmp_path / "run"), "--json").stdout)
     assert (report["signals"], report["equal"]) == (3, 3)
     assert sum(each["candidates"] for each in report["answered"]) == len(made)
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as ended:
-        main([str(tmp_path)])
-    assert ended.value.code == 1
-    assert "is neither a run's folder nor" in capsys.readouterr().err
+def test_what_is_no_run_is_refused(tmp_path: Path):
+    answer = answered("resynthesize", str(tmp_path))
+    assert answer.returncode == 1
+    assert "is neither a run's folder nor" in answer.stderr

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.commands.simulate import MISUSED, RAN, main
+from coevolve.environments.hdl.evaluation.grade_testbench import MISUSED, RAN
+from tests.commands import Answer, answered
 
 RTL = """module counter (input logic clk, rst_n, output logic [1:0] n);
   always_ff @(posedge clk) n <= rst_n ? n + 1 : 0;
@@ -25,11 +26,8 @@ def counter(files: Path, *words: str) -> Sequence[str]:
     return (f"--rtl={files / 'counter.sv'}", "--dut=counter", *words)
 
 
-def status(words: Sequence[str]) -> int | str | None:
-    try:
-        return main(words)
-    except SystemExit as stopped:
-        return stopped.code
+def graded(words: Sequence[str]) -> Answer:
+    return answered("hdl", "simulate", *words)
 
 
 @pytest.mark.parametrize(
@@ -43,11 +41,10 @@ def status(words: Sequence[str]) -> int | str | None:
         (("--rtl=nowhere/x.sv", "--dut=x", "/dev/null"), "in nowhere: x.sv is missing"),
     ],
 )
-def test_a_command_that_cannot_be_meant_is_refused(
-    words: Sequence[str], told: str, capsys: pytest.CaptureFixture[str]
-):
-    assert status(words) == MISUSED
-    assert told in capsys.readouterr().err
+def test_a_command_that_cannot_be_meant_is_refused(words: Sequence[str], told: str):
+    answer = graded(words)
+    assert answer.returncode == MISUSED
+    assert told in answer.stderr
 
 
 @pytest.mark.parametrize(
@@ -59,22 +56,26 @@ def test_a_command_that_cannot_be_meant_is_refused(
         (("/nowhere.sv",), "/nowhere.sv: cannot be read"),
     ],
 )
-def test_what_does_not_fit_the_rtl_is_refused(
-    words: Sequence[str], told: str, files: Path, capsys: pytest.CaptureFixture[str]
-):
-    assert main(counter(files, *words)) == MISUSED
-    assert told in capsys.readouterr().err
+def test_what_does_not_fit_the_rtl_is_refused(words: Sequence[str], told: str, files: Path):
+    answer = graded(counter(files, *words))
+    assert answer.returncode == MISUSED
+    assert told in answer.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/zero")
-def test_files_without_end_are_refused(files: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(counter(files, "/dev/zero")) == MISUSED
-    assert main(("--rtl=/dev/zero", "--dut=x", str(files / "bench.sv"))) == MISUSED
-    assert capsys.readouterr().err.count("has more") == 2
+def test_files_without_end_are_refused(files: Path):
+    for words in (
+        counter(files, "/dev/zero"),
+        ("--rtl=/dev/zero", "--dut=x", str(files / "bench.sv")),
+    ):
+        answer = graded(words)
+        assert answer.returncode == MISUSED
+        assert "has more" in answer.stderr
 
 
 @pytest.mark.hdl
-def test_a_stimulus_program_drives_any_rtl(files: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_stimulus_program_drives_any_rtl(files: Path):
     program = f"--stimulus={files / 'program.txt'}"
-    assert main(counter(files, program, "--clock=clk", "--reset=rst_n=low")) == RAN
-    assert "Every point is covered" in capsys.readouterr().out
+    answer = graded(counter(files, program, "--clock=clk", "--reset=rst_n=low"))
+    assert answer.returncode == RAN
+    assert "Every point is covered" in answer.stdout

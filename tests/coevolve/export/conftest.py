@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coevolve.export.__main__ import main
+from tests.commands import answered
 
 Export = Callable[..., str]
 """Runs the command and returns what it printed; raises AssertionError where it is refused."""
@@ -12,20 +12,20 @@ Refusal = Callable[..., str]
 
 
 @pytest.fixture
-def export(capsys: pytest.CaptureFixture[str]) -> Export:
+def export() -> Export:
     def run(*words: object) -> str:
-        status = main([str(word) for word in words])
-        said = capsys.readouterr()
-        assert status == 0, said.err
-        return said.out
+        answer = answered("export", *map(str, words))
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
 
     return run
 
 
 @pytest.fixture
-def refusal(capsys: pytest.CaptureFixture[str]) -> Refusal:
+def refusal() -> Refusal:
     def run(*words: object) -> str:
-        assert main([str(word) for word in words]) == 1
-        return capsys.readouterr().err
+        answer = answered("export", *map(str, words))
+        assert answer.returncode == 1
+        return answer.stderr
 
     return run

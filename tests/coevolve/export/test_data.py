@@ -15,7 +15,6 @@ from coevolve.environments.tools.export.conversation import reference
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.filesystem.tokenizer import END
 from coevolve.environments.tools.task import ToolTask, tool_task
-from coevolve.export.__main__ import main
 from coevolve.models.model_folder import TINY_FOLDER
 from coevolve.runs.directory import RunDirectory
 from protocols import columns
@@ -25,6 +24,7 @@ from protocols.rollouts import Rollout
 from protocols.tasks import Task
 from tests import evolving
 from tests.coevolve.export.conftest import Export, Refusal
+from tests.commands import answered
 from tests.exporting import settings, tiny_rollout, write_run
 
 ROOT = Path(__file__).parents[3]
@@ -228,8 +228,8 @@ class open_elsewhere:  # noqa: N801
 
 def test_parquet_without_its_package_is_refused_with_the_command(run: RunDirectory, tmp_path: Path):
     code = (
-        "import sys; sys.modules['pyarrow'] = None; from coevolve.export.__main__ import main; "
-        "sys.exit(main(sys.argv[1:]))"
+        "import sys; sys.modules['pyarrow'] = None; from coevolve.cli.main import main; "
+        "sys.exit(main(['export', *sys.argv[1:]]))"
     )
     command = [sys.executable, "-c", code, str(run.path)]
     pool = subprocess.run(
@@ -257,13 +257,11 @@ def test_a_table_of_another_environment_is_refused_with_those_that_there_are(
     assert not (tmp_path / "out").exists()
 
 
-def test_help_tells_the_tables_of_every_environment(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    said = " ".join(capsys.readouterr().out.split())
+def test_help_names_the_tables_of_every_environment():
+    said = answered("export", "--help").stdout
     for use in names():
-        for name, exporter in environment_type(use).exports.items():
-            assert f"{name} {exporter.about}" in said
+        for name in environment_type(use).exports:
+            assert f"\n  {name} " in said
 
 
 def test_nothing_is_left_of_an_export_that_fails(
@@ -281,7 +279,8 @@ def test_nothing_is_left_of_an_export_that_fails(
 
 def test_tables_are_exported_without_loading_torch():
     code = (
-        "import sys, coevolve.export.__main__, coevolve.environments.tools.export.pool, "
+        "import sys, coevolve.cli.export, coevolve.export.exporting, "
+        "coevolve.environments.tools.export.pool, "
         "coevolve.environments.tools.export.verl; print(*sys.modules)"
     )
     finished = subprocess.run(

@@ -6,7 +6,6 @@ import pytest
 import ray
 import torch
 
-from coevolve.cli import launch
 from coevolve.config import load_config
 from coevolve.launcher.devices import check_devices, cluster_gpus
 from coevolve.models.tiny_random.resolve import running
@@ -43,7 +42,7 @@ def test_gpus_that_the_machine_lacks_are_counted_by_who_asks_for_them():
 @NO_GPU
 def test_a_learner_on_a_gpu_that_is_not_there_is_refused_and_nothing_is_written(tmp_path: Path):
     answer = answered(
-        launch.main,
+        "launch",
         str(CONFIGS / "quickstart.yaml"),
         "policy.device=cuda",
         "--runs",

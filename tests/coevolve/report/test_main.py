@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from coevolve.journal.journal import Journal
-from coevolve.report.__main__ import main
 from coevolve.runs import directory as run_directory
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from tests import evolving
+from tests.commands import answered
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,17 +28,15 @@ def run(tmp_path: Path, quickstart: RunConfig) -> RunDirectory:
     return directory
 
 
-def test_the_report_of_a_dead_run_lies_in_its_folder(
-    run: RunDirectory, capsys: pytest.CaptureFixture[str]
-):
-    assert main(["trial", "--runs", str(run.path.parent)]) == 0
-    assert Path(capsys.readouterr().out.strip()) == run.path / "report.html"
+def test_the_report_of_a_dead_run_lies_in_its_folder(run: RunDirectory):
+    answer = answered("report", "trial", "--runs", str(run.path.parent))
+    assert Path(answer.stdout.strip()) == run.path / "report.html"
     assert "2 of 4 training groups" in (run.path / "report.html").read_text()
 
 
 def test_the_newest_run_is_taken_and_the_file_may_lie_elsewhere(run: RunDirectory, tmp_path: Path):
     out = tmp_path / "other.html"
-    assert main(["--runs", str(run.path.parent), "--out", str(out)]) == 0
+    assert answered("report", "--runs", str(run.path.parent), "--out", str(out)).returncode == 0
     assert out.is_file()
     assert not (run.path / "report.html").exists()
 
@@ -53,19 +51,20 @@ def test_a_run_is_reported_while_its_journal_is_being_written(run: RunDirectory)
     try:
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"open\n"
-        assert main([str(run.path)]) == 0
+        assert answered("report", str(run.path)).returncode == 0
     finally:
         writer.communicate(b"\n", timeout=30)
     assert "nothing moved for 60 s" in (run.path / "report.html").read_text()
 
 
-def test_what_is_no_run_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["nobody", "--runs", str(tmp_path)]) == 1
-    assert "nobody: is neither a run's folder nor the name of one" in capsys.readouterr().err
+def test_what_is_no_run_is_refused_by_name(tmp_path: Path):
+    answer = answered("report", "nobody", "--runs", str(tmp_path))
+    assert answer.returncode == 1
+    assert "nobody: is neither a run's folder nor the name of one" in answer.stderr
 
 
 def test_the_report_starts_without_anything_heavy():
-    code = "import sys, coevolve.report.__main__; print(*sys.modules)"
+    code = "import sys, coevolve.cli.report, coevolve.report.writing; print(*sys.modules)"
     finished = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
     )

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from coevolve import environment as command
 from coevolve.environments.findings import Finding
 from coevolve.environments.registry import environment_named, environment_type
 from coevolve.environments.tools.own import OwnTools
@@ -22,6 +21,7 @@ from coevolve.environments.tools.worker import ToolWorker
 from protocols.config import SimulatorConfig
 from protocols.errors import ConfigError
 from protocols.tasks import Task
+from tests.commands import answered
 
 NUMBERS = itertools.count()
 
@@ -167,18 +167,14 @@ def test_recorded_answers_are_those_of_the_simulators(folder: Path) -> None:
     assert failing(environment) == set()
 
 
-def test_tasks_that_are_left_out_fail_the_check(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tasks_that_are_left_out_fail_the_check(folder: Path) -> None:
     picky = STORE.replace("dict(world)", "dict(world); 1 / (world['a'] != '1')")
     environment = made(
         folder, "print('hello')\n" + picky.replace("self.data[", "print(1); self.data[")
     )
     words = f"tasks={folder / 'tasks.jsonl'}"
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        command.main(["check", environment.name, words, "--json"])
-    findings = {each["check"]: each for each in json.loads(capsys.readouterr().out)}
+    answer = answered("environment", "check", environment.name, words, "--json")
+    findings = {each["check"]: each for each in json.loads(answer.stdout)}
     assert findings["references"]["state"] == "fails"
     assert (
         "1 tasks were left out, the first one t1: the task's world does not load: Zero"

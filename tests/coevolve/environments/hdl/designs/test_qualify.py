@@ -1,11 +1,10 @@
 from pathlib import Path
 
-import pytest
-
 from coevolve.environments.hdl.designs.admission import Measured, Run
 from coevolve.environments.hdl.designs.mutants import Bugs
-from coevolve.environments.hdl.designs.qualify import Admission, main, table
+from coevolve.environments.hdl.designs.qualify import Admission, table
 from coevolve.environments.hdl.simulate.messages import Coverage, KindCount
+from tests.commands import answered
 
 
 def run(covered: int) -> Run:
@@ -40,10 +39,9 @@ def test_the_table_is_markdown_with_a_row_for_each_design() -> None:
     )
 
 
-def test_a_folder_without_designs_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([str(tmp_path)]) == 2
-    assert capsys.readouterr().err == (
-        f"admit: {tmp_path}: needs a design.yaml, or folders that have one; found none\n"
+def test_a_folder_without_designs_is_refused(tmp_path: Path) -> None:
+    answer = answered("hdl", "qualify", str(tmp_path))
+    assert answer.returncode == 1
+    assert answer.stderr == (
+        f"coevolve: {tmp_path}: needs a design.yaml, or folders that have one; found none\n"
     )

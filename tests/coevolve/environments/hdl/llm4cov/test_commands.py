@@ -77,7 +77,9 @@ def test_the_queue_is_served_until_a_signal(tmp_path: Path) -> None:
         [
             sys.executable,
             "-m",
-            "coevolve.environments.hdl.llm4cov.serve_queue",
+            "coevolve",
+            "hdl",
+            "serve-queue",
             str(tmp_path),
             "--workers",
             "2",

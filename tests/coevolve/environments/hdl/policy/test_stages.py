@@ -21,7 +21,6 @@ from coevolve.environments.hdl.policy.transition import graded_of
 from coevolve.environments.hdl.policy.transitions import of_run
 from coevolve.environments.hdl.simulate.wire import TestbenchService
 from coevolve.environments.settings import section
-from coevolve.export.__main__ import main
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -45,6 +44,7 @@ from protocols.learning import PolicyVersion, ServedWeights, StepReport
 from protocols.objectives import Sft
 from protocols.rollouts import FailedRollout, Rollout, Writer
 from tests.chat_server import fails, serving
+from tests.commands import answered
 from tests.hdl_simulators import ScriptedSimulator
 from tests.teaching import DESIGN, GOOD, WORSE, WORST, by_what_is_missed, endpoint
 
@@ -238,14 +238,16 @@ async def test_the_steps_of_a_run_are_read_from_the_policys_tokens(
 
 
 def exported(run: Run, folder: Path, *options: str) -> list[dict[str, Any]]:
-    assert main([str(run.directory.path), "transitions", "--to", str(folder), *options]) == 0
+    answer = answered(
+        "export", str(run.directory.path), "transitions", "--to", str(folder), *options
+    )
+    assert answer.returncode == 0
+    assert "steps; left out: " in answer.stdout
     lines = (folder / "train.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
-def test_the_steps_that_stages_train_on_are_exported(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_steps_that_stages_train_on_are_exported(run: Run, tmp_path: Path):
     rows = exported(run, tmp_path / "chat")
     assert [(row["stage"], row["run_type"], row["messages"][-1]["content"]) for row in rows] == [
         (0, "agentic_coverage", GOOD),
@@ -256,9 +258,9 @@ def test_the_steps_that_stages_train_on_are_exported(
     ]
     assert rows[0]["messages"][0]["content"] == system_message("testbench")
     assert rows[0]["author"] == "teacher@0"
-    assert "5 steps; left out: " in capsys.readouterr().out
     every = exported(run, tmp_path / "all", "--keep", "unfiltered", "--form", "llamafactory")
     assert len(every) == 7 + 2 + 4
     assert {row["output"] for row in every} == {GOOD, WORSE, WORST}
-    assert main([str(run.directory.path), "sft", "--to", str(tmp_path / "no")]) == 1
-    assert "environment hdl has no table sft" in capsys.readouterr().err
+    refused = answered("export", str(run.directory.path), "sft", "--to", str(tmp_path / "no"))
+    assert refused.returncode == 1
+    assert "environment hdl has no table sft" in refused.stderr

@@ -4,8 +4,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.commands.simulate import BLAMED, MISUSED, RAN, main
 from coevolve.environments.hdl.coverage.points import point_text
+from coevolve.environments.hdl.evaluation.grade_testbench import BLAMED, MISUSED, RAN
 from coevolve.environments.hdl.simulate.messages import (
     BadStimulus,
     CompileFailed,
@@ -27,6 +27,7 @@ from coevolve.environments.hdl.simulate.messages import (
 )
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from protocols.errors import ConfigError
+from tests.commands import answered
 
 pytestmark = pytest.mark.hdl
 
@@ -203,17 +204,19 @@ async def test_the_overall_average_leaves_unreachable_points_out(simulator: Veri
     assert found.coverage.overall_average == 1.0
 
 
-def test_the_command_line_prints_the_coverage(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_line_prints_the_coverage(tmp_path: Path):
     for file in UNIT.files:
         (tmp_path / file.name).write_text(file.text)
     (tmp_path / "tb.txt").write_text(RUNS)
     (tmp_path / "bad.txt").write_text(RUNS.replace("busy;", "bus;"))
     rtl = [f"--rtl={tmp_path / file.name}" for file in UNIT.files]
-    assert main([*rtl, "--dut=walker", str(tmp_path / "tb.txt")]) == RAN
-    printed = capsys.readouterr().out
-    assert "walker: success" in printed
-    assert "REST never entered" in printed
-    assert main([*rtl, "--dut=walker", "--json", str(tmp_path / "bad.txt")]) == BLAMED
-    assert '"status": "compile_failed"' in capsys.readouterr().out
-    assert main([*rtl, "--dut=runner", str(tmp_path / "tb.txt")]) == MISUSED
-    assert "'runner'" in capsys.readouterr().err
+    good = answered("hdl", "simulate", *rtl, "--dut=walker", str(tmp_path / "tb.txt"))
+    assert good.returncode == RAN
+    assert "walker: success" in good.stdout
+    assert "REST never entered" in good.stdout
+    bad = answered("hdl", "simulate", *rtl, "--dut=walker", "--json", str(tmp_path / "bad.txt"))
+    assert bad.returncode == BLAMED
+    assert '"status": "compile_failed"' in bad.stdout
+    wrong = answered("hdl", "simulate", *rtl, "--dut=runner", str(tmp_path / "tb.txt"))
+    assert wrong.returncode == MISUSED
+    assert "'runner'" in wrong.stderr

@@ -1,0 +1,56 @@
+"""The command line of attach: which run is meant, and what is refused."""
+
+import pytest
+
+from coevolve.attach import opening
+from coevolve.attach.opening import Which
+from coevolve.cli.attach import command
+from tests.commands import answered
+
+
+def meant(monkeypatch: pytest.MonkeyPatch, *words: str) -> Which:
+    """Return which run a command line is about."""
+    found: list[Which] = []
+
+    def carry_out(which: Which, act: object, *, join: bool) -> None:
+        found.append(which)
+
+    monkeypatch.setattr(opening, "carry_out", carry_out)
+    answer = answered("attach", *words)
+    assert answer.returncode == 0, answer.stderr
+    (which,) = found
+    return which
+
+
+@pytest.mark.parametrize("name", sorted(command.commands))
+def test_every_command_has_an_answer_for_programs(name: str, monkeypatch: pytest.MonkeyPatch):
+    further = {"lineage": ["made-1"], "tail": ["signal"], "swap-synthesizer": ["--policy"]}
+    assert meant(monkeypatch, name, *further.get(name, ()), "--json").run is None
+
+
+def test_the_word_before_the_command_is_the_run(monkeypatch: pytest.MonkeyPatch):
+    assert meant(monkeypatch, "status").run is None
+    assert meant(monkeypatch, "runs/a", "signals", "--kind", "rare", "-n", "3").run == "runs/a"
+    which = meant(
+        monkeypatch, "--address", "10.0.0.1:6379", "a", "pause", "--json", "--runs=elsewhere"
+    )
+    assert (which.run, which.address, which.runs.name) == ("a", "10.0.0.1:6379", "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["singals"], "'singals' is no command, and no command follows it; did you mean 'signals'"),
+        (["x"], "'x' is no command, and no command follows it; commands: status, signals"),
+        (["a", "singals"], "no such command 'singals'; did you mean 'signals'"),
+        (["signals", "-n", "-1"], "-1 is not in the range x>=0"),
+        (["signals", "--kind", "odd"], "'odd' is not one of"),
+        (["tasks", "--origin", "odd"], "'odd' is not one of"),
+        (["swap-synthesizer"], "give either --policy or --base-url URL"),
+        (["swap-synthesizer", "--policy", "--base-url", "u"], "give either --policy or --base-url"),
+    ],
+)
+def test_a_command_line_without_meaning_is_refused(words: list[str], said: str):
+    answer = answered("attach", *words)
+    assert answer.returncode == 2
+    assert said in answer.stderr

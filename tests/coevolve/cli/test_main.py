@@ -1,0 +1,151 @@
+"""The one command: help at every level, names that are nearly right, completion, interrupts."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import coevolve
+from coevolve.cli.main import coevolve as root
+from tests.commands import ROOT, answered, called
+
+HEAVY = {"ray", "torch", "transformers", "vllm", "pyslang", "actors", "numpy"}
+
+
+def paths(group: click.Group, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield (*before, name)
+        if isinstance(command, click.Group):
+            yield from paths(command, (*before, name))
+
+
+PATHS = sorted(paths(root))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_every_command_explains_itself_and_its_options(path: tuple[str, ...]):
+    words = ("export", "RUN", *path[1:]) if path[0] == "export" and path[1:] else path
+    answer = answered(*words, "--help")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith("Usage: coevolve ")
+    options = answer.stdout.partition("Options:\n")[2].splitlines()
+    assert not [line for line in options if line.startswith("  --") and len(line.split()) < 3]
+
+
+def test_the_listing_names_every_command_with_its_own_first_line():
+    listed = answered("--help").stdout
+    for path in PATHS:
+        if len(path) == 1:
+            assert f"\n  {path[0]} " in listed
+
+
+def test_help_loads_nothing_heavy():
+    levels = [path for path in PATHS if path[0] != "export" or len(path) == 1]
+    code = (
+        "import sys\n"
+        "from coevolve.cli.main import main\n"
+        f"for path in {levels!r}:\n"
+        "    main([*path, '--help'])\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert not HEAVY & set(done.stderr.split())
+
+
+def test_the_version_is_the_packages():
+    assert answered("--version").stdout == f"coevolve {coevolve.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["lauch"], "no such command 'lauch'; did you mean 'launch'?"),
+        (["frobnicate"], "no such command 'frobnicate'; commands: launch, resume, "),
+        (["export", "run", "merge"], "there is no export 'merge'; did you mean 'merged'?"),
+        (["docs", "operation"], "there is no page 'operation'; did you mean 'operations'?"),
+        (["launch"], "Missing argument 'FILE'"),
+        (["launch", "quickstart", "--resum"], "No such option"),
+    ],
+)
+def test_a_command_line_that_is_nearly_right_is_answered_with_what_was_meant(
+    words: list[str], said: str
+):
+    answer = answered(*words)
+    assert answer.returncode == 2
+    assert said in answer.stderr
+    assert not answer.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_runs(shell: str, tmp_path: Path):
+    assert "_COEVOLVE_COMPLETE" in answered("completion", shell).stdout
+    (tmp_path / "trial").mkdir()
+    (tmp_path / "trial" / "run.json").write_text("{}")
+    words = f"coevolve report --runs {tmp_path} tri"
+    done = subprocess.run(
+        [sys.executable, "-c", "from coevolve.cli.main import main; main()"],
+        env=os.environ
+        | {
+            "_COEVOLVE_COMPLETE": f"{shell}_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": "tri" if shell == "fish" else "4",
+        },
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert "trial" in done.stdout, done.stderr
+
+
+def test_the_promised_module_is_the_command():
+    for words in (("launch", "--help"), ("attach", "--help"), ("attach", "tail", "--help")):
+        name, *more = words
+        module = subprocess.run(
+            [sys.executable, "-m", f"coevolve.{name}", *more],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        command = called(*words)
+        assert module.returncode == command.returncode == 0
+        usage = f"python -m coevolve.{name}"
+        unwrapped = (module.stdout.replace(usage, f"coevolve {name}").split(), command.stdout)
+        assert unwrapped[0] == unwrapped[1].replace("python -m coevolve", "coevolve").split()
+
+
+def test_a_closed_pipe_ends_a_command_quietly():
+    done = subprocess.run(
+        f"{sys.executable} -m coevolve docs results --raw | head -1",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith("# ")
+    assert not done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_ends_soon_without_a_traceback(number: signal.Signals):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "coevolve", "calibrate", "--histories", "200000"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(3.0)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said == "coevolve: interrupted\n"
