@@ -1,4 +1,4 @@
-"""Everything that crosses a process boundary.
+"""All messages that cross a process boundary.
 
 Records of the journal (`protocols.journal.Message`):
 
@@ -41,7 +41,7 @@ Records of the journal (`protocols.journal.Message`):
 
 Calls that leave no record: bytes of the environment (any part <-> simulator),
 `protocols.generation` (rollout <-> engine), `protocols.synthesis` (synthesizer <-> its model),
-`protocols.journal` (anybody <-> store), `PartStatus` (any part -> attach, watchdog). Settings:
-`protocols.config`. Failures of machines: `protocols.errors`. What each part offers:
-`protocols.interfaces`. Bodies of the type ``msgspec.Raw`` are read by the environment alone.
+`protocols.journal` (any process <-> store), `PartStatus` (any part -> attach, watchdog). Settings
+are in `protocols.config`, infrastructure errors in `protocols.errors`, and the interface of each
+part in `protocols.interfaces`. Only the environment reads bodies of type ``msgspec.Raw``.
 """
