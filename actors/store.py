@@ -149,7 +149,7 @@ class RemoteStore:
         return await _answer(self._actor.complete.remote(_ENCODER.encode(request)))
 
     async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
-        """Return the newest sequence among ``topics`` above ``after``, at latest after ``wait_s``."""
+        """Return the newest sequence among ``topics``, above ``after`` or after ``wait_s``."""
         return await _answer(self._actor.wait.remote(topics, after, wait_s))
 
     async def checkpoint(self, path: Path) -> None:

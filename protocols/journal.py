@@ -139,8 +139,9 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Take(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to lease the oldest records of ``topics`` that ``consumer`` has not finished or
-    leased.
+    """A request to lease the oldest records of ``topics`` that are free for ``consumer``.
+
+    A record is free if the consumer has neither finished nor leased it.
 
     ``held`` lists the records that the member still works on. The journal renews these leases and
     releases the member's other leases, so a lost answer loses no record. A new incarnation of a

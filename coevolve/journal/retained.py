@@ -1,4 +1,4 @@
-"""Records that may be gone: retention evicts rollouts, and what refers to them stays."""
+"""Reads rollouts that retention may have deleted although other records refer to them."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,14 @@ from protocols.rollouts import Rollout
 
 
 async def retained_rollouts(reader: Reader, sequences: Sequence[int]) -> dict[int, Rollout]:
-    """Return the rollouts that the journal still holds by sequence, in the order asked for."""
+    """Return the rollouts that the journal still has, by sequence, in the requested order."""
     return {
         record.sequence: decode_as(record, Rollout) for record in await _retained(reader, sequences)
     }
 
 
 async def _retained(reader: Reader, sequences: Sequence[int]) -> Sequence[StoredRecord]:
-    """Return those of the records that the journal still holds, in the order asked for."""
+    """Return the records that the journal still has, in the requested order."""
     try:
         return await reader.read(sequences)
     except JournalError:

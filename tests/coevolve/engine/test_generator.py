@@ -502,7 +502,7 @@ async def test_a_grammar_that_cannot_be_served_is_refused(
 def test_a_grammar_that_gets_stuck_is_refused():
     with pytest.raises(ValueError, match="state 1 has none"):
         Grammar(states=(((5, 1),), ()))
-    with pytest.raises(ValueError, match="found token 5 to 2"):
+    with pytest.raises(ValueError, match="got token 5 to state 2"):
         Grammar(states=(((5, 2),), ((5, END),)))
 
 

@@ -280,7 +280,7 @@ def test_a_new_incarnation_takes_over_the_seat_for_good(folder: Path) -> None:
     for _ in range(2):
         with pytest.raises(LeaseLostError, match=r"seat 'm'.*belongs to incarnation 'm2'"):
             taken(journal, take("note", incarnation="m1", held=[1]))
-        with pytest.raises(LeaseLostError, match="its successor is at work"):
+        with pytest.raises(LeaseLostError, match="its successor runs"):
             completed(journal, complete(1, incarnation="m1"))
     completed(journal, complete(1, incarnation="m2", producer="m2"))
     journal.close()
@@ -299,7 +299,7 @@ def test_a_restarted_store_accepts_what_was_taken_before(folder: Path) -> None:
 
 
 def test_finishing_what_the_journal_does_not_hold_is_refused(journal: Journal) -> None:
-    with pytest.raises(JournalError, match=r"cannot finish record 7.*only what was taken"):
+    with pytest.raises(JournalError, match=r"cannot finish record 7.*only records that were taken"):
         completed(journal, complete(7))
 
 
@@ -444,7 +444,7 @@ def test_an_lmdb_file_of_something_else_is_refused_and_left_alone(folder: Path) 
     with lmdb.open(str(folder), max_dbs=4) as env, env.begin(write=True) as txn:
         txn.put(b"key", b"value")
     before = (folder / DATA_FILE).read_bytes()
-    with pytest.raises(JournalFormatError, match="no journal: it has no format version"):
+    with pytest.raises(JournalFormatError, match="not a journal: it has no format version"):
         Journal.open(folder)
     assert (folder / DATA_FILE).read_bytes() == before
 
@@ -499,7 +499,7 @@ def test_a_full_map_keeps_nothing_of_the_write_and_the_journal_goes_on(folder: P
     journal = Journal.open(folder, map_size_bytes=1 << 20)
     appended(journal, append(record("first")))
     taken(journal, take("note"))
-    with pytest.raises(JournalFullError, match=r"needs room for 2000005 bytes.*map_size_gb"):
+    with pytest.raises(JournalFullError, match=r"needs space for 2000005 bytes.*map_size_gb"):
         completed(journal, complete(1, outputs=[record("small"), record("x" * 2_000_000)]))
     assert bodies(everything(journal)) == ["first"]
     assert completed(journal, complete(1, outputs=[record("small")])) == (2,)
@@ -507,7 +507,7 @@ def test_a_full_map_keeps_nothing_of_the_write_and_the_journal_goes_on(folder: P
 
 
 def test_a_journal_without_room_for_its_first_pages_is_refused(folder: Path) -> None:
-    with pytest.raises(JournalFullError, match=r"needs room for its first pages.*free space"):
+    with pytest.raises(JournalFullError, match=r"needs space for its first pages.*free space"):
         Journal.open(folder, map_size_bytes=3 * 4096)
     Journal.open(folder).close()
 
@@ -516,10 +516,10 @@ def test_reading_in_the_writer_s_process_is_refused_with_the_way_to_do_it(
     folder: Path, journal: Journal
 ) -> None:
     appended(journal, append(record("a")))
-    with pytest.raises(JournalError, match="reads what it writes itself through its own journal"):
+    with pytest.raises(JournalError, match="must read through its own journal object"):
         JournalReader(folder)
 
 
 def test_one_write_has_a_bound(journal: Journal) -> None:
-    with pytest.raises(JournalError, match=r"one write holds up to .* files"):
+    with pytest.raises(JournalError, match=r"one write may hold up to .* files"):
         journal.append(append(*[record("x" * (1 << 20))] * 257))

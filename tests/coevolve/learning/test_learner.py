@@ -286,7 +286,7 @@ async def test_steps_that_lead_elsewhere_are_refused(model: Path, tmp_path: Path
     journal = await trained(settings(model, steps=2, checkpoint_every=9), tmp_path, groups=8)
     shutil.rmtree(tmp_path / "checkpoints")
     other = settings(model, steps=3, max_grad_norm=1e-3)
-    with pytest.raises(LearnerError, match=r"step 1, taken again from version 0, reached weights"):
+    with pytest.raises(LearnerError, match=r"step 1, repeated from version 0, reached weights"):
         await learner(other, tmp_path, journal).run()
     assert len(reports(journal)) == 2
 
@@ -295,9 +295,7 @@ async def test_steps_whose_rollouts_were_evicted_are_named(model: Path, tmp_path
     journal = await trained(settings(model, steps=2, checkpoint_every=9), tmp_path, groups=8)
     shutil.rmtree(tmp_path / "checkpoints")
     journal.evict(reports(journal)[0].groups[0].sequences)
-    with pytest.raises(
-        LearnerError, match=r"step 1 cannot be taken again: .*raise store.retain_gb"
-    ):
+    with pytest.raises(LearnerError, match=r"step 1 cannot be repeated: .*raise store.retain_gb"):
         await learner(settings(model, steps=3), tmp_path, journal).run()
 
 

@@ -368,7 +368,7 @@ async def test_a_return_to_weights_that_are_gone_is_refused(model: Path, tmp_pat
         await learner(config, tmp_path, journal).run()
     journal.before_append = lambda _: None
     shutil.rmtree(tmp_path / "versions/v_1")
-    words = r"v_1: step 5 goes back to version 1, whose weights are missing or were changed"
+    words = r"v_1: step 5 returns to version 1, whose weights are missing or were changed"
     with pytest.raises(CheckpointError, match=words):
         await learner(config, tmp_path, journal).run()
     assert len(reports(journal)) == 4

@@ -311,5 +311,5 @@ def test_a_checkpoint_of_a_step_back_goes_on_bit_by_bit(model: Path, tmp_path: P
 
 def test_a_step_back_out_of_turn_is_refused(model: Path):
     trainer = Trainer(settings(LearnerConfig()), model)
-    with pytest.raises(LearnerError, match="after step 0 comes no step 2"):
+    with pytest.raises(LearnerError, match="step 1 is next, got step 2"):
         trainer.go_back(2, model, 0.5)

@@ -416,7 +416,7 @@ def test_the_share_of_padding_is_told(model: Path):
 
 def test_a_batch_out_of_turn_is_refused(model: Path):
     trainer = Trainer(settings(LearnerConfig()), model)
-    with pytest.raises(LearnerError, match="after step 0 comes no step 2"):
+    with pytest.raises(LearnerError, match="step 1 is next, got step 2"):
         trainer.take_step(batch(2))
 
 

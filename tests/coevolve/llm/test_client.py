@@ -107,7 +107,7 @@ async def test_a_passing_fault_is_tried_again(server: ChatServer, name: str) -> 
 LASTING: dict[str, tuple[Behaviour, str]] = {
     "status 500": (fails(500, "out of order"), "out of order"),
     "half a body": (drops_half_way, "the connection failed"),
-    "a body that is no JSON": (is_no_json, "its answer is no chat completion"),
+    "a body that is no JSON": (is_no_json, "its answer is not a chat completion"),
     "a web page": (is_a_web_page, "up to /v1"),
 }
 
@@ -135,7 +135,7 @@ async def test_an_error_that_comes_as_an_answer_is_told_in_its_own_words(
 async def test_nobody_at_the_address_is_an_error() -> None:
     with serving() as server:
         pass
-    assert "see that the server runs" in await refusal(server, tries=1)
+    assert "check that the server runs" in await refusal(server, tries=1)
 
 
 @pytest.mark.parametrize("hang", [is_slow, dribbles])
@@ -177,12 +177,12 @@ async def test_a_refused_key_names_the_variable_and_never_its_value(
     server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.then(fails(401, "no key"))
-    assert "the environment variable COEVOLVE_TEST_KEY is unset" in await refusal(server)
+    assert "the environment variable COEVOLVE_TEST_KEY is not set" in await refusal(server)
     monkeypatch.setenv("COEVOLVE_TEST_KEY", "sk-secret")
     for status in (401, 403):
         server.then(fails(status, "wrong key: sk-secret"))
         message = await refusal(server)
-        assert "COEVOLVE_TEST_KEY is not right" in message
+        assert "COEVOLVE_TEST_KEY is wrong" in message
         assert "sk-secret" not in message
     assert len(server.requests) == 3
 

@@ -84,9 +84,15 @@ async def test_a_noted_call_is_found_by_the_next_log(store: LocalStore):
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({"max_tokens": 250}, "synthesizer.max_tokens: the run may take 250; 200 are spent"),
-        ({"max_cost_usd": 0.5}, "synthesizer.max_cost_usd: the run may take 0.5; 0.4 are spent"),
-        ({"max_tokens_by_kind": {"rare": 250}}, "synthesizer.max_tokens_by_kind.rare: the run may"),
+        ({"max_tokens": 250}, "synthesizer.max_tokens: the limit of the run is 250; 200 are used"),
+        (
+            {"max_cost_usd": 0.5},
+            "synthesizer.max_cost_usd: the limit of the run is 0.5; 0.4 are used",
+        ),
+        (
+            {"max_tokens_by_kind": {"rare": 250}},
+            "synthesizer.max_tokens_by_kind.rare: the limit of the run",
+        ),
     ],
 )
 async def test_a_restarted_process_goes_on_counting(
@@ -184,5 +190,5 @@ async def test_without_its_model_only_what_is_recorded_is_answered():
     assert await calls.recorded(2) is None
     with pytest.raises(EndpointError, match="call 2 is not recorded: the journal has 2 calls"):
         await calls.allow(1, 1, 0.0)
-    with pytest.raises(EndpointError, match="although no model is to be asked"):
+    with pytest.raises(EndpointError, match="although a replay asks no model"):
         await calls.note(call(2))

@@ -323,7 +323,9 @@ async def test_the_budget_of_the_run_ends_synthesis_and_outlives_a_restart(store
     async with working(store, stage, run_config):
         outcome = (await settled(store, 3))["s2"]
     assert (outcome.outcome, len(stage.asked)) == ("over_budget", 2 * CALLS)
-    assert outcome.reason.startswith("synthesizer.max_tokens: the run may take 60; 60 are spent")
+    assert outcome.reason.startswith(
+        "synthesizer.max_tokens: the limit of the run is 60; 60 are used"
+    )
 
 
 async def test_a_paused_run_begins_no_signal_but_finishes_and_swaps(store: LocalStore):
