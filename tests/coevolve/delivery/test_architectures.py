@@ -94,10 +94,10 @@ async def test_conversations_match_a_plain_forward(kind: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("kind", "settings", "words"),
     [
-        ("bloom", {}, "needs a model that takes the mask .* found bloom, which fails: .*; choose"),
+        ("bloom", {}, "needs a model that accepts the mask .* found bloom, which fails: .*; choose"),
         ("falcon", {"alibi": True}, "found falcon, which fails: "),
         ("openai-gpt", {}, "found openai-gpt, which fails: "),
-        ("gpt_neo", EAGER["gpt_neo"] | {"window_size": 16}, "needs to attend to all .* window 16"),
+        ("gpt_neo", EAGER["gpt_neo"] | {"window_size": 16}, "must attend to all .* window 16"),
         ("mamba", {"state_size": 8}, r"found layers of \['linear_attention'\]"),
     ],
 )

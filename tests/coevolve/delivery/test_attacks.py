@@ -174,7 +174,7 @@ async def test_an_adapter_on_a_model_that_holds_it_already_is_noticed(tmp_path: 
 async def test_another_precision_than_configured_is_noticed(tmp_path: Path) -> None:
     scene = TransformersScene(tmp_path, "bfloat16")
     scene.config = RunConfig(name="exact", policy=scene.config.policy)
-    with pytest.raises(DeliveryError, match="serves bfloat16, which the run file does not say"):
+    with pytest.raises(DeliveryError, match="serves bfloat16, which differs from the run file"):
         await scene.engine().serve(scene.right)
 
 
@@ -228,7 +228,7 @@ async def test_a_parameter_that_nobody_published_is_noticed(tmp_path: Path) -> N
 async def test_weights_that_are_not_rounded_are_noticed(tmp_path: Path) -> None:
     scene = TransformersScene(tmp_path, "bfloat16")
     scene.generator._model.float()  # pyright: ignore
-    with pytest.raises(DeliveryError, match="not those that the published files give"):
+    with pytest.raises(DeliveryError, match="differ from the published files"):
         await scene.engine().serve(scene.right)
 
 

@@ -137,7 +137,7 @@ async def test_a_file_that_changed_after_it_was_published_raises_an_alarm(
     assert alarm.reason.expected_digest == run.versions()[2].digest
     assert said == sentence(alarm)
     assert alarm.reason.found_digest[:12] in said
-    assert "version 2 has to be served by rollout-0" in said
+    assert "rollout-0 must serve version 2" in said
     assert "the learner writes the newest version again when the run is resumed" in said
 
 
@@ -162,7 +162,7 @@ async def test_weights_that_were_wrong_when_they_were_published_raise_an_alarm(
     assert alarm.reason.max_abs_difference == pytest.approx(off.max())
     assert alarm.reason.position == off.argmax() + 1
     assert f"token {alarm.reason.position} of the probe" in said
-    assert "allowed: 0.001" in said
+    assert "maximum: 0.001" in said
 
 
 async def test_an_old_file_in_a_new_place_is_called_by_its_version(
@@ -245,6 +245,6 @@ def test_the_tolerance_is_the_configured_one_or_that_of_the_precision() -> None:
 def test_what_is_not_delivered_names_the_log_and_the_setting() -> None:
     reason = NothingDelivered(waited_s=300.2, newest=-1)
     said = sentence(WeightSyncAlarm(engine="rollout-1", version=7, reason=reason))
-    assert "version 7 has to be served by rollout-1, and no proof came within 300 s" in said
+    assert "rollout-1 must serve version 7, and no proof came within 300 s" in said
     assert "logs/rollout-1.jsonl; raise delivery.timeout_s" in said
-    assert "go on with --resume" in said
+    assert "continue with --resume" in said

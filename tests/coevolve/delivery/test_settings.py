@@ -134,7 +134,7 @@ async def test_conversations_that_would_change_a_table_are_refused(
 async def test_a_model_whose_table_would_change_is_not_served(tmp_path: Path) -> None:
     served = with_rope(tmp_path, "llama", "longrope")
     await served.generator.close()
-    with pytest.raises(GeneratorError, match="computes all positions in another way"):
+    with pytest.raises(GeneratorError, match="computes all positions differently"):
         TransformersGenerator(
             tmp_path / "model", tmp_path, max_concurrent=2, max_length=ORIGINAL + 1
         )
@@ -260,5 +260,5 @@ async def test_a_version_with_the_config_of_another_model_is_noticed(
     other = read_model(tmp_path / "model")
     other.config.rms_norm_eps = 1e-3
     version = published(tmp_path, 3, other)
-    with pytest.raises(DeliveryError, match=r"the config\.json of the version makes another model"):
+    with pytest.raises(DeliveryError, match=r"the config\.json of the version gives another model"):
         await gemma2.engine.serve(version)

@@ -62,7 +62,7 @@ def test_rows_without_a_grammar_are_not_constrained():
 
 def test_a_grammar_of_another_model_is_refused():
     foreign = Grammar(states=(((VOCABULARY, END),),))
-    with pytest.raises(GeneratorError, match="it was made for another model"):
+    with pytest.raises(GeneratorError, match="it belongs to another model"):
         Constraints(VOCABULARY).allowed([row([1, 2], [0, 1], foreign)])
 
 

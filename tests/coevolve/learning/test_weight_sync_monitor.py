@@ -67,7 +67,7 @@ async def test_a_version_that_no_engine_proves_raises_an_alarm_that_is_recorded(
     journal.add(proof("rollout-0", 3))
     await waiting.check()
     await asyncio.sleep(waiting.left_s + 0.01)
-    with pytest.raises(DeliveryError, match="version 3 has to be served by rollout-1, and no proo"):
+    with pytest.raises(DeliveryError, match="rollout-1 must serve version 3, and no proo"):
         await waiting.check()
     (alarm,) = alarms(journal)
     assert (alarm.engine, alarm.version) == ("rollout-1", 3)

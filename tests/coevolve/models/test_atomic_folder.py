@@ -96,5 +96,5 @@ def test_what_is_wrong_with_a_checkpoint_is_said(tmp_path: Path):
     with pytest.raises(CheckpointError, match=r"step 10 is incomplete or was changed: its digest"):
         checkpoint.verify(tmp_path, one)
     (tmp_path / "checkpoints/step_10").rename(tmp_path / "elsewhere")
-    with pytest.raises(CheckpointError, match=r"step 10 is missing; put the folder back"):
+    with pytest.raises(CheckpointError, match=r"step 10 is missing; restore the folder"):
         checkpoint.verify(tmp_path, one)

@@ -141,7 +141,7 @@ async def test_a_part_whose_engine_serves_something_else_ends_with_the_alarm_on_
     generator = published.generator()
     with pytest.raises(BaseExceptionGroup) as failure:
         await asyncio.wait_for(loop.worker(generator).run(), WAIT_S)
-    assert failure.group_contains(DeliveryError, match="version 4 has to be served by rollout-0")
+    assert failure.group_contains(DeliveryError, match="rollout-0 must serve version 4")
     assert len(await loop.store.scan(topic_of(WeightSyncAlarm))) == 1
     assert not await loop.store.scan(topic_of(WeightsVerified))
     await generator.close()

@@ -177,7 +177,7 @@ def test_two_processes_go_on_with_an_adapter_of_one_and_wait_for_nobody_for_ever
 def test_a_second_group_in_one_process_is_refused(model: Path):
     torch.distributed.init_process_group("gloo", store=open_meeting(1), rank=0, world_size=1)
     try:
-        with pytest.raises(LearnerError, match="a process of its own"):
+        with pytest.raises(LearnerError, match="in its own process"):
             ShardedTrainer(configured(2, PolicyConfig()), model)
     finally:
         torch.distributed.destroy_process_group()
