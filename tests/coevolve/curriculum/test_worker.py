@@ -208,7 +208,7 @@ class Overlapping(FewSeeds):
     ("name", "words"),
     [
         ("seed-2", "found the id of a held-out task"),
-        ("another", "found what the held-out task 'another' asks for"),
+        ("another", "found the content of the held-out task 'another'"),
     ],
 )
 async def test_what_is_held_out_is_trained_on_under_no_name(

@@ -94,7 +94,11 @@ async def test_conversations_match_a_plain_forward(kind: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("kind", "settings", "words"),
     [
-        ("bloom", {}, "needs a model that accepts the mask .* found bloom, which fails: .*; choose"),
+        (
+            "bloom",
+            {},
+            "needs a model that accepts the mask .* found bloom, which fails: .*; choose",
+        ),
         ("falcon", {"alibi": True}, "found falcon, which fails: "),
         ("openai-gpt", {}, "found openai-gpt, which fails: "),
         ("gpt_neo", EAGER["gpt_neo"] | {"window_size": 16}, "must attend to all .* window 16"),

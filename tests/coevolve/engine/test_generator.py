@@ -362,7 +362,7 @@ async def test_a_broken_engine_fails_everyone_who_waits(
     )
     assert [type(result) for result in results] == [GeneratorError] * 3
     assert "ZeroDivisionError" in str(results[0])
-    with pytest.raises(GeneratorError, match="the rollout engine broke"):
+    with pytest.raises(GeneratorError, match="the rollout engine failed"):
         await generator.generate(ask("late", [1, 2]))
     await generator.close()
 

@@ -272,7 +272,7 @@ while len(refusals) < 5:
     except JournalFullError as error:
         refusals.append(str(error))
     assert bodies(everything(journal)) == kept
-assert kept and "free space on the disk" in refusals[0], refusals
+assert kept and "Free space on the disk" in refusals[0], refusals
 if kind == "tmpfs":
     ballast.unlink()
 else:

@@ -108,7 +108,7 @@ LASTING: dict[str, tuple[Behaviour, str]] = {
     "status 500": (fails(500, "out of order"), "out of order"),
     "half a body": (drops_half_way, "the connection failed"),
     "a body that is no JSON": (is_no_json, "its answer is not a chat completion"),
-    "a web page": (is_a_web_page, "up to /v1"),
+    "a web page": (is_a_web_page, "ends in /v1"),
 }
 
 

@@ -115,11 +115,9 @@ async def test_a_teacher_and_synthesizers_have_budgets_of_their_own(store: Local
     await add(store, taught, call(0), call(1))
     teachers = Ledger(Budget(section="environment.teacher", max_tokens=250, teaches=True), store)
     await log(store, teachers, "teaching").allow(90, 10, 0.0)
-    with pytest.raises(
-        OverBudgetError, match=r"environment\.teacher\.max_tokens: .* 100 are spent"
-    ):
+    with pytest.raises(OverBudgetError, match=r"environment\.teacher\.max_tokens: .* 100 are used"):
         await log(store, teachers, "teaching").allow(190, 10, 0.0)
-    with pytest.raises(OverBudgetError, match=r"synthesizer\.max_tokens: .* 200 are spent"):
+    with pytest.raises(OverBudgetError, match=r"synthesizer\.max_tokens: .* 200 are used"):
         await log(store, ledger(store, max_tokens=250)).allow(90, 10, 0.0)
 
 
@@ -129,7 +127,7 @@ async def test_calls_of_another_process_count_as_soon_as_they_are_recorded(store
         await calls.allow(90, 10, 0.0)
         await calls.note(call(0))
         await add(store, call(1))
-        with pytest.raises(OverBudgetError, match="200 are spent"):
+        with pytest.raises(OverBudgetError, match="200 are used"):
             await calls.allow(90, 10, 0.0)
         await calls.allow(40, 10, 0.0)
 

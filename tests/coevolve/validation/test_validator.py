@@ -252,7 +252,7 @@ async def test_none_of_many_planted_bad_candidates_is_admitted(
         assert isinstance(verdict.outcome, Refused)
         right[verdict.outcome.gate] += verdict.outcome.gate == expected[verdict.candidate_id]
         if verdict.outcome.gate == "contaminated":
-            assert verdict.outcome.found.endswith("like a held-out task")
+            assert verdict.outcome.found.endswith("to a held-out task")
     assert right.keys() == {*expected.values()}
     assert min(right.values()) >= 10
     assert not await desk.all(ProbeRequest)

@@ -161,6 +161,6 @@ async def test_an_engine_that_breaks_in_a_step_fails_everyone_who_waits(
     )
     assert [type(result) for result in results] == [GeneratorError] * 3
     assert "ZeroDivisionError" in str(results[0])
-    with pytest.raises(GeneratorError, match="the rollout engine broke"):
+    with pytest.raises(GeneratorError, match="the rollout engine failed"):
         await generator.generate(ask("late", [1, 2]))
     await generator.close()
