@@ -45,7 +45,7 @@ def mailbox(store: Store, member: str, *topics: str) -> Mailbox:
     return Mailbox(store, consumer="c", topics=topics, member=member, lease_s=LONG_S)
 
 
-async def test_it_is_the_same_store_from_afar(actor: Any, tmp_path: Path) -> None:
+async def test_the_remote_store_behaves_like_the_local_one(actor: Any, tmp_path: Path) -> None:
     store: Store = RemoteStore(actor)
     reader: Reader = RemoteReader(actor)
     waiting = asyncio.create_task(store.take(take("note", wait_s=LONG_S)))
@@ -64,7 +64,7 @@ async def test_it_is_the_same_store_from_afar(actor: Any, tmp_path: Path) -> Non
     assert (tmp_path / "copy" / "data.mdb").exists()
 
 
-async def test_refusals_arrive_as_what_they_are(actor: Any) -> None:
+async def test_errors_keep_their_type_across_the_actor(actor: Any) -> None:
     store = RemoteStore(actor)
     await store.append(append(record("a")))
     await store.take(take("note"))
@@ -99,7 +99,7 @@ async def test_thousands_of_waiting_takes_do_not_hold_up_a_write(actor: Any) -> 
 
 
 async def test_a_killed_store_loses_nothing_and_doubles_nothing(actor: Any, tmp_path: Path) -> None:
-    """Writes, takes and completions go on while the store's process is killed again and again."""
+    """Writes, takes and completions continue while the store's process is killed repeatedly."""
     chance = random.Random(5)
     store = RemoteStore(actor)
     appenders = [mailbox(store, f"appender-{n}") for n in range(3)]

@@ -175,7 +175,7 @@ async def test_an_old_file_in_a_new_place_is_called_by_its_version(
     assert "by the digest it serves version 1 instead" in said
 
 
-async def test_an_engine_that_only_says_it_took_a_version_over_is_found_out(
+async def test_an_engine_that_wrongly_claims_a_version_is_detected(
     run: Published, generator: TransformersGenerator
 ) -> None:
     engine = run.engine(DeafGenerator(generator))
@@ -197,7 +197,7 @@ async def test_an_engine_that_says_itself_that_it_serves_an_old_version_is_belie
     assert alarm.reason == OldVersionServed(served=0, evidence="statement")
 
 
-async def test_logprobs_that_are_no_numbers_raise_an_alarm(run: Published) -> None:
+async def test_nan_logprobs_raise_an_alarm(run: Published) -> None:
     class Broken(ScriptGenerator):
         async def load(self, version: PolicyVersion) -> ServedWeights:
             nothing = columns.float32([float("nan")] * (PROBE_TOKENS - 1))
@@ -242,7 +242,7 @@ def test_the_tolerance_is_the_configured_one_or_that_of_the_precision() -> None:
     assert tolerance_of(RunConfig(name="test", delivery=DeliveryConfig(tolerance=0.2))) == 0.2
 
 
-def test_what_is_not_delivered_names_the_log_and_the_setting() -> None:
+def test_a_missing_delivery_names_the_log_and_the_setting() -> None:
     reason = NothingDelivered(waited_s=300.2, newest=-1)
     said = sentence(WeightSyncAlarm(engine="rollout-1", version=7, reason=reason))
     assert "rollout-1 must serve version 7, and no proof came within 300 s" in said

@@ -163,7 +163,7 @@ def test_a_write_is_carried_out_once_although_it_is_repeated_after_a_restart(
     journal.close()
 
 
-def test_a_write_of_the_past_is_refused(journal: Journal) -> None:
+def test_a_write_with_an_old_counter_is_refused(journal: Journal) -> None:
     appended(journal, append(record("a"), counter=1))
     appended(journal, append(record("b"), counter=2))
     with pytest.raises(JournalError, match="repeated its write 1 after its write 2"):
@@ -222,13 +222,13 @@ def test_records_may_be_finished_in_any_order_across_a_restart(folder: Path) -> 
     journal.close()
 
 
-def test_what_a_member_does_not_hold_any_more_is_delivered_again(journal: Journal) -> None:
+def test_records_that_a_member_no_longer_holds_are_delivered_again(journal: Journal) -> None:
     appended(journal, append(record("a"), record("b")))
     assert taken(journal, take("note")) == [1, 2]
     assert taken(journal, take("note", held=[2])) == [1]
 
 
-def test_a_member_that_says_nothing_loses_its_records(journal: Journal, clock: Clock) -> None:
+def test_a_silent_member_loses_its_records(journal: Journal, clock: Clock) -> None:
     appended(journal, append(record("a")))
     taken(journal, take("note"))
     other = take("note", member="n", incarnation="n1")
@@ -247,7 +247,9 @@ def test_holding_on_renews_a_lease(journal: Journal, clock: Clock) -> None:
     assert taken(journal, take("note", member="n", incarnation="n1")) == []
 
 
-def test_a_slow_member_keeps_what_nobody_else_has_taken(journal: Journal, clock: Clock) -> None:
+def test_a_slow_member_keeps_records_that_no_other_member_took(
+    journal: Journal, clock: Clock
+) -> None:
     appended(journal, append(record("a")))
     taken(journal, take("note"))
     clock.now_s += 5 * LEASE_S
@@ -298,7 +300,7 @@ def test_a_restarted_store_accepts_what_was_taken_before(folder: Path) -> None:
     journal.close()
 
 
-def test_finishing_what_the_journal_does_not_hold_is_refused(journal: Journal) -> None:
+def test_finishing_an_unknown_record_is_refused(journal: Journal) -> None:
     with pytest.raises(JournalError, match=r"cannot finish record 7.*only records that were taken"):
         completed(journal, complete(7))
 
@@ -334,7 +336,7 @@ def test_the_oldest_evictable_records_go_beyond_the_budget(folder: Path) -> None
     journal.close()
 
 
-def test_nothing_that_a_consumer_has_still_to_finish_is_evicted(folder: Path) -> None:
+def test_records_that_a_consumer_has_not_finished_are_not_evicted(folder: Path) -> None:
     journal = Journal.open(folder, retain_bytes=5_000, evictable=("rollout",))
     taken(journal, take("rollout"))
     journal.close()
@@ -377,7 +379,7 @@ def test_a_checkpoint_is_a_journal_like_the_original(folder: Path, journal: Jour
     copy.close()
 
 
-def test_a_checkpoint_is_refused_where_something_is(folder: Path, journal: Journal) -> None:
+def test_a_checkpoint_into_an_existing_folder_is_refused(folder: Path, journal: Journal) -> None:
     with pytest.raises(JournalError, match=r"needs a new folder, and .* exists"):
         journal.checkpoint(folder)
 
@@ -488,7 +490,7 @@ def test_a_closed_journal_refuses_instead_of_waiting(folder: Path) -> None:
         appended(journal, append(record("a")))
 
 
-def test_what_was_asked_before_closing_is_answered(folder: Path) -> None:
+def test_requests_before_closing_are_answered(folder: Path) -> None:
     journal = Journal.open(folder, durability="power")
     answers = [journal.append(append(record("a"), counter=n)) for n in range(1, 50)]
     journal.close()

@@ -110,7 +110,7 @@ async def test_each_version_has_its_own_time() -> None:
     assert not alarms(journal)
 
 
-async def test_what_an_engine_proved_before_the_run_was_resumed_counts_no_more() -> None:
+async def test_proofs_from_before_a_resumption_do_not_count() -> None:
     journal = MemoryJournal()
     journal.add(RunStarted(run_id="r", config=""), proof("rollout-0", 5))
     journal.add(RunResumed(run_id="r", config=""))
@@ -226,7 +226,7 @@ async def test_a_damaged_version_is_written_again_when_the_learner_comes_back(
 async def test_a_rollout_that_waited_in_the_queue_beyond_the_bound_is_discarded(
     model: Path, tmp_path: Path
 ) -> None:
-    # All are sampled by version 0 and complete at once; what counts is when their turn comes.
+    # Version 0 samples all of them, and all complete at once; the time of their turn counts.
     config = settings(model)
     config = msgspec.structs.replace(
         config, learner=msgspec.structs.replace(config.learner, max_staleness=1, steps=3)

@@ -125,14 +125,14 @@ async def test_a_lasting_fault_is_an_error_after_all_tries(server: ChatServer, n
     assert words in message
 
 
-async def test_an_error_that_comes_as_an_answer_is_told_in_its_own_words(
+async def test_an_error_sent_as_an_answer_is_quoted(
     server: ChatServer,
 ) -> None:
     server.then(fails(200, "the model is overloaded"))
     assert "the model is overloaded" in await refusal(server, tries=1)
 
 
-async def test_nobody_at_the_address_is_an_error() -> None:
+async def test_an_unreachable_address_is_an_error() -> None:
     with serving() as server:
         pass
     assert "check that the server runs" in await refusal(server, tries=1)
@@ -197,7 +197,9 @@ async def test_an_unknown_model_is_final(server: ChatServer) -> None:
     "refuses",
     [("response_format",), ("max_tokens", "temperature"), ("temperature", "response_format")],
 )
-async def test_what_a_server_refuses_is_left_out_for_good(refuses: tuple[str, ...]) -> None:
+async def test_settings_that_a_server_refuses_are_omitted_for_good(
+    refuses: tuple[str, ...],
+) -> None:
     with serving(lambda messages: "well", refuses=refuses) as server:
         chat = Chat(model_at(server.base_url, tries=1))
         for _ in range(2):

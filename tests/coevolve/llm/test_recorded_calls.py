@@ -158,11 +158,11 @@ async def test_calls_made_at_the_same_time_never_exceed_the_budget(store: LocalS
     outcomes = await asyncio.gather(*map(ask, range(20)), return_exceptions=True)
     refused = [each for each in outcomes if isinstance(each, OverBudgetError)]
     assert most <= 1000
-    # The last call is made while 800 are spent: 200 more may be taken, 100 are.
+    # The last call is made when 800 are used: 200 more are allowed, and it uses 100.
     assert (made, len(refused)) == (900, 11)
 
 
-async def test_what_was_reserved_for_a_call_that_failed_is_given_back(store: LocalStore):
+async def test_the_reservation_of_a_failed_call_is_released(store: LocalStore):
     book = ledger(store, max_tokens=100)
     for _ in range(3):
         async with log(store, book) as calls:
@@ -182,7 +182,7 @@ async def test_whichever_call_ends_first_enough_stays_reserved(store: LocalStore
         await asyncio.wait_for(waiting, 10.0)
 
 
-async def test_without_its_model_only_what_is_recorded_is_answered():
+async def test_without_a_model_only_recorded_calls_are_answered():
     calls = RecordedCalls([call(0), call(1)])
     assert await calls.recorded(1) == call(1)
     assert await calls.recorded(2) is None
