@@ -189,12 +189,12 @@ async def _answer(call: "ObjectRef[Answer]") -> Answer:
     try:
         return await call
     except RayTaskError as error:
-        raise _as_raised(error) from None
+        raise _original_error(error) from None
     except ActorDiedError as error:
         *_, reason = str(error).strip().splitlines()
         raise JournalError(f"the store's process does not start: {reason}") from None
 
 
-def _as_raised(error: RayTaskError) -> Exception:
+def _original_error(error: RayTaskError) -> Exception:
     """Return the actor's own error if it is a CoevolveError; otherwise Ray's error."""
     return error.cause if isinstance(error.cause, CoevolveError) else error

@@ -185,7 +185,7 @@ class _Session:
         if self._left_s() > 0:
             return False
         log.warning(
-            "training goes on without tasks that are still being made",
+            "training continues without tasks that are still being made",
             step=self.schedule.steps,
             waited_s=self._config.evolve_wait_s,
             open=self.schedule.open_work(),

@@ -288,19 +288,19 @@ def _row(positions: int) -> np.dtype[np.void]:
     """Return the table's fields for one slot."""
     return np.dtype(
         [
-            ("tokens", np.int64, (positions,)),  # the conversation, prompt and answer
-            ("logprobs", np.float32, (positions,)),  # these by position, like the tokens
+            ("tokens", np.int64, (positions,)),  # prompt and answer
+            ("logprobs", np.float32, (positions,)),  # by position, like the next three fields
             ("versions", np.int32, (positions,)),
             ("cache_versions", np.int32, (positions,)),
             ("uniforms", np.float64, (positions,)),
-            ("stops", np.int64, (MAX_STOPS,)),  # -1 where there are fewer
+            ("stops", np.int64, (MAX_STOPS,)),  # -1 in unused entries
             ("temperature", np.float32),
-            ("state", np.int64),  # of the request's grammar; 0 without one
-            ("begin", np.int64),  # tokens of the prompt
-            ("limit", np.int64),  # tokens at which the answer is full
-            ("known", np.int64),  # tokens so far
-            ("first", np.int32),  # version that made the keys and values of the first token
-            ("cached", np.int64),  # tokens whose keys and values the slot holds
+            ("state", np.int64),  # state of the request's grammar; 0 without one
+            ("begin", np.int64),  # number of prompt tokens
+            ("limit", np.int64),  # maximum number of tokens
+            ("known", np.int64),  # number of tokens so far
+            ("first", np.int32),  # version that computed the first token's keys and values
+            ("cached", np.int64),  # number of tokens with cached keys and values
             ("active", np.bool_),
         ],
         align=True,

@@ -12,15 +12,16 @@ from protocols.rollouts import Rollout
 async def retained_rollouts(reader: Reader, sequences: Sequence[int]) -> dict[int, Rollout]:
     """Return the rollouts that the journal still has, by sequence, in the requested order."""
     return {
-        record.sequence: decode_as(record, Rollout) for record in await _retained(reader, sequences)
+        record.sequence: decode_as(record, Rollout)
+        for record in await _read_retained(reader, sequences)
     }
 
 
-async def _retained(reader: Reader, sequences: Sequence[int]) -> Sequence[StoredRecord]:
+async def _read_retained(reader: Reader, sequences: Sequence[int]) -> Sequence[StoredRecord]:
     """Return the records that the journal still has, in the requested order."""
     try:
         return await reader.read(sequences)
     except JournalError:
         if len(sequences) == 1:
             return ()
-        return [record for each in sequences for record in await _retained(reader, (each,))]
+        return [record for each in sequences for record in await _read_retained(reader, (each,))]

@@ -358,11 +358,11 @@ class _Session:
         await self._finish([s for group in groups for s in group.sequences], [report, version])
         self._reporter.policy_version = step
         await asyncio.to_thread(
-            remove_old_versions, self._run_dir, step, self._config, self._still_needed(step)
+            remove_old_versions, self._run_dir, step, self._config, self._needed_versions(step)
         )
         log.info("step", step=step, score=metrics["critic/score/mean"])
 
-    def _still_needed(self, step: int) -> set[int]:
+    def _needed_versions(self, step: int) -> set[int]:
         """Return the versions that the evaluator has yet to score, or the guard may return to."""
         due = (each for each in range(step) if is_guarded(each, self._config))
         return {*self._guard.needed, *(each for each in due if not self._guard.is_scored(each))}

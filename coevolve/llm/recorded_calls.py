@@ -86,7 +86,7 @@ class Ledger:
         Raises OverBudgetError if the call exceeds the budget even without calls in flight, or if
         these do not end within `IN_FLIGHT_S`.
         """
-        wanted = self._wanted(kind, tokens, cost_usd)
+        wanted = self._amounts(kind, tokens, cost_usd)
         async with self._released:
             with suppress(TimeoutError):
                 async with asyncio.timeout(IN_FLIGHT_S):
@@ -100,7 +100,7 @@ class Ledger:
     async def release(self, kind: CallKind, tokens: int, cost_usd: float) -> None:
         """Return a reservation."""
         async with self._released:
-            for account, amount in self._wanted(kind, tokens, cost_usd):
+            for account, amount in self._amounts(kind, tokens, cost_usd):
                 account.reserved -= amount
             self._released.notify_all()
 
@@ -132,10 +132,10 @@ class Ledger:
         if (call.purpose == "teach") != self._teaches:
             return
         tokens = call.prompt_tokens + call.answer_tokens
-        for account, amount in self._wanted(call.kind, tokens, call.cost_usd):
+        for account, amount in self._amounts(call.kind, tokens, call.cost_usd):
             account.spent += amount
 
-    def _wanted(
+    def _amounts(
         self, kind: CallKind, tokens: int, cost_usd: float
     ) -> list[tuple["_Account", float]]:
         wanted = [(self._tokens, float(tokens)), (self._cost, cost_usd)]
