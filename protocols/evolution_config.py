@@ -39,7 +39,7 @@ class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     environment counts."""
 
     window: Count = 10
-    """Number of latest groups of a task that the rules look at."""
+    """Number of earlier groups of a task that the rules look back on."""
 
     rare_share: Share = 0.05
     """A pattern is rare below this share of all patterns of its kind (CoEvolve's theta)."""
@@ -59,8 +59,8 @@ class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     reward_flip_rate: Annotated[float, msgspec.Meta(ge=0.0, lt=0.5)] = 0.0
     """Share of identical attempts that get the opposite verdict, if the environment's reward is not
-    deterministic. `python -m coevolve.environment check` measures it. The boundary rule subtracts
-    it, because noise in the reward is no boundary."""
+    deterministic. `python -m coevolve.environment check` measures it. The boundary rule corrects
+    for it, because noise in the reward is no boundary."""
 
     half_life_visits: Positive = 200.0
     """Number of groups after which an observed pattern counts half."""

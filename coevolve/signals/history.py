@@ -1,6 +1,6 @@
 """The history that the rules use: a fold over group summaries (visits), rebuilt by reading them.
 
-Visits in which every rollout failed are ignored.
+Visits in which every rollout was an infrastructure failure are ignored.
 """
 
 from collections import Counter, deque
