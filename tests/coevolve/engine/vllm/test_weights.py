@@ -178,7 +178,7 @@ async def test_weights_that_differ_from_their_record_are_refused_and_the_old_one
     before = await fresh.generate(ask("before", [1, 2, 3], temperature=0.0))
     weights = run_dir / version.path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
-    with pytest.raises(GeneratorError, match=r"is not as recorded: SHA-256 .* stay"):
+    with pytest.raises(GeneratorError, match=r"is not as recorded: SHA-256 .* keeps"):
         await fresh.load(version)
     weights.unlink()
     with pytest.raises(GeneratorError, match="cannot read the weights of version 11"):
