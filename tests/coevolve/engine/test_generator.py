@@ -415,7 +415,7 @@ async def test_an_idle_engine_spends_no_cpu_time(served: TransformersGenerator) 
             {"layer_types": ["sliding_attention"] * 2, "sliding_window": 128},
             "all 256 tokens .* 128",
         ),
-        ({"max_position_embeddings": 200}, r"made for 200; lower rollout\.max_tokens"),
+        ({"max_position_embeddings": 200}, r"supports 200; lower rollout\.max_tokens"),
     ],
 )
 async def test_a_model_that_cannot_see_a_whole_conversation_is_refused(
