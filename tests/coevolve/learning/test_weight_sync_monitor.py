@@ -139,7 +139,7 @@ async def test_an_alarm_holds_until_the_run_is_resumed() -> None:
     journal.add(WeightSyncAlarm(engine="evaluator", version=1, reason=reason))
     for _ in range(2):
         with pytest.raises(
-            DeliveryError, match=r"evaluator must serve version .*, and by the digest it serves"
+            DeliveryError, match="evaluator must serve version 1, and by the digest"
         ):
             await watch(journal).check()
     journal.add(RunResumed(run_id="r", config=""))
