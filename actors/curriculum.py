@@ -1,4 +1,4 @@
-"""The curriculum as a Ray actor: asks for rollouts."""
+"""The curriculum as a Ray actor: it requests rollouts."""
 
 import ray
 
@@ -9,7 +9,7 @@ from protocols.interfaces import Part
 
 
 class CurriculumShell(PartShell):
-    """Asks for rollouts, a group at a time."""
+    """Requests rollouts, one group at a time."""
 
     def make(
         self, name: str, context: PartContext, simulators: build.Simulators

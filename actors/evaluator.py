@@ -1,4 +1,4 @@
-"""The evaluator as a Ray actor: policy versions in, scores out, with an engine of its own."""
+"""The evaluator as a Ray actor with its own engine: policy versions in, scores out."""
 
 import ray
 

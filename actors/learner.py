@@ -1,4 +1,4 @@
-"""The learner as a Ray actor: rollouts in, policy versions out; torch's optimizer lives here."""
+"""The learner as a Ray actor with torch's optimizer: rollouts in, policy versions out."""
 
 import ray
 

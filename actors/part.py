@@ -1,4 +1,4 @@
-"""A part as a Ray actor: the shell that gives it a process, and the callers' end of it."""
+"""A part as a Ray actor: the shell that runs it in a process, and the callers' proxy."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ STOP_S = 60.0
 
 
 class Working(Protocol):
-    """What CPU seconds are asked of: a part with a model, or an engine beside it."""
+    """The source of CPU seconds: a part with a model, or an engine beside it."""
 
     def cpu_s(self) -> float:
         """Return the CPU seconds spent so far."""
@@ -29,7 +29,7 @@ class Working(Protocol):
 
 
 class PartShell(ABC):
-    """Gives a part a process; a model loads here, where the part is made, and nowhere else."""
+    """Runs a part in its own process; ``make`` is the only place that loads a model."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class PartShell(ABC):
     def make(
         self, name: str, context: PartContext, simulators: build.Simulators
     ) -> tuple[Part, Working | None]:
-        """Return the part of this name, and what computes in its process, if anything does."""
+        """Return the part of this name, and the object that counts CPU seconds, if any."""
 
     async def run(self) -> None:
         """Work until stopped."""
@@ -60,7 +60,7 @@ class PartShell(ABC):
         await self._part.stop()
 
     async def status(self) -> PartStatus:
-        """Say what the part is doing."""
+        """Return the part's status."""
         return self._part.status()
 
     async def cpu_s(self) -> float:
@@ -69,7 +69,7 @@ class PartShell(ABC):
 
 
 class RemotePart:
-    """A `protocols.interfaces.SupervisedPart` over an actor with run, stop, status and cpu_s."""
+    """A `protocols.interfaces.SupervisedPart` for an actor with run, stop, status and cpu_s."""
 
     def __init__(self, name: str, actor: Any) -> None:
         self._name = name
@@ -81,7 +81,7 @@ class RemotePart:
         return self._name
 
     async def run(self) -> None:
-        """Let the part work until it is stopped."""
+        """Run the part until it is stopped."""
         try:
             await self._actor.run.remote()
         except RayTaskError as error:
@@ -93,11 +93,11 @@ class RemotePart:
             raise PartDiedError(f"{self._name}: {_first_sentence(error)}") from error
 
     async def renew(self) -> None:
-        """Kill the process; Ray starts another in its place."""
+        """Kill the process; Ray starts another."""
         ray.kill(self._actor, no_restart=False)
 
     async def stop(self) -> None:
-        """Ask the part to stop and wait, at most a minute, until it did."""
+        """Ask the part to stop and wait at most a minute for it."""
         try:
             await asyncio.wait_for(self._actor.stop.remote(), STOP_S)
         except (RayActorError, RayTaskError, TimeoutError):
@@ -136,8 +136,8 @@ def _innermost(error: RayTaskError) -> BaseException:
 
 def _first_sentence(error: BaseException) -> str:
     if isinstance(error, ActorUnavailableError):
-        return "its process is being started again"
+        return "its process is restarting"
     if isinstance(error, TimeoutError):
-        return f"no answer within {ANSWER_S:.0f} s: it is still loading, or computes"
+        return f"no answer within {ANSWER_S:.0f} s: it is still loading or computing"
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""A rollout worker as a Ray actor: requests in, rollouts out, with an engine of its own."""
+"""A rollout worker as a Ray actor with its own engine: requests in, rollouts out."""
 
 import ray
 
@@ -9,7 +9,7 @@ from protocols.interfaces import Part
 
 
 class RolloutShell(PartShell):
-    """Has the policy attempt tasks."""
+    """Runs the policy's attempts at tasks."""
 
     def make(
         self, name: str, context: PartContext, simulators: build.Simulators

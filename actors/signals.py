@@ -9,7 +9,7 @@ from protocols.interfaces import Part
 
 
 class SignalsShell(PartShell):
-    """Says where the policy is weak."""
+    """Detects the policy's weaknesses."""
 
     def make(
         self, name: str, context: PartContext, simulators: build.Simulators

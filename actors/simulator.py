@@ -1,4 +1,4 @@
-"""A member of the simulator pool as a Ray actor: both ends of the wire, no behaviour of its own."""
+"""A member of the simulator pool as a Ray actor, and its proxy; both only forward calls."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ MAX_REASON = 500
 
 
 class SimulatorShell:
-    """Gives one simulator of the run's environment a process."""
+    """Runs one simulator of the run's environment in its own process."""
 
     def __init__(self, name: str, config: RunConfig, run_dir: str) -> None:
         with starting(Path(run_dir), name):
@@ -30,7 +30,7 @@ class SimulatorShell:
 
     @ray.method
     async def answer(self, request: bytes) -> bytes:
-        """Forward one request. Raises SimulatorError, whatever goes wrong."""
+        """Forward one request. Raises SimulatorError for any unexpected error."""
         self._waiting += 1
         self._reporter.waits_for("the simulator")
         try:
@@ -50,7 +50,7 @@ class SimulatorShell:
                 self._reporter.waits_for("requests")
 
     async def status(self) -> PartStatus:
-        """Say what the simulator is doing; mailbox and ``done`` count requests."""
+        """Return the simulator's status; mailbox and ``done`` count requests."""
         self._reporter.last_error = self._simulator.last_error
         return self._reporter.report(mailbox=self._waiting)
 
@@ -59,7 +59,7 @@ class SimulatorShell:
         return self._simulator.cpu_s()
 
     async def close(self) -> None:
-        """End the simulator's processes."""
+        """Stop the simulator's processes."""
         await self._simulator.close()
 
 
@@ -67,17 +67,20 @@ SimulatorActor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0)(Sim
 
 
 class RemoteSimulator:
-    """The callers' end: a `protocols.interfaces.SimulatorService` over one actor."""
+    """The callers' proxy: a `protocols.interfaces.SimulatorService` for one actor."""
 
     last_error = ""
 
     def __init__(self, actor: "ActorProxy[SimulatorShell]", patience_s: float) -> None:
-        """Wait ``patience_s`` for an answer; beyond it the actor itself is lost."""
+        """Wait ``patience_s`` for each answer; after that, treat the actor as lost."""
         self._actor = actor
         self._patience_s = patience_s
 
     async def answer(self, request: bytes) -> bytes:
-        """Have one request answered. Raises what the simulator raises, and SimulatorError."""
+        """Return the answer to one request.
+
+        Raises the simulator's own errors, and SimulatorError.
+        """
         try:
             return await asyncio.wait_for(self._actor.answer.remote(request), self._patience_s)
         except TimeoutError as error:
@@ -91,8 +94,8 @@ class RemoteSimulator:
             raise SimulatorError(reason[:MAX_REASON]) from error
 
     def cpu_s(self) -> float:
-        """Return 0: the actor's own count is asked of the actor."""
+        """Return 0: the actor reports its own CPU seconds."""
         return 0.0
 
     async def close(self) -> None:
-        """Leave the actor, which the run ends."""
+        """Do nothing: the run stops the actor."""

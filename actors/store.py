@@ -1,7 +1,7 @@
-"""The journal as a Ray actor: both ends of the wire, no behaviour of its own.
+"""The journal as a Ray actor, and its proxies; all only forward calls.
 
-Calls in flight while the actor restarts are repeated by Ray; their receipts keep them from being
-carried out twice.
+While the actor restarts, Ray repeats the calls in flight; their receipts prevent a second
+execution.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from protocols.errors import CoevolveError, JournalError
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
 
 STORE_NAME = "store"
-"""The actor's name inside the run's Ray namespace: how ``attach`` finds what ``launch`` started."""
+"""The actor's name in the run's Ray namespace, by which ``attach`` finds it."""
 
 Answer = TypeVar("Answer")
 
 CONCURRENT_CALLS = 10_000
-"""Most of them are takes and waits that wait."""
+"""Most calls are blocked in `take` or `wait`."""
 
-# Ray would pickle each struct by itself, which takes ten times as long.
+# Ray would pickle each struct separately, which takes ten times as long.
 _ENCODER = msgspec.msgpack.Encoder()
 _APPEND = msgspec.msgpack.Decoder(Append)
 _TAKE = msgspec.msgpack.Decoder(Take)
@@ -40,7 +40,7 @@ _RECORDS = msgspec.msgpack.Decoder(list[StoredRecord])
 
 
 class StoreShell:
-    """Gives the journal in ``folder`` its one writing process."""
+    """Runs the journal in ``folder``, in its only writing process."""
 
     def __init__(self, folder: Path, config: StoreConfig) -> None:
         journal = Journal.open(
@@ -106,7 +106,7 @@ class StoreShell:
 
     @ray.method
     async def status(self) -> PartStatus:
-        """Say which process writes the journal and how much it has written."""
+        """Return the store's status; ``done`` is the last sequence."""
         self._reporter.done = (await self._store.statistics()).last_sequence
         return self._reporter.report(mailbox=0)
 
@@ -117,7 +117,7 @@ class StoreShell:
 
     @ray.method
     async def close(self) -> None:
-        """Answer what was asked and let go of the folder; later calls raise JournalError."""
+        """Answer pending calls and close the folder; later calls raise JournalError."""
         await asyncio.to_thread(self._journal.close)
 
 
@@ -130,7 +130,7 @@ StoreActor: "ActorClass[StoreShell]" = _remote(
 
 
 class RemoteStore:
-    """The callers' end: a ``protocols.interfaces.Store``."""
+    """The callers' proxy: a ``protocols.interfaces.Store``."""
 
     def __init__(self, actor: "ActorProxy[StoreShell]") -> None:
         self._actor = actor
@@ -140,7 +140,7 @@ class RemoteStore:
         return await _answer(self._actor.append.remote(_ENCODER.encode(request)))
 
     async def take(self, request: Take) -> Sequence[StoredRecord]:
-        """Return leased records, oldest first; empty where ``wait_s`` passed without any."""
+        """Return leased records, oldest first; empty if none arrived within ``wait_s``."""
         answer = await _answer(self._actor.take.remote(_ENCODER.encode(request)))
         return _RECORDS.decode(answer)
 
@@ -149,15 +149,15 @@ class RemoteStore:
         return await _answer(self._actor.complete.remote(_ENCODER.encode(request)))
 
     async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
-        """Return the newest sequence among ``topics`` once it exceeds ``after``, or in time."""
+        """Return the newest sequence among ``topics``, above ``after`` or after ``wait_s``."""
         return await _answer(self._actor.wait.remote(topics, after, wait_s))
 
     async def checkpoint(self, path: Path) -> None:
-        """Copy the journal into the new folder ``path`` of the store's machine."""
+        """Copy the journal into the new folder ``path`` on the store's machine."""
         await _answer(self._actor.checkpoint.remote(path))
 
     async def statistics(self) -> JournalStatistics:
-        """Count what the journal holds."""
+        """Return the journal's record counts and sizes."""
         return await _answer(self._actor.statistics.remote())
 
 
@@ -168,15 +168,15 @@ class RemoteReader:
         self._actor = actor
 
     async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
-        """Return these records in this order. Raises JournalError where one is gone."""
+        """Return these records in this order. Raises JournalError if one was deleted."""
         return await _answer(self._actor.read.remote(sequences))
 
     async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
-        """Return the oldest ``limit`` records of ``topic`` beyond sequence ``after``."""
+        """Return the oldest ``limit`` records of ``topic`` after sequence ``after``."""
         return await _answer(self._actor.scan.remote(topic, after, limit))
 
     async def last(self, topic: str) -> StoredRecord | None:
-        """Return the newest record of ``topic``, or None where there is none."""
+        """Return the newest record of ``topic``, or None if it has none."""
         return await _answer(self._actor.last.remote(topic))
 
     async def find(self, index: str, key: str, limit: int = 1000) -> Sequence[StoredRecord]:
@@ -185,16 +185,16 @@ class RemoteReader:
 
 
 async def _answer(call: "ObjectRef[Answer]") -> Answer:
-    """Return what the actor answers; raise what it raised, or JournalError where it is gone."""
+    """Return the actor's answer; raise its error, or JournalError if the actor is dead."""
     try:
         return await call
     except RayTaskError as error:
-        raise _as_raised(error) from None
+        raise _original_error(error) from None
     except ActorDiedError as error:
         *_, reason = str(error).strip().splitlines()
         raise JournalError(f"the store's process does not start: {reason}") from None
 
 
-def _as_raised(error: RayTaskError) -> Exception:
-    """Return what the actor raised, where it is one of ours; Ray's own otherwise."""
+def _original_error(error: RayTaskError) -> Exception:
+    """Return the actor's own error if it is a CoevolveError; otherwise Ray's error."""
     return error.cause if isinstance(error.cause, CoevolveError) else error

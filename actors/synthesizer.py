@@ -9,7 +9,7 @@ from protocols.interfaces import Part
 
 
 class SynthesizerShell(PartShell):
-    """Makes tasks out of signals."""
+    """Makes tasks from signals."""
 
     def make(
         self, name: str, context: PartContext, simulators: build.Simulators

@@ -9,7 +9,7 @@ from protocols.interfaces import Part
 
 
 class ValidatorShell(PartShell):
-    """Judges candidates."""
+    """Validates candidates."""
 
     def make(
         self, name: str, context: PartContext, simulators: build.Simulators

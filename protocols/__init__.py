@@ -1,31 +1,31 @@
-"""Everything that crosses a process boundary.
+"""All messages that cross a process boundary.
 
 Records of the journal (`protocols.journal.Message`):
 
 | message              | from                   | to                                            |
 |----------------------|------------------------|-----------------------------------------------|
-| `RunStarted`         | launch                 | curriculum, whoever attaches                  |
-| `RunResumed`         | launch                 | whoever attaches                              |
+| `RunStarted`         | launch                 | curriculum, attach                            |
+| `RunResumed`         | launch                 | attach                                        |
 | `Task`               | curriculum, validator  | rollout, learner, synthesizer                 |
 | `RolloutRequest`     | curriculum             | rollout                                       |
 | `Rollout`            | rollout                | learner, signal extractor                     |
 | `FailedRollout`      | rollout                | learner, signal extractor                     |
 | `GroupDiscarded`     | learner                | curriculum                                    |
-| `StepReport`         | learner                | curriculum, launch, whoever attaches          |
+| `StepReport`         | learner                | curriculum, launch, attach                    |
 | `PolicyVersion`      | learner                | rollout, evaluator, synthesizer               |
-| `WeightsVerified`    | rollout, evaluator, synthesizer | learner, launch, whoever attaches   |
-| `WeightSyncAlarm`    | the same, learner      | learner, launch, whoever attaches             |
+| `WeightsVerified`    | rollout, evaluator, synthesizer | learner, launch, attach             |
+| `WeightSyncAlarm`    | the same, learner      | learner, launch, attach                       |
 | `Checkpoint`         | learner                | learner (after a restart)                     |
-| `Evaluation`         | evaluator              | launch, whoever attaches                      |
-| `CanaryScores`       | evaluator              | learner, whoever attaches                     |
-| `PolicyRegressed`    | learner                | launch, whoever attaches                      |
+| `Evaluation`         | evaluator              | launch, attach                                |
+| `CanaryScores`       | evaluator              | learner, attach                               |
+| `PolicyRegressed`    | learner                | launch, attach                                |
 | `GroupSummary`       | signal extractor       | curriculum, signal extractor                  |
 | `Signal`             | signal extractor       | synthesizer, curriculum                       |
-| `SignalSettled`      | synthesizer            | curriculum, whoever attaches                  |
-| `Exploration`        | synthesizer            | whoever attaches                              |
+| `SignalSettled`      | synthesizer            | curriculum, attach                            |
+| `Exploration`        | synthesizer            | attach                                        |
 | `Candidate`          | synthesizer            | validator                                     |
 | `EnvironmentRecord`  | validator              | whichever part of the environment needs it     |
-| `CandidateVerdict`   | validator              | curriculum, whoever attaches                  |
+| `CandidateVerdict`   | validator              | curriculum, attach                            |
 | `ProbeRequest`       | validator              | rollout                                       |
 | `ProbeReport`        | rollout                | validator                                     |
 | `ModelCall`          | synthesizer, validator, rollout | the same, after a restart             |
@@ -35,13 +35,13 @@ Records of the journal (`protocols.journal.Message`):
 | `StopRequested`      | attach                 | launch                                        |
 | `RunPaused`          | attach                 | curriculum, synthesizer, watchdog             |
 | `RunContinued`       | attach                 | curriculum, synthesizer, watchdog             |
-| `Stalled`            | launch (watchdog)      | whoever attaches                              |
-| `PartFailed`         | launch                 | whoever attaches                              |
-| `RunFinished`        | launch                 | whoever attaches                              |
+| `Stalled`            | launch (watchdog)      | attach                                        |
+| `PartFailed`         | launch                 | attach                                        |
+| `RunFinished`        | launch                 | attach                                        |
 
 Calls that leave no record: bytes of the environment (any part <-> simulator),
 `protocols.generation` (rollout <-> engine), `protocols.synthesis` (synthesizer <-> its model),
-`protocols.journal` (anybody <-> store), `PartStatus` (any part -> attach, watchdog). Settings:
-`protocols.config`. Failures of machines: `protocols.errors`. What each part offers:
-`protocols.interfaces`. Bodies of the type ``msgspec.Raw`` are read by the environment alone.
+`protocols.journal` (any process <-> store), `PartStatus` (any part -> attach, watchdog). Settings
+are in `protocols.config`, infrastructure errors in `protocols.errors`, and the interface of each
+part in `protocols.interfaces`. Only the environment reads bodies of type ``msgspec.Raw``.
 """

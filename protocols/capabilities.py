@@ -1,28 +1,28 @@
-"""What the loop may do with an environment, and what it leaves out without it."""
+"""Capabilities of an environment, and what the loop leaves out without each."""
 
 import msgspec
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What an environment declares of itself; `python -m coevolve.environment check` measures it.
+    """An environment's capabilities; `python -m coevolve.environment check` measures them.
 
-    The loop does nothing that needs a capability which is not declared, and says so.
+    The loop does nothing that needs an undeclared capability, and reports this.
     """
 
     replayable: bool = True
-    """The same world opens again, and the same calls in it give the same answers."""
+    """A world can be opened again, and the same calls in it give the same answers."""
 
     state_digest: bool = True
-    """Two worlds can be compared as a whole."""
+    """Two whole worlds can be compared."""
 
     references: bool = True
-    """Tasks carry what solves them."""
+    """Tasks carry a reference solution."""
 
     deterministic_reward: bool = True
     """The same attempt always gets the same reward."""
 
     fresh_instances: bool = False
-    """A task can be made again from a seed, with other names and values."""
+    """A task can be instantiated again from a seed, with other names and values."""
 
 
 WITHOUT = {
@@ -38,5 +38,5 @@ NAMES = tuple(WITHOUT)
 
 
 def absent(capabilities: Capabilities) -> dict[str, str]:
-    """Return the capabilities that are not there, with what the loop does without each."""
+    """Return the undeclared capabilities, with what the loop does without each."""
     return {name: words for name, words in WITHOUT.items() if not getattr(capabilities, name)}

@@ -1,11 +1,11 @@
-"""Bulk token data as little-endian bytes, so that encoding costs a copy and not a conversion."""
+"""Columns of token data as little-endian bytes, so that encoding is a copy without conversion."""
 
 import sys
 from array import array
 from collections.abc import Iterable
 
 if sys.byteorder != "little":
-    raise ImportError("journals hold little-endian columns; this machine is big-endian")
+    raise ImportError("journals need a little-endian machine, but this one is big-endian")
 
 INT32_BYTES = 4
 FLOAT32_BYTES = 4

@@ -1,17 +1,17 @@
-"""Failures of machines, of settings and of files; never of policies.
+"""Errors of infrastructure, settings and files; never of policies.
 
-What a policy causes (a call that does not parse, a wrong answer, an endless loop) is a message and
-is graded. Each error here takes one string, because an exception with more constructor arguments
-cannot be unpickled on the far side of a Ray call and arrives as something else.
+A policy's own faults (a call that does not parse, a wrong answer, an endless loop) are messages and
+are graded. Each error here takes one string, because an exception with more constructor arguments
+cannot be unpickled on the far side of a Ray call and arrives as another type.
 """
 
 
 class CoevolveError(Exception):
-    """Every error that this project raises on purpose."""
+    """Base class of every error that this project raises on purpose."""
 
 
 class ConfigError(CoevolveError):
-    """A run file does not say what ``RunConfig`` needs; the message lists every fault in it."""
+    """A run file does not match ``RunConfig``; the message lists every fault."""
 
 
 class DependencyError(CoevolveError):
@@ -23,7 +23,7 @@ class RunError(CoevolveError):
 
 
 class PartDiedError(CoevolveError):
-    """The process of a part ended, or cannot be reached; Ray starts it again."""
+    """The process of a part ended or cannot be reached; Ray restarts it."""
 
 
 class JournalError(CoevolveError):
@@ -31,7 +31,7 @@ class JournalError(CoevolveError):
 
 
 class JournalFormatError(JournalError):
-    """The journal was written in another format version, or the file is not a whole journal."""
+    """The journal has another format version, or the file is not a complete journal."""
 
 
 class JournalLockedError(JournalError):
@@ -39,47 +39,47 @@ class JournalLockedError(JournalError):
 
 
 class JournalFullError(JournalError):
-    """The disk or the map is full; nothing of the refused transaction was kept."""
+    """The disk or the memory map is full; nothing of the refused transaction was stored."""
 
 
 class LeaseLostError(JournalError):
-    """The records were taken over, or finished, by another member of the same consumer."""
+    """Another member of the same consumer took over or finished the records."""
 
 
 class SimulatorError(CoevolveError):
-    """A simulator broke; nothing was learnt about the policy, so its rollout fails."""
+    """A simulator failed. This says nothing about the policy, so the rollout counts as failed."""
 
 
 class GeneratorError(CoevolveError):
-    """The rollout engine broke, or serves weights other than those it was given."""
+    """The rollout engine failed, or serves other weights than those it was given."""
 
 
 class DeliveryError(CoevolveError):
-    """An engine does not serve the policy version that was published; nothing is trained on."""
+    """An engine does not serve the published policy version; training stops."""
 
 
 class EndpointError(CoevolveError):
-    """A synthesizing or teaching model cannot be reached, refuses, or does not answer in time."""
+    """A synthesizer's or teacher's model cannot be reached, refuses, or does not answer in time."""
 
 
 class AnswerError(CoevolveError):
-    """A synthesizer's model answered twice with something other than what was asked for."""
+    """A synthesizer's model answered twice in a form that the request does not allow."""
 
 
 class ContractError(CoevolveError):
-    """An environment gave the loop what its interface rules out; its code needs to be mended."""
+    """An environment broke the rules of its interface; its code must be fixed."""
 
 
 class LeakError(ContractError):
-    """A held-out task was about to be trained on, or shown to a synthesizer."""
+    """A held-out task was about to be trained on or shown to a synthesizer."""
 
 
 class OverBudgetError(CoevolveError):
-    """The next call of a synthesizing or teaching model may exceed the run's tokens or money."""
+    """A synthesizer's or teacher's next call may exceed the run's token or cost budget."""
 
 
 class LearnerError(CoevolveError):
-    """The learner cannot make the next step, for instance because a loss is not finite."""
+    """The learner cannot make the next step, for example because a loss is not finite."""
 
 
 class CheckpointError(CoevolveError):

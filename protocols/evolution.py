@@ -1,4 +1,4 @@
-"""How the data distribution evolves: from a weakness in rollouts to a task in the pool."""
+"""Messages of the evolving task distribution, from a weakness in rollouts to a task in the pool."""
 
 from typing import Annotated, Literal
 
@@ -10,11 +10,11 @@ from protocols.tasks import NOTHING
 
 SignalKind = Literal["forgetting", "boundary", "rare", "uncertainty"]
 PatternKind = str
-"""In the environment's words, for example ``tool_bigram``."""
+"""Named by the environment, for example ``tool_bigram``."""
 
 
 class PatternCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How often one pattern occurred in the rollouts of a group."""
+    """Number of occurrences of one pattern in the rollouts of a group."""
 
     kind: PatternKind
     pattern: str
@@ -22,9 +22,9 @@ class PatternCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary"):
-    """What a finished group says of its task: all that signals and weights are computed from.
+    """Summary of a finished group; signals and task weights are computed from summaries only.
 
-    Failed rollouts are counted and say nothing else. Outlives the rollouts that it sums up.
+    Failed rollouts are only counted. The summary outlives its rollouts in the journal.
     """
 
     group_id: str
@@ -32,7 +32,7 @@ class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary
     task_id: str
 
     root: str
-    """The task that this work began with; see `protocols.tasks.Task.root`."""
+    """The first task of the chain; see `protocols.tasks.Task.root`."""
 
     author: Writer = "policy"
 
@@ -43,26 +43,26 @@ class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary
 
     successes: int
     rollouts: int
-    """Rollouts that did not fail."""
+    """Number of rollouts that did not fail."""
 
     errors: int
 
     surprise: float
-    """Mean negative natural-log probability of the policy's own tokens; 0 without any."""
+    """Mean negative natural-log probability of the policy's own tokens; 0 if there are none."""
 
     sampled_tokens: int
-    """Tokens that an engine of the run sampled; a teacher's are counted by call."""
+    """Tokens that an engine of the run sampled; a teacher's tokens are counted with its calls."""
 
     calls: int
-    """Calls that simulators carried out."""
+    """Number of calls that simulators executed."""
 
     patterns: tuple[PatternCount, ...] = ()
 
     evidence: tuple[int, ...]
-    """Journal sequences of the group's rollouts, by index; failed ones are left out."""
+    """Journal sequences of the group's rollouts, by index; failed rollouts are left out."""
 
     details: msgspec.Raw = NOTHING
-    """What else the environment remembers of the group, as msgpack of its own type."""
+    """Other data that the environment keeps of the group, as msgpack of its own type."""
 
     def __post_init__(self) -> None:
         """Refuse more successes than rollouts."""
@@ -79,7 +79,7 @@ class OnTask(msgspec.Struct, frozen=True, kw_only=True, tag="on_task"):
 
 
 class OnPattern(msgspec.Struct, frozen=True, kw_only=True, tag="on_pattern"):
-    """The signal is about a pattern in what the policy does."""
+    """The signal is about a pattern in the policy's actions."""
 
     kind: PatternKind
     pattern: str
@@ -95,80 +95,80 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, tag="signal"):
     """How strongly the rule fired, 0..1; comparable within one rule."""
 
     rule: str
-    """The rule that fired, with its parameters and what it saw."""
+    """The rule that fired, with its parameters and its input values."""
 
     evidence: tuple[int, ...]
-    """Journal sequences of the rollouts that it rests on; empty for what was never seen."""
+    """Journal sequences of the supporting rollouts; empty if the pattern never occurred."""
 
     policy_version: int
 
 
 class Reflection(msgspec.Struct, frozen=True, kw_only=True):
-    """What a synthesizer makes of a signal (CoEvolve's signal-conditioned summary)."""
+    """A synthesizer's analysis of a signal (CoEvolve's signal-conditioned summary)."""
 
     summary: str
     failure_cause: str
     instability_pattern: str
     focus_pattern: tuple[str, ...]
-    """What to explore again."""
+    """Behaviour to explore again."""
 
     avoid_pattern: tuple[str, ...]
-    """Mistakes not to repeat."""
+    """Mistakes to avoid."""
 
 
 class Exploration(msgspec.Struct, frozen=True, kw_only=True, tag="exploration"):
-    """One round of exploring a train-split state under a signal's goal."""
+    """One exploration of a train-split state for a signal."""
 
     exploration_id: str
     signal_id: str
     synthesizer: str
     reflection: Reflection
     start: str
-    """Where it began, for example the id of a training task or ``grammar:world:17``."""
+    """Start of the exploration, for example the id of a training task or ``grammar:world:17``."""
 
     steps: tuple[Action, ...]
-    """What was done and what the simulator answered."""
+    """Actions taken, with the simulator's answers."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, tag="candidate"):
-    """A synthesized task that nobody has judged yet."""
+    """A synthesized task that the validator has not judged yet."""
 
     candidate_id: str
     signal_id: str
     exploration_id: str = ""
-    """The exploration that it comes of; empty where none was needed."""
+    """The exploration that produced it; empty if none was needed."""
 
     synthesizer: str
-    """Which model made it, for instance ``policy@17`` or the endpoint's model name."""
+    """The model that made it, for example ``policy@17`` or the endpoint's model name."""
 
     body: msgspec.Raw
-    """What the task would be made of, as msgpack of the environment's own type."""
+    """Content of the future task, as msgpack of the environment's own type."""
 
     policy_version: int
 
 
 class EnvironmentRecord(msgspec.Struct, frozen=True, kw_only=True, tag="environment_record"):
-    """Something that an environment made for new tasks and needs again, such as another world."""
+    """Data that an environment made for new tasks and needs again, such as another world."""
 
     kind: str
     key: str
     """Unique within the kind."""
 
     body: msgspec.Raw
-    """As msgpack of the environment's own type."""
+    """Content, as msgpack of the environment's own type."""
 
 
 class SignalSettled(msgspec.Struct, frozen=True, kw_only=True, tag="signal_settled"):
-    """The synthesizer is done with a signal; written together with its candidates."""
+    """The synthesizer finished a signal; written together with the signal's candidates."""
 
     signal_id: str
     kind: SignalKind
     outcome: Literal["synthesized", "nothing_found", "expired", "over_budget", "failed"]
-    """``expired``: the policy has moved on, or newer signals came first. ``failed``: the
-    synthesizer's model or a simulator broke."""
+    """``expired``: the policy has changed too much since, or newer signals took precedence.
+    ``failed``: the synthesizer's model or a simulator failed."""
 
     reason: str
-    """In one sentence; empty where the outcome says it all."""
+    """The cause, in one sentence; empty if the outcome is enough."""
 
     synthesizer: str
     candidates: int
@@ -176,7 +176,7 @@ class SignalSettled(msgspec.Struct, frozen=True, kw_only=True, tag="signal_settl
 
 
 Label = Literal["mastered", "learnable", "not_yet"]
-"""How the policy did on a candidate's probes: always, sometimes or never."""
+"""The policy solved all, some or none of a candidate's probes."""
 
 
 class Admitted(msgspec.Struct, frozen=True, kw_only=True, tag="admitted"):
@@ -186,18 +186,18 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True, tag="admitted"):
     label: Label
     probe_successes: int
     probe_rollouts: int
-    """Of the policy on the candidate; or what the environment knows without asking it."""
+    """Probes of the policy on the candidate, or the environment's own estimate without probes."""
 
 
 class Parked(msgspec.Struct, frozen=True, kw_only=True, tag="parked"):
-    """Sound, but the policy cannot do it yet: to be probed again."""
+    """The candidate is valid but still too hard for the policy; it will be probed again."""
 
     probe_rollouts: int
 
 
 Gate = str
-"""Why a candidate is refused, in the environment's words. The core's own: ``duplicate``,
-``contaminated`` (too much like a held-out task)."""
+"""Reason for refusing a candidate, in the environment's words. The core itself uses ``duplicate``
+and ``contaminated`` (too similar to a held-out task)."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
@@ -205,14 +205,14 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
 
     gate: Gate
     found: str
-    """What the gate saw."""
+    """What the gate found."""
 
 
 class Opinion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model says of a candidate; the machine's facts decide."""
+    """A model's opinion of a candidate. It does not affect the verdict, which execution decides."""
 
     judge: str
-    """The model; empty where none was asked."""
+    """The model; empty if none was asked."""
 
     success: bool
     reason: str
@@ -222,55 +222,55 @@ NO_OPINION = Opinion(judge="", success=False, reason="")
 
 
 class CandidateVerdict(msgspec.Struct, frozen=True, kw_only=True, tag="candidate_verdict"):
-    """What the validator found."""
+    """The validator's verdict on a candidate."""
 
     candidate_id: str
     signal_id: str
     synthesizer: str
     outcome: Admitted | Parked | Refused
     policy_version: int
-    """Of the probes; of the candidate where it was refused before any."""
+    """Policy version of the probes; that of the candidate if it was refused before any probe."""
 
     simulator_calls: int
-    """Calls that judging took, without the probes'."""
+    """Simulator calls of the validation, without those of the probes."""
 
     opinion: Opinion = NO_OPINION
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True, tag="probe_request"):
-    """Measure how hard a candidate is for the policy, without training on it."""
+    """A request to measure how hard a candidate is for the policy, without training on it."""
 
     probe_id: str
     candidate_id: str
     body: msgspec.Raw
-    """Of the task that is attempted."""
+    """Body of the task to attempt."""
 
     skills: tuple[str, ...] = ()
-    """Of the task that it becomes."""
+    """Skills of the future task."""
 
     rollouts: Annotated[int, msgspec.Meta(ge=1)]
     seed: int
     policy_version_at_least: Annotated[int, msgspec.Meta(ge=0)]
 
     simulator_calls: int = 0
-    """Calls that judging took before this probe and that no verdict has told yet."""
+    """Simulator calls of the validation before this probe that no verdict has reported yet."""
 
     opinion: Opinion = NO_OPINION
-    """The judge's, for the verdict that follows."""
+    """The judge's opinion, for the verdict that follows."""
 
 
 class ProbeReport(msgspec.Struct, frozen=True, kw_only=True, tag="probe_report"):
-    """How the policy did on a candidate."""
+    """Result of probing a candidate with the policy."""
 
     probe_id: str
     candidate_id: str
     successes: int
     rollouts: int
-    """Rollouts that did not fail."""
+    """Number of rollouts that did not fail."""
 
     errors: int
     policy_version: int
-    """Newest version that sampled any token; the requested one where all failed."""
+    """Newest version that sampled a token; the requested version if all rollouts failed."""
 
     sampled_tokens: int
     calls: int
@@ -280,23 +280,23 @@ CallKind = SignalKind | Literal["teaching"]
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True, tag="model_call"):
-    """One call of a model that synthesizes or teaches, recorded so that it is not made again."""
+    """One call of a synthesizer's or teacher's model, recorded so that it is not repeated."""
 
     signal_id: str
-    """What it was made for; where a teacher was asked, task and seed of the rollout instead."""
+    """The signal of the call. For a teacher, the task and seed of the rollout instead."""
 
     ordinal: Annotated[int, msgspec.Meta(ge=0)]
-    """Calls for one signal are counted from 0, in the order in which they are asked."""
+    """Number of the call within its signal, counted from 0 in the order of requests."""
 
     purpose: Literal["reflect", "explore", "abstract", "judge", "teach"]
     kind: CallKind
-    """Of the signal: budgets are kept by kind."""
+    """Kind of the signal; budgets are kept per kind."""
 
     model: str
-    """`protocols.interfaces.Synthesizer.name` of who asked, at that time, or the teacher's."""
+    """The caller's `protocols.interfaces.Synthesizer.name` at that time, or the teacher's name."""
 
     prompt: str
-    """What was asked, as JSON of the chat's messages or as the policy's own text."""
+    """The prompt, as JSON of the chat's messages or as the policy's own text."""
 
     answer: str
     prompt_tokens: Annotated[int, msgspec.Meta(ge=0)]
@@ -306,14 +306,14 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True, tag="model_call"):
 
 
 class SwapRequested(msgspec.Struct, frozen=True, kw_only=True, tag="swap_requested"):
-    """Somebody who attached wants another model to synthesize."""
+    """An attached user requests another synthesizer model."""
 
     request_id: str
     model: SynthesizerModel
 
 
 class SynthesizerSwapped(msgspec.Struct, frozen=True, kw_only=True, tag="synthesizer_swapped"):
-    """From the next candidate on, another model synthesizes; a resumed run keeps it."""
+    """Another model synthesizes from the next candidate on; a resumed run keeps it."""
 
     request_id: str
     model: SynthesizerModel
@@ -322,7 +322,7 @@ class SynthesizerSwapped(msgspec.Struct, frozen=True, kw_only=True, tag="synthes
 
 
 class SwapRefused(msgspec.Struct, frozen=True, kw_only=True, tag="swap_refused"):
-    """The new model does not answer; the old one goes on."""
+    """The new model does not answer; the old one continues."""
 
     request_id: str
     reason: str

@@ -1,79 +1,79 @@
-"""What crosses between a rollout and the engine that samples from the policy."""
+"""Messages between a rollout and the engine that samples from the policy."""
 
 from typing import Annotated
 
 import msgspec
 
 END = -1
-"""In place of a next state: the generation ends with the token."""
+"""Used in place of a next state: the generation ends with this token."""
 
 
 class Grammar(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tokens may follow one another: a finite automaton that begins in state 0."""
+    """Allowed token sequences, as a finite automaton that starts in state 0."""
 
     states: tuple[tuple[tuple[int, int], ...], ...]
-    """Of each state the tokens that are allowed, each with the state that it leads to."""
+    """For each state, its allowed tokens as (token, next state) pairs."""
 
     def __post_init__(self) -> None:
-        """Refuse an automaton that could get stuck."""
+        """Refuse an automaton that can get stuck."""
         if not self.states:
-            raise ValueError("a grammar needs at least one state, found none")
+            raise ValueError("a grammar needs at least one state, got none")
         for number, edges in enumerate(self.states):
             if not edges:
                 raise ValueError(f"every state of a grammar needs a token, state {number} has none")
             for token, following in edges:
                 if token < 0 or not END <= following < len(self.states):
                     raise ValueError(
-                        f"a grammar of {len(self.states)} states needs tokens from 0 on that lead "
-                        f"to one of them or to its end, found token {token} to {following}"
+                        f"a grammar of {len(self.states)} states needs tokens >= 0 that lead to "
+                        f"one of these states or to END, got token {token} to state {following}"
                     )
 
     @property
     def last_tokens(self) -> frozenset[int]:
-        """Tokens that it ends with."""
+        """Tokens that can end the sequence."""
         return frozenset(
             token for edges in self.states for token, following in edges if following == END
         )
 
 
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Continue a token sequence."""
+    """A request to continue a token sequence."""
 
     conversation_id: str
-    """Requests of one conversation extend one another's tokens, so an engine may keep its cache."""
+    """Requests of one conversation extend the same tokens, so an engine may reuse its KV cache."""
 
     prompt_ids: tuple[int, ...]
-    """The whole conversation so far, exactly as it was generated and fed: never re-tokenised."""
+    """The whole conversation so far, exactly as generated and fed; never re-tokenized."""
 
     max_tokens: Annotated[int, msgspec.Meta(ge=1)]
 
     stop_ids: tuple[int, ...]
-    """Generation ends after any of these; the stop token is part of what comes back."""
+    """Generation ends after any of these tokens; the result includes the stop token."""
 
     temperature: Annotated[float, msgspec.Meta(ge=0.0)]
-    """0 is greedy."""
+    """0 means greedy sampling."""
 
     seed: int
 
     grammar: Grammar | None = None
-    """Keeps the answer inside; None for no such thing. Its last tokens are among ``stop_ids``."""
+    """Restricts the answer; None for no restriction. Its last tokens are among ``stop_ids``."""
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens that were sampled; tuples of equal length."""
+    """The sampled tokens; all tuples have the same length."""
 
     token_ids: tuple[int, ...]
 
     logprobs: tuple[float, ...]
-    """Natural log, under the tempered distribution (the plain one where temperature is 0); with a
-    grammar, over the tokens that it allowed."""
+    """Natural log, under the distribution after temperature (the plain one if temperature is 0).
+    With a grammar, it is normalized over the allowed tokens."""
 
     versions: tuple[int, ...]
     """The policy version that sampled each token."""
 
     cache_versions: tuple[int, ...] = ()
-    """The oldest policy version whose keys and values each token was sampled over; empty where they
-    were all made by the version that sampled."""
+    """For each token, the oldest policy version that computed the keys and values it attended to.
+    Empty if the sampling version computed all of them."""
 
     stopped: bool
-    """Whether a stop token ended it; otherwise ``max_tokens`` did."""
+    """True if a stop token ended the generation, False if ``max_tokens`` did."""

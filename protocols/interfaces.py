@@ -1,4 +1,4 @@
-"""What one part may ask of another, whichever process it runs in."""
+"""Interfaces through which parts call each other, in one process or across processes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +15,14 @@ from protocols.tasks import Task
 
 
 class Store(Protocol):
-    """The journal, from wherever one stands. Writes return when the record is durable."""
+    """Write access to the journal from any process. Writes return when the record is durable."""
 
     async def append(self, request: Append) -> tuple[int, ...]:
         """Add records and return their sequences. Raises JournalFullError."""
         ...
 
     async def take(self, request: Take) -> Sequence[StoredRecord]:
-        """Return leased records, oldest first; empty where ``wait_s`` passed without any."""
+        """Return leased records, oldest first; empty if none arrived within ``wait_s``."""
         ...
 
     async def complete(self, request: Complete) -> tuple[int, ...]:
@@ -30,38 +30,38 @@ class Store(Protocol):
         ...
 
     async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
-        """Return the newest sequence among ``topics`` (0 where there is none).
+        """Return the newest sequence among ``topics``, or 0 if they have no records.
 
-        Returns at once where it is greater than ``after``, else when it becomes so or when
-        ``wait_s`` has passed. Empty ``topics`` means all.
+        Returns at once if that sequence is greater than ``after``. Otherwise returns when it
+        becomes greater or after ``wait_s``. Empty ``topics`` means all topics.
         """
         ...
 
     async def checkpoint(self, path: Path) -> None:
-        """Copy the journal, consistent and openable, into the new folder ``path``."""
+        """Write a consistent copy of the journal, ready to open, to the new folder ``path``."""
         ...
 
     async def statistics(self) -> JournalStatistics:
-        """Count what the journal holds."""
+        """Return the journal's record counts and sizes."""
         ...
 
 
 class Reader(Protocol):
-    """Read access to the journal: the map itself on the writer's node, its actor elsewhere.
+    """Read access to the journal: directly on the writer's node, through its actor elsewhere.
 
-    Everything returned is a copy; nothing refers to the map.
+    All results are copies; none refers to the memory map.
     """
 
     async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
-        """Return these records in this order. Raises JournalError where one is gone."""
+        """Return these records in this order. Raises JournalError if one was deleted."""
         ...
 
     async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
-        """Return the oldest ``limit`` records of ``topic`` beyond sequence ``after``."""
+        """Return the oldest ``limit`` records of ``topic`` after sequence ``after``."""
         ...
 
     async def last(self, topic: str) -> StoredRecord | None:
-        """Return the newest record of ``topic``, or None where there is none."""
+        """Return the newest record of ``topic``, or None if it has none."""
         ...
 
     async def find(self, index: str, key: str, limit: int = 1000) -> Sequence[StoredRecord]:
@@ -70,165 +70,165 @@ class Reader(Protocol):
 
 
 class Generator(Protocol):
-    """Samples from the policy; many requests at a time, batched inside."""
+    """Samples from the policy; it batches concurrent requests."""
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        """Continue the request's tokens. Raises GeneratorError where the engine broke."""
+        """Continue the request's tokens. Raises GeneratorError if the engine failed."""
         ...
 
     async def release(self, conversation_id: str) -> None:
-        """Forget what is cached of a conversation; unknown ones are no error."""
+        """Drop the cache of a conversation; ignores unknown conversations."""
         ...
 
     async def load(self, version: PolicyVersion) -> ServedWeights:
-        """Serve these weights from the next token on; requests in flight keep going.
+        """Serve these weights from the next token on; requests in flight continue.
 
-        Returns what is served now, measured through the same weights that sample. Raises
-        GeneratorError where the file differs from the version's digest; the old weights then stay.
+        Returns measurements of the weights that now sample. Raises GeneratorError if the file
+        differs from the version's digest; the engine then keeps the old weights.
         """
         ...
 
     def cpu_s(self) -> float:
-        """CPU seconds of the engine so far: the model, sampling and batching."""
+        """Return the engine's CPU seconds so far: model, sampling and batching."""
         ...
 
     async def close(self) -> None:
-        """End the engine; requests in flight raise GeneratorError."""
+        """Stop the engine; requests in flight raise GeneratorError."""
         ...
 
 
 class Supervision(Protocol):
-    """What an environment tells the learner beyond the rewards of rollouts."""
+    """Training data that an environment gives the learner beyond the rewards of rollouts."""
 
     def shape(self, rollouts: Sequence[Rollout]) -> tuple[float, ...]:
-        """Return the rewards of a whole group that are compared; the journal's stay as they are."""
+        """Return a group's rewards for comparison; the journal keeps the originals."""
         ...
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """Return (token ids, mask) of the task's reference as the policy would have produced it.
+        """Return (token ids, mask) of the task's reference, written as the policy would write it.
 
-        Both have the same length; the mask is 1 on what the policy is to write. None if the
-        environment's tasks have no references.
+        Both have the same length; the mask is 1 on the tokens that the policy should write. None if
+        the environment's tasks have no references.
         """
         ...
 
     async def select(
         self, task: Task, group: int, rollouts: Sequence[Rollout]
     ) -> tuple[int, ...] | None:
-        """Return which rollouts of the group with number ``group`` are worth imitating, by index.
+        """Return the indices of the rollouts worth imitating in the group with number ``group``.
 
-        None if the environment does not choose: then the rewards do.
+        None if the environment does not choose; the learner then uses the rewards.
         """
         ...
 
     async def grammar(self, task: Task) -> Grammar | None:
-        """Return what the policy's words were kept within; None if it wrote freely."""
+        """Return the grammar that restricted the policy's output; None if it was unrestricted."""
         ...
 
 
 class SimulatorService(Protocol):
-    """One member of the simulator pool, in this process or behind a wire.
+    """One member of the simulator pool, in this process or in another.
 
-    Requests and answers are bytes, which only the environment reads.
+    Requests and answers are bytes that only the environment reads.
     """
 
     async def answer(self, request: bytes) -> bytes:
-        """Answer one request. Raises SimulatorError if the machine failed, and ConfigError."""
+        """Answer one request. Raises SimulatorError if the simulator failed, and ConfigError."""
         ...
 
     @property
     def last_error(self) -> str:
-        """What was wrong last; empty if nothing was."""
+        """Return the last error; empty if there was none."""
         ...
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds of simulators so far."""
+        """Return the CPU seconds that simulators used so far."""
         ...
 
     async def close(self) -> None:
-        """End the simulators' processes."""
+        """Stop the simulators' processes."""
         ...
 
 
 class TaskSource(Protocol):
-    """Where the curriculum takes its tasks from; a function of the run's seed alone."""
+    """Source of the curriculum's tasks; depends only on the run's seed."""
 
     def pool(self) -> Sequence[Task]:
-        """Return the tasks that the run starts with; empty where every group brings its own."""
+        """Return the tasks that the run starts with; empty if each group brings its own task."""
         ...
 
     def draw(self, number: int) -> tuple[Task, bool]:
-        """Return the task of the group ``number``, and whether the journal has yet to learn it."""
+        """Return the task of group ``number``, and whether the journal does not have it yet."""
         ...
 
     def held_out(self) -> Sequence[Task]:
-        """Return the tasks that only the evaluator may see, the same in every run."""
+        """Return the tasks that only the evaluator may see; they are the same in every run."""
         ...
 
     def canaries(self, count: int) -> Sequence[Task]:
-        """Return up to ``count`` tasks for the guard: neither trained on nor held out."""
+        """Return up to ``count`` tasks for the guard, neither trained on nor held out."""
         ...
 
 
 class CallLog(Protocol):
-    """The calls of a synthesizer's model for one signal: recorded, replayed, and paid for."""
+    """Records, replays and budgets a synthesizer's model calls for one signal."""
 
     async def recorded(self, ordinal: int) -> ModelCall | None:
-        """Return the call if the journal already has it, so that it need not be made again."""
+        """Return the call if the journal has it; then the caller must not repeat it."""
         ...
 
     async def allow(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
-        """Reserve what the next call may take at most. Raises OverBudgetError."""
+        """Reserve the maximum cost of the next call. Raises OverBudgetError."""
         ...
 
     async def note(self, call: ModelCall) -> None:
-        """Record a call that was made; returns when it is durable."""
+        """Record a completed call; returns when the record is durable."""
         ...
 
 
 class Synthesizer(Protocol):
-    """A model that turns a weakness into tasks; a new one for every swap."""
+    """A model that turns a weakness into tasks; each swap creates a new one."""
 
     @property
     def name(self) -> str:
-        """What its candidates carry, for example ``policy@0`` or the endpoint's model."""
+        """Name that its candidates carry, for example ``policy@0`` or the endpoint's model."""
         ...
 
     async def check(self) -> None:
-        """Make sure that the model answers. Raises EndpointError."""
+        """Verify that the model answers. Raises EndpointError."""
         ...
 
     async def synthesize(self, brief: Brief, calls: CallLog) -> Synthesis:
-        """Reflect on ``brief``, explore its starts, and make candidates of what was found.
+        """Reflect on ``brief``, explore its starts, and turn the findings into candidates.
 
-        A function of the brief and the recorded calls: with all of them recorded the same comes
-        out, and the model is not asked. Raises EndpointError, AnswerError, OverBudgetError,
-        SimulatorError or GeneratorError.
+        The result depends only on the brief and the recorded calls. If all calls are recorded, it
+        repeats the same result without asking the model. Raises EndpointError, AnswerError,
+        OverBudgetError, SimulatorError or GeneratorError.
         """
         ...
 
     def cpu_s(self) -> float:
-        """CPU seconds of a model in this process so far; 0 where it runs elsewhere."""
+        """Return the CPU seconds of a model in this process so far; 0 if it runs elsewhere."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections and engines."""
+        """Close connections and engines."""
         ...
 
 
 class Part(Protocol):
-    """A long-lived member of the loop: reacts to records, emits records."""
+    """A long-lived member of the loop, which consumes and emits records."""
 
     async def run(self) -> None:
-        """Work until the run ends or ``stop`` is called; may be called again after a crash."""
+        """Work until the run ends or ``stop`` is called; can be called again after a crash."""
         ...
 
     async def stop(self) -> None:
-        """Finish what is in hand, keep it, and make ``run`` return."""
+        """Finish and store the work in progress, and make ``run`` return."""
         ...
 
     def status(self) -> PartStatus:
-        """Say what the part is doing."""
+        """Return the part's current status."""
         ...
 
 
@@ -241,7 +241,7 @@ class ComputingPart(Part, Protocol):
 
 
 class SupervisedPart(Protocol):
-    """A part in a process of its own, as seen from the one that keeps it alive."""
+    """A part in its own process, as its supervisor sees it."""
 
     @property
     def name(self) -> str:
@@ -249,9 +249,9 @@ class SupervisedPart(Protocol):
         ...
 
     async def run(self) -> None:
-        """Let the part work; returns when it was stopped.
+        """Run the part; returns when the part was stopped.
 
-        Raises PartDiedError where its process ended, and whatever the part itself raised.
+        Raises PartDiedError if its process ended, and any error that the part itself raised.
         """
         ...
 
@@ -260,11 +260,11 @@ class SupervisedPart(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Ask the part to stop; an unreachable part is stopped already."""
+        """Ask the part to stop; an unreachable part counts as stopped."""
         ...
 
     async def status(self) -> PartStatus:
-        """Return the part's status, or one that says that it does not answer."""
+        """Return the part's status, or a status that says that the part does not answer."""
         ...
 
     async def cpu_s(self) -> float:

@@ -1,6 +1,6 @@
-"""What crosses between the journal's one writer and everybody else.
+"""Messages between the journal's only writer and all other processes.
 
-The journal knows records: a topic, index keys and bytes. `Message` is what those bytes mean; its
+The journal stores records: a topic, index keys and bytes. The bytes decode to a `Message`, whose
 tag is the topic.
 """
 
@@ -83,19 +83,19 @@ Message = (
     | SynthesizerSwapped
     | SwapRefused
 )
-"""Everything that the journal holds."""
+"""All messages that the journal stores."""
 
 Durability = Literal["process", "power"]
-"""What an acknowledged record survives.
+"""Failures that an acknowledged record survives.
 
-``process``: the death of any process, `kill -9` included, and of all of them (the page cache keeps
-it). A power cut or a kernel crash may leave the journal unreadable: take checkpoints.
-``power``: also a power cut or a kernel crash, at the price of one disk flush a commit.
+``process``: the death of any or all processes, including `kill -9` (the page cache keeps the data).
+A power cut or a kernel crash may leave the journal unreadable, so take checkpoints. ``power``: also
+a power cut or a kernel crash, at the cost of one disk flush per commit.
 """
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """A message on its way into the journal."""
+    """A message to be written to the journal."""
 
     topic: str
     body: bytes
@@ -105,24 +105,24 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record as the journal holds it."""
+    """A record as the journal stores it."""
 
     sequence: Annotated[int, msgspec.Meta(ge=1)]
-    """Global and gapless, counted from 1, in commit order."""
+    """Global, without gaps, counted from 1 in commit order."""
 
     topic: str
     time_ns: int
-    """Unix time at which the writer put it into its transaction."""
+    """Unix time at which the writer added it to its transaction."""
 
     body: bytes
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """Makes a write repeatable: the journal carries out each (producer, counter) once.
+    """Makes a write idempotent: the journal executes each (producer, counter) once.
 
-    A producer counts its writes upwards from 1, gives no number to two different writes (a refused
-    one keeps its number) and has one write in flight at a time. A repeated write returns what the
-    first one returned.
+    A producer counts its writes from 1 and has one write in flight at a time. It never gives one
+    number to two different writes; a refused write keeps its number. A repeated write returns the
+    result of the first one.
     """
 
     producer: str
@@ -132,18 +132,20 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
-    """Add records."""
+    """A request to add records."""
 
     records: tuple[Record, ...]
     receipt: Receipt
 
 
 class Take(msgspec.Struct, frozen=True, kw_only=True):
-    """Lease the oldest records of ``topics`` that ``consumer`` has neither finished nor leased.
+    """A request to lease the oldest records of ``topics`` that are free for ``consumer``.
 
-    ``held`` is what the member still works on; it renews those leases and gives up all others
-    that the member had, so a lost answer loses nothing. A new incarnation of a member takes over
-    what the old one held.
+    A record is free if the consumer has neither finished nor leased it.
+
+    ``held`` lists the records that the member still works on. The journal renews these leases and
+    releases the member's other leases, so a lost answer loses no record. A new incarnation of a
+    member takes over the leases of the old one.
     """
 
     consumer: str
@@ -151,26 +153,27 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
 
     topics: tuple[str, ...]
     member: str
-    """The seat, for example ``rollout-0``; one incarnation sits in it at a time."""
+    """The member's name, for example ``rollout-0``; it has one incarnation at a time."""
 
     incarnation: str
-    """Unique per process start; the newest wins the seat."""
+    """Unique per process start; the newest incarnation replaces the older one."""
 
     held: tuple[int, ...]
     limit: Annotated[int, msgspec.Meta(ge=1)]
     lease_s: float
     wait_s: float
-    """How long to wait for records where there are too few. 0 returns at once."""
+    """Seconds to wait for records if there are too few; 0 returns at once."""
 
     at_least: Annotated[int, msgspec.Meta(ge=1)] = 1
-    """Return no fewer before ``wait_s`` has passed: who cannot use less is not woken for it."""
+    """Minimum number of records to return before ``wait_s`` has passed; fewer do not wake the
+    consumer."""
 
 
 class Complete(msgspec.Struct, frozen=True, kw_only=True):
-    """Finish records and add what came of them, in one transaction.
+    """A request to finish records and add their outputs, in one transaction.
 
-    Raises LeaseLostError where ``consumer`` has already finished one of ``sequences``, or where
-    another member holds it; then nothing is written.
+    Raises LeaseLostError if ``consumer`` has already finished one of ``sequences`` or another
+    member holds it; then nothing is written.
     """
 
     consumer: str
@@ -182,14 +185,14 @@ class Complete(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JournalStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``attach status`` shows of the journal."""
+    """The journal's numbers, as ``attach status`` shows them."""
 
     last_sequence: int
     topics: dict[str, int]
-    """Records per topic that are still held."""
+    """Number of stored records per topic."""
 
     backlog: dict[str, int]
-    """Records per consumer that are neither finished nor leased."""
+    """Number of records per consumer that are neither finished nor leased."""
 
     leased: dict[str, int]
     size_bytes: int

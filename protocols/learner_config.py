@@ -1,4 +1,4 @@
-"""The section of a run file that says how the policy learns."""
+"""The ``learner`` section of a run file: how the policy is trained."""
 
 from typing import Annotated, Literal
 
@@ -9,59 +9,60 @@ from protocols.objectives import Credit, Dpo, Grpo, ImportanceLevel, NoObjective
 
 
 class ImitationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Learning from references where every rollout of a group failed.
+    """Imitation of the reference solution when every rollout of a group failed.
 
-    A policy gradient learns nothing from such a group. Imitation has an optimizer of its own, so
-    the size of its gradient does not decide how far the policy gradient moves the weights.
+    Such a group gives a policy gradient no signal. Imitation has its own optimizer, so the size of
+    its gradient does not affect the step of the policy gradient.
     """
 
     weight: Annotated[float, msgspec.Meta(ge=0.0)] = 8.0
-    """Weight of the reference of a group that failed; 0 turns imitation off."""
+    """Loss weight of the reference of a failed group; 0 turns imitation off."""
 
     learning_rate: Positive = 1e-3
-    """Of imitation's own optimizer; ``learner.schedule`` and ``warmup_steps`` apply to it, too."""
+    """Learning rate of imitation's own optimizer; ``learner.schedule`` and ``warmup_steps`` also
+    apply to it."""
 
     replay_size: NonNegative = 256
-    """References kept for replay."""
+    """Maximum number of references kept for replay."""
 
     replay_per_step: NonNegative = 24
-    """References that a step imitates once more; 0 turns replay off."""
+    """Number of kept references that each step imitates again; 0 turns replay off."""
 
     replay_weight: Annotated[float, msgspec.Meta(ge=0.0)] = 2.0
     """Weight of a replayed reference."""
 
 
 class GuardConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the learner does about a policy that loses what it could do.
+    """How the learner responds when the policy loses abilities.
 
     The evaluator scores canary tasks, which are neither trained on nor held out. A version has
-    lost when it passes fewer of them than the best version so far, by more than ``max_loss`` of all
-    canaries and by more than chance allows.
+    regressed when it passes fewer canaries than the best version so far. The difference must exceed
+    ``max_loss`` of all canaries and must be statistically significant (see ``chance``).
     """
 
     action: Literal["return", "warn", "none"] = "return"
-    """``return``: go back to the weights of the best version, with a fresh optimizer and a lower
-    learning rate. ``warn``: record the loss and go on. ``none``: score no canaries."""
+    """``return``: restore the weights of the best version, with a fresh optimizer and a lower
+    learning rate. ``warn``: record the regression and continue. ``none``: score no canaries."""
 
     every: Count = 10
-    """Steps between two scores of the canaries."""
+    """Steps between two evaluations of the canaries."""
 
     tasks: Count = 64
-    """Canary tasks, at most as many as there are."""
+    """Maximum number of canary tasks."""
 
     max_loss: Annotated[float, msgspec.Meta(ge=0.0, lt=1.0)] = 0.1
-    """Share of the canaries that a version may lose, 0 to below 1."""
+    """Share of the canaries that a version may lose without a regression, 0 to below 1."""
 
     chance: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.01
-    """Highest p value of a loss, in all comparisons of a run together: one-sided exact sign test
-    over the canaries that changed."""
+    """Significance level for all comparisons of a run together. Each comparison is a one-sided
+    exact sign test over the canaries whose result changed."""
 
     rate_factor: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.5
-    """What each return multiplies all learning rates with."""
+    """Each return to an earlier version multiplies all learning rates by this factor."""
 
 
 class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Policy optimisation."""
+    """Settings of policy optimization."""
 
     steps: Count = 80
     """Training steps of the run."""
@@ -70,19 +71,19 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Groups that one step trains on."""
 
     objective: Objective = Grpo()
-    """What is optimised, with its own parameters."""
+    """The training objective, with its own parameters."""
 
     learning_rate: Positive = 2e-3
     """Learning rate of AdamW after the warm-up."""
 
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """How the learning rate goes after the warm-up, until the last of ``steps``."""
+    """Shape of the learning rate from the end of the warm-up to the last of ``steps``."""
 
     warmup_steps: NonNegative = 0
     """Steps over which the learning rate rises linearly from 0."""
 
     final_rate_share: Share = 0.0
-    """Share of the learning rate that ``linear`` and ``cosine`` fall towards."""
+    """Final learning rate of ``linear`` and ``cosine``, as a share of ``learning_rate``."""
 
     weight_decay: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     """Weight decay of AdamW."""
@@ -91,56 +92,60 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Norm to which longer gradients are clipped."""
 
     ppo_epochs: Count = 1
-    """How often a step goes over its batch."""
+    """Number of passes over the batch in each step."""
 
     mini_batches: Count = 1
-    """Updates of one such pass. With a single update a step, no clip ever binds."""
+    """Number of updates in each pass. With a single update per step, clipping never takes
+    effect."""
 
     micro_batch_tokens: Count = 682
-    """Tokens of one forward and backward, padding included: what bounds a step's memory. More rows
-    at a time cost a small model more in padding than they save. One row may be longer."""
+    """Maximum tokens of one forward and backward pass, including padding. This bounds a step's
+    memory. For a small model, larger micro-batches cost more in padding than they save. A single
+    longer row gets a micro-batch of its own."""
 
     credit: Credit = "rollout"
     """What a policy gradient compares between the rollouts of a group."""
 
     negative_weight: Share = 1.0
-    """What negative advantages of a policy gradient are multiplied with, 0..1. Below 1 a failure
-    makes its tokens less unlikely than a success makes its own likely: what an unsure policy should
-    do instead of a failure is unknown."""
+    """Factor for the negative advantages of a policy gradient, 0..1. Below 1, a failure lowers the
+    probability of its tokens by less than a success raises the probability of its own. The reason:
+    a failure does not show what an unsure policy should have done instead."""
 
     importance: ImportanceLevel = "token"
-    """Correction of what the engine's probabilities differ from the trainer's."""
+    """Level of the correction for the difference between the engine's and the trainer's
+    probabilities."""
 
     importance_cap: Positive = 2.0
-    """Truncation of the engine-to-trainer importance ratio."""
+    """Maximum of the importance ratio, trainer to engine; larger ratios are truncated."""
 
     kl_coefficient: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """Weight of the divergence from the model that the run starts from; 0 needs no reference."""
+    """Weight of the divergence from the run's initial model; 0 needs no reference model."""
 
     loss_normalizer_tokens: Count = 12
-    """Expected sampled tokens per rollout: the constant that token losses are divided by where the
+    """Expected sampled tokens per rollout. Token losses are divided by this constant if the
     objective's ``aggregation`` is ``constant``."""
 
     imitation: ImitationConfig = ImitationConfig()
     refill_batches: NonNegative = 8
-    """How many groups that teach nothing a step may replace by others, in batches of
-    ``groups_per_step``. A group teaches nothing when its rollouts do not differ and no reference
-    is imitated. Beyond the bound such groups fill the batch. 0 replaces none; the objective
-    ``dapo`` needs at least 1."""
+    """Maximum number of uninformative groups that a step replaces by others, in batches of
+    ``groups_per_step``. A group is uninformative when its rollouts do not differ and no reference
+    is imitated. Above the maximum, uninformative groups fill the batch. 0 replaces none; the
+    objective ``dapo`` needs at least 1."""
 
     guard: GuardConfig = GuardConfig()
 
     divergence_every: NonNegative = 10
-    """Steps between measurements of the divergence from the model that the run starts from
+    """Steps between measurements of the divergence from the run's initial model
     (``actor/kl_from_start``). With full weights the learner keeps a second copy of the model for
-    it. 0 measures nothing."""
+    this. 0 turns the measurement off."""
 
     max_staleness: NonNegative = 2
-    """Policy versions that a rollout may be behind the learner when it is trained on."""
+    """Maximum number of policy versions by which a rollout may lag behind the learner when it is
+    trained on."""
 
     failure_timeout_s: Positive = 300.0
-    """How long groups may go on coming in of which machines' failures left nothing to compare,
-    before the run ends. At least a step's groups have to fail in a row."""
+    """The run ends if, for this long, infrastructure failures leave every group without rollouts to
+    compare. At least ``groups_per_step`` groups must fail in a row first."""
 
     checkpoint_every: Count = 10
     """Steps between checkpoints."""
@@ -149,19 +154,20 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """CPU threads of the learner's arithmetic, in each of its processes."""
 
     devices: Count = 1
-    """Processes, or GPUs of one node, over which weights, gradients and optimizer are split."""
+    """Number of processes, or of GPUs on one node, over which weights, gradients and optimizer are
+    sharded."""
 
     device_timeout_s: Positive = 600.0
-    """With several ``devices``: how long one waits for another before the step is given up."""
+    """With several ``devices``: how long one waits for another before the step is aborted."""
 
     @property
     def guard_chance(self) -> float:
-        """Highest p value of a loss in one comparison: the comparisons of a run share it."""
+        """Significance level of one comparison, after the run's Bonferroni correction."""
         return self.guard.chance / max(1, self.steps // self.guard.every)
 
     @property
     def needs_reference(self) -> bool:
-        """Return whether the learner asks the model that the run starts from for its logprobs."""
+        """Return whether the learner needs the logprobs of the run's initial model."""
         match self.objective:
             case Dpo():
                 return True

@@ -1,4 +1,4 @@
-"""What the learner and the evaluator say."""
+"""Messages of the learner and the evaluator."""
 
 from typing import Annotated, Literal
 
@@ -10,17 +10,17 @@ WeightsFormat = Literal["full", "lora"]
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """A token sequence, and what a policy version thinks of it: proof of what an engine serves."""
+    """A token sequence with the learner's logprobs, against which an engine proves its weights."""
 
     token_ids: bytes = b""
     """int32, T entries."""
 
     logprobs: bytes = b""
-    """float32, T - 1 entries: natural-log probability of each token but the first, given those
-    before it, at temperature 1, in the learner's arithmetic."""
+    """float32, T - 1 entries: natural-log probability of each token after the first, given the
+    tokens before it. The learner computes it at temperature 1, in its own precision."""
 
     def __post_init__(self) -> None:
-        """Refuse columns that do not line up."""
+        """Refuse columns whose lengths do not match."""
         tokens = len(self.token_ids) // INT32_BYTES
         if len(self.logprobs) // FLOAT32_BYTES != max(0, tokens - 1):
             raise ValueError(
@@ -30,7 +30,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, tag="policy_version"):
-    """New weights exist, whole and on disk. Version 0 is the policy that the run started from."""
+    """New weights, complete and on disk. Version 0 is the policy that the run started from."""
 
     version: Annotated[int, msgspec.Meta(ge=0)]
 
@@ -43,25 +43,24 @@ class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, tag="policy_versi
     """SHA-256 over weights and settings (`coevolve.models.weight_files.version_digest`)."""
 
     size_bytes: int
-    """Of the weights file."""
+    """Size of the weights file."""
 
     kept: bool
-    """Whether the version is scored. Weights of versions that are scored on held-out tasks stay on
-    disk; those scored on canaries alone go when another version is the best."""
+    """Whether the version is scored. If it is scored on held-out tasks, its weights stay on disk.
+    If it is scored on canaries only, they are deleted when another version becomes the best."""
 
     base: str = ""
-    """SHA-256 over config and weights of the model that the run started from; empty in old
-    journals."""
+    """SHA-256 over config and weights of the run's initial model; empty in old journals."""
 
     scale: float = 0.0
-    """What the learner multiplies an adapter's product with; 0 for full weights."""
+    """Scale of an adapter's product, as the learner applies it; 0 for full weights."""
 
     probe: Probe = Probe()
-    """What every engine has to agree with once it serves this version; empty in old journals."""
+    """Every engine must reproduce this probe once it serves the version; empty in old journals."""
 
 
 class Computed(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine computes from the model's config, apart from what it samples with."""
+    """Tables and settings that an engine recomputes from the model's config."""
 
     rows: dict[str, bytes]
     """Table -> int64 sums of its rows."""
@@ -70,159 +69,163 @@ class Computed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServedWeights(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine found out about itself after it took over a policy version."""
+    """An engine's measurements of its own weights after it loaded a policy version."""
 
     version: int
 
     digest: str
-    """Of the files that it read, as in the version's record."""
+    """Digest of the files that it read, as in the version's record."""
 
     logprobs: bytes
-    """float32, T - 1 entries: what it now gives to the tokens of the version's probe; empty where
-    there is none."""
+    """float32, T - 1 entries: the engine's logprobs for the tokens of the version's probe; empty if
+    the version has no probe."""
 
     precision: str
-    """Of the weights that sample: ``float32``, ``bfloat16`` or ``float16``."""
+    """Precision of the weights that sample: ``float32``, ``bfloat16`` or ``float16``."""
 
     form: Literal["whole", "adapter"]
-    """Whether an adapter, if there is one, is merged, or stands beside the model's weights with its
-    scale in B."""
+    """``whole``: an adapter, if any, is merged. ``adapter``: it is separate from the model's
+    weights, with its scale in B."""
 
     rows: dict[str, bytes]
-    """Tensor -> int64 sums of its rows (`coevolve.weights.row_sums`), taken where it lies and after
-    the change, of everything that samples. Parameters have the names of the published files, and
-    are in the engine's precision; what is in no file, as it is. Empty where an engine cannot say;
-    then digest and probe are all the proof."""
+    """Tensor name -> int64 sums of its rows (`coevolve.weights.row_sums`), for every tensor that
+    samples. The engine computes them on the tensor's device after the change. Parameters have the
+    names of the published files and the engine's precision. Tensors that are in no file are summed
+    unchanged. Empty if an engine cannot compute sums; then digest and probe are the only proof."""
 
     settings: dict[str, str] = {}
-    """What it samples with besides tensors, in words (`coevolve.weights.settings`): numbers such as
-    the scale of attention, switches, and the classes of its layers."""
+    """Sampling settings other than tensors, as text (`coevolve.weights.settings`): numbers such as
+    the attention scale, switches, and the classes of its layers."""
 
     anew: Computed | None = None
-    """Tables and settings as an engine with a layout of its own computes them once more; None for
-    one that has the layout of transformers."""
+    """Tables and settings, recomputed by an engine whose layout is not that of transformers; None
+    for other engines."""
 
     wall_s: float
-    """From the order to serve the version to the end of the probe."""
+    """Seconds from the request to serve the version to the end of the probe."""
 
     pause_s: float
-    """Longest time for which the change alone kept requests in flight from their next token."""
+    """Longest delay, in seconds, that the change alone caused to the next token of requests in
+    flight."""
 
 
 class WeightsVerified(msgspec.Struct, frozen=True, kw_only=True, tag="weights_verified"):
-    """An engine serves a policy version, and has proven it."""
+    """An engine serves a policy version and has proven it."""
 
     engine: str
     """The part that the engine belongs to, for example ``rollout-0``."""
 
     version: int
     digest: str
-    """Of the files that the engine read, as in the version's record."""
+    """Digest of the files that the engine read, as in the version's record."""
 
     rows: int = 0
-    """Rows of tensors that were compared with the files; 0 where the engine states none."""
+    """Number of tensor rows compared with the files; 0 if the engine reports none."""
 
     max_abs_difference: float
-    """Largest difference between engine and learner over the version's probe, in nats; 0 where
-    the version has no probe."""
+    """Largest difference between engine and learner over the version's probe, in nats; 0 if the
+    version has no probe."""
 
     wall_s: float
-    """From the order to serve the version to the end of the probe."""
+    """Seconds from the request to serve the version to the end of the probe."""
 
     pause_s: float
-    """Longest time for which the change kept requests in flight from their next token."""
+    """Longest delay, in seconds, that the change caused to the next token of requests in flight."""
 
     proven_ns: int
-    """Unix time of the proof, by the engine's machine."""
+    """Unix time of the proof, by the clock of the engine's machine."""
 
 
 class WeightsDiffer(msgspec.Struct, frozen=True, kw_only=True, tag="weights_differ"):
-    """The engine has other weights than those that were published."""
+    """The engine's weights differ from the published ones."""
 
     expected_digest: str
     found_digest: str
-    """Of the files where the engine is. With another digest than the expected one the files
-    themselves are at fault, otherwise what the engine made of them."""
+    """Digest of the files on the engine's machine. If it differs from the expected one, the files
+    are wrong. Otherwise the engine loaded correct files incorrectly."""
 
     max_abs_difference: float
-    """Over the probe, in nats; 0 where the file is at fault, which is then not served."""
+    """Largest difference over the probe, in nats; 0 if the files are wrong, which the engine then
+    does not serve."""
 
     tolerance: float
 
     position: int
-    """Token of the probe with the largest difference, counted from 0; nothing predicts token 0,
-    which stands here where the file is at fault."""
+    """Probe token with the largest difference, counted from 0. Token 0 has no prediction; the value
+    0 means that the files are wrong."""
 
 
 TensorFault = Literal["served", "merged", "base", "precision"]
-"""What is not as published: the tensors that sample; the weights with their adapter; the model that
-the run started from; the precision."""
+"""What differs from the published state: ``served``, the tensors that sample; ``merged``, the
+weights with their adapter; ``base``, the run's initial model; ``precision``."""
 
 
 class TensorsDiffer(msgspec.Struct, frozen=True, kw_only=True, tag="tensors_differ"):
-    """The tensors that the engine samples with are not what the published files give."""
+    """The tensors that the engine samples with do not match the published files."""
 
     cause: TensorFault
     tensors: tuple[str, ...]
-    """Names of some that differ."""
+    """Names of some tensors that differ."""
 
     rows_differ: int
     rows: int
-    """That were compared."""
+    """Number of compared rows."""
 
     precision: str
-    """That was served."""
+    """Precision of the served weights."""
 
 
 class SettingsDiffer(msgspec.Struct, frozen=True, kw_only=True, tag="settings_differ"):
-    """The engine samples with other settings than the model's config gives."""
+    """The engine's sampling settings do not match the model's config."""
 
     where: Literal["engine", "files"]
-    """Whether the engine's differ, or those of the version's own config from the first model's."""
+    """``engine``: the engine's settings differ. ``files``: the version's config differs from the
+    initial model's."""
 
     settings: tuple[str, ...]
-    """Some that differ, each with what was found and what was expected."""
+    """Some settings that differ, each with the found and the expected value."""
 
     count: int
-    """Of all that differ."""
+    """Number of all settings that differ."""
 
 
 class SamplerDiffers(msgspec.Struct, frozen=True, kw_only=True, tag="sampler_differs"):
-    """The learner, under the same weights, thinks otherwise of what the engine sampled."""
+    """The learner's logprobs of sampled tokens differ from the engine's, under the same weights."""
 
     mean_abs_difference: float
-    """Nats, over the tokens that were compared in the last step."""
+    """Mean difference in nats, over the tokens compared in the last step."""
 
     tolerance: float
     tokens: int
-    """That were compared since the run was opened."""
+    """Number of tokens compared since the run was opened."""
 
 
 class OldVersionServed(msgspec.Struct, frozen=True, kw_only=True, tag="old_version_served"):
-    """The engine took over an earlier version in place of the one that was published."""
+    """The engine serves an earlier version instead of the published one."""
 
     served: int
     evidence: Literal["digest", "logprobs", "statement", "tensors", "unchanged answer"]
-    """What gave it away: the files' digest, the logprobs of the probe, what the engine said, its
-    tensors, or that it answered the probe as before, to the last bit, although weights changed."""
+    """How this was detected. ``digest``: of the files. ``logprobs``: of the probe. ``statement``:
+    the engine reported it. ``tensors``: of the engine. ``unchanged answer``: the probe's logprobs
+    stayed identical in every bit although the weights changed."""
 
 
 class NothingDelivered(msgspec.Struct, frozen=True, kw_only=True, tag="nothing_delivered"):
-    """No proof came, neither of the version nor of a newer one."""
+    """The engine proved neither the version nor a newer one in time."""
 
     waited_s: float
-    """Since publication, or since the learner was started again."""
+    """Seconds since the publication, or since the learner restarted."""
 
     newest: int
-    """Newest version that the engine has proven since the run was opened; -1 for none."""
+    """Newest version that the engine has proven since the run was opened; -1 if none."""
 
 
 class WeightSyncAlarm(msgspec.Struct, frozen=True, kw_only=True, tag="weight_sync_alarm"):
-    """An engine does not serve what was published: no further version is trained."""
+    """An engine does not serve the published weights; the learner trains no further version."""
 
     engine: str
     version: int
-    """That should be served."""
+    """The version that the engine should serve."""
 
     reason: (
         WeightsDiffer
@@ -235,11 +238,11 @@ class WeightSyncAlarm(msgspec.Struct, frozen=True, kw_only=True, tag="weight_syn
 
 
 DiscardReason = Literal["stale", "failed", "zero_variance", "abandoned"]
-"""``abandoned``: written, in part at least, by a version that the guard has left."""
+"""``abandoned``: a version that the guard has abandoned sampled at least part of the group."""
 
 
 class GroupDiscarded(msgspec.Struct, frozen=True, kw_only=True, tag="group_discarded"):
-    """A complete group that no step will train on; the curriculum asks for another."""
+    """A complete group that no step will train on; the curriculum requests another."""
 
     group_id: str
     group: int
@@ -247,10 +250,10 @@ class GroupDiscarded(msgspec.Struct, frozen=True, kw_only=True, tag="group_disca
     reason: DiscardReason
     successes: int
     rollouts: int
-    """Rollouts of the group that did not fail."""
+    """Number of rollouts of the group that did not fail."""
 
     groups_consumed: int
-    """Groups trained on or discarded since the start of the run, this one included."""
+    """Number of groups trained on or discarded since the start of the run, including this one."""
 
 
 class TrainedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,34 +263,36 @@ class TrainedGroup(msgspec.Struct, frozen=True, kw_only=True):
     group: int
     task_id: str
     sequences: tuple[int, ...]
-    """Journal sequences of the group's rollouts, by index; failed ones are left out."""
+    """Journal sequences of the group's rollouts, by index; failed rollouts are left out."""
 
     successes: int
     use: Literal["policy_gradient", "imitation", "nothing"]
-    """``imitation`` of the reference where every rollout failed; ``nothing`` for zero variance."""
+    """``imitation``: every rollout failed, so the step imitates the reference. ``nothing``: zero
+    variance."""
 
 
 class Returned(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a step found its weights that went back to an earlier version."""
+    """A step's return to the weights of an earlier version."""
 
     to_version: Annotated[int, msgspec.Meta(ge=0)]
     rate_factor: float
-    """What all learning rates are multiplied with from this step on, 0..1."""
+    """Factor on all learning rates from this step on, 0..1."""
 
 
 class PolicyRegressed(msgspec.Struct, frozen=True, kw_only=True, tag="policy_regressed"):
     """A policy version lost more of the canary tasks than the guard allows."""
 
     version: int
-    """That lost."""
+    """The version that regressed."""
 
     score: float
-    """Its mean score over the canaries that both versions have a score of, 0..1."""
+    """Its mean score over the canaries that both versions have scores for, 0..1."""
 
     best_version: int
     best_score: float
     lost: int
-    """Canaries that the best version does better; and so for ``gained``, the other way round."""
+    """Number of canaries that the best version solves better; ``gained`` counts those that this
+    version solves better."""
 
     gained: int
     canaries: int
@@ -295,80 +300,80 @@ class PolicyRegressed(msgspec.Struct, frozen=True, kw_only=True, tag="policy_reg
     """p value of the loss: one-sided exact sign test."""
 
     action: Literal["return", "warn"]
-    """``return``: the learner's next step goes back to the best version."""
+    """``return``: the learner's next step returns to the best version."""
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True, tag="step_report"):
-    """The learner took one step: everything needed to take it again."""
+    """The learner took one step; the record has everything needed to repeat it."""
 
     step: Annotated[int, msgspec.Meta(ge=1)]
-    """Counted from 1; the step made policy version ``step``."""
+    """Counted from 1; the step produced policy version ``step``."""
 
     groups: tuple[TrainedGroup, ...]
     weights_digest: str
     groups_consumed: int
-    """Groups trained on or discarded since the start of the run, these included."""
+    """Number of groups trained on or discarded since the start of the run, including these."""
 
     metrics: dict[str, float]
-    """Named as verl and TRL name them."""
+    """Metrics by verl's and TRL's names."""
 
     returned: Returned | None = None
-    """Where the step went back to an earlier version; it then trained on nothing."""
+    """Set if the step returned to an earlier version; it then trained on nothing."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
-    """Weights, optimizer, scheduler and random state are on disk: a learner can go on from here."""
+    """Weights, optimizer, scheduler and random state on disk, from which a learner can continue."""
 
     step: int
     path: str
     """Folder, relative to the run directory."""
 
     digest: str
-    """SHA-256 over the folder's files, names included, in name order."""
+    """SHA-256 over the folder's files, including their names, in name order."""
 
     size_bytes: int
 
 
 class TaskScore(msgspec.Struct, frozen=True, kw_only=True):
-    """How one held-out task went."""
+    """Result of one held-out task."""
 
     task_id: str
     turns_passed: int
     turns_total: int
     measures: dict[str, float] = {}
-    """What the environment measures beside success, 0..1, by name; the first one is the score."""
+    """The environment's measures besides success, 0..1, by name; the first one is the score."""
 
     @property
     def score(self) -> float:
-        """Return the first measure, or without any 1 for success and 0 for failure."""
+        """Return the first measure; without measures, 1 for success and 0 for failure."""
         for value in self.measures.values():
             return value
         return float(self.turns_passed == self.turns_total)
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):
-    """Greedy score of one policy version on the held-out tasks."""
+    """Scores of one policy version on the held-out tasks, with greedy sampling."""
 
     version: int
     scores: tuple[TaskScore, ...]
     errors: int
-    """Tasks that a machine's failure left unscored."""
+    """Number of tasks left unscored by infrastructure failures."""
 
     wall_s: float
-    """Of scoring the version, on the guard's tasks too where both are due."""
+    """Seconds to score the version, including the guard's tasks if both are due."""
 
 
 class CanaryScores(msgspec.Struct, frozen=True, kw_only=True, tag="canary_scores"):
-    """Greedy scores of one policy version on the guard's tasks, which nothing is reported on."""
+    """Greedy scores of one policy version on the guard's tasks; no result is reported on these."""
 
     version: int
     scores: tuple[TaskScore, ...]
-    """Empty where the run has no tasks for the guard, too."""
+    """Also empty if the run has no tasks for the guard."""
 
     errors: int
-    """Tasks that a machine's failure left unscored."""
+    """Number of tasks left unscored by infrastructure failures."""
 
     @property
     def is_comparable(self) -> bool:
-        """Whether at least nine in ten canaries were scored: the others say too little."""
+        """Whether at least nine in ten canaries were scored; fewer are not informative enough."""
         return len(self.scores) >= 9 * self.errors and bool(self.scores)

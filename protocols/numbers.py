@@ -1,4 +1,4 @@
-"""Ranges of numbers that settings are of."""
+"""Numeric ranges for settings."""
 
 from typing import Annotated
 

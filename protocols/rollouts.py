@@ -1,4 +1,4 @@
-"""One attempt of the policy at a task: what is asked for and what comes back."""
+"""The request for one attempt of the policy at a task, and its result."""
 
 import math
 from typing import Annotated, Literal
@@ -9,21 +9,21 @@ from protocols.columns import FLOAT32_BYTES, INT32_BYTES
 from protocols.tasks import NOTHING
 
 Ending = Literal["finished", "wrong", "malformed", "too_long", "too_many_calls"]
-"""Why a conversation stopped; everything but ``finished`` is the policy's failure."""
+"""Why a conversation ended; every value but ``finished`` is the policy's failure."""
 
 Writer = Literal["policy", "teacher", "grammar"]
-"""Who attempts tasks in a run. ``teacher``: another model. ``grammar``: whatever the grammar of a
-tiny policy allows, all alike likely."""
+"""Who attempts tasks in a run. ``teacher``: another model. ``grammar``: uniform sampling from the
+grammar of a tiny policy."""
 
 
 class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_request"):
-    """Make one rollout of a group. The curriculum appends a group's requests together."""
+    """A request for one rollout of a group. The curriculum appends a group's requests together."""
 
     group_id: str
     """Unique per group, never shared by two groups of one task."""
 
     group: Annotated[int, msgspec.Meta(ge=0)]
-    """The group's number: groups are counted from 0 in the order in which they are requested."""
+    """The group's number, counted from 0 in the order of requests."""
 
     index: Annotated[int, msgspec.Meta(ge=0)]
     """Position within the group."""
@@ -32,12 +32,13 @@ class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_req
     task_id: str
 
     seed: int
-    """Seeds the sampling of this rollout and nothing else."""
+    """Seeds the sampling of this rollout only."""
 
     policy_version_at_least: Annotated[int, msgspec.Meta(ge=0)]
 
     author: Writer = "policy"
-    """Who writes; whoever it is not the policy is only imitated."""
+    """Who writes the rollout. The learner only imitates rollouts of other authors than the
+    policy."""
 
     def __post_init__(self) -> None:
         """Refuse a position outside the group."""
@@ -48,10 +49,10 @@ class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_req
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole conversation as the policy saw and wrote it, one column per property.
+    """A whole conversation as the policy read and wrote it, one column per property.
 
-    All columns have the same number of entries T; logprobs, versions and mask describe the token
-    at the same position.
+    All columns have the same number of entries T; logprobs, versions and mask describe the token at
+    the same position.
     """
 
     token_ids: bytes
@@ -61,18 +62,18 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     """uint8, T entries: 1 where the policy sampled the token, 0 where the environment wrote it."""
 
     logprobs: bytes
-    """float32, T entries: natural-log probability under the distribution that was sampled from;
-    0 where ``mask`` is 0."""
+    """float32, T entries: natural-log probability under the sampling distribution; 0 where ``mask``
+    is 0."""
 
     versions: bytes
     """int32, T entries: the policy version that sampled the token; -1 where ``mask`` is 0."""
 
     cache_versions: bytes = b""
-    """int32, T entries: the oldest policy version whose keys and values the token was sampled over;
-    -1 where ``mask`` is 0. Empty where each token's is the version that sampled it."""
+    """int32, T entries: the oldest policy version that computed the keys and values the token
+    attended to; -1 where ``mask`` is 0. Empty if the sampling version computed all of them."""
 
     def __post_init__(self) -> None:
-        """Refuse columns that do not line up."""
+        """Refuse columns of different lengths."""
         size = len(self.mask) * INT32_BYTES
         if not len(self.token_ids) == len(self.logprobs) == len(self.versions) == size:
             counts = {
@@ -84,7 +85,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"token columns need equal lengths, got {counts}")
         if len(self.cache_versions) not in (0, size):
             raise ValueError(
-                f"cache_versions needs no entry or {len(self.mask)}, got "
+                f"cache_versions needs 0 or {len(self.mask)} entries, got "
                 f"{len(self.cache_versions) / INT32_BYTES}"
             )
 
@@ -95,14 +96,15 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing the policy did and what the simulator answered."""
+    """One action of the policy, with the simulator's answer."""
 
     turn: int
     text: str
     result: str
 
     failed: bool
-    """Whether the simulator answered with an error (the policy's fault, not the machine's)."""
+    """Whether the simulator answered with an error (the policy's fault, not the
+    infrastructure's)."""
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
@@ -122,11 +124,11 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     turns_total: int
 
     reward: float
-    """Of the environment; what succeeds has more than what fails."""
+    """The environment's reward; a success gets more than a failure."""
 
     version_min: int
-    """Oldest policy version that sampled a token, or whose keys and values one was sampled over:
-    what the staleness bound looks at."""
+    """Oldest policy version that sampled a token or computed keys and values for one. The staleness
+    bound applies to it."""
 
     version_max: int
 
@@ -136,21 +138,21 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     """Seconds from the first token to the verdict."""
 
     turn_starts: tuple[int, ...] = (0,)
-    """Where each turn that was begun starts among the tokens, its instruction included."""
+    """Token position at which each started turn begins, including its instruction."""
 
     outcome: msgspec.Raw = NOTHING
-    """What came of it, as msgpack of the environment's own type."""
+    """The result, as msgpack of the environment's own type."""
 
     outcome_key: str = ""
-    """Under which the environment finds the outcome again; empty if it is not to be found."""
+    """Key under which the environment finds the outcome again; empty if it does not store it."""
 
     author: Writer = "policy"
 
     simulator_cpu_s: float = 0.0
-    """CPU seconds of grading it; 0 if the environment does not measure them."""
+    """CPU seconds of grading; 0 if the environment does not measure them."""
 
     def __post_init__(self) -> None:
-        """Refuse counts that no attempt can have, and rewards that are no numbers."""
+        """Refuse impossible turn counts and rewards that are not finite."""
         if not 0 <= self.turns_passed <= self.turns_total:
             raise ValueError(
                 "a rollout needs 0 <= turns_passed <= turns_total, "
@@ -166,7 +168,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
 
 
 class FailedRollout(msgspec.Struct, frozen=True, kw_only=True, tag="failed_rollout"):
-    """A rollout that a machine's failure ended: no reward, no signal, counted."""
+    """A rollout that ended by an infrastructure failure: counted, without reward or signal."""
 
     group_id: str
     group: int
@@ -175,7 +177,7 @@ class FailedRollout(msgspec.Struct, frozen=True, kw_only=True, tag="failed_rollo
     task_id: str
 
     reason: str
-    """What broke, in one sentence."""
+    """The cause, in one sentence."""
 
     tries: int
-    """How often it was tried."""
+    """Number of attempts."""

@@ -1,4 +1,4 @@
-"""What crosses between the synthesizer part and the model that synthesizes."""
+"""Messages between the synthesizer part and its model."""
 
 import msgspec
 
@@ -8,11 +8,11 @@ from protocols.tasks import NOTHING
 
 
 class Anything(msgspec.Struct, frozen=True, kw_only=True, tag="anything"):
-    """No weakness is named: explore freely (the control without signals)."""
+    """Names no weakness: explore freely (the control experiment without signals)."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """A rollout as a synthesizer may see it: without tokens, and never with the reference."""
+    """A rollout as a synthesizer may see it, without tokens and always without the reference."""
 
     actions: tuple[Action, ...]
     succeeded: bool
@@ -21,7 +21,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Brief(msgspec.Struct, frozen=True, kw_only=True):
-    """What a synthesizer is to work on."""
+    """A synthesizer's input for one signal."""
 
     signal_id: str
     kind: SignalKind
@@ -30,17 +30,17 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     """The evidence."""
 
     steps: int
-    """Calls of one round of exploring, at most."""
+    """Maximum calls of one exploration."""
 
     context: msgspec.Raw = NOTHING
-    """What else the environment tells, as msgpack of its own type."""
+    """Further input from the environment, as msgpack of its own type."""
 
     seed: int
     policy_version: int
 
 
 class Synthesis(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a brief."""
+    """The result of a brief."""
 
     explorations: tuple[Exploration, ...]
     candidates: tuple[Candidate, ...]

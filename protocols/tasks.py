@@ -1,7 +1,6 @@
-"""What an agent is asked to do.
+"""Tasks that an agent attempts.
 
-A task's body is its environment's: bytes that only the environment reads, so that messages know of
-none.
+Only the environment reads a task's body, so messages do not depend on any environment.
 """
 
 from typing import Literal
@@ -9,19 +8,19 @@ from typing import Literal
 import msgspec
 
 Split = Literal["train", "held_out"]
-"""Held-out tasks are for the evaluator alone: never trained on, never in a synthesizer's prompt."""
+"""Only the evaluator uses held-out tasks; they are never trained on or shown to a synthesizer."""
 
 SPLITS: tuple[Split, ...] = ("train", "held_out")
 
 NOTHING = msgspec.Raw(b"\xc0")
-"""A body of nothing: msgpack's nil."""
+"""An empty body: msgpack's nil."""
 
 
 class Seeded(msgspec.Struct, frozen=True, kw_only=True, tag="seeded"):
-    """The task came with the run: a benchmark item or a draw of the task grammar."""
+    """The task came with the run, as a benchmark item or a sample of the task grammar."""
 
     source: str
-    """Where from, for example ``grammar:uniform`` or ``tasks.jsonl:put-1``."""
+    """Origin of the task, for example ``grammar:uniform`` or ``tasks.jsonl:put-1``."""
 
 
 class Synthesized(msgspec.Struct, frozen=True, kw_only=True, tag="synthesized"):
@@ -32,60 +31,60 @@ class Synthesized(msgspec.Struct, frozen=True, kw_only=True, tag="synthesized"):
 
 
 class Continued(msgspec.Struct, frozen=True, kw_only=True, tag="continued"):
-    """The task goes on from what a rollout of another task left."""
+    """The task continues from the end state of a rollout of another task."""
 
     root: str
-    """The task that this work began with."""
+    """The first task of the chain."""
 
     rollout: str
-    """The rollout that is continued, as ``group_id/index``."""
+    """The continued rollout, as ``group_id/index``."""
 
 
 Origin = Seeded | Synthesized | Continued
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
-    """A task that may be attempted: complete, and checked by execution."""
+    """A complete task that may be attempted and is checked by execution."""
 
     task_id: str
     split: Split
     origin: Origin
 
     skills: tuple[str, ...] = ()
-    """What the task exercises, in the environment's words."""
+    """Skills that the task exercises, in the environment's words."""
 
     body: msgspec.Raw
-    """What is to be done, as msgpack of the environment's own type."""
+    """The task itself, as msgpack of the environment's own type."""
 
     @property
     def root(self) -> str:
-        """Return the task that this work began with."""
+        """Return the first task of the chain that this task continues, or its own id."""
         return self.origin.root if isinstance(self.origin, Continued) else self.task_id
 
 
 class TurnText(msgspec.Struct, frozen=True, kw_only=True):
-    """One turn of a task, for a reader."""
+    """One turn of a task, as text for a reader."""
 
     instruction: str
-    """What the user says. Empty where nothing is said."""
+    """The user's message; empty if there is none."""
 
     calls: tuple[str, ...] = ()
-    """What carries the turn out, in order."""
+    """Calls that carry out the turn, in order."""
 
 
 class TaskText(msgspec.Struct, frozen=True, kw_only=True):
-    """A task in words: what its environment tells a reader about it."""
+    """A task as text: the environment's description for a reader."""
 
     headline: str
-    """What is asked, in one line."""
+    """The request, in one line."""
 
     turns: tuple[TurnText, ...] = ()
-    """The conversation, where the task is one."""
+    """The conversation; empty if the task is not one."""
 
     tools: tuple[str, ...] = ()
-    """The tool of each call, in order; empty where the task is about no tools."""
+    """The tool of each call, in order; empty if the task uses no tools."""
 
 
 def body_of(value: msgspec.Struct) -> msgspec.Raw:
-    """Return an environment's value as the body of a message."""
+    """Return an environment's value, encoded as the body of a message."""
     return msgspec.Raw(msgspec.msgpack.encode(value))

@@ -145,7 +145,7 @@ def test_a_run_that_went_on_and_lost_its_journal_does_not_start_over(run: RunDir
 def test_a_journal_with_its_end_missing_is_refused_before_anything_starts(run: RunDirectory):
     file = run.store / DATA_FILE
     os.truncate(file, file.stat().st_size - 8192)
-    assert "its end is missing; restore a checkpoint" in resume_refused(run)
+    assert "so it is truncated; restore a checkpoint" in resume_refused(run)
 
 
 def test_a_second_launcher_is_refused_and_takes_nothing_over(run: RunDirectory):
@@ -156,7 +156,7 @@ def test_a_second_launcher_is_refused_and_takes_nothing_over(run: RunDirectory):
         assert contents(run.path) == before
     finally:
         journal.close()
-    assert f"process {os.getpid()} is writing it; stop that run, or attach to it" in said
+    assert f"process {os.getpid()} is writing it; stop that run, attach to it" in said
 
 
 @pytest.mark.parametrize("file", ["run.json", "config.yaml"])

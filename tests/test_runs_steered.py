@@ -84,7 +84,7 @@ def swapped(run: LaunchedRun, server: ChatServer) -> int:
     refused = run.attach(*to_endpoint("http://127.0.0.1:9/v1", "dead-model"))
     assert refused.returncode == 1
     assert "the synthesizer stays as it is, the new one is refused" in refused.stderr
-    assert "see that the server runs" in refused.stderr
+    assert "check that the server runs" in refused.stderr
     refused_at = run.newest()
     run.until("the old one to go on", lambda: SCRIPTED in makers(run, refused_at))
     return refused_at

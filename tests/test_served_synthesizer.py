@@ -197,7 +197,7 @@ async def test_garbage_is_refused_and_paid_for(server: VllmServer):
         assert call.cost_usd == cost_usd(model, call.prompt_tokens, call.answer_tokens) > 0
     spent = sum(call.prompt_tokens + call.answer_tokens for call in made)
     async with call_log(book, SynthesizerConfig(max_tokens=spent + 1), signal="signal-8") as calls:
-        with pytest.raises(OverBudgetError, match=f"{spent} are spent"):
+        with pytest.raises(OverBudgetError, match=f"{spent} are used"):
             await synthesizer.synthesize(brief_about(BODY), calls)
     await synthesizer.close()
     assert len(book.all(ModelCall)) == 2

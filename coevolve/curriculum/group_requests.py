@@ -1,4 +1,4 @@
-"""What is asked of the rollout part for one group."""
+"""Builds the rollout requests of one group."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from protocols.rollouts import RolloutRequest, Writer
 def group_requests(
     config: RunConfig, number: int, task_id: str, *, version: int = 0, author: Writer = "policy"
 ) -> list[RolloutRequest]:
-    """Return a request for each rollout of a group; the run's seed and the number seed them."""
+    """Return one request per rollout of a group, seeded by the run's seed and ``number``."""
     size = config.rollout.group_size
     seeds = np.random.default_rng([config.seed, number]).integers(0, 2**31, size)
     return [

@@ -1,15 +1,15 @@
-"""The schedule: how many groups may have been asked for by now, as a fold over the journal.
+"""The schedule: how many groups may have been requested by now, as a fold over the journal.
 
-Two bounds always hold. Groups that are asked for and not consumed (trained on or discarded) never
-exceed `coevolve.config.most_groups_in_flight`. And no more are asked for than the configured steps
-can still use: their batches, and one more for each group that was discarded.
+Two bounds always hold. The number of groups requested and not consumed (trained on or discarded)
+never exceeds `coevolve.config.most_groups_in_flight`. And the total never exceeds what the
+configured steps can still use: their batches, plus one group for each discarded one.
 
-With ``evolve_every`` = F, groups are asked for in cycles of F steps, as in CoEvolve (arXiv
-2604.15840: D_{t+1} = D_t u V_t every F steps). A cycle is *over* when its F steps are taken; then
-every group has been consumed, unless one of the steps was a return to an earlier version, which
-takes none. It is *settled* when what it set in motion has come to an end: each
-group has its visit, each signal was worked on, each candidate has a verdict. A request belongs to
-the cycle of the version that it demands, so the journal tells which cycle is open.
+With ``evolve_every`` = F, groups are requested in cycles of F steps, as in CoEvolve (arXiv
+2604.15840: D_{t+1} = D_t u V_t every F steps). A cycle is *over* when its F steps are taken. Every
+group has then been consumed, unless one of the steps was a return to an earlier version, which
+consumes none. A cycle is *settled* when all resulting work is done: each group has its summary,
+each signal is settled, and each candidate has a verdict. A request belongs to the cycle of the
+version that it demands, so the journal determines which cycle is open.
 """
 
 from coevolve.journal.codec import topics_of
@@ -21,14 +21,14 @@ from protocols.learning import GroupDiscarded, StepReport
 from protocols.rollouts import RolloutRequest
 
 TOPICS = topics_of(RunStarted, RunPaused, RunContinued, RolloutRequest, StepReport, GroupDiscarded)
-"""What a schedule is folded from."""
+"""Topics of the schedule's fold."""
 
 CYCLE_TOPICS = topics_of(GroupSummary, Signal, SignalSettled, Candidate, CandidateVerdict)
-"""What it is folded from besides, where the run goes in cycles."""
+"""Additional topics of the fold if the run uses cycles."""
 
 
 def cycle_of(request: RolloutRequest, evolve_every: int) -> int:
-    """Return the cycle that a request belongs to, counted from 0; 0 without cycles."""
+    """Return the cycle of a request, counted from 0; 0 without cycles."""
     return request.policy_version_at_least // evolve_every if evolve_every else 0
 
 
@@ -45,12 +45,12 @@ def is_guarded(version: int, config: RunConfig) -> bool:
 
 
 def is_scored(version: int, config: RunConfig) -> bool:
-    """Return whether the evaluator scores a policy version, so that its weights are kept."""
+    """Return whether the evaluator scores a policy version; its weights are then kept."""
     return is_evaluated(version, config) or is_guarded(version, config)
 
 
 class Schedule:
-    """Counts what was asked for, what is consumed and what is still open."""
+    """Counts requested, consumed and open work."""
 
     def __init__(self, config: RunConfig) -> None:
         self._per_step = config.learner.groups_per_step
@@ -61,23 +61,23 @@ class Schedule:
         self._unsettled: set[str] = set()
         self._unjudged: set[str] = set()
         self.room = config.rollout.in_flight_groups or config.most_groups_in_flight
-        """Groups that may be in flight."""
+        """Maximum number of groups in flight."""
 
         self.issued = 0
-        """Groups asked for; the next one's number."""
+        """Number of groups requested; also the number of the next one."""
 
         self.consumed = 0
-        """Groups trained on or discarded."""
+        """Number of groups trained on or discarded."""
 
         self.steps = 0
-        """Steps taken, which is the newest policy version."""
+        """Number of steps taken, which is the newest policy version."""
 
         self.is_started = False
         self.is_paused = False
 
     @property
     def is_cycle_over(self) -> bool:
-        """Whether the open cycle's steps are taken and another cycle is to follow."""
+        """Whether the open cycle's steps are taken and another cycle will follow."""
         return (
             self._evolve_every > 0
             and self.steps < self._all_steps
@@ -86,13 +86,13 @@ class Schedule:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is open that the groups so far have set in motion."""
+        """Whether all work that resulted from the groups so far is done."""
         return not (self._unvisited or self._unsettled or self._unjudged)
 
     def fold(self, message: Message) -> None:
-        """Take in the journal's next record; kinds that the schedule does not know are passed over.
+        """Add the journal's next record; ignores other message types.
 
-        A group's request may come twice: when it is decided, and from the journal.
+        A group's request may be added twice: when it is decided, and from the journal.
         """
         match message:
             case RunStarted():
@@ -112,10 +112,10 @@ class Schedule:
                 pass
 
     def may_be_issued(self, *, go_on: bool) -> int:
-        """Return how many groups may have been asked for by now.
+        """Return how many groups may have been requested by now.
 
         Args:
-            go_on: Whether the next cycle may begin where the open one is over.
+            go_on: Whether the next cycle may begin if the open one is over.
         """
         if self.is_paused or not self.is_started:
             return self.issued
@@ -124,7 +124,7 @@ class Schedule:
         return min(self.consumed + self.room, needed)
 
     def open_work(self) -> str:
-        """Return what keeps the open cycle from being settled, with counts."""
+        """Return the open work that keeps the cycle from being settled, with counts."""
         parts = (
             (self._unvisited, "visits"),
             (self._unsettled, "signals to be settled"),

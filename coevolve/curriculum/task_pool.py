@@ -1,38 +1,39 @@
-"""The pool: every task that may be drawn, what the policy did on it, and what it is worth.
+"""The task pool: every task that may be drawn, with the policy's results on it and its weight.
 
-A pure fold over the journal: the same messages in the same order make the same pool, whoever folds
-them. Seed tasks join with their `Task`, synthesized ones with the verdict that admits them (with
-``evolve_every`` when the next cycle's first group is asked for).
+A pure fold over the journal: the same messages in the same order give the same pool in every
+process. A seed task joins with its `Task`. A synthesized task joins with the verdict that admits it
+(with ``evolve_every``, when the next cycle's first group is requested).
 
 **Weight** of a synthesized task, relative to the others::
 
     weight = (4 E[p (1 - p)] + imitation) * novelty
 
 - ``4 E[p (1 - p)]``, the expected learnability, 0..1. The group-normalised advantage of a task
-  vanishes where all rollouts succeed or all fail, and its variance is p (1 - p). p has the
-  posterior Beta(1 + successes, 1 + failures); the validator's probes are the first evidence, and
-  with each further visit all older evidence counts half, because the policy moves.
-- ``imitation`` = 0.5 * 0.5 ** visits while nobody has ever solved the task, where the learner
+  vanishes if all rollouts succeed or all fail, and its variance is p (1 - p). p has the posterior
+  Beta(1 + successes, 1 + failures). The validator's probes are the first evidence. With each
+  further visit all older evidence counts half, because the policy changes.
+- ``imitation`` = 0.5 * 0.5 ** visits while no rollout has ever solved the task and the learner
   imitates references; else 0. An unsolved task then teaches its reference, about as much as a
-  learnable one teaches by comparison; but what two or three imitations did not teach is too hard
-  for now, and weights that favour failure let hopeless tasks crowd out the others (a pilot lost
+  learnable one teaches by comparison. If two or three imitations were not enough, the task is too
+  hard for now. Weights that favour failure let hopeless tasks crowd out the others (a pilot lost
   most of its groups to them).
-- ``novelty`` = 4 before the first visit, then 1 / (1 + visits). Every admitted task is soon
-  visited once, which is what its weight is learnt from; later ones fade, for fresh tasks
-  generalise and repeated ones are memorised.
+- ``novelty`` = 4 before the first visit, then 1 / (1 + visits). Every admitted task is soon visited
+  once, and its weight is learnt from this visit. Later visits lower the weight, because fresh tasks
+  improve generalization and repeated ones are memorized.
 
-**Lives.** A task is retired when ``pool.retire_after`` visits in a row were mastered by every
-rollout: such a group has no gradient. Beyond ``pool.capacity`` the live synthesized task of least
-weight is retired, and one that its probes found mastered begins retired. Retired tasks are drawn
-with probability ``pool.retired_share``, to see whether they are forgotten; a forgetting signal
-makes one live again, as if new. Visits in which every rollout failed say nothing.
+**States.** A task is retired after ``pool.retire_after`` consecutive visits in which every rollout
+succeeded, because such a group has no gradient. Above ``pool.capacity`` the live synthesized task
+of least weight is retired. A task whose probes all succeeded starts as retired. Retired tasks are
+drawn with probability ``pool.retired_share``, to detect forgetting; a forgetting signal makes a
+task live again, as if new. Visits in which every rollout was an infrastructure failure are ignored.
 
-A visit is a group whose rollouts all had exactly this task, not one that goes on from what a
-rollout left, and that the policy wrote: what others write says nothing of what it has yet to learn.
+A visit is a group whose rollouts all attempted exactly this task, did not continue from the end
+state of another rollout, and were written by the policy; rollouts of other authors do not show what
+the policy has yet to learn.
 
-**Seed tasks** are drawn uniformly, as in the arm ``static``, and are retired by the same rule:
-they are what remains while synthesis delivers nothing, and mastered ones would waste just that
-share. Every arm that synthesizes retires alike, so comparing those arms is not disturbed by it.
+**Seed tasks** are drawn uniformly, as in the arm ``static``, and are retired by the same rule. They
+fill the groups while no synthesized task is available, and mastered ones would waste these groups.
+All arms that synthesize retire tasks in the same way, so comparisons between them stay fair.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -59,16 +60,16 @@ TOPICS = topics_of(
     StepReport,
     GroupDiscarded,
 )
-"""What a pool is folded from."""
+"""Topics of the pool's fold."""
 
 FADING = 0.5
-"""What a visit leaves of the weight of all evidence before it."""
+"""Factor of each visit on the weight of all earlier evidence."""
 
 UNSOLVED = 0.5
-"""Worth of imitating the reference of a task that nobody has solved, before the first visit."""
+"""Value of imitating the reference of an unsolved task, before the first visit."""
 
 NEW = 4.0
-"""Factor on the weight of a task that was not visited yet."""
+"""Factor on the weight of a task without visits."""
 
 Life = Literal["waiting", "live", "retired"]
 
@@ -82,23 +83,23 @@ class PoolTask:
     life: Life = "live"
 
     successes: float = 0.0
-    """Evidence, older visits counting less; so for ``failures``."""
+    """Weighted count of successes, older ones counting less; likewise ``failures``."""
 
     failures: float = 0.0
     is_solved: bool = False
     """Whether any rollout or probe ever succeeded."""
 
     visits: int = 0
-    """Since the task began to live, or began again; and so for ``mastered``."""
+    """Number of visits since the task became live or live again; likewise ``mastered``."""
 
     mastered: int = 0
-    """Visits in a row, up to the newest, in which every rollout succeeded."""
+    """Number of latest consecutive visits in which every rollout succeeded."""
 
     steps: int = 0
-    """Training steps that made use of the task."""
+    """Number of training steps that used the task."""
 
     def visited(self, successes: int, rollouts: int) -> None:
-        """Take in one group's outcome, of at least one rollout."""
+        """Add the outcome of one group with at least one rollout."""
         self.successes = FADING * self.successes + successes
         self.failures = FADING * self.failures + rollouts - successes
         self.is_solved = self.is_solved or successes > 0
@@ -106,7 +107,7 @@ class PoolTask:
         self.mastered = self.mastered + 1 if successes == rollouts else 0
 
     def weight(self, *, imitates: bool) -> float:
-        """Return the weight, where the learner ``imitates`` references or not."""
+        """Return the weight; ``imitates`` says whether the learner imitates references."""
         won, lost = 1.0 + self.successes, 1.0 + self.failures
         learnability = 4.0 * won * lost / ((won + lost) * (won + lost + 1.0))
         imitation = UNSOLVED * 0.5**self.visits if imitates and not self.is_solved else 0.0
@@ -115,7 +116,7 @@ class PoolTask:
 
 
 class Pool:
-    """Folds what became of the tasks, and draws the next one."""
+    """Folds the results on tasks, and draws the next task."""
 
     def __init__(self, config: RunConfig) -> None:
         self._rules = config.pool
@@ -123,7 +124,7 @@ class Pool:
         self._evolve_every = config.evolve_every
         self._tasks: dict[str, PoolTask] = {}
         self._teaching: dict[str, PoolTask] = {}
-        """The live synthesized ones."""
+        """The live synthesized tasks."""
 
         self._waiting: list[PoolTask] = []
         self._in_flight: dict[int, str] = {}
@@ -134,26 +135,26 @@ class Pool:
 
     @property
     def groups(self) -> int:
-        """Count the groups asked for so far."""
+        """Return the number of groups requested so far."""
         return self._groups
 
     @property
     def synthesized_groups(self) -> int:
-        """Count those of them that attempt a synthesized task."""
+        """Return the number of those groups that attempt a synthesized task."""
         return self._synthesized_groups
 
     @property
     def live(self) -> tuple[str, ...]:
-        """Return the tasks that teach, in the order in which they joined."""
+        """Return the live tasks, in the order in which they joined."""
         return tuple(task.task_id for task in self._tasks.values() if task.life == "live")
 
     @property
     def retired(self) -> tuple[str, ...]:
-        """Return the tasks that are drawn only to probe for forgetting, in order of joining."""
+        """Return the tasks that are drawn only to detect forgetting, in order of joining."""
         return tuple(task.task_id for task in self._tasks.values() if task.life == "retired")
 
     def task(self, task_id: str) -> PoolTask:
-        """Return what is known of a task. Raises KeyError where the pool has no such task."""
+        """Return the state of a task. Raises KeyError if the pool has no such task."""
         return self._tasks[task_id]
 
     def weights(self) -> dict[str, float]:
@@ -161,9 +162,10 @@ class Pool:
         return {task_id: self._weight(task) for task_id, task in self._teaching.items()}
 
     def fold(self, message: Message) -> None:
-        """Take in the journal's next record; kinds that say nothing of the pool are passed over.
+        """Add the journal's next record; ignores other message types.
 
-        A task, and a group's request, may come twice: when it is decided, and from the journal.
+        A task and a group's request may be added twice: when they are decided, and from the
+        journal.
         """
         match message:
             case Task(origin=Seeded(), split="train", task_id=task_id):
@@ -184,10 +186,10 @@ class Pool:
                 pass
 
     def join(self) -> None:
-        """Let the waiting tasks join, those that are mastered already as retired ones.
+        """Add the waiting tasks to the pool; tasks that are already mastered join as retired.
 
-        Called before the first group of a cycle is drawn; where that group is folded from the
-        journal it happens by itself.
+        Call this before the first group of a cycle is drawn. When that group is folded from the
+        journal, it happens automatically.
         """
         for task in self._waiting:
             if task.mastered >= self._rules.retire_after:
@@ -199,14 +201,14 @@ class Pool:
     def draw(self, generator: np.random.Generator) -> str:
         """Return the id of the task for the next group.
 
-        None that is in flight, unless only seed tasks in flight are left. Synthesized tasks, the
-        retired among them, never exceed ``pool.synthetic_share`` of all groups so far. Raises
-        ValueError where the pool has no seed task.
+        Draws no task in flight, unless only seed tasks in flight are left. Synthesized tasks,
+        including retired ones, never exceed ``pool.synthetic_share`` of all groups so far. Raises
+        ValueError if the pool has no seed task.
         """
         return self.draw_made(generator) or self._draw_seed(generator)
 
     def draw_made(self, generator: np.random.Generator) -> str | None:
-        """Return the id of a synthesized task, or of a retired one; None for a seed task's turn."""
+        """Return the id of a synthesized or retired task; None if a seed task should be drawn."""
         may_synthesize = self._synthesized_groups + 1 <= self._rules.synthetic_share * (
             self._groups + 1
         )
@@ -229,7 +231,7 @@ class Pool:
         flying = set(self._in_flight.values())
         seeds = [task for task in self._tasks.values() if not task.is_synthesized]
         if not seeds:
-            raise ValueError("a draw needs a seed task in the pool, and none was folded")
+            raise ValueError("a draw needs a seed task in the pool, found none")
         live = [task for task in seeds if task.life == "live"] or seeds
         return _one_of(_free(live, flying) or live, generator)
 
@@ -250,7 +252,7 @@ class Pool:
             self.join()
 
     def _enliven(self, task: PoolTask) -> None:
-        """Let a task live, as if never visited; one beyond capacity is retired for it."""
+        """Make a task live, as if never visited; above capacity, retire another one."""
         task.life, task.visits, task.mastered = "live", 0, 0
         if task.is_synthesized:
             self._teaching[task.task_id] = task
@@ -275,7 +277,7 @@ class Pool:
             self._enliven(task)
 
     def _ask(self, request: RolloutRequest) -> None:
-        """Note a group that was asked for, and open the cycle that it is the first group of."""
+        """Note a requested group; if it is the first group of a cycle, open the cycle."""
         if request.group >= self._groups:
             cycle = cycle_of(request, self._evolve_every)
             if cycle > self._cycle:
@@ -285,7 +287,7 @@ class Pool:
             self._groups = request.group + 1
             self._synthesized_groups += task is not None and task.is_synthesized
         if request.group == self._opening:
-            self.join()  # also what was admitted between the decision and its record
+            self.join()  # includes tasks admitted between the decision and its record
 
     def _train(self, report: StepReport) -> None:
         for group in report.groups:

@@ -1,7 +1,7 @@
-"""Where the curriculum takes the task of each group from.
+"""Samplers, which choose the task of each group.
 
 A sampler is folded from the journal like the rest of the curriculum's state, so the same journal
-gives the same next task, whoever asks.
+gives the same next task in every process.
 """
 
 from collections.abc import Sequence
@@ -21,43 +21,44 @@ _DRAW_STREAM = 101
 
 @dataclass(frozen=True, kw_only=True)
 class Draw:
-    """What a group is to attempt."""
+    """The task of a group."""
 
     task_id: str
     news: Sequence[Message] = ()
-    """The task, where it is new to the journal."""
+    """The task itself, if the journal does not have it yet."""
 
     writer: Writer = "policy"
 
 
 class TaskSampler(Protocol):
-    """Tasks for groups, in the order in which they are asked for."""
+    """Chooses a task for each group, in the order of requests."""
 
     topics: tuple[str, ...]
-    """What it is folded from."""
+    """Topics of the sampler's fold."""
 
     def opening(self) -> Sequence[Message]:
-        """Return the tasks that the journal begins with."""
+        """Return the tasks to write at the start of the journal."""
         ...
 
     def fold(self, message: Message) -> None:
-        """Take in the journal's next record; kinds that say nothing are passed over.
+        """Add the journal's next record; ignores other message types.
 
-        A task, and a group's request, may come twice: when it is decided, and from the journal.
+        A task and a group's request may be added twice: when they are decided, and from the
+        journal.
         """
         ...
 
     def join(self) -> None:
-        """Let what was made in the cycle that is over be drawn from now on."""
+        """Make tasks drawable that were made in the cycle that is over."""
         ...
 
     def task(self, number: int) -> Draw:
-        """Return the task of the group ``number``."""
+        """Return the task of group ``number``."""
         ...
 
 
 class SourceSampler:
-    """The tasks of a source, as it draws them."""
+    """Uses a source's own draws."""
 
     def __init__(self, source: TaskSource) -> None:
         self._source = source
@@ -68,10 +69,10 @@ class SourceSampler:
         return self._source.pool()
 
     def fold(self, message: Message) -> None:
-        """Pass every record over."""
+        """Ignore every record."""
 
     def join(self) -> None:
-        """Do nothing: no task is made."""
+        """Do nothing: no tasks are made."""
 
     def task(self, number: int) -> Draw:
         """Return the source's draw."""
@@ -80,7 +81,7 @@ class SourceSampler:
 
 
 class PoolSampler:
-    """The seed tasks of a source and the tasks that the loop makes, by weight."""
+    """Draws from a pool of a source's seed tasks and synthesized tasks, by weight."""
 
     def __init__(self, config: RunConfig, source: TaskSource) -> None:
         self._seed = config.seed
@@ -93,19 +94,19 @@ class PoolSampler:
         return self._source.pool()
 
     def fold(self, message: Message) -> None:
-        """Take it into the pool."""
+        """Add the record to the pool."""
         self._pool.fold(message)
 
     def join(self) -> None:
-        """Let waiting tasks join the pool."""
+        """Add the waiting tasks to the pool."""
         self._pool.join()
 
     def task(self, number: int) -> Draw:
-        """Return a draw from the pool, a function of the seed, the number and the pool."""
+        """Return a draw from the pool; it depends only on the seed, the number and the pool."""
         generator = np.random.default_rng((self._seed, _DRAW_STREAM, number))
         return Draw(task_id=self._pool.draw(generator))
 
 
 def sampler_of(config: RunConfig, source: TaskSource) -> TaskSampler:
-    """Return the sampler of a run's arm; nothing is folded into it yet."""
+    """Return a new sampler for the run's arm."""
     return PoolSampler(config, source) if config.synthesizes else SourceSampler(source)

@@ -1,17 +1,17 @@
 """The curriculum: decides which task is attempted next, and how much may be in flight.
 
-Promises:
+Guarantees:
 
-- Every group is asked for once, and its number follows on the last one's. `Schedule` decides what
-  may be asked for: never more than staleness allows, nothing while the run is paused.
-- The tasks come from the environment's `TaskSampler`, for example a fresh one for every group in
-  the arm ``uniform``, one of the seed tasks in ``static``, a draw from `Pool` in the other arms.
-  The n-th group's seeds are a function of the run's seed and n alone.
-- All state is a fold of the journal up to a sequence, made by the same code after a start and after
-  each delivery. A curriculum that is killed goes on with the group that it would have asked for.
+- Every group is requested once, and group numbers are consecutive. `Schedule` decides how many
+  groups may be requested: never more than staleness allows, and none while the run is paused.
+- The tasks come from the environment's `TaskSampler`: for example a fresh task for every group in
+  the arm ``uniform``, a seed task in ``static``, and a draw from `Pool` in the other arms. The
+  seeds of group n depend only on the run's seed and n.
+- All state is a fold of the journal up to a sequence. The same code computes it after a start and
+  after each delivery, so a curriculum that was killed continues with the same next group.
 
-Only what can call for further groups is delivered; visits, signals and verdicts, which are many,
-are read when a group is to be chosen. They wake the curriculum only where a cycle is to settle.
+Only records that can lead to further groups wake the curriculum. It reads the many summaries,
+signals and verdicts when it chooses a group. They wake it only while a cycle is being settled.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ log = structlog.get_logger()
 
 
 class Curriculum:
-    """A `protocols.interfaces.Part`: answers progress of the learner with rollout requests."""
+    """A `protocols.interfaces.Part` that requests rollouts according to the learner's progress."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class Curriculum:
         open_sampler: Callable[[], TaskSampler],
         held_out: Sequence[Task] = (),
     ) -> None:
-        """Work for one run. ``open_sampler`` returns a sampler that nothing was folded into.
+        """Work for one run. ``open_sampler`` returns a new sampler without any folded records.
 
-        No task of ``held_out`` is trained on, under whatever name.
+        The curriculum never lets a task of ``held_out`` be trained on, under any id.
         """
         self._config = config
         self._store = store
@@ -73,9 +73,9 @@ class Curriculum:
         self._schedule = Schedule(config)
 
     async def run(self) -> None:
-        """Keep the rollout actors in work until stopped.
+        """Keep the rollout actors busy until stopped.
 
-        Each call starts from what the journal says, so it may be repeated after an error.
+        Each call starts from the journal, so it can be repeated after an error.
         """
         session = _Session(
             self._config,
@@ -89,16 +89,16 @@ class Curriculum:
         await unless_stopped(self._stopping, session.react())
 
     async def stop(self) -> None:
-        """Ask for no further rollouts and make ``run`` return."""
+        """Request no further rollouts and make ``run`` return."""
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Say what the part is doing; its mailbox is the groups in flight."""
+        """Return the part's status; its mailbox is the number of groups in flight."""
         return self._reporter.report(self._schedule.issued - self._schedule.consumed)
 
 
 class _Session:
-    """The curriculum between a start and an end of its work."""
+    """The curriculum's state during one call of ``run``."""
 
     def __init__(
         self,
@@ -133,19 +133,19 @@ class _Session:
         self._over_since: float | None = None
 
     async def react(self) -> None:
-        """Ask for groups as often as further ones may be asked for.
+        """Request groups whenever further ones are allowed.
 
-        The seat is taken before the journal is read: from then on no predecessor can ask for a
-        group that was not seen.
+        The curriculum takes its seat before it reads the journal. After that, no predecessor can
+        request a group that it does not see.
         """
         deliveries = await self._mailbox.take(TAKE_LIMIT, 0.0)
         while True:
             await self._answer(deliveries)
-            self._say_what_is_awaited()
-            deliveries = await self._further()
+            self._report_waiting()
+            deliveries = await self._next_deliveries()
 
     async def _answer(self, deliveries: Sequence[Delivery]) -> None:
-        """Finish ``deliveries``, together with the groups that may be asked for by now."""
+        """Finish ``deliveries``, together with the group requests that are now allowed."""
         self._read_through = await fold(
             self._reader, self._topics, self._note, after=self._read_through
         )
@@ -174,7 +174,7 @@ class _Session:
         self._sampler.fold(message)
 
     def _may_go_on(self) -> bool:
-        """Return whether the next cycle may begin; where there are none, it makes no difference."""
+        """Return whether the next cycle may begin; has no effect without cycles."""
         if not self.schedule.is_cycle_over or self.schedule.is_paused:
             self._over_since = None
             return False
@@ -185,7 +185,7 @@ class _Session:
         if self._left_s() > 0:
             return False
         log.warning(
-            "training goes on without tasks that are still being made",
+            "training continues without tasks that are still being made",
             step=self.schedule.steps,
             waited_s=self._config.evolve_wait_s,
             open=self.schedule.open_work(),
@@ -193,19 +193,19 @@ class _Session:
         return True
 
     def _left_s(self) -> float:
-        """Return how long training still waits for a cycle to settle, from when it was seen."""
+        """Return how long training still waits for the cycle to settle."""
         since = time.monotonic() if self._over_since is None else self._over_since
         return since + self._config.evolve_wait_s - time.monotonic()
 
-    async def _further(self) -> Sequence[Delivery]:
-        """Return the next deliveries; also none, where there is reason to look again."""
+    async def _next_deliveries(self) -> Sequence[Delivery]:
+        """Return the next deliveries; possibly none, if a cycle must be checked again."""
         if self._over_since is None or not self.schedule.is_cycle_over:
             return await self._mailbox.take(TAKE_LIMIT)
         wait_s = min(IDLE_WAIT_S, max(0.0, self._left_s()))
         await self._store.wait(self._topics, self._read_through, wait_s)
         return await self._mailbox.take(TAKE_LIMIT, 0.0)
 
-    def _say_what_is_awaited(self) -> None:
+    def _report_waiting(self) -> None:
         counts = self.schedule
         flying = f"{counts.issued - counts.consumed} of {counts.room} in flight"
         if counts.is_paused:
@@ -218,7 +218,7 @@ class _Session:
             self._reporter.waits_for(f"the learner to consume groups ({flying})")
 
     async def _group(self, number: int) -> Sequence[Message]:
-        """Return the requests of a group, behind its task where that is new to the journal."""
+        """Return a group's requests, preceded by its task if the journal does not have it yet."""
         draw = self._sampler.task(number)
         await self._check_known(draw)
         requests = group_requests(
@@ -227,7 +227,7 @@ class _Session:
         return [*draw.news, *requests]
 
     async def _check_known(self, draw: Draw) -> None:
-        """Raise ContractError where a group's task is not in the journal, and will not be."""
+        """Raise ContractError if a group's task is neither in the journal nor about to be."""
         self._known.update(each.task_id for each in draw.news if isinstance(each, Task))
         if draw.task_id in self._known:
             return
@@ -235,6 +235,6 @@ class _Session:
             self._known.add(draw.task_id)
             return
         raise ContractError(
-            f"task {draw.task_id!r}: the environment's sampler() draws it, and it is neither among "
+            f"task {draw.task_id!r}: the environment's sampler() draws it, but it is neither among "
             "the tasks that the run opens with nor among the draw's news"
         )

@@ -1,32 +1,31 @@
-"""Proof that every engine serves the policy version that was published.
+"""Proof that every engine serves the published policy version.
 
-After each change of weights an engine states (`protocols.learning.ServedWeights`) what it read,
-checksums of the tensors that now sample, the settings beside them, and its logprobs of some tokens.
-`VerifiedEngine` compares them, where the engine is, with the version's record and files;
-`coevolve.learning.weight_sync_monitor` waits for the outcome where the version was published. Four
-things have to agree:
+After each change of weights, an engine reports (`protocols.learning.ServedWeights`) the digest of
+the files it read, checksums of the tensors that now sample, its other settings, and its logprobs of
+some tokens. `VerifiedEngine` runs beside the engine and compares the report with the version's
+record and files. `coevolve.learning.weight_sync_monitor` waits for the outcome beside the learner.
+Four checks must pass:
 
-1. the digest of the files, an adapter's settings included;
-2. every row of every tensor, in the precision that is served, and every setting beside them
-   (`coevolve.delivery.tensors`);
-3. the logprobs of the version's `protocols.learning.Probe`, within a tolerance;
-4. and they may not be those of the version before, to the last bit, where most weights changed.
+1. The digest of the files, including an adapter's settings, is the recorded one.
+2. Every row of every tensor, in the served precision, and every setting match
+   (`coevolve.delivery.tensors`).
+3. The logprobs of the version's `protocols.learning.Probe` match within a tolerance.
+4. If most weights changed, the logprobs are not identical in every bit to those of the version
+   before.
 
-Beside it the learner compares its logprobs with the sampler's (`coevolve.delivery.sampler`).
+In addition, the learner compares its logprobs with the sampler's (`coevolve.delivery.sampler`).
 
-Promises:
+Guarantees:
 
-- Each version that an engine serves has a `WeightsVerified` record of that engine, or a
-  `WeightSyncAlarm`. A version that an engine never took up, because a newer one was there, needs
-  no proof.
-- After an alarm no further step is taken until the run is opened again (`--resume`), when every
-  engine proves the newest version anew. It ends the run instead of pausing it: a failed process is
-  what a terminal, a batch system and a supervisor of services notice, and nothing is lost by it.
-- An engine that is slow, dies, or passes versions over raises no alarm within
-  ``delivery.timeout_s``.
+- Each version that an engine serves gets a `WeightsVerified` record of that engine, or a
+  `WeightSyncAlarm`. A version that an engine skipped, because a newer one existed, needs no proof.
+- After an alarm, no further step is taken until the run is opened again (`--resume`). Every engine
+  then proves the newest version again. An alarm ends the run instead of pausing it, because
+  terminals, batch systems and service supervisors notice a failed process; no work is lost.
+- An engine that is slow, dies, or skips versions raises no alarm within ``delivery.timeout_s``.
 
-What is not covered: tokens may be sampled between the change of weights and the end of the
-comparison; their logprobs are those of the weights that made them.
+Not covered: the engine may sample tokens between the change of weights and the end of the
+comparison; their logprobs are those of the weights that sampled them.
 """
 
 import asyncio
@@ -61,16 +60,16 @@ if TYPE_CHECKING:
     from coevolve.delivery.tensors import Compared, TensorComparison
 
 Announce = Callable[[Sequence[Message]], Awaitable[object]]
-"""Adds messages to the journal; returns when they are durable."""
+"""A function that adds messages to the journal; it returns when they are durable."""
 
 CHANGED = 0.5
-"""Share of the rows, from which on a change of weights has to show in the probe's last bits."""
+"""Share of changed rows above which the probe's logprobs must change in some bit."""
 
 Reason = WeightsDiffer | TensorsDiffer | SettingsDiffer | OldVersionServed | NothingDelivered
 
 
 class VerifiedEngine:
-    """An engine whose every change of weights is compared with what was published."""
+    """Wraps an engine and compares every change of its weights with the published version."""
 
     def __init__(
         self,
@@ -82,13 +81,13 @@ class VerifiedEngine:
         run_dir: Path,
         config: RunConfig,
     ) -> None:
-        """Stand in front of ``generator``, of the part ``name``.
+        """Wrap ``generator``, the engine of the part ``name``.
 
-        ``append`` writes to the journal without waiting for company.
+        ``append`` writes to the journal without waiting to be merged with other writes.
         """
         self.generator = generator
         self.version = -1
-        """Policy version that was proven last; -1 before any."""
+        """Policy version that was proven last; -1 if none."""
         self._name = name
         self._reader = reader
         self._append = append
@@ -97,27 +96,27 @@ class VerifiedEngine:
         self._tolerance = tolerance_of(config)
         self._tensors: TensorComparison | None = None
         self._answer = b""
-        """To the last probe."""
+        """Logprobs of the last probe."""
 
     async def serve(self, version: PolicyVersion) -> WeightsVerified:
-        """Have the engine serve ``version``; return the proof, for the caller to record.
+        """Load ``version`` into the engine; return the proof, for the caller to record.
 
         Raises:
-            DeliveryError: The engine serves something else; the alarm is on record.
-            GeneratorError: The engine broke, or the version's folder is gone.
+            DeliveryError: The engine serves something else; the alarm is recorded.
+            GeneratorError: The engine failed, or the version's folder is gone.
         """
         try:
             served = await self.generator.load(version)
-            compared = await asyncio.to_thread(self._compared, version, served)
+            compared = await asyncio.to_thread(self._compare_tensors, version, served)
         except GeneratorError:
             reason = await self._file_fault(version)
             if reason is None:
                 raise
-            raise await self._alarmed(version, reason) from None
+            raise await self._record_alarm(version, reason) from None
         difference = probe_difference(version, served.logprobs)
-        reason = await self._wrong(version, served, compared, difference)
+        reason = await self._find_mismatch(version, served, compared, difference)
         if reason is not None:
-            raise await self._alarmed(version, reason)
+            raise await self._record_alarm(version, reason)
         self.version = version.version
         self._answer = served.logprobs
         return WeightsVerified(
@@ -132,17 +131,17 @@ class VerifiedEngine:
         )
 
     async def record(self, proof: WeightsVerified) -> None:
-        """Write down a proof that has no other write to travel with."""
+        """Record a proof that is not part of another write."""
         await self._append([proof])
 
-    async def _wrong(
+    async def _find_mismatch(
         self,
         version: PolicyVersion,
         served: ServedWeights,
         compared: "Compared",
         difference: ProbeDifference,
     ) -> Reason | None:
-        """Return what does not agree; None where everything does."""
+        """Return the first mismatch; None if everything matches."""
         if served.version != version.version:
             return OldVersionServed(served=served.version, evidence="statement")
         if compared.wrong is not None:
@@ -163,9 +162,9 @@ class VerifiedEngine:
         found = difference.most if is_exact(self._config) else difference.mean
         return found <= self._tolerance
 
-    def _compared(self, version: PolicyVersion, served: ServedWeights) -> "Compared":
-        """Compare tensors. Raises GeneratorError where the version's files are not as recorded."""
-        # These bring torch along, which every process that engines work in has, and no other needs.
+    def _compare_tensors(self, version: PolicyVersion, served: ServedWeights) -> "Compared":
+        """Compare tensors. Raises GeneratorError if the version's files are not as recorded."""
+        # These import torch, which only processes with an engine need.
         from coevolve.delivery.tensors import Compared, TensorComparison
         from coevolve.weights.models import Base
         from coevolve.weights.published import read_published
@@ -181,7 +180,7 @@ class VerifiedEngine:
         return self._tensors.compare(version, read_published(version, self._run_dir), served)
 
     async def _file_fault(self, version: PolicyVersion) -> Reason | None:
-        """Return what is wrong with the version's files; None where they are right, or gone."""
+        """Return the fault in the version's files; None if they are correct or missing."""
         try:
             digest = await asyncio.to_thread(
                 version_digest, self._run_dir / version.path, version.format
@@ -190,7 +189,7 @@ class VerifiedEngine:
             return None
         if digest == version.digest:
             return None
-        async for earlier in self._earlier(version):
+        async for earlier in self._earlier_versions(version):
             if earlier.digest == digest:
                 return OldVersionServed(served=earlier.version, evidence="digest")
         return WeightsDiffer(
@@ -204,9 +203,9 @@ class VerifiedEngine:
     async def _old_version(
         self, version: PolicyVersion, served: ServedWeights
     ) -> OldVersionServed | None:
-        """Return which earlier version the engine serves, None where it serves none of them."""
+        """Return the earlier version that the engine serves, or None."""
         found: OldVersionServed | None = None
-        async for earlier in self._earlier(version):
+        async for earlier in self._earlier_versions(version):
             if earlier.digest == served.digest != version.digest:
                 found = OldVersionServed(served=earlier.version, evidence="digest")
             elif earlier.probe.token_ids == version.probe.token_ids and (
@@ -215,13 +214,13 @@ class VerifiedEngine:
                 found = OldVersionServed(served=earlier.version, evidence="logprobs")
         return found
 
-    async def _earlier(self, version: PolicyVersion) -> AsyncIterator[PolicyVersion]:
+    async def _earlier_versions(self, version: PolicyVersion) -> AsyncIterator[PolicyVersion]:
         async for record in whole_topic(self._reader, topic_of(PolicyVersion)):
             earlier = decode_as(record, PolicyVersion)
             if earlier.version < version.version:
                 yield earlier
 
-    async def _alarmed(self, version: PolicyVersion, reason: Reason) -> DeliveryError:
+    async def _record_alarm(self, version: PolicyVersion, reason: Reason) -> DeliveryError:
         """Record the alarm and return it as an error."""
         alarm = WeightSyncAlarm(engine=self._name, version=version.version, reason=reason)
         await self._append([alarm])

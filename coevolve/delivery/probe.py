@@ -1,4 +1,4 @@
-"""Tokens that learner and engine give logprobs to, so that the two can be compared."""
+"""The probe: tokens whose logprobs by learner and engine are compared."""
 
 from typing import NamedTuple
 
@@ -11,26 +11,26 @@ from protocols.learning import PolicyVersion
 PROBE_TOKENS = 32
 
 FLOAT32_TOLERANCE = 1e-3
-"""Nats. Learner and engine differ in the order of their sums alone, which moves a logprob by some
-1e-6, and by 1e-5 where an adapter is merged; a step of training moves it by much more."""
+"""Nats. Learner and engine differ only in the order of their sums, which changes a logprob by some
+1e-6, and by 1e-5 with a merged adapter. A training step changes it by much more."""
 
 HALF_TOLERANCE = 0.5
-"""Nats, on average over the probe, where either computes in 16 bits. A bfloat16 holds 8 significant
-bits, so logits of about 8 are off by up to 0.03 each, and a router of experts may choose another:
-single tokens of right engines were off by up to 0.9. What changes less is for the comparison of
-tensors to find.
+"""Nats, on average over the probe, if either computes in 16 bits. A bfloat16 has 8 significant
+bits, so logits of about 8 are off by up to 0.03 each, and a router of experts may choose another
+expert: single tokens of correct engines were off by up to 0.9. The comparison of tensors detects
+smaller changes.
 """
 
 
 def probe_tokens(seed: int, vocabulary: int) -> tuple[int, ...]:
-    """Return the token ids of a run's probe: the same all run, each below ``vocabulary``."""
+    """Return the token ids of a run's probe; constant in a run, each below ``vocabulary``."""
     return tuple(np.random.default_rng(seed).integers(vocabulary, size=PROBE_TOKENS).tolist())
 
 
 def tolerance_of(config: RunConfig) -> float:
-    """Return by how many nats an engine may differ from the learner on the probe.
+    """Return the maximum difference, in nats, between engine and learner on the probe.
 
-    On each of its tokens where both compute in float32, otherwise on average.
+    It applies to each token if both compute in float32, otherwise to the average.
     """
     if config.delivery.tolerance:
         return config.delivery.tolerance
@@ -43,7 +43,7 @@ def is_exact(config: RunConfig) -> bool:
 
 
 class ProbeDifference(NamedTuple):
-    """Between the version's probe and an engine's, in nats; no number where either is none."""
+    """Difference between the version's probe and an engine's, in nats; NaN if either has a NaN."""
 
     most: float
     mean: float
@@ -54,7 +54,7 @@ class ProbeDifference(NamedTuple):
 def probe_difference(version: PolicyVersion, logprobs: bytes) -> ProbeDifference:
     """Compare an engine's logprobs with the version's.
 
-    Raises GeneratorError where the engine scored other tokens.
+    Raises GeneratorError if the engine scored another number of tokens.
     """
     expected = np.frombuffer(version.probe.logprobs, dtype=np.float32)
     found = np.frombuffer(logprobs, dtype=np.float32)

@@ -1,14 +1,14 @@
-"""Watches whether the learner agrees with the sampler on what real rollouts hold.
+"""Detects disagreement between learner and sampler on the tokens of real rollouts.
 
-Of the tokens that the learner's present version sampled, over keys and values of its own, learner
-and engine have to give the same logprobs, but for rounding. A step shows their mean difference; a
-small one may be chance, so evidence is added up over versions.
+The comparison uses tokens that the learner's current version sampled, over keys and values that
+this version computed. Learner and engine must give them the same logprobs, except for rounding. A
+step measures their mean difference. A small one may be chance, so the evidence is accumulated over
+versions.
 
-The sum is an e-detector (Shin, Ramdas, Rinaldo 2022, arXiv 2203.03532), of the CUSUM kind: each
-step multiplies it with 1 + b (x - t), where x is the step's mean difference in nats, at most 1, and
-t what is allowed; before, it is raised to 1 where it is below. As long as x is at most t on
-average, whatever its distribution, alarms are `STEPS_TO_FALSE_ALARM` steps apart or more, on
-average.
+The sum is an e-detector (Shin, Ramdas, Rinaldo 2022, arXiv 2203.03532) of the CUSUM kind. Each step
+first raises it to 1 if it is below, and then multiplies it by 1 + b (x - t). Here x is the step's
+mean difference in nats, at most 1, and t is the tolerance. As long as x is at most t on average,
+whatever its distribution, the mean time between alarms is at least `STEPS_TO_FALSE_ALARM` steps.
 """
 
 from coevolve.delivery.probe import is_exact
@@ -16,28 +16,28 @@ from protocols.config import RunConfig
 from protocols.learning import SamplerDiffers
 
 FLOAT32_TOLERANCE = 1e-4
-"""Nats, on average; at most 1e-5 was seen of single tokens."""
+"""Nats, on average; at most 1e-5 was measured for single tokens."""
 
 HALF_TOLERANCE = 0.05
-"""Nats, on average, where either computes in 16 bits; 0.002 to 0.02 was seen."""
+"""Nats, on average, if either computes in 16 bits; 0.002 to 0.02 was measured."""
 
 STEPS_TO_FALSE_ALARM = 1e6
 
 ON_POLICY_TOKENS = "rollout_corr/on_policy_tokens"
 ON_POLICY_DIFFERENCE = "rollout_corr/on_policy_logp_difference"
-"""Metrics of a step: tokens that the version before it sampled, over keys and values of its own,
-and by how many nats learner and engine differ on one of them, on average."""
+"""Metrics of a step: the number of tokens that the version before it sampled, over keys and values
+of its own, and the mean difference in nats between learner and engine on them."""
 
 
 def tolerance_of(config: RunConfig) -> float:
-    """Return by how many nats learner and engine may differ on a sampled token, on average."""
+    """Return the maximum mean difference in nats between learner and engine on sampled tokens."""
     if config.delivery.sampler_tolerance:
         return config.delivery.sampler_tolerance
     return FLOAT32_TOLERANCE if is_exact(config) else HALF_TOLERANCE
 
 
 class SamplerWatch:
-    """The evidence against one run's sampler."""
+    """The accumulated evidence against one run's sampler."""
 
     def __init__(self, tolerance: float) -> None:
         self._tolerance = tolerance
@@ -46,9 +46,9 @@ class SamplerWatch:
         self._tokens = 0
 
     def add(self, mean_difference: float, tokens: int) -> SamplerDiffers | None:
-        """Take in a step's ``tokens``, one at least; return what is wrong, where that is clear.
+        """Add a step's ``tokens`` (at least one); return the fault if the evidence is sufficient.
 
-        ``mean_difference`` is theirs in nats; no number counts as the most.
+        ``mean_difference`` is their mean difference in nats; NaN counts as the maximum.
         """
         self._tokens += tokens
         found = min(mean_difference, 1.0) if mean_difference >= 0 else 1.0

@@ -1,11 +1,11 @@
-"""Compares an engine's tensors and settings with what the published files give.
+"""Compares an engine's tensors and settings with the published files.
 
-The engine states checksums of what it samples with (`coevolve.weights.row_sums`); this reads the
-version's files by itself, converts them by itself, and expects the very same. Tables that no file
-holds, such as those of positions, are computed from the model's config, and so are the settings
-that are no tensors (`coevolve.weights.settings`). An engine with a layout of its own, vLLM,
-computes both once more for the comparison. A merged adapter is checked by another formula as well,
-since engine and comparison merge it by the same one.
+The engine reports checksums of its sampling tensors (`coevolve.weights.row_sums`). This module
+reads and converts the version's files independently, and expects the same checksums. Tables that
+are in no file, such as those of positions, are computed from the model's config, and so are the
+settings that are not tensors (`coevolve.weights.settings`). An engine with its own layout, vLLM,
+recomputes both for the comparison. A merged adapter is also checked by a second formula, because
+engine and comparison merge it by the same one.
 
 Letters: O outputs, I inputs, r rank.
 """
@@ -39,37 +39,37 @@ from protocols.learning import (
 
 LORA = ".lora_"
 NAMES = 5
-"""Tensors that an alarm names, at most."""
+"""Maximum number of tensors that an alarm names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """What a comparison found."""
+    """Result of a comparison."""
 
     rows: int
-    """That were compared."""
+    """Number of compared rows."""
 
     changed: float
-    """Share of them that differ from those of the version before, 0..1; 1 for the first."""
+    """Share of rows that differ from the version before, 0..1; 1 for the first version."""
 
     wrong: TensorsDiffer | SettingsDiffer | OldVersionServed | None = None
 
 
 @dataclass
 class TensorComparison:
-    """Of one engine, version after version."""
+    """Compares the tensors of one engine, version after version."""
 
     base: Base
-    """The model that the run starts from."""
+    """The run's initial model."""
 
     precision: str
-    """That the engine has to serve: ``float32``, ``bfloat16`` or ``float16``."""
+    """Precision that the engine must serve: ``float32``, ``bfloat16`` or ``float16``."""
 
     _base_sums: dict[str, Sums] = field(default_factory=dict[str, Sums])
     _base_digest: str = ""
     _served: ServedModel | None = None
     _config: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Of the version before, where it published one."""
+    """Config of the version before, if it published one."""
 
     _before: Mapping[str, Sums] = field(default_factory=dict[str, Sums])
     _before_version: int = -1
@@ -77,34 +77,34 @@ class TensorComparison:
     def compare(
         self, version: PolicyVersion, published: Published, served: ServedWeights
     ) -> Compared:
-        """Compare what is ``served`` with ``published``, the files of ``version``.
+        """Compare the ``served`` weights with ``published``, the files of ``version``.
 
-        Raises GeneratorError where the files do not fit the model.
+        Raises GeneratorError if the files do not fit the model.
         """
         if served.precision != self.precision:
-            return _wrong("precision", precision=served.precision)
+            return _mismatch("precision", precision=served.precision)
         if version.base and version.base != self._digest():
-            return _wrong("base", [str(self.base.folder)], precision=self.precision)
+            return _mismatch("base", [str(self.base.folder)], precision=self.precision)
         model = self.base.for_format(published.format)
         weights = published.weights(model.parameters)
         faults = _merge_faults(version.scale, published, model.parameters, weights)
         if faults:
-            return _wrong("merged", list(faults), sum(faults.values()), precision=self.precision)
-        computed = self._computed(served)
-        reason = self._other_config(published) or _other_settings(
+            return _mismatch("merged", list(faults), sum(faults.values()), precision=self.precision)
+        computed = self._expected_state(served)
+        reason = self._config_mismatch(published) or _settings_mismatch(
             "engine", computed.settings, served.settings
         )
         found = _sums(served.rows)
         if reason is not None:
             return Compared(rows=sum(map(len, found.values())), changed=0.0, wrong=reason)
-        expected = self._expected(published, weights, served)
-        constant = _sums(computed.rows) | _places_left(found, expected)
-        compared = self._against(expected, constant, found, model.aliases)
+        expected = self._expected_sums(published, weights, served)
+        constant = _sums(computed.rows) | _empty_adapter_slots(found, expected)
+        compared = self._compare_sums(expected, constant, found, model.aliases)
         if compared.wrong is None:
             self._before, self._before_version = expected, version.version
         return compared
 
-    def _against(
+    def _compare_sums(
         self,
         expected: Mapping[str, Sums],
         constant: Mapping[str, Sums],
@@ -116,21 +116,25 @@ class TensorComparison:
             again = {alias: published[name] for alias, name in stated.items() if name in published}
             return {**published, **again, **constant}
 
-        differ = _differing(with_all(expected), found)
+        differ = _count_differing_rows(with_all(expected), found)
         rows = sum(map(len, found.values()))
-        changed = sum(_differing(expected, self._before).values()) if self._before else rows
+        changed = (
+            sum(_count_differing_rows(expected, self._before).values()) if self._before else rows
+        )
         share = min(1.0, changed / max(1, sum(map(len, expected.values()))))
         if not differ:
             return Compared(rows=rows, changed=share)
-        if self._before and not _differing(with_all(self._before), found):
+        if self._before and not _count_differing_rows(with_all(self._before), found):
             old = OldVersionServed(served=self._before_version, evidence="tensors")
             return Compared(rows=rows, changed=share, wrong=old)
-        return _wrong("served", list(differ), sum(differ.values()), rows, precision=self.precision)
+        return _mismatch(
+            "served", list(differ), sum(differ.values()), rows, precision=self.precision
+        )
 
-    def _expected(
+    def _expected_sums(
         self, published: Published, weights: Mapping[str, torch.Tensor], served: ServedWeights
     ) -> dict[str, Sums]:
-        """Return the sums that the files give, by name, in the form that is served."""
+        """Return the sums expected from the files, by name, in the served form."""
         precision = getattr(torch, self.precision)
         if published.format == "full":
             return {name: self._sums(name, tensor) for name, tensor in weights.items()}
@@ -151,8 +155,8 @@ class TensorComparison:
         precision = "float32" if name in self._model().exact else self.precision
         return row_sums(tensor, getattr(torch, precision))
 
-    def _computed(self, served: ServedWeights) -> Computed:
-        """Return what is expected of tables and settings, as near to ``served`` as is right."""
+    def _expected_state(self, served: ServedWeights) -> Computed:
+        """Return the expected tables and settings, of the valid state closest to ``served``."""
         if served.anew is not None:
             return served.anew
         states = computed_states(self._model().outline, served.settings)
@@ -161,8 +165,8 @@ class TensorComparison:
             settings=_nearest([state.settings for state in states], served.settings),
         )
 
-    def _other_config(self, published: Published) -> SettingsDiffer | None:
-        """Return how a version's own config makes another model than the first one's."""
+    def _config_mismatch(self, published: Published) -> SettingsDiffer | None:
+        """Return how a version's config differs from the initial model's; None if it does not."""
         if published.format != "full" or published.settings == self._config:
             return None
         try:
@@ -172,7 +176,7 @@ class TensorComparison:
                 f"{published.folder}: its config.json needs to be a model's: {error}"
             ) from error
         expected, found = (settings_of(each) for each in (self._model().outline, outline))
-        reason = _other_settings("files", expected, found)
+        reason = _settings_mismatch("files", expected, found)
         if reason is None:
             self._config = published.settings
         return reason
@@ -195,7 +199,7 @@ Stated = TypeVar("Stated", str, bytes)
 def _nearest(
     states: Sequence[Mapping[str, Stated]], found: Mapping[str, Stated]
 ) -> dict[str, Stated]:
-    """Return ``found`` as far as some state agrees with it, otherwise what the first one has."""
+    """Return, by name, the found value if any state has it; otherwise the first state's value."""
     nearest: dict[str, Stated] = {}
     for name in set[str]().union(*states):
         values = [state[name] for state in states if name in state]
@@ -206,7 +210,7 @@ def _nearest(
     return nearest
 
 
-def _other_settings(
+def _settings_mismatch(
     where: Literal["engine", "files"], expected: Mapping[str, str], found: Mapping[str, str]
 ) -> SettingsDiffer | None:
     names = sorted(
@@ -223,14 +227,18 @@ def _sums(rows: Mapping[str, bytes]) -> dict[str, Sums]:
     return {name: np.frombuffer(sums, np.int64) for name, sums in rows.items()}
 
 
-def _places_left(found: Mapping[str, Sums], expected: Mapping[str, Sums]) -> dict[str, Sums]:
-    """Return zeros for the places of an engine's adapters that the version has nothing for."""
+def _empty_adapter_slots(
+    found: Mapping[str, Sums], expected: Mapping[str, Sums]
+) -> dict[str, Sums]:
+    """Return zeros for the engine's adapter slots that the version has no tensors for."""
     names = (name for name in found.keys() - expected.keys() if LORA in name)
     return {name: np.zeros_like(found[name]) for name in names}
 
 
-def _differing(expected: Mapping[str, Sums], found: Mapping[str, Sums]) -> dict[str, int]:
-    """Return how many rows of each tensor differ; further rows that are all zero are padding."""
+def _count_differing_rows(
+    expected: Mapping[str, Sums], found: Mapping[str, Sums]
+) -> dict[str, int]:
+    """Return how many rows of each tensor differ; extra rows of zeros count as padding."""
     differ: dict[str, int] = {}
     for name in expected.keys() | found.keys():
         mine, its = expected.get(name), found.get(name)
@@ -249,9 +257,10 @@ def _merge_faults(
     base: Mapping[str, torch.Tensor],
     merged: Mapping[str, torch.Tensor],
 ) -> dict[str, int]:
-    """Return in how many rows W + B A s is not that, by its product with a vector of signs.
+    """Return, by weight, in how many rows the merged weight is not W + B A s.
 
-    Rounding to float32 is allowed for; ``scale`` is the learner's own, 0 where it is not known.
+    The check multiplies both sides with a vector of signs and allows for rounding to float32.
+    ``scale`` is the learner's own, or 0 if unknown.
     """
     faults: dict[str, int] = {}
     for change in published.changes() if published.format == "lora" else ():
@@ -278,7 +287,7 @@ def _faulty_rows(
     return int((~(difference_O <= room_O)).sum())
 
 
-def _wrong(
+def _mismatch(
     cause: TensorFault,
     names: Sequence[str] = (),
     count: int = 0,

@@ -1,19 +1,20 @@
-"""Continuous batching over any causal language model of transformers: one tick, one token per row.
+"""Continuous batching for causal language models of transformers: one token per row and tick.
 
 Letters: R rows of a forward, Q tokens per row, T positions, V vocabulary.
 
-A conversation keeps its slot, with the keys and values of its tokens, between requests; a request
-then feeds only what is new. Where a prompt does not extend what is cached, the common beginning is
-kept and the rest is fed again. Short continuations are fed one token per tick beside the rows that
-decode; where much is new at once, it gets a forward of its own. Rows are the slots from 0 up to the
-last active one, so that the cache is read without a copy; idle slots in between are computed for
-nothing, and closed up when they exceed a quarter. Where slots are short, the conversation that has
-been idle for the longest is forgotten.
+Between requests, a conversation keeps its slot with the keys and values of its tokens; a request
+then feeds only new tokens. If a prompt does not extend the cached tokens, the engine keeps the
+common prefix and feeds the rest again. Short continuations are fed one token per tick beside the
+decoding rows. Many new tokens get a separate forward. Rows are the slots from 0 to the last active
+one, so the cache is read without a copy. Idle slots in between are computed in vain; the engine
+moves rows into them when more than a quarter is idle. If no slot is free, the engine evicts the
+conversation that has been idle longest.
 
-Keys and values outlive a change of weights: a request that is continued under new weights reads
-what the old ones wrote, as engines that swap weights in flight do. Its tokens carry both versions.
+Keys and values stay after a change of weights: a request that continues under new weights attends
+to keys and values of the old ones, as in other engines that swap weights in flight. Its tokens
+record both versions.
 
-Synchronous and single-threaded: `coevolve.engine.generator` gives it a thread.
+Synchronous and single-threaded: `coevolve.engine.generator` runs it in a thread.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,17 +34,17 @@ from protocols.generation import Generation, GenerationRequest
 
 MAX_STOPS = 8
 PREFILL_TOKENS = 64
-"""New tokens, over all rows, from which on they get a forward of their own."""
+"""Number of new tokens, over all rows, from which on they get a separate forward."""
 
 CHUNK_TOKENS = 512
-"""New tokens of one row that one forward takes at most."""
+"""Maximum number of new tokens of one row in one forward."""
 
 Indices = npt.NDArray[np.int64]
 Ticket = TypeVar("Ticket")
 
 
 class Engine(Generic[Ticket]):
-    """The slots and the requests that are being answered; a ticket names a request's owner."""
+    """The slots and the unfinished requests; a ticket identifies a request's owner."""
 
     def __init__(self, model: PreTrainedModel, slots: int, positions: int, version: int = 0):
         """Serve ``model`` to ``slots`` conversations of up to ``positions`` tokens each."""
@@ -61,7 +62,7 @@ class Engine(Generic[Ticket]):
 
     @property
     def busy(self) -> bool:
-        """Whether some request is unfinished."""
+        """Whether any request is unfinished."""
         return bool(self._table["active"].any())
 
     def tickets(self) -> list[Ticket]:
@@ -69,16 +70,16 @@ class Engine(Generic[Ticket]):
         return [ticket for ticket in self._tickets if ticket is not None]
 
     def start(self, ticket: Ticket, request: GenerationRequest) -> bool:
-        """Take a request up; False where every slot is busy.
+        """Start a request; return False if every slot is busy.
 
-        Raises GeneratorError where it cannot be served.
+        Raises GeneratorError if the request cannot be served.
         """
         state = self._grammars.enter(request.grammar)
         slot = self._slot_of.get(request.conversation_id)
         if slot is not None and self._tickets[slot] is not None:
             raise GeneratorError(
                 f"conversation {request.conversation_id!r} already has a request in flight; "
-                "a conversation's requests follow one another"
+                "send a conversation's requests one after the other"
             )
         if slot is None:
             slot = self._free_slot()
@@ -93,7 +94,7 @@ class Engine(Generic[Ticket]):
         return True
 
     def release(self, conversation_id: str) -> Ticket | None:
-        """Forget a conversation; return the ticket of its unfinished request, if there is one."""
+        """Drop a conversation; return the ticket of its unfinished request, if any."""
         slot = self._slot_of.pop(conversation_id, None)
         if slot is None:
             return None
@@ -106,7 +107,7 @@ class Engine(Generic[Ticket]):
     def swap_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
         """Serve these weights from now on.
 
-        ``weights`` has every parameter that is not tied, and the buffers that files hold.
+        ``weights`` has every parameter that is not tied, and the buffers that are stored in files.
         """
         own = dict(self._model.named_parameters()) | dict(self._model.named_buffers())
         with torch.no_grad():
@@ -116,9 +117,10 @@ class Engine(Generic[Ticket]):
 
     @torch.inference_mode()
     def probe(self, token_ids: Sequence[int]) -> list[float]:
-        """Return what the served weights give to each of ``token_ids`` but the first.
+        """Return the served weights' logprobs of ``token_ids``, except the first.
 
-        Natural-log probabilities at temperature 1, in a forward of their own: no slot is touched.
+        They are natural-log probabilities at temperature 1, from a separate forward that uses no
+        slot.
         """
         ids_1_T = torch.tensor([token_ids])
         output = cast("Any", self._model)(input_ids=ids_1_T[:, :-1], use_cache=False)
@@ -128,7 +130,7 @@ class Engine(Generic[Ticket]):
 
     @torch.inference_mode()
     def tick(self) -> list[tuple[Ticket, Generation | GeneratorError]]:
-        """Advance every active row by a token, or more of its prompt; return what is finished."""
+        """Advance every active row by a token, or more of its prompt; return finished requests."""
         table = self._table
         self._close_up()
         new_N = np.where(table["active"], table["known"] - table["cached"], 0)
@@ -144,7 +146,7 @@ class Engine(Generic[Ticket]):
         return finished
 
     def _advance(self, rows: Indices, counts_R: Indices, view: slice | torch.Tensor) -> None:
-        """Feed ``counts_R`` tokens of each row; sample where all that is known is then fed."""
+        """Feed ``counts_R`` tokens of each row; sample in rows whose tokens are then all fed."""
         table = self._table
         logits_R_V = self._forward(rows, counts_R, view)
         begins_R = (counts_R > 0) & (table["cached"][rows] == 0)
@@ -165,7 +167,7 @@ class Engine(Generic[Ticket]):
         table["tokens"][slots, at] = tokens_R.numpy()
         table["logprobs"][slots, at] = logprobs_R.numpy()
         table["versions"][slots, at] = self._version
-        # Keys and values are written from the first position on, so the first are the oldest.
+        # Keys and values are computed from the first position on, so the first are the oldest.
         table["cache_versions"][slots, at] = table["first"][slots]
         table["state"][slots] = self._grammars.following(states_R, tokens_R.numpy())
         table["known"][slots] += 1
@@ -202,7 +204,7 @@ class Engine(Generic[Ticket]):
         return output.logits[:, -1]
 
     def _collect(self) -> list[tuple[Ticket, Generation | GeneratorError]]:
-        """Take the requests off the rows that are done."""
+        """Remove finished requests from their rows and return their results."""
         table = self._table
         last_N = table["tokens"][np.arange(len(table)), np.maximum(table["known"] - 1, 0)]
         said_N = table["active"] & (table["known"] > table["begin"])
@@ -214,10 +216,10 @@ class Engine(Generic[Ticket]):
             assert ticket is not None
             self._tickets[slot] = None
             self._table["active"][slot] = False
-            finished.append((ticket, self._said(table[slot], stopped=bool(stopped_N[slot]))))
+            finished.append((ticket, self._generation(table[slot], stopped=bool(stopped_N[slot]))))
         return finished
 
-    def _said(self, row: Any, *, stopped: bool) -> Generation | GeneratorError:
+    def _generation(self, row: Any, *, stopped: bool) -> Generation | GeneratorError:
         span = slice(int(row["begin"]), int(row["known"]))
         versions: tuple[int, ...] = tuple(row["versions"][span].tolist())
         cached: tuple[int, ...] = tuple(row["cache_versions"][span].tolist())
@@ -234,7 +236,7 @@ class Engine(Generic[Ticket]):
     def _fill(self, row: Any, request: GenerationRequest) -> None:
         prompt_T = np.array(request.prompt_ids)
         begin, limit = len(prompt_T), len(prompt_T) + request.max_tokens
-        # The last token is fed in any case: its logits are what sampling starts from.
+        # Always feed the last token: sampling needs its logits.
         reusable = min(int(row["cached"]), begin - 1)
         differs_T = row["tokens"][:reusable] != prompt_T[:reusable]
         row["cached"] = int(differs_T.argmax()) if differs_T.any() else reusable
@@ -248,7 +250,7 @@ class Engine(Generic[Ticket]):
         row["active"] = True
 
     def _free_slot(self) -> int | None:
-        """Return a slot without an owner, or take that of the conversation idle for the longest."""
+        """Return a slot without an owner, or evict the conversation that has been idle longest."""
         if len(self._slot_of) < len(self._owners):
             return self._owners.index(None)
         for conversation, slot in self._slot_of.items():
@@ -283,22 +285,22 @@ class Engine(Generic[Ticket]):
 
 
 def _row(positions: int) -> np.dtype[np.void]:
-    """Return what the table holds of a slot."""
+    """Return the table's fields for one slot."""
     return np.dtype(
         [
-            ("tokens", np.int64, (positions,)),  # the conversation, prompt and answer
-            ("logprobs", np.float32, (positions,)),  # these by position, like the tokens
+            ("tokens", np.int64, (positions,)),  # prompt and answer
+            ("logprobs", np.float32, (positions,)),  # by position, like the next three fields
             ("versions", np.int32, (positions,)),
             ("cache_versions", np.int32, (positions,)),
             ("uniforms", np.float64, (positions,)),
-            ("stops", np.int64, (MAX_STOPS,)),  # -1 where there are fewer
+            ("stops", np.int64, (MAX_STOPS,)),  # -1 in unused entries
             ("temperature", np.float32),
-            ("state", np.int64),  # of the request's grammar; 0 without one
-            ("begin", np.int64),  # tokens of the prompt
-            ("limit", np.int64),  # tokens at which the answer is full
-            ("known", np.int64),  # tokens so far
-            ("first", np.int32),  # version that made the keys and values of the first token
-            ("cached", np.int64),  # tokens whose keys and values the slot holds
+            ("state", np.int64),  # state of the request's grammar; 0 without one
+            ("begin", np.int64),  # number of prompt tokens
+            ("limit", np.int64),  # maximum number of tokens
+            ("known", np.int64),  # number of tokens so far
+            ("first", np.int32),  # version that computed the first token's keys and values
+            ("cached", np.int64),  # number of tokens with cached keys and values
             ("active", np.bool_),
         ],
         align=True,

@@ -1,8 +1,8 @@
-"""Serves the policy to many conversations at once, with transformers, on the CPU.
+"""Serves the policy to many concurrent conversations with transformers, on the CPU.
 
 One thread (`coevolve.engine.stepping`) owns the model and steps it (`coevolve.engine.engine`);
-requests reach it from any event loop at any time. A request's tokens depend on its prompt, its seed
-and the weights, and on other requests only through the rounding of a common forward.
+requests may come from any event loop at any time. A request's tokens depend on its prompt, its seed
+and the weights. Other requests affect them only through the rounding of a common forward.
 """
 
 import asyncio
@@ -29,33 +29,33 @@ from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, ServedWeights
 
 WINDOWS = ("sliding_window", "window_size")
-"""Names of the settings that say how many tokens a layer attends to."""
+"""Names of the settings for the number of tokens that a layer attends to."""
 
 
 class _QueuedEngine:
-    """The engine, and the requests that found every slot busy; for the engine's thread alone."""
+    """The engine, and the requests that wait for a slot; only the engine's thread may use it."""
 
     def __init__(self, engine: Engine[Waiter]) -> None:
         self.engine = engine
         self._waiting: deque[tuple[Waiter, GenerationRequest]] = deque()
-        """Oldest first."""
+        """Waiting requests, oldest first."""
 
     @property
     def busy(self) -> bool:
-        """Whether some request is unfinished."""
+        """Whether any request is unfinished."""
         return bool(self._waiting) or self.engine.busy
 
     def enter(self, waiter: Waiter, request: GenerationRequest) -> None:
-        """Have a request wait for its turn."""
+        """Queue a request."""
         self._waiting.append((waiter, request))
 
     def tick(self) -> list[Settled]:
-        """Start what finds a slot and advance every request; return what is finished."""
+        """Start waiting requests in free slots and advance every request; return finished ones."""
         settled = self._start_waiting()
         return settled + self.engine.tick() if self.engine.busy else settled
 
     def release(self, conversation_id: str) -> list[Waiter]:
-        """Forget a conversation; return who waits for its requests."""
+        """Drop a conversation; return the waiters of its requests."""
         dropped = [each for each in self._waiting if each[1].conversation_id == conversation_id]
         for each in dropped:
             self._waiting.remove(each)
@@ -92,9 +92,9 @@ class TransformersGenerator:
 
         Args:
             model: Folder in Hugging Face layout.
-            run_dir: What the paths of policy versions are relative to.
-            max_concurrent: Conversations that are cached at a time; further requests wait.
-            max_length: Tokens of the longest conversation, answers included.
+            run_dir: Paths of policy versions are relative to this folder.
+            max_concurrent: Maximum number of cached conversations; further requests wait.
+            max_length: Maximum tokens of a conversation, including answers.
             threads: CPU threads of the model's arithmetic, for the whole process.
             dtype: Precision of the weights that sample.
 
@@ -113,7 +113,7 @@ class TransformersGenerator:
         self._stepper.tell(lambda: torch.set_num_threads(threads))
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        """Continue the request's tokens. Raises GeneratorError where the engine broke."""
+        """Continue the request's tokens. Raises GeneratorError if the engine failed."""
         self._check(request)
 
         def enter(waiter: Waiter) -> bool:
@@ -127,14 +127,14 @@ class TransformersGenerator:
             raise
 
     async def release(self, conversation_id: str) -> None:
-        """Forget what is cached of a conversation; unknown ones are no error."""
+        """Drop the cache of a conversation; ignores unknown conversations."""
         self._forget(conversation_id)
 
     async def load(self, version: PolicyVersion) -> ServedWeights:
-        """Serve the weights of ``version`` from the next token on, and say what is served.
+        """Serve the weights of ``version`` from the next token on, and report what is served.
 
-        Requests in flight keep going, on keys and values that the old weights made. Raises
-        GeneratorError where the file is not that of the record; the old weights then stay.
+        Requests in flight continue on keys and values of the old weights. Raises GeneratorError if
+        the file differs from the record; the engine then keeps the old weights.
         """
         async with self._loading:
             return await self._load(version)
@@ -149,7 +149,7 @@ class TransformersGenerator:
         def swap(waiter: Waiter) -> bool:
             began_s = time.perf_counter()
             engine.swap_weights(weights, version.version)
-            # Some tables change with every forward, so they are read before the probe's.
+            # Every forward changes some tables, so read them before the probe's forward.
             tables, settings = tables_of(self._model), settings_of(self._model)
             logprobs = engine.probe(token_ids) if token_ids else ()
             pause_s = time.perf_counter() - began_s if engine.busy else 0.0
@@ -171,7 +171,7 @@ class TransformersGenerator:
         )
 
     def _row_sums(self) -> dict[str, bytes]:
-        """Return the sums of what files hold; nothing changes it while it is read."""
+        """Return the row sums of tensors that files store; nothing changes them meanwhile."""
         tensors = dict(self._model.named_parameters(remove_duplicate=False))
         tensors |= published_buffers(self._model)
         return {name: row_sums(tensor).tobytes() for name, tensor in tensors.items()}
@@ -181,7 +181,7 @@ class TransformersGenerator:
         return self._stepper.cpu_s()
 
     async def close(self) -> None:
-        """End the engine; requests in flight raise GeneratorError."""
+        """Stop the engine; requests in flight raise GeneratorError."""
         await self._stepper.close("the generator was closed")
 
     def _check(self, request: GenerationRequest) -> None:
@@ -189,7 +189,7 @@ class TransformersGenerator:
         check_grammar(request)
         if len(request.stop_ids) > MAX_STOPS:
             raise GeneratorError(
-                f"at most {MAX_STOPS} stop tokens are served, got {len(request.stop_ids)}"
+                f"a request may have at most {MAX_STOPS} stop tokens, got {len(request.stop_ids)}"
             )
 
     def _forget(self, conversation_id: str) -> None:
@@ -212,13 +212,13 @@ def _load(folder: Path, max_length: int, dtype: torch.dtype) -> PreTrainedModel:
     window = min(getattr(config, name, None) or max_length for name in WINDOWS)
     if not kinds <= {"full_attention", "sliding_attention"} or window < max_length:
         raise GeneratorError(
-            f"{folder}: every layer needs to attend to all {max_length} tokens of a conversation; "
+            f"{folder}: every layer must attend to all {max_length} tokens of a conversation; "
             f"found layers of {sorted(kinds)}, window {window}"
         )
     longest = getattr(config, "max_position_embeddings", None) or max_length
     if longest < max_length:
         raise GeneratorError(
-            f"{folder}: a conversation may have {max_length} tokens, but the model was made for "
+            f"{folder}: a conversation may have {max_length} tokens, but the model supports "
             f"{longest}; lower rollout.max_tokens"
         )
     check_positions(config, folder, max_length)

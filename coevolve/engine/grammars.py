@@ -1,9 +1,9 @@
-"""The grammars that requests ask for, as one table of states.
+"""The grammars of requests, combined in one table of states.
 
 Letters: R rows, S states, V vocabulary.
 
-State 0 allows everything and leads to itself: it is that of requests without a grammar. The states
-of each grammar follow, from the first request on that asks for it; equal grammars share theirs.
+State 0 allows everything and leads to itself; requests without a grammar use it. The states of each
+grammar are added with its first request; equal grammars share their states.
 """
 
 from typing import Any
@@ -17,23 +17,23 @@ from protocols.generation import END, Grammar
 
 FREE = 0
 MOST_ENTRIES = 2**26
-"""Of the table, states times vocabulary, at 5 bytes."""
+"""Maximum size of the table, states times vocabulary, at 5 bytes each."""
 
 Indices = npt.NDArray[np.int64]
 
 
 class GrammarTable:
-    """Says what rows in given states may write, and where that leads them."""
+    """Gives the tokens that each state allows, and the states to which they lead."""
 
     def __init__(self, vocabulary: int) -> None:
-        """Begin without grammars. ``vocabulary`` counts the tokens that the model knows."""
+        """``vocabulary`` is the number of tokens of the model."""
         self._vocabulary = vocabulary
         self._first: dict[Grammar, int] = {}
         self._allowed_S_V = torch.ones((1, vocabulary), dtype=torch.bool)
         self._following_S_V = np.full((1, vocabulary), FREE, dtype=np.int32)
 
     def enter(self, grammar: Grammar | None) -> int:
-        """Return the state in which an answer begins. Raises GeneratorError."""
+        """Return the initial state of a grammar. Raises GeneratorError."""
         if grammar is None:
             return FREE
         if grammar not in self._first:
@@ -41,13 +41,13 @@ class GrammarTable:
         return self._first[grammar]
 
     def masked(self, logits_R_V: torch.Tensor, states_R: Indices) -> torch.Tensor:
-        """Return the logits, minus infinity where the rows' states do not allow a token."""
+        """Return the logits, with minus infinity for tokens that the rows' states do not allow."""
         if not states_R.any():
             return logits_R_V
         return logits_R_V.masked_fill(~self.allowed(states_R), float("-inf"))
 
     def allowed(self, states_R: Indices) -> torch.Tensor:
-        """Return, R x V and boolean, which tokens the rows' states allow."""
+        """Return a boolean R x V mask of the tokens that the rows' states allow."""
         return self._allowed_S_V[torch.from_numpy(states_R)]
 
     def path(self, grammar: Grammar | None, tokens_R: Indices) -> Indices:
@@ -60,7 +60,7 @@ class GrammarTable:
         return states_R
 
     def following(self, states_R: Indices, tokens_R: Indices) -> npt.NDArray[Any]:
-        """Return the states that the tokens lead to."""
+        """Return the next states after the tokens."""
         return self._following_S_V[states_R, tokens_R]
 
     def _add(self, grammar: Grammar) -> None:
@@ -81,10 +81,10 @@ class GrammarTable:
         if highest >= self._vocabulary:
             raise GeneratorError(
                 f"a grammar needs tokens below {self._vocabulary}, the model's vocabulary, found "
-                f"{highest}; it was made for another model"
+                f"{highest}; it belongs to another model"
             )
         if states * self._vocabulary > MOST_ENTRIES:
             raise GeneratorError(
                 f"the grammars of an engine may have {MOST_ENTRIES // self._vocabulary} states "
-                f"together, and {states} were asked for; use fewer or smaller ones"
+                f"together, got {states}; use fewer or smaller grammars"
             )

@@ -1,11 +1,11 @@
-"""Keys and values of many conversations, each in a slot of its own.
+"""Keys and values of many conversations, each in its own slot.
 
 Letters: L layers, N slots, T positions, H key-value heads, D width of a head, R rows of a forward,
 Q tokens per row.
 
-Rows of one forward stand at different lengths: `SlotCache.aim` says which slots they are and at
-which positions their new tokens go, then the model's own attention calls ``update``. Tokens that
-only pad a row go to a spare position that nothing reads.
+The rows of one forward have different lengths. `SlotCache.aim` sets their slots and the positions
+of their new tokens; then the model's own attention calls ``update``. Padding tokens go to a spare
+position that nothing reads.
 """
 
 import torch
@@ -27,7 +27,7 @@ class SlotCache(Cache):
             getattr(config, "num_key_value_heads", None) or heads,
             width,
         )
-        # Positions outside heads: what one token writes is then one contiguous piece of memory.
+        # Positions come before heads, so that one token writes one contiguous piece of memory.
         self._keys_L_N_T_H_D = torch.zeros(shape, dtype=dtype)
         self._values_L_N_T_H_D = torch.zeros(shape, dtype=dtype)
         self.spare = positions
@@ -43,13 +43,13 @@ class SlotCache(Cache):
         positions_R_Q: torch.Tensor,
         longest: int,
     ) -> None:
-        """Direct the next forward.
+        """Set the targets of the next forward.
 
         Args:
             rows: The slots to read, in row order; a slice reads without a copy.
             slots_R_1: The same slots, as indices.
-            positions_R_Q: Where each new token goes; ``spare`` for padding.
-            longest: Positions that any row reads.
+            positions_R_Q: Position of each new token; ``spare`` for padding.
+            longest: Number of positions that any row reads.
         """
         self._rows, self._slots_R_1 = rows, slots_R_1
         self._positions_R_Q, self._longest = positions_R_Q, longest

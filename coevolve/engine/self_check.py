@@ -1,7 +1,7 @@
-"""Checks, before anything is served, that a model can be batched the way that the engine does it.
+"""Checks at start-up that the engine can batch a model correctly.
 
-The engine gives a model the mask and the positions of every row. A model that makes its own from
-what it finds in a row, as those with linear biases do, fails there or computes something else.
+The engine gives a model the mask and the positions of every row. A model that computes these itself
+from a row, such as one with linear biases, fails or computes something else.
 """
 
 from pathlib import Path
@@ -15,18 +15,18 @@ from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 
 PROMPTS = (4, 72)
-"""Tokens of two conversations that are computed at once; the second has a forward of its own."""
+"""Prompt lengths of two concurrent conversations; the second gets a separate forward."""
 
 ANSWER_TOKENS = 4
 TOLERANCE = {"float32": 1e-2, "bfloat16": 0.5}
 """Mean absolute difference of logprobs, by precision."""
 
 _BROKEN = (ValueError, RuntimeError, TypeError, AttributeError, IndexError, GeneratorError)
-"""What models raise at a mask or a cache that they cannot work with."""
+"""Errors that models raise for a mask or a cache that they do not support."""
 
 
 def check(model: PreTrainedModel, folder: Path, max_length: int) -> None:
-    """Compare conversations in a batch with forwards of their own. Raises GeneratorError."""
+    """Compare batched conversations with plain forwards. Raises GeneratorError."""
     try:
         difference = _difference(model, max_length)
     except _BROKEN as error:
@@ -36,7 +36,7 @@ def check(model: PreTrainedModel, folder: Path, max_length: int) -> None:
 
 
 def _difference(model: PreTrainedModel, max_length: int) -> float:
-    """Return by how much logprobs in a batch differ from those of a plain forward, on average."""
+    """Return the mean difference between logprobs in a batch and those of a plain forward."""
     positions = min(max_length, max(PROMPTS) + ANSWER_TOKENS)
     engine = Engine[GenerationRequest](model, len(PROMPTS), positions)
     vocabulary = model.config.get_text_config().vocab_size
@@ -48,11 +48,11 @@ def _difference(model: PreTrainedModel, max_length: int) -> float:
     found: list[float] = []
     while engine.busy:
         for request, said in engine.tick():
-            found += _apart(engine, request, said)
+            found += _differences(engine, request, said)
     return float(np.mean(found))
 
 
-def _apart(
+def _differences(
     engine: Engine[GenerationRequest], request: GenerationRequest, said: Generation | GeneratorError
 ) -> list[float]:
     if isinstance(said, GeneratorError):
@@ -74,7 +74,7 @@ def _request(name: str, prompt: list[int]) -> GenerationRequest:
 
 def _unfit(model: PreTrainedModel, folder: Path, found: str) -> GeneratorError:
     return GeneratorError(
-        f"{folder}: rollout.engine.kind transformers needs a model that takes the mask and the "
-        f"positions of each conversation from outside, found {model.config.model_type}, which "
+        f"{folder}: rollout.engine.kind transformers needs a model that accepts the mask and "
+        f"the positions of each conversation, found {model.config.model_type}, which "
         f"{found}; choose rollout.engine.kind vllm, or another policy.model"
     )

@@ -1,8 +1,8 @@
-"""A thread that steps an engine for many event loops, and notices when a step does not end.
+"""A thread that steps an engine for many event loops, and detects a step that hangs.
 
-Orders reach the engine between two steps. The answers of a step travel back in one wake-up per
-event loop. An engine that raises, or whose step or order takes longer than its limit where it has
-one, is broken for good: everyone who waits, and everyone who comes, is told why.
+Orders reach the engine between two steps. The answers of a step are delivered with one wake-up per
+event loop. An engine fails for good if it raises, or if a step or order exceeds the time limit (if
+one is set). All current and later callers then get the cause as an error.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from typing import Any, Protocol
 from protocols.errors import GeneratorError
 
 LOOKS = 4
-"""How often within the limit of a step it is looked after."""
+"""Number of checks for a hanging step within its time limit."""
 
 END_S = 5.0
-"""How long the end of the engine's thread is waited for; a stuck one does not end."""
+"""Maximum wait for the end of the engine's thread; a thread that hangs does not end."""
 
 
 @dataclass(frozen=True, eq=False)
 class Waiter:
-    """Who waits for the engine's thread, and where."""
+    """A caller that waits for the engine's thread, with its event loop."""
 
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[Any]"
@@ -35,19 +35,19 @@ Settled = tuple[Waiter, Any]
 """A waiter and what it gets: a result, or an exception to raise."""
 
 Order = Callable[[Waiter], bool]
-"""Takes something up for the waiter; False where it has to be tried again after the next step."""
+"""Starts work for the waiter; returns False if it must be repeated after the next step."""
 
 
 class Steps(Protocol):
-    """An engine whose requests are named by their waiters."""
+    """An engine whose requests are identified by their waiters."""
 
     @property
     def busy(self) -> bool:
-        """Whether some request is unfinished."""
+        """Whether any request is unfinished."""
         ...
 
     def tick(self) -> Sequence[Settled]:
-        """Advance every request; return what is finished."""
+        """Advance every request; return finished ones."""
         ...
 
 
@@ -59,28 +59,29 @@ class Stepper:
         self._cpu_s = 0.0
         self._wake = threading.Condition()
         self._orders: deque[tuple[Waiter | None, Callable[[], bool]]] = deque()
-        """What is to be done before the next step; guarded by ``_wake``, as are the following."""
+        """Orders to execute before the next step; guarded by ``_wake``, like the next two
+        fields."""
 
         self._unsettled: set[Waiter] = set()
         self._broken: str | None = None
-        """Why nothing is served any more."""
+        """Why the engine failed; None while it works."""
 
         self._began: float | None = None
-        """Since when the thread has been inside the engine."""
+        """Time at which the thread entered the engine; None outside of it."""
 
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
         self._thread.start()
         if step_timeout_s is not None:
             watch = threading.Thread(
-                target=self._look_after, args=(step_timeout_s,), name="engine-watch", daemon=True
+                target=self._watch, args=(step_timeout_s,), name="engine-watch", daemon=True
             )
             watch.start()
 
     async def ask(self, order: Order) -> Any:
-        """Return what the waiter that ``order`` is given is settled with.
+        """Pass a waiter to ``order`` and return the waiter's result.
 
-        Raises GeneratorError where the engine broke, and what the order raised.
+        Raises GeneratorError if the engine failed, and any error of the order.
         """
         loop = asyncio.get_running_loop()
         waiter = Waiter(loop, loop.create_future())
@@ -88,24 +89,24 @@ class Stepper:
         return await waiter.future
 
     def tell(self, order: Callable[[], None]) -> None:
-        """Have something done between two steps, and do not wait for it."""
+        """Execute ``order`` between two steps, without waiting for it."""
 
-        def carry_out() -> bool:
+        def run_order() -> bool:
             order()
             return True
 
         with suppress(GeneratorError):
-            self._put(None, carry_out)
+            self._put(None, run_order)
 
     def settle(self, results: Sequence[Settled]) -> None:
-        """Hand results, or errors, to those who wait: one wake-up per event loop."""
+        """Deliver results or errors to their waiters, with one wake-up per event loop."""
         by_loop: dict[asyncio.AbstractEventLoop, list[Settled]] = {}
         with self._wake:
             self._unsettled.difference_update(waiter for waiter, _ in results)
         for waiter, result in results:
             by_loop.setdefault(waiter.loop, []).append((waiter, result))
         for loop, settled in by_loop.items():
-            with suppress(RuntimeError):  # that loop is closed: nobody waits there any more
+            with suppress(RuntimeError):  # the loop is closed, so nobody waits
                 loop.call_soon_threadsafe(_resolve, settled)
 
     def cpu_s(self) -> float:
@@ -113,7 +114,7 @@ class Stepper:
         return self._cpu_s
 
     async def close(self, reason: str) -> None:
-        """End the thread, unless it is stuck; whoever waits gets ``reason``."""
+        """End the thread, unless it hangs; all waiters get ``reason`` as an error."""
         self._break(reason)
         await asyncio.to_thread(self._thread.join, END_S)
 
@@ -129,18 +130,18 @@ class Stepper:
     def _serve(self) -> None:
         try:
             while self._wait():
-                self._carry_out()
+                self._run_orders()
                 if self._engine.busy:
                     self.settle(self._engine.tick())
                 self._cpu_s = time.thread_time()
         except Exception as error:
-            self._break(f"the rollout engine broke: {type(error).__name__}: {error}")
+            self._break(f"the rollout engine failed: {type(error).__name__}: {error}")
             raise
         finally:
             self._ended.set()
 
     def _wait(self) -> bool:
-        """Wait for something to do, in no step meanwhile; False at the end."""
+        """Wait for work, outside of any step; return False at the end."""
         with self._wake:
             self._began = None
             while not (self._orders or self._engine.busy or self._broken):
@@ -148,7 +149,7 @@ class Stepper:
             self._began = time.monotonic()
             return self._broken is None
 
-    def _carry_out(self) -> None:
+    def _run_orders(self) -> None:
         with self._wake:
             orders = list(self._orders)
             self._orders.clear()
@@ -163,12 +164,12 @@ class Stepper:
         with self._wake:
             self._orders.extendleft(reversed(later))
 
-    def _look_after(self, limit_s: float) -> None:
+    def _watch(self, limit_s: float) -> None:
         while not self._ended.wait(limit_s / LOOKS):
             began = self._began
             if began is not None and time.monotonic() - began > limit_s:
                 self._break(
-                    f"the rollout engine is stuck: a step has taken more than {limit_s:g} s "
+                    f"the rollout engine hangs: a step has taken more than {limit_s:g} s "
                     "(rollout.engine.step_timeout_s)"
                 )
                 return

@@ -1,9 +1,9 @@
-"""Messages as records and back: the topic is the message's tag, the body its msgpack.
+"""Encodes messages as records and decodes them: topic = the message's tag, body = its msgpack.
 
-Unknown fields are passed over and missing ones take their defaults, so a journal outlives small
-changes of its messages.
+Decoding skips unknown fields and uses the defaults of missing ones, so small changes of messages
+keep old journals readable.
 
-What `Reader.find` finds under each index:
+Indexes for `Reader.find`:
 
 | index                  | messages               | key                                      |
 |------------------------|------------------------|------------------------------------------|
@@ -14,7 +14,7 @@ What `Reader.find` finds under each index:
 | `ROLLOUTS_BY_TASK`     | Rollout, FailedRollout | `task_id`                                |
 | `ROLLOUTS_BY_GROUP`    | Rollout, FailedRollout | `group_id`                               |
 | `ROLLOUTS_BY_VERSION`  | Rollout                | `version_min`                            |
-| `ROLLOUTS_BY_OUTCOME`  | Rollout whose outcome is to be found | `outcome_key`              |
+| `ROLLOUTS_BY_OUTCOME`  | Rollout with an outcome key | `outcome_key`                       |
 | `DISCARDS_BY_GROUP`    | GroupDiscarded         | `group_id`                               |
 | `STEPS_BY_NUMBER`      | StepReport             | `step`                                   |
 | `VERSIONS_BY_NUMBER`   | PolicyVersion          | `version`                                |
@@ -34,7 +34,7 @@ What `Reader.find` finds under each index:
 | `CALLS_BY_SIGNAL`      | ModelCall              | `signal_id`                              |
 | `SWAPS_BY_REQUEST`     | SynthesizerSwapped, SwapRefused | `request_id`                    |
 
-Numbers stand in keys as decimal text.
+Keys contain numbers as decimal text.
 """
 
 from collections.abc import Mapping
@@ -95,12 +95,12 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def topic_of(kind: type[msgspec.Struct]) -> str:
-    """Return the topic of a kind of message."""
+    """Return the topic of a message type."""
     return cast("str", kind.__struct_config__.tag)
 
 
 def topics_of(*kinds: type[Message]) -> tuple[str, ...]:
-    """Return the topics of several kinds of message: what a fold of these is to be given."""
+    """Return the topics of several message types, for example for `coevolve.journal.fold`."""
     return tuple(map(topic_of, kinds))
 
 
@@ -113,7 +113,8 @@ _decoders = {topic_of(kind): msgspec.msgpack.Decoder(kind) for kind in get_args(
 def encode(message: Message) -> Record:
     """Return ``message`` as a record.
 
-    Raises ContractError where it could not be read again: its fields hold values of other types.
+    Raises ContractError if the record could not be decoded, because a field has a value of a wrong
+    type.
     """
     topic = topic_of(type(message))
     try:
@@ -121,13 +122,13 @@ def encode(message: Message) -> Record:
         _decoders[topic].decode(body)
     except (msgspec.MsgspecError, OverflowError, TypeError, ValueError) as error:
         raise ContractError(
-            f"a {topic} cannot be recorded: {error}; mend what made the value"
+            f"a {topic} cannot be recorded: {error}; fix the code that made the value"
         ) from error
     return Record(topic=topic, body=body, keys=_keys(message))
 
 
 def decode(record: StoredRecord) -> Message:
-    """Return the message in ``record``. Raises JournalError where it cannot be one."""
+    """Return the message in ``record``. Raises JournalError if it cannot be decoded."""
     decoder = _decoders.get(record.topic)
     if decoder is None:
         raise JournalError(
@@ -144,18 +145,18 @@ def decode(record: StoredRecord) -> Message:
 
 
 def decode_as(record: StoredRecord, kind: type[Kind]) -> Kind:
-    """Return the message in ``record``, which has to be a ``kind``. Raises JournalError."""
+    """Return the message in ``record``, which must be a ``kind``. Raises JournalError."""
     message = decode(record)
     if not isinstance(message, kind):
         raise JournalError(
             f"record {record.sequence} needs topic {topic_of(kind)!r} and has {record.topic!r}; "
-            "the sequence was taken from somewhere else"
+            "the sequence belongs to another record"
         )
     return message
 
 
 def record_key(kind: str, key: str) -> str:
-    """Return what an environment's record is found under."""
+    """Return the index key of an environment's record."""
     return f"{kind}/{key}"
 
 
@@ -200,4 +201,4 @@ _FIELDS: Mapping[type[Message], Mapping[str, str]] = {
     SynthesizerSwapped: _OF_SWAP,
     SwapRefused: _OF_SWAP,
 }
-"""Kind of message -> index -> the field that is the key; `_keys` adds what is no field."""
+"""Message type -> index -> the field that is the key; `_keys` adds keys that are not fields."""

@@ -1,4 +1,4 @@
-"""The thread that owns the journal's state: group commit, leases, answers."""
+"""The thread that owns the journal's state: it commits groups, grants leases and answers."""
 
 import errno
 import os
@@ -23,10 +23,10 @@ from protocols.journal import Append, Complete, JournalStatistics, StoredRecord,
 
 MAX_TRANSACTION_RECORDS = 1000
 MAX_TRANSACTION_BYTES = 16 << 20
-"""Where a transaction stops growing: beyond, latency grows and throughput does not."""
+"""Maximum size of a transaction; larger ones increase latency but not throughput."""
 
 READER_CHECK_S = 5.0
-"""Between searches for readers that died and would keep the file growing."""
+"""Interval between searches for dead readers, which would make the file grow."""
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _SLACK_BYTES = 1 << 20
@@ -35,41 +35,42 @@ Listener = Callable[[frozenset[str]], None]
 
 
 class Taken(NamedTuple):
-    """What a member got."""
+    """The answer to a `Take`."""
 
     records: tuple[StoredRecord, ...]
 
     expires_s: float
-    """Seconds until the next lease on the asked topics may run out; infinity without any."""
+    """Seconds until the next lease on the requested topics may expire; infinity if there is
+    none."""
 
 
 class Count(NamedTuple):
-    """Asks for statistics."""
+    """A request for statistics."""
 
 
 class Stop(NamedTuple):
-    """Ends the thread once everything asked before it is answered."""
+    """A request to end the thread after all earlier requests are answered."""
 
 
 class Work(NamedTuple):
-    """A request and where its answer goes."""
+    """A request and the future for its answer."""
 
     request: Append | Complete | Take | Count | Stop
     answer: "Future[Any]"
     records: tuple[PackedRecord, ...] = ()
     size_bytes: int = 0
-    """Of the records' bodies."""
+    """Size of the records' bodies."""
 
 
 class Reply(NamedTuple):
-    """An answer that waits for its transaction to be durable."""
+    """An answer to send when its transaction is durable."""
 
     answer: "Future[Any]"
     sequences: tuple[int, ...]
 
 
 class Committer:
-    """Carries out requests in transactions, in the order in which they arrive."""
+    """Executes requests in transactions, in the order of arrival."""
 
     def __init__(
         self,
@@ -108,18 +109,18 @@ class Committer:
         self._thread.start()
 
     def submit(self, work: Work) -> None:
-        """Queue a request; it is answered even where the thread has ended."""
+        """Queue a request; it is answered even if the thread has ended."""
         self._requests.put(work)
         if self._ended.is_set():
             self._refuse_waiting()
 
     def stop(self) -> None:
-        """Answer what was asked so far and end the thread."""
+        """Answer all requests so far and end the thread."""
         self._requests.put(Work(Stop(), Future()))
         self._thread.join()
 
     def newest(self, topics: Sequence[str]) -> int:
-        """Return the newest visible sequence among ``topics`` (of all where empty), or 0."""
+        """Return the newest visible sequence among ``topics`` (of all if empty), or 0."""
         if not topics:
             return self.visible
         return max(self._newest.get(topic, 0) for topic in topics)
@@ -129,7 +130,7 @@ class Committer:
             running = True
             while running and self._failure is None:
                 self._batch, running = self._next_batch()
-                self._carry_out(self._batch)
+                self._execute_batch(self._batch)
             if self._failure is None:
                 self._flush()
         finally:
@@ -138,7 +139,7 @@ class Committer:
             self._refuse_waiting()
 
     def _next_batch(self) -> tuple[list[Work], bool]:
-        """Return what arrived since the last call, and whether the thread is to go on."""
+        """Return the requests since the last call, and whether the thread should continue."""
         batch: list[Work] = []
         records = size_bytes = 0
         work = self._first()
@@ -163,7 +164,7 @@ class Committer:
             self._flush()
             return self._requests.get()
 
-    def _carry_out(self, batch: list[Work]) -> None:
+    def _execute_batch(self, batch: list[Work]) -> None:
         writes = [work for work in batch if self._writes(work.request)]
         if writes:
             self._write(writes)
@@ -188,7 +189,7 @@ class Committer:
         return not sits or any(topic not in consumer.places for topic in request.topics)
 
     def _write(self, batch: list[Work]) -> None:
-        """Carry out a batch in one transaction; answer it when that is durable."""
+        """Execute a batch in one transaction; answer it when the transaction is durable."""
         replies: list[Reply] = []
         refusals: list[tuple[Work, JournalError]] = []
         now_s = self._clock()
@@ -199,7 +200,7 @@ class Committer:
                 )
                 for work in batch:
                     try:
-                        sequences = _carried_out(write, work)
+                        sequences = _execute(write, work)
                     except JournalError as error:
                         refusals.append((work, error))
                     else:
@@ -214,10 +215,10 @@ class Committer:
             return
         for work, error in refusals:
             work.answer.set_exception(error)
-        self._committed(write, replies)
+        self._after_commit(write, replies)
         self._clear_dead_readers(now_s)
 
-    def _committed(self, write: WriteTransaction, replies: list[Reply]) -> None:
+    def _after_commit(self, write: WriteTransaction, replies: list[Reply]) -> None:
         if write.wrote:
             self._commits += 1
             if self._pipelined:
@@ -233,7 +234,7 @@ class Committer:
             self._flush()
 
     def _flush(self) -> None:
-        """Make everything committed durable and answer it."""
+        """Make all commits durable and answer their requests."""
         if not self._unflushed:
             return
         try:
@@ -245,7 +246,7 @@ class Committer:
         self._acknowledge()
 
     def _acknowledge(self) -> None:
-        """Answer what is durable and let it be seen."""
+        """Answer durable requests and make their records visible."""
         replies, self._unflushed = self._unflushed, []
         newest, self._unflushed_newest = self._unflushed_newest, {}
         self._newest.update(newest)
@@ -301,7 +302,7 @@ class Committer:
             self._readers_cleared += self._env.reader_check()
 
     def _abort(self, batch: list[Work], cause: lmdb.Error) -> None:
-        """Answer a transaction that LMDB undid; go on where only room was missing."""
+        """Answer a transaction that LMDB rolled back; continue only if space was lacking."""
         size_bytes = sum(work.size_bytes for work in batch)
         if not self._lacks_room(cause, size_bytes):
             self._fail(cause)
@@ -310,17 +311,17 @@ class Committer:
         with self._env.begin() as txn:
             self._state.reload(txn, self._tables)
         error = JournalFullError(
-            f"the journal {self._file} needs room for {size_bytes} bytes of records and got "
-            f"{cause}; nothing of them was kept: free space on the disk (or raise "
-            "store.map_size_gb, where the map is full) and repeat the write"
+            f"the journal {self._file} needs space for {size_bytes} bytes of records and got "
+            f"{cause}; it stored none of them. Free space on the disk (or raise "
+            "store.map_size_gb, if the map is full) and repeat the write"
         )
         for work in batch:
             work.answer.set_exception(error)
 
     def _lacks_room(self, error: lmdb.Error, size_bytes: int) -> bool:
-        """Return whether a disk, a quota or the map is full.
+        """Return whether the disk, a quota or the map is full.
 
-        LMDB calls a write that ended early, as the last one on a filling disk does, EIO.
+        LMDB reports EIO for an incomplete write, such as the last one on a disk that fills up.
         """
         if isinstance(error, lmdb.MapFullError | lmdb.DiskError) or error.code in _NO_ROOM:
             return True
@@ -328,8 +329,8 @@ class Committer:
 
     def _fail(self, cause: lmdb.Error) -> None:
         self._failure = JournalError(
-            f"the journal {self._file} stopped: {cause}; what was answered is safe: look at the "
-            "disk, then start again with --resume"
+            f"the journal {self._file} stopped: {cause}; all answered writes are safe. Check the "
+            "disk, then restart with --resume"
         )
 
     def _refuse(self, waiting: Iterable[Work | Reply]) -> None:
@@ -339,7 +340,7 @@ class Committer:
                 each.answer.set_exception(error)
 
     def _refuse_waiting(self) -> None:
-        """Answer what nobody will carry out; both ends call it, so nothing is left over."""
+        """Answer requests that no thread will execute; both ends call this, so none remains."""
         while True:
             try:
                 work = self._requests.get_nowait()
@@ -349,8 +350,8 @@ class Committer:
                 self._refuse([work])
 
 
-def _carried_out(write: WriteTransaction, work: Work) -> tuple[int, ...] | None:
-    """Carry out one request and return its answer, None for a take: that one is answered later."""
+def _execute(write: WriteTransaction, work: Work) -> tuple[int, ...] | None:
+    """Execute one request and return its answer; None for a take, which is answered later."""
     match work.request:
         case Append():
             return write.append(work.request, work.records)
@@ -364,7 +365,7 @@ def _carried_out(write: WriteTransaction, work: Work) -> tuple[int, ...] | None:
 
 
 def _room_bytes(file: Path) -> int:
-    """Return how far the file can grow by the disk's and the process's limits."""
+    """Return by how much the file can grow within the disk's and the process's limits."""
     disk = os.statvfs(file)
     free = disk.f_bavail * disk.f_frsize
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)

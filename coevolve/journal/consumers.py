@@ -1,7 +1,7 @@
-"""Who works on what: each consumer's places in its topics, its seats and its leases.
+"""Each consumer's progress in its topics, its members (seats) and its leases.
 
-Places and seats mirror rows of the file; leases are memory only. All of it belongs to the
-journal's committer thread.
+Progress and seats mirror rows of the file; leases are only in memory. Only the journal's committer
+thread uses these objects.
 """
 
 from collections.abc import Iterable
@@ -12,39 +12,40 @@ from protocols.errors import LeaseLostError
 from protocols.journal import Complete, Take
 
 SEATS_KEPT = 64
-"""Incarnations remembered per seat; a zombie would have to be older than that to be mistaken."""
+"""Incarnations remembered per seat. Only a zombie process older than these goes undetected."""
 
 
 @dataclass(slots=True)
 class Place:
-    """How far one consumer is in one topic."""
+    """The progress of one consumer in one topic."""
 
     key: bytes
-    """Of its rows in `consumers` and `acks`."""
+    """Key of its rows in `consumers` and `acks`."""
 
     cursor: int = 0
-    """Every record of the topic up to here is finished."""
+    """Every record of the topic up to this sequence is finished."""
 
     finished: int = 0
-    """Records of the topic that are finished or were evicted before the consumer came."""
+    """Number of records that are finished or were evicted before the consumer subscribed."""
 
     beyond: set[int] = field(default_factory=set[int])
     """Finished sequences greater than ``cursor``."""
 
     stored: set[int] = field(default_factory=set[int])
-    """The part of ``beyond`` that has rows in `acks`."""
+    """The subset of ``beyond`` that has rows in `acks`."""
 
     frontier: int = 0
-    """No record up to here is both unfinished and free, so the search for work starts here."""
+    """All records up to this sequence are finished or leased; the search for work starts after
+    it."""
 
     def has_finished(self, sequence: int) -> bool:
-        """Return whether the consumer is done with a record of this topic."""
+        """Return whether the consumer has finished a record of this topic."""
         return sequence <= self.cursor or sequence in self.beyond
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A record that a member works on."""
+    """A member's lease of one record."""
 
     topic: str
     member: str
@@ -53,7 +54,7 @@ class Lease:
 
 
 class Consumer:
-    """The members that split one stream of work, and who of them holds which record."""
+    """The members that share one stream of work, and the records that each holds."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -67,30 +68,30 @@ class Consumer:
         return self.places[topic]
 
     def refuse_the_displaced(self, member: str, incarnation: str) -> None:
-        """Raise LeaseLostError where a newer incarnation sits in the seat."""
+        """Raise LeaseLostError if a newer incarnation has the seat."""
         sat = self.seats.get(member, [])
         if incarnation in sat[:-1]:
             raise LeaseLostError(
                 f"seat {member!r} of consumer {self.name!r} belongs to incarnation {sat[-1]!r}, "
-                f"which came after {incarnation!r}; end this process, its successor is at work"
+                f"which came after {incarnation!r}; stop this process, its successor runs"
             )
 
     def refuse_the_finished(self, request: Complete, topics: dict[int, str], now_s: float) -> None:
-        """Raise LeaseLostError where a sequence is finished or in another member's hands."""
+        """Raise LeaseLostError if a sequence is finished or leased to another member."""
         self.refuse_the_displaced(request.member, request.incarnation)
         for sequence in request.sequences:
             place = self.places.get(topics[sequence])
             if place is not None and place.has_finished(sequence):
                 raise LeaseLostError(
                     f"record {sequence} was already finished by consumer {self.name!r}, so "
-                    f"{request.member!r} cannot finish it again; drop the work, it is done"
+                    f"{request.member!r} cannot finish it again; discard the result"
                 )
             lease = self.leases.get(sequence)
             if lease is not None and not _is_own(lease, request) and lease.expires_s > now_s:
                 raise LeaseLostError(
                     f"record {sequence} is held by {lease.member!r} ({lease.incarnation}) of "
                     f"consumer {self.name!r}, not by {request.member!r} ({request.incarnation}); "
-                    "drop the work, or raise store.lease_s if it was merely slow"
+                    "discard the result, or raise store.lease_s if the member was only slow"
                 )
 
     def grant(self, sequence: int, topic: str, request: Take, now_s: float) -> None:
@@ -101,7 +102,7 @@ class Consumer:
         self._held.setdefault(request.member, set()).add(sequence)
 
     def release(self, sequences: Iterable[int]) -> set[str]:
-        """End leases, so that the records may be taken again; return their topics."""
+        """End leases, so that the records can be taken again; return their topics."""
         topics: set[str] = set()
         for sequence in sequences:
             lease = self.leases.pop(sequence, None)
@@ -115,35 +116,35 @@ class Consumer:
         return topics
 
     def release_expired(self, now_s: float) -> set[str]:
-        """End the leases that ran out; return their topics."""
+        """End expired leases; return their topics."""
         return self.release(
             [sequence for sequence, lease in self.leases.items() if lease.expires_s <= now_s]
         )
 
     def release_others(self, request: Take) -> set[str]:
-        """End the member's leases that it no longer counts among what it holds."""
+        """End the member's leases that are not in ``request.held``; return their topics."""
         return self.release(self._held.get(request.member, set()) - set(request.held))
 
     def release_member(self, member: str) -> set[str]:
-        """End all leases of a seat whose occupant changed."""
+        """End all leases of a seat after its incarnation changed; return their topics."""
         return self.release(list(self._held.get(member, ())))
 
     def drop_leases_without_place(self) -> None:
-        """Forget leases on topics whose subscription was never committed."""
+        """Drop leases on topics whose subscription was never committed."""
         for sequence, lease in list(self.leases.items()):
             if lease.topic not in self.places:
                 del self.leases[sequence]
                 self._held[lease.member].discard(sequence)
 
     def next_expiry_s(self, topics: Iterable[str], now_s: float) -> float:
-        """Return the seconds until the next lease on ``topics`` runs out; infinity without any."""
+        """Return the seconds until the next lease on ``topics`` expires; infinity without one."""
         wanted = set(topics)
         ends = (lease.expires_s for lease in self.leases.values() if lease.topic in wanted)
         return max(0.0, min(ends, default=float("inf")) - now_s)
 
 
 def new_place(consumer: str, topic: str, evicted: int) -> Place:
-    """Return the place of a consumer that comes to a topic for the first time."""
+    """Return the initial place of a consumer that subscribes to a topic."""
     return Place(key=pair_key(consumer, topic), finished=evicted)
 
 

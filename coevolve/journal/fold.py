@@ -1,7 +1,7 @@
-"""Topics folded into one state, in the journal's order: how a part is rebuilt and kept up to date.
+"""Folds topics into one state, in the journal's order, to rebuild a part and keep it up to date.
 
-The first call after a start rebuilds, every further one adds what came since: live and rebuilt
-state come of the same records in the same order, and no record counts twice.
+The first call after a start rebuilds the state; each later call adds the records since. Live and
+rebuilt states therefore use the same records in the same order, and no record counts twice.
 """
 
 import heapq
@@ -16,25 +16,26 @@ from protocols.journal import Message, StoredRecord
 async def fold(
     reader: Reader, topics: Sequence[str], into: Callable[[Message], None], after: int = 0
 ) -> int:
-    """Hand ``into`` each record of ``topics`` beyond sequence ``after``, oldest first.
+    """Pass each record of ``topics`` after sequence ``after`` to ``into``, oldest first.
 
-    Returns the sequence up to which all were handed over: the next call's ``after``. Records that
-    come meanwhile are left to the next call, so that none is handed over before an older one.
+    Returns the sequence up to which all records were passed; use it as the next call's ``after``.
+    Records that arrive during the call are left to the next call, so no record is passed before an
+    older one.
     """
     newest = [await reader.last(topic) for topic in topics]
     through = max((record.sequence for record in newest if record), default=0)
     if through <= after:
         return after
-    # Every topic, also one that had nothing new when it was looked at: it may have by now.
+    # Includes topics without news in the loop above: they may have received records since.
     sources = [_pages(reader, topic, after, through) for topic in topics]
-    async for record in _merged(sources):
+    async for record in _merge(sources):
         into(decode(record))
     return through
 
 
 def in_order(reader: Reader, topics: Sequence[str]) -> AsyncIterator[StoredRecord]:
-    """Yield every record of ``topics``, oldest first; holds one page of each at a time."""
-    return _merged([whole_topic(reader, topic) for topic in topics])
+    """Yield every record of ``topics``, oldest first; keeps one page per topic in memory."""
+    return _merge([whole_topic(reader, topic) for topic in topics])
 
 
 async def _pages(
@@ -51,8 +52,8 @@ async def _pages(
         after = page[-1].sequence
 
 
-async def _merged(sources: Sequence[AsyncIterator[StoredRecord]]) -> AsyncIterator[StoredRecord]:
-    """Yield the records of all ``sources``, each ascending, by ascending sequence."""
+async def _merge(sources: Sequence[AsyncIterator[StoredRecord]]) -> AsyncIterator[StoredRecord]:
+    """Merge ``sources``, each ascending by sequence, into one ascending stream of records."""
     heads: list[tuple[int, int, StoredRecord]] = []
     for number, source in enumerate(sources):
         async for record in source:

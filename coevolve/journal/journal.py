@@ -1,28 +1,30 @@
 """The durable journal: one writer, group commit, exactly-once effects.
 
-What is promised:
+Guarantees:
 
-- Sequences are global, gapless and counted from 1, in commit order.
-- A write is answered when it is as durable as the journal's level says (`protocols.journal`), and
-  `take`, `newest` and `snapshot` show no record before that. All of a write is kept or nothing.
-- Each (producer, counter) is carried out once, so a write may be repeated until it is answered.
-- Each record is finished at most once by each consumer, together with what came of it.
-- Retention (``retain_bytes`` of the ``evictable`` topics) deletes the oldest records first, and
-  none that a consumer which ever took from the topic has still to finish: a consumer that stopped
-  for good keeps its backlog, and the file grows.
-- A refused write, a full disk and a full map change nothing; the journal goes on when there is
-  room again. After any other failure of the disk it stops, because a page that the kernel failed
-  to write once may be lost although the next flush succeeds.
+- Sequences are global, without gaps and counted from 1, in commit order.
+- The journal answers a write when it is as durable as the journal's level requires
+  (`protocols.journal`). `take`, `newest` and `snapshot` show no record before that. A write is
+  stored completely or not at all.
+- Each (producer, counter) is executed once, so a producer may repeat a write until it is answered.
+- Each consumer finishes each record at most once, together with the outputs.
+- Retention (``retain_bytes`` of the ``evictable`` topics) deletes the oldest records first. It
+  deletes no record that a consumer of the topic has not finished. If a consumer stops for good, its
+  backlog stays and the file grows.
+- A refused write, a full disk and a full map change nothing; the journal continues when there is
+  space again. After any other disk failure it stops, because a page that the kernel once failed to
+  write may be lost although the next flush succeeds.
 
-How: callers put requests into a queue and get futures. One thread owns everything else. It takes
-whatever arrived during the last commit (no timer) as the next transaction, so a slow disk makes
-larger transactions. At level ``power`` LMDB's meta page is not flushed with its own transaction
-but with the next one; a transaction is therefore answered when the next one is on disk, or after
-an explicit flush when no request waits: one flush a transaction under load instead of two.
+Implementation: callers put requests into a queue and get futures. One thread owns everything else.
+It executes all requests that arrived during the last commit (no timer) as the next transaction, so
+a slow disk makes larger transactions. At level ``power``, LMDB flushes the meta page of a
+transaction only with the next transaction. A transaction is therefore answered when the next one is
+on disk, or after an explicit flush if no request waits. Under load this takes one flush per
+transaction instead of two.
 
-What readers of the map see (`coevolve.journal.reader`): at level ``power`` they may see the newest
-transaction one flush before it is answered. Only a power cut can take it back, and that ends those
-readers, too, because they run on the writer's machine.
+Readers of the map (`coevolve.journal.reader`): at level ``power`` they may see the newest
+transaction one flush before it is answered. Only a power cut can undo it, and a power cut also ends
+these readers, because they run on the writer's machine.
 """
 
 import os
@@ -46,14 +48,14 @@ from protocols.errors import JournalError
 from protocols.journal import Append, Complete, Durability, JournalStatistics, Record, Take
 
 MAX_REQUEST_BYTES = 256 << 20
-"""LMDB ends a transaction at 512 MB of changed pages."""
+"""LMDB aborts a transaction at 512 MB of changed pages."""
 
 EVICTABLE = ("rollout", "failed_rollout")
-"""Topics that retention may shorten."""
+"""Topics whose records retention may delete."""
 
 
 class Journal:
-    """The only writer of a journal; `open` makes one. Any thread may call every method."""
+    """The only writer of a journal; create one with `open`. All methods are thread-safe."""
 
     def __init__(self, folder: Path, lock: IO[str], opened: OpenedJournal, committer: Committer):
         self._folder = folder
@@ -76,7 +78,7 @@ class Journal:
     ) -> "Journal":
         """Open or create the journal in ``folder``.
 
-        Raises JournalLockedError, JournalFormatError, JournalError.
+        Raises JournalLockedError, JournalFormatError or JournalError.
         """
         lock = lock_folder(folder)
         try:
@@ -96,45 +98,45 @@ class Journal:
         return cls(folder, lock, opened, committer)
 
     def append(self, request: Append) -> "Future[tuple[int, ...]]":
-        """Add records; the answer is their sequences, or JournalFullError."""
+        """Add records; the future gives their sequences or raises JournalFullError."""
         encode_name(request.receipt.producer)
         return self._submit(_work(request, request.records))
 
     def complete(self, request: Complete) -> "Future[tuple[int, ...]]":
-        """Finish records and add the outputs; the answer is their sequences, or LeaseLostError."""
+        """Finish records, add outputs; the future gives the sequences or raises LeaseLostError."""
         for name in (request.receipt.producer, request.consumer, request.member):
             encode_name(name)
         return self._submit(_work(request, request.outputs))
 
     def take(self, request: Take) -> "Future[Taken]":
-        """Lease records without waiting for any: ``wait_s`` is for the fronts of the journal."""
+        """Lease available records at once; only the journal's front ends handle ``wait_s``."""
         for name in (request.consumer, request.member, *request.topics):
             encode_name(name)
         return self._submit(Work(request, Future()))
 
     def statistics(self) -> "Future[JournalStatistics]":
-        """Count what the journal holds."""
+        """Return the journal's record counts and sizes."""
         return self._submit(Work(Count(), Future()))
 
     def newest(self, topics: Sequence[str]) -> int:
-        """Return the newest visible sequence among ``topics`` (of all where empty), or 0."""
+        """Return the newest visible sequence among ``topics`` (of all if empty), or 0."""
         return self._committer.newest(topics)
 
     def listen(self, listener: Listener) -> None:
-        """Call ``listener`` with the topics in which records appeared or became free again.
+        """Call ``listener`` with the topics that got new records or released ones.
 
-        It is called by the committer's thread and has to return at once.
+        The committer's thread calls it, so it must return at once.
         """
         self._committer.listeners.append(listener)
 
     def snapshot(self) -> AbstractContextManager[Snapshot]:
-        """Open one consistent state of everything that is visible."""
+        """Open a consistent snapshot of all visible records."""
         return snapshot(self._env, self._tables, self._committer.visible)
 
     def checkpoint(self, folder: Path) -> None:
-        """Copy the journal into the new ``folder`` while it goes on; return when it is on disk.
+        """Copy the journal into the new ``folder`` during operation; return when it is on disk.
 
-        The copy may hold one transaction more than is visible.
+        The copy may contain one transaction that is not visible yet.
         """
         if folder.exists():
             raise JournalError(
@@ -152,12 +154,12 @@ class Journal:
         except (OSError, lmdb.Error) as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise JournalError(
-                f"the checkpoint {folder} was not made: {error}; the journal itself is unharmed: "
-                "make room and try again"
+                f"the checkpoint {folder} was not made: {error}. The journal itself is intact; "
+                "free space and try again"
             ) from error
 
     def close(self) -> None:
-        """Answer everything asked so far, then let go of the folder. May be called again."""
+        """Answer all requests so far, then close the folder. May be called again."""
         with self._closing:
             self._committer.stop()
             self._env.close()
@@ -172,7 +174,7 @@ def _work(request: Append | Complete, records: Sequence[Record]) -> Work:
     size_bytes = sum([len(record.body) for record in records])
     if size_bytes > MAX_REQUEST_BYTES:
         raise JournalError(
-            f"one write holds up to {MAX_REQUEST_BYTES} bytes of records and got {size_bytes}; "
-            "write large blobs to files and register those, or split the write"
+            f"one write may hold up to {MAX_REQUEST_BYTES} bytes of records and got {size_bytes}; "
+            "store large data in files and record their paths, or split the write"
         )
     return Work(request, Future(), tuple([pack_record(record) for record in records]), size_bytes)

@@ -1,4 +1,4 @@
-"""What lies in the journal's file: its tables, and how records, places and receipts are packed.
+"""Layout of the journal's file: its tables, and the encoding of records, places and receipts.
 
 One LMDB environment, `data.mdb` in the journal's folder, with these tables:
 
@@ -6,16 +6,16 @@ One LMDB environment, `data.mdb` in the journal's folder, with these tables:
 |-------------|------------------------|----------------------------------------------------------|
 | `records`   | sequence               | head (time, lengths), topic, index keys, body            |
 | `indexes`   | topic or (index, key)  | sequences, ascending                                     |
-| `topics`    | topic                  | records appended, records evicted, bytes held            |
+| `topics`    | topic                  | records appended, records evicted, bytes stored          |
 | `consumers` | consumer, topic        | cursor (all up to it are finished), records finished     |
-| `acks`      | consumer, topic        | sequences beyond the cursor that are finished, ascending |
-| `seats`     | consumer, member       | incarnations that sat here, the newest last              |
-| `producers` | producer               | last counter and the sequences that its write was given  |
-| `meta`      | name                   | format version; last sequence given out                  |
+| `acks`      | consumer, topic        | finished sequences above the cursor, ascending           |
+| `seats`     | consumer, member       | incarnations of the member, the newest last              |
+| `producers` | producer               | last counter, and the sequences of its write             |
+| `meta`      | name                   | format version; last assigned sequence                   |
 
-Integers are little-endian (as are the columns inside the bodies), and sequences are LMDB integer
-keys, appended in order: pages fill completely instead of half. A record carries its index keys,
-because evicting it has to find its index entries.
+Integers are little-endian, as are the columns inside the bodies. Sequences are LMDB integer keys,
+appended in order, so that pages fill completely instead of half. A record contains its index keys,
+because eviction needs them to delete its index entries.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lmdb import _Database as Table  # pyright: ignore[reportPrivateUsage]
 
 FORMAT = 3
-"""Raised with every change to this file, or to messages, that would be misread."""
+"""Increased with every change to this file or to messages that old code would misread."""
 
 DATA_FILE = "data.mdb"
 FORMAT_KEY = b"format"
@@ -43,7 +43,8 @@ MAX_DBS = 16
 MAX_READERS = 1024
 
 MAX_NAME_BYTES = 200
-"""Of a topic, consumer, member, producer or index: LMDB keys end at 511 bytes."""
+"""Maximum length of a topic, consumer, member, producer or index; LMDB keys have at most 511
+bytes."""
 
 _MAX_KEY_BYTES = 256
 _HEAD = struct.Struct("<qBI")
@@ -73,7 +74,7 @@ class Tables(NamedTuple):
 def open_tables(
     env: lmdb.Environment, *, creating: "lmdb.Transaction[bytes] | None" = None
 ) -> Tables:
-    """Return the tables of an environment; make them within ``creating`` where it is given."""
+    """Return the tables of an environment; create them in the transaction ``creating`` if given."""
     create = creating is not None
 
     def rows(name: bytes) -> "Table":
@@ -97,12 +98,12 @@ def open_tables(
 
 
 def sequence_key(sequence: int) -> bytes:
-    """Return a sequence as LMDB's integer keys want it."""
+    """Return a sequence in the byte format of LMDB's integer keys."""
     return sequence.to_bytes(8, "little")
 
 
 def sequence_of(key: bytes | memoryview) -> int:
-    """Return the sequence that ``key`` stands for."""
+    """Return the sequence that ``key`` encodes."""
     return int.from_bytes(key, "little")
 
 
@@ -112,7 +113,7 @@ def pair_key(first: str, second: str) -> bytes:
 
 
 def unpair_key(key: bytes) -> tuple[str, str]:
-    """Return what `pair_key` was given."""
+    """Return the two strings that `pair_key` encoded."""
     first, _, second = key.partition(b"\0")
     return first.decode(), second.decode()
 
@@ -123,7 +124,7 @@ def topic_key(topic: str) -> bytes:
 
 
 def index_key(index: str, key: str) -> bytes:
-    """Return the index entry of (index, key); keys too long for LMDB stand there by digest."""
+    """Return the index entry of (index, key); a key too long for LMDB is replaced by its digest."""
     encoded = key.encode(errors="surrogatepass")
     if len(encoded) > _MAX_KEY_BYTES:
         encoded = b"\0" + hashlib.sha256(encoded).digest()
@@ -131,20 +132,20 @@ def index_key(index: str, key: str) -> bytes:
 
 
 class PackedRecord(NamedTuple):
-    """A record in the file's terms, made by whoever asks, so that the writer finds no fault."""
+    """A record encoded for the file by the caller, so that the writer gets only valid records."""
 
     topic: str
     entries: tuple[bytes, ...]
     """Index entries, the topic's own first."""
 
     names: bytes
-    """What stands between the time and the body: lengths, topic, index keys."""
+    """Bytes between the time and the body: lengths, topic, index keys."""
 
     body: bytes
 
 
 def pack_record(record: Record) -> PackedRecord:
-    """Return ``record`` in the file's terms. Raises JournalError where a name is unusable."""
+    """Return ``record`` encoded for the file. Raises JournalError if a name is invalid."""
     if not record.keys:
         entries, names = _pack_topic(record.topic)
         return PackedRecord(record.topic, entries, names, record.body)
@@ -162,7 +163,7 @@ def _pack_topic(topic: str) -> tuple[tuple[bytes, ...], bytes]:
 
 
 def pack_time(time_ns: int) -> bytes:
-    """Return a record's time; with the record's names and body behind it, it is the value."""
+    """Return a record's encoded time; its value is this, then its names, then its body."""
     return _TIME.pack(time_ns)
 
 
@@ -190,19 +191,19 @@ def unpack_record(sequence: int, value: bytes | memoryview) -> StoredRecord:
 
 
 def body_start(value: bytes | memoryview) -> int:
-    """Return where in a record's value its body starts."""
+    """Return the offset of the body in a record's value."""
     _, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
     return _HEAD.size + topic_bytes + keys_bytes
 
 
 def unpack_topic(value: bytes | memoryview) -> str:
-    """Return a record's topic without touching its body."""
+    """Return a record's topic without reading its body."""
     _, topic_bytes, _ = _HEAD.unpack_from(value)
     return str(value[_HEAD.size : _HEAD.size + topic_bytes], "utf-8")
 
 
 def unpack_keys(value: bytes | memoryview) -> list[bytes]:
-    """Return a record's index entries without touching its body."""
+    """Return a record's index entries without reading its body."""
     _, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
     start = _HEAD.size + topic_bytes
     return _KEYS.decode(value[start : start + keys_bytes]) if keys_bytes else []
@@ -214,7 +215,7 @@ def pack_pair(first: int, second: int) -> bytes:
 
 
 def unpack_pair(value: bytes | memoryview) -> tuple[int, int]:
-    """Return what `pack_pair` was given."""
+    """Return the two numbers that `pack_pair` encoded."""
     first, second = _PAIR.unpack(value)
     return first, second
 
@@ -225,7 +226,7 @@ def pack_triple(first: int, second: int, third: int) -> bytes:
 
 
 def unpack_triple(value: bytes | memoryview) -> tuple[int, int, int]:
-    """Return what `pack_triple` was given."""
+    """Return the three numbers that `pack_triple` encoded."""
     first, second, third = _TRIPLE.unpack(value)
     return first, second, third
 
@@ -236,5 +237,5 @@ def pack_names(names: Iterable[str]) -> bytes:
 
 
 def unpack_names(value: bytes | memoryview) -> list[str]:
-    """Return what `pack_names` was given."""
+    """Return the names that `pack_names` encoded."""
     return _NAMES.decode(value)

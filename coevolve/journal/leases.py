@@ -1,4 +1,4 @@
-"""Which records a member gets when it asks for work."""
+"""Selects the records that a member gets when it asks for work."""
 
 import heapq
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from protocols.journal import Take
 def lease(
     consumer: Consumer, request: Take, state: Snapshot, now_s: float
 ) -> tuple[list[int], set[str]]:
-    """Return the sequences newly leased to the member, and the topics where others became free.
+    """Return the newly leased sequences, and the topics in which other records became free.
 
-    What the member still holds is renewed before anything runs out: a member that was slow keeps
-    its work unless somebody else has it by now.
+    The member's own leases are renewed before expired leases end, so a slow member keeps its work
+    unless another member already has it.
     """
     _renew(consumer, request, state, now_s)
     freed = consumer.release_others(request) | consumer.release_expired(now_s)
@@ -30,7 +30,7 @@ def lease(
 
 
 def _renew(consumer: Consumer, request: Take, state: Snapshot, now_s: float) -> None:
-    """Grant again what the member holds, known to this process or (after a restart) not."""
+    """Renew the leases of ``request.held``, including those that a restart forgot."""
     for sequence in request.held:
         known = consumer.leases.get(sequence)
         topic = known.topic if known is not None else state.topic(sequence)

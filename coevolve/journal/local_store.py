@@ -1,6 +1,6 @@
-"""The journal from within its own process: waiting that is woken by commits, never by a timer.
+"""The journal's interface inside its own process; commits wake waiting calls, without any timer.
 
-The store actor runs on this, and so do the tests and the loop in one process.
+The store actor, the tests and single-process runs use it.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from protocols.journal import Append, Complete, JournalStatistics, StoredRecord,
 
 
 class LocalStore:
-    """A `protocols.interfaces.Store` and `Reader` over the journal that this process writes.
+    """A `protocols.interfaces.Store` and `Reader` for the journal that this process writes.
 
-    Use it from one event loop. The journal stays the caller's to close.
+    Use it from one event loop. The caller closes the journal.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -36,10 +36,10 @@ class LocalStore:
         return await asyncio.wrap_future(self._journal.complete(request))
 
     async def take(self, request: Take) -> Sequence[StoredRecord]:
-        """Return ``at_least`` leased records or more, oldest first; fewer once ``wait_s`` passed.
+        """Return at least ``at_least`` leased records, oldest first; fewer after ``wait_s``.
 
-        A newer take of the same seat ends an older one that still waits: its answer is not
-        wanted any more, and what it would lease would be given up at once.
+        A newer take of the same seat ends an older one that still waits, because nobody needs the
+        older answer and its leases would be released at once.
         """
         ends = asyncio.get_running_loop().time() + request.wait_s
         seat = (request.consumer, request.member)
@@ -62,7 +62,7 @@ class LocalStore:
             return records
 
     async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
-        """Return the newest sequence among ``topics`` once it exceeds ``after``, or in time."""
+        """Return the newest sequence among ``topics``, once above ``after`` or after ``wait_s``."""
         ends = asyncio.get_running_loop().time() + wait_s
         with self._woken_by(topics) as news:
             while True:
@@ -74,25 +74,25 @@ class LocalStore:
                 await _set_within(news, left_s)
 
     async def checkpoint(self, path: Path) -> None:
-        """Copy the journal, consistent and openable, into the new folder ``path``."""
+        """Write a consistent copy of the journal, ready to open, to the new folder ``path``."""
         await asyncio.to_thread(self._journal.checkpoint, path)
 
     async def statistics(self) -> JournalStatistics:
-        """Count what the journal holds."""
+        """Return the journal's record counts and sizes."""
         return await asyncio.wrap_future(self._journal.statistics())
 
     async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
-        """Return these records in this order. Raises JournalError where one is gone."""
+        """Return these records in this order. Raises JournalError if one was deleted."""
         with self._journal.snapshot() as state:
             return state.read(sequences)
 
     async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
-        """Return the oldest ``limit`` records of ``topic`` beyond sequence ``after``."""
+        """Return the oldest ``limit`` records of ``topic`` after sequence ``after``."""
         with self._journal.snapshot() as state:
             return state.scan(topic, after, limit)
 
     async def last(self, topic: str) -> StoredRecord | None:
-        """Return the newest record of ``topic``, or None where there is none."""
+        """Return the newest record of ``topic``, or None if it has none."""
         with self._journal.snapshot() as state:
             return state.last(topic)
 
@@ -103,7 +103,7 @@ class LocalStore:
 
     @contextmanager
     def _woken_by(self, topics: Sequence[str]) -> Generator[asyncio.Event]:
-        """Give an event that news about ``topics`` (all where empty) sets."""
+        """Yield an event that is set by news about ``topics`` (about any topic if empty)."""
         self._loop = asyncio.get_running_loop()
         news = asyncio.Event()
         self._waiting[news] = frozenset(topics)
@@ -121,7 +121,7 @@ class LocalStore:
     def _news(self, topics: frozenset[str]) -> None:
         """Called by the journal's thread."""
         if self._waiting and self._loop is not None:
-            with suppress(RuntimeError):  # the loop was closed; so are its waiters
+            with suppress(RuntimeError):  # the loop is closed, so nobody waits
                 self._loop.call_soon_threadsafe(self._wake, topics)
 
     def _wake(self, topics: frozenset[str]) -> None:
@@ -131,7 +131,7 @@ class LocalStore:
 
 
 def _further(request: Take, records: Sequence[StoredRecord]) -> Take:
-    """Return ``request`` for what is still wanted beside ``records``, which stay leased."""
+    """Return ``request`` reduced by ``records``, whose leases it keeps."""
     if not records:
         return request
     return msgspec.structs.replace(

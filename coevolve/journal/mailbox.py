@@ -1,9 +1,10 @@
-"""A part's end of the journal: take work, finish it together with what came of it.
+"""A part's access to the journal: it takes records and finishes them together with their outputs.
 
-One write is in flight at a time, as the journal's receipts demand. What is asked for meanwhile
-forms the next write: many small completions become one call of the store actor, whose price is the
-call. Each caller gets its own outputs' sequences back. Where a merged write is refused because of
-one caller's lost lease, its members are repeated one by one, so only that caller hears of it.
+One write is in flight at a time, as the journal's receipts require. Writes requested meanwhile are
+merged into the next one. Many small completions thus become one call of the store actor, and the
+number of calls determines the cost. Each caller gets the sequences of its own outputs. If a merged
+write is refused because of one caller's lost lease, the mailbox repeats its parts one by one, so
+only that caller gets the error.
 """
 
 import asyncio
@@ -21,21 +22,22 @@ MAX_WRITE_RECORDS = 256
 MAX_WRITE_BYTES = 4 << 20
 
 IDLE_WAIT_S = 30.0
-"""How long one call of the store waits for news; who gets none asks again."""
+"""Maximum duration of one waiting call of the store; the caller then repeats it."""
 
 GATHER_S = 0.5
-"""How long a write that nobody waits for waits for others, so that one call carries several."""
+"""Delay of a write that nobody waits for, so that one call carries several writes."""
 
 RENEWALS_PER_LEASE = 3
-"""A waiting take comes back so often that its lease cannot run out."""
+"""A waiting take returns this many times per lease, so that its leases never expire."""
 
 
 Appender = Callable[[Sequence[Message]], Awaitable[tuple[int, ...]]]
-"""Adds messages to the journal; returns their sequences when they are durable."""
+"""A function that adds messages to the journal; it returns their sequences when they are
+durable."""
 
 
 class Delivery(NamedTuple):
-    """A message to work on; it is delivered again unless ``sequence`` is completed."""
+    """A message to process; it is delivered again unless ``sequence`` is completed."""
 
     sequence: int
     message: Message
@@ -45,7 +47,7 @@ class _Write(NamedTuple):
     sequences: tuple[int, ...]
     outputs: tuple[Record, ...]
     due_s: float
-    """Until when it may wait for others, by the event loop's clock."""
+    """Latest time to which it may wait for other writes, by the event loop's clock."""
 
     answer: "asyncio.Future[tuple[int, ...]]"
 
@@ -53,7 +55,8 @@ class _Write(NamedTuple):
 class Mailbox:
     """One member of one consumer. Use it from one event loop.
 
-    A new mailbox is a new incarnation: it takes over what an older one of the same member held.
+    A new mailbox is a new incarnation: it takes over the records of an older mailbox of the same
+    member.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class Mailbox:
         lease_s: float,
         gather_s: float = 0.0,
     ) -> None:
-        """Take a seat. A write waits up to ``gather_s`` seconds for others to travel with."""
+        """Each write waits up to ``gather_s`` seconds to be merged with others."""
         self._store = store
         self._consumer = consumer
         self._topics = tuple(topics)
@@ -83,7 +86,7 @@ class Mailbox:
 
     @property
     def held(self) -> frozenset[int]:
-        """Sequences taken and not yet completed."""
+        """Sequences that were taken and not completed."""
         return frozenset(self._held)
 
     async def take(
@@ -91,8 +94,8 @@ class Mailbox:
     ) -> list[Delivery]:
         """Return ``at_least`` to ``limit`` further messages, oldest first.
 
-        Returns fewer after ``wait_s``, or earlier, in time to renew the leases: ask again. Raises
-        LeaseLostError where a newer incarnation has the seat.
+        Returns fewer after ``wait_s``, or earlier to renew the leases; the caller then repeats the
+        call. Raises LeaseLostError if a newer incarnation has the seat.
         """
         async with self._taking:
             records = await self._store.take(self._take(self._topics, limit, wait_s, at_least))
@@ -100,8 +103,8 @@ class Mailbox:
             return [Delivery(record.sequence, decode(record)) for record in records]
 
     async def renew(self) -> None:
-        """Keep what is held for another ``lease_s``; only needed by who does not take."""
-        if not self._taking.locked():  # a take that is under way renews, too
+        """Renew the leases for another ``lease_s``; regular takes make this unnecessary."""
+        if not self._taking.locked():  # a take in progress also renews
             async with self._taking:
                 await self._store.take(self._take((), 1, 0.0, 1))
 
@@ -112,17 +115,16 @@ class Mailbox:
         *,
         gather_s: float | None = None,
     ) -> tuple[int, ...]:
-        """Finish ``sequences`` and add ``outputs``, both or neither; return their sequences.
+        """Finish ``sequences`` and add ``outputs``, both or neither; return the outputs' sequences.
 
-        ``gather_s`` replaces the mailbox's own; what waits by then travels with it. Raises
-        LeaseLostError where a sequence was taken over or finished by another; the mailbox then
-        holds none of them any more.
+        ``gather_s`` replaces the mailbox's own delay. Raises LeaseLostError if another member took
+        over or finished a sequence; the mailbox then holds none of them.
         """
-        return await self._written(tuple(sequences), outputs, gather_s)
+        return await self._queue_write(tuple(sequences), outputs, gather_s)
 
     async def append(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Add ``messages``, all or none, and return their sequences."""
-        return await self._written((), messages)
+        return await self._queue_write((), messages)
 
     def _take(self, topics: tuple[str, ...], limit: int, wait_s: float, at_least: int) -> Take:
         return Take(
@@ -137,13 +139,13 @@ class Mailbox:
             at_least=at_least,
         )
 
-    async def _written(
+    async def _queue_write(
         self,
         sequences: tuple[int, ...],
         outputs: Sequence[Message],
         gather_s: float | None = None,
     ) -> tuple[int, ...]:
-        """Queue a write and wait for it; whoever stops waiting does not stop the write."""
+        """Queue a write and wait for it; cancelling the wait does not cancel the write."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[tuple[int, ...]] = loop.create_future()
         due_s = loop.time() + (self._gather_s if gather_s is None else gather_s)
@@ -156,10 +158,10 @@ class Mailbox:
     async def _write_all(self) -> None:
         while self._waiting:
             await self._gather()
-            await self._carry_out(self._next_writes())
+            await self._execute(self._next_writes())
 
     async def _gather(self) -> None:
-        """Wait until a write is due."""
+        """Wait until one of the queued writes is due."""
         now_s = asyncio.get_running_loop().time
         while (left_s := min(write.due_s for write in self._waiting) - now_s()) > 0:
             self._queued.clear()
@@ -177,23 +179,23 @@ class Mailbox:
             size_bytes += sum(len(record.body) for record in write.outputs)
         return writes
 
-    async def _carry_out(self, writes: list[_Write]) -> None:
-        """Answer ``writes``: with what the store says, or with what it raises."""
+    async def _execute(self, writes: list[_Write]) -> None:
+        """Execute ``writes`` and set each future to its sequences or to the store's error."""
         try:
             await self._write(writes)
         except JournalError as error:
             if len(writes) > 1:
                 for write in writes:
-                    await self._carry_out([write])
+                    await self._execute([write])
                 return
             if isinstance(error, LeaseLostError):
                 self._held.difference_update(writes[0].sequences)
             _refuse(writes, error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the callers' to act on
+        except Exception as error:  # noqa: BLE001 - the callers handle every kind of error
             _refuse(writes, error)
 
     async def _write(self, writes: list[_Write]) -> None:
-        """Carry out ``writes`` as one and give each its part of the answer."""
+        """Execute ``writes`` as one call and give each its part of the answer."""
         self._counter += 1
         receipt = Receipt(producer=self._incarnation, counter=self._counter)
         finished = tuple(sequence for write in writes for sequence in write.sequences)

@@ -1,8 +1,8 @@
-"""Opening a journal's folder, and refusing to where that would do harm.
+"""Opens a journal's folder, and refuses to where that would do harm.
 
-What is refused, each with its remedy in the message: a second writer, a file of another format
-version, a file that is no journal, a file with its end missing. The last is looked for before
-the map is touched, because reading a mapped page beyond the end of a file kills the process.
+It refuses a second writer, another format version, a file that is not a journal, and a truncated
+file; each message names the remedy. The check for truncation runs before the file is mapped,
+because reading a mapped page beyond the end of a file kills the process.
 """
 
 import fcntl
@@ -39,12 +39,12 @@ VERIFY_TRIES = 3
 _META_MAGIC = 0xBEEFC0DE
 _META_AT = 16
 _META = struct.Struct("<IIQQI92xQQ")
-"""Magic, version, address, map size, page size (first field of the free list's record), the rest
-of two tree records, last page, transaction."""
+"""Magic, version, address, map size, page size (the first field of the free list's record), the
+rest of two tree records, last page, transaction."""
 
 
 class MetaPage(NamedTuple):
-    """What LMDB's newest meta page says of the file."""
+    """The fields of LMDB's newest meta page."""
 
     map_bytes: int
     page_bytes: int
@@ -60,9 +60,9 @@ class OpenedJournal(NamedTuple):
 
 
 def lock_folder(folder: Path) -> IO[str]:
-    """Make this process the folder's writer until the file is closed or the process dies.
+    """Make this process the folder's writer until the returned file is closed or the process dies.
 
-    Raises JournalLockedError where another has the lock.
+    Raises JournalLockedError if another process has the lock.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,11 +73,11 @@ def lock_folder(folder: Path) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.seek(0)
-        owner = file.read().strip() or "of unknown number"
+        owner = file.read().strip() or "of unknown id"
         file.close()
         raise JournalLockedError(
-            f"the journal {folder} has one writer at a time, and process {owner} is writing it; "
-            "stop that run, or attach to it, or choose another run directory"
+            f"the journal {folder} can have one writer, and process {owner} is writing it; "
+            "stop that run, attach to it, or choose another run directory"
         ) from None
     file.truncate(0)
     file.write(f"{os.getpid()}\n")
@@ -86,11 +86,11 @@ def lock_folder(folder: Path) -> IO[str]:
 
 
 def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) -> OpenedJournal:
-    """Open or create the journal; the caller holds the folder's lock."""
+    """Open or create the journal; the caller must hold the folder's lock."""
     fresh = _is_fresh(folder / DATA_FILE)
     if not fresh:
         refuse_truncated(folder / DATA_FILE)
-    with _explained(folder):
+    with _translate_errors(folder):
         env = lmdb.open(
             str(folder),
             map_size=map_size_bytes,
@@ -98,9 +98,9 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
             metasync=False,
             max_dbs=MAX_DBS,
             max_readers=MAX_READERS,
-            max_spare_txns=2,  # the committer's and an event loop's
+            max_spare_txns=2,  # for the committer and one event loop
         )
-        with _closed_on_failure(env):
+        with _close_on_failure(env):
             if fresh or env.stat()["entries"] == 0:
                 tables = _create(env)
             else:
@@ -114,15 +114,15 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
 
 
 def open_for_reading(folder: Path) -> OpenedJournal:
-    """Open an existing journal read-only, beside its writer or without one."""
+    """Open an existing journal read-only; a writer may be active or not."""
     file = folder / DATA_FILE
     if _is_fresh(file):
         raise JournalError(
-            f"there is no journal at {folder}; start the run first, wait until it has begun, or "
-            f"name the folder that holds {DATA_FILE}"
+            f"there is no journal at {folder}; start the run first and wait until it has begun, "
+            f"or name the folder that contains {DATA_FILE}"
         )
     refuse_truncated(file)
-    with _explained(folder):
+    with _translate_errors(folder):
         env = lmdb.open(
             str(folder),
             map_size=max(read_meta(file).map_bytes, file.stat().st_size),
@@ -133,13 +133,13 @@ def open_for_reading(folder: Path) -> OpenedJournal:
             max_readers=MAX_READERS,
             max_spare_txns=1,
         )
-        with _closed_on_failure(env):
+        with _close_on_failure(env):
             _refuse_other_format(env, folder)
             return OpenedJournal(env, open_tables(env))
 
 
 def read_meta(file: Path) -> MetaPage:
-    """Return the newest meta page. Raises JournalFormatError where there is none."""
+    """Return the newest meta page. Raises JournalFormatError if the file has none."""
     with file.open("rb") as stream:
         head = stream.read(_META_AT + _META.size)
         pages = [_parse_meta(head)]
@@ -149,18 +149,18 @@ def read_meta(file: Path) -> MetaPage:
     found = [page for page in pages if page is not None]
     if len(found) < 2:
         raise JournalFormatError(
-            f"{file} needs two LMDB meta pages and has {len(found)}: it is cut off or no journal; "
-            "restore a checkpoint of the journal, or choose another run directory"
+            f"{file} needs two LMDB meta pages and has {len(found)}: it is truncated or not a "
+            "journal; restore a checkpoint of the journal, or choose another run directory"
         )
     return max(found, key=lambda page: page.transaction)
 
 
 def refuse_truncated(file: Path) -> None:
-    """Raise JournalFormatError where pages that the journal needs lie beyond the file's end.
+    """Raise JournalFormatError if pages that the journal needs lie beyond the file's end.
 
-    A file may lack pages that were allocated and freed within one transaction and never written,
-    so a short file is walked (without mapping it) before it is refused. Walking it beside a
-    writer can fail by chance, hence the repetitions.
+    A file may lack pages that were allocated and freed within one transaction and never written. A
+    short file is therefore verified page by page (without mapping it) before it is refused.
+    Verification beside an active writer can fail by chance, so it is repeated.
     """
     needed = found = 0
     for _ in range(VERIFY_TRIES):
@@ -170,13 +170,13 @@ def refuse_truncated(file: Path) -> None:
         if found >= needed or _is_whole(file):
             return
     raise JournalFormatError(
-        f"{file} needs {needed} bytes and has {found}: its end is missing; restore a checkpoint "
-        "of the journal, or copy the file again from where it came"
+        f"{file} needs {needed} bytes and has {found}, so it is truncated; restore a checkpoint "
+        "of the journal, or copy the file again from its source"
     )
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder, and the folder's own, survive a power cut."""
+    """Flush a folder's entries and its own entry, so that they survive a power cut."""
     for place in (folder, folder.parent):
         descriptor = os.open(place, os.O_RDONLY)
         try:
@@ -207,7 +207,7 @@ def _parse_meta(page: bytes) -> MetaPage | None:
 
 
 @contextmanager
-def _explained(folder: Path) -> Generator[None]:
+def _translate_errors(folder: Path) -> Generator[None]:
     try:
         yield
     except (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError) as error:
@@ -217,18 +217,18 @@ def _explained(folder: Path) -> Generator[None]:
         ) from error
     except (lmdb.MapFullError, lmdb.DiskError) as error:
         raise JournalFullError(
-            f"the journal {folder} needs room for its first pages and got {error}; free space on "
+            f"the journal {folder} needs space for its first pages and got {error}; free space on "
             "the disk, or raise store.map_size_gb"
         ) from error
     except lmdb.Error as error:
         raise JournalError(
-            f"the journal {folder} cannot be opened: {error}; one process opens it once, and reads "
-            "what it writes itself through its own journal"
+            f"the journal {folder} cannot be opened: {error}. A process may open it only once; the "
+            "writer's process must read through its own journal object"
         ) from error
 
 
 @contextmanager
-def _closed_on_failure(env: lmdb.Environment) -> Generator[None]:
+def _close_on_failure(env: lmdb.Environment) -> Generator[None]:
     try:
         yield
     except BaseException:
@@ -237,7 +237,7 @@ def _closed_on_failure(env: lmdb.Environment) -> Generator[None]:
 
 
 def _create(env: lmdb.Environment) -> Tables:
-    """Make all tables and the format version in one transaction, so a journal is whole or new."""
+    """Create all tables and the format version in one transaction, so no journal is half made."""
     with env.begin(write=True) as txn:
         tables = open_tables(env, creating=txn)
         txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)
@@ -253,7 +253,7 @@ def _refuse_other_format(env: lmdb.Environment, folder: Path) -> None:
         found = None
     if found is None:
         raise JournalFormatError(
-            f"{folder / DATA_FILE} is an LMDB file and no journal: it has no format version; "
+            f"{folder / DATA_FILE} is an LMDB file but not a journal: it has no format version; "
             "choose another run directory"
         )
     if found != str(FORMAT).encode():

@@ -1,4 +1,4 @@
-"""A whole topic, read page by page, so that no answer grows with the journal."""
+"""Reads a whole topic page by page, so that the size of each answer is bounded."""
 
 from collections.abc import AsyncIterator
 
@@ -9,9 +9,9 @@ PAGE = 1000
 
 
 async def whole_topic(reader: Reader, topic: str, after: int = 0) -> AsyncIterator[StoredRecord]:
-    """Yield every record of ``topic`` beyond sequence ``after``, oldest first.
+    """Yield every record of ``topic`` after sequence ``after``, oldest first.
 
-    Those that come meanwhile are included.
+    Records that arrive during the iteration are included.
     """
     while page := await reader.scan(topic, after=after, limit=PAGE):
         for record in page:

@@ -1,4 +1,4 @@
-"""Questions to one consistent state of the journal, answered with copies."""
+"""Queries on one consistent state of the journal; all results are copies."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,10 +20,10 @@ from protocols.journal import StoredRecord
 
 
 class Snapshot:
-    """The journal as it was when the transaction began.
+    """The journal at the start of the transaction, up to sequence ``through``.
 
-    Hides what lies beyond sequence ``through``. Everything returned is a copy: a view of the map
-    that outlives its transaction shows other records' bytes without any error.
+    All results are copies, because a view of the map that outlives its transaction silently shows
+    the bytes of other records.
     """
 
     def __init__(self, txn: "lmdb.Transaction[memoryview]", tables: Tables, through: int) -> None:
@@ -32,27 +32,27 @@ class Snapshot:
         self._through = through
 
     def read(self, sequences: Sequence[int]) -> list[StoredRecord]:
-        """Return these records in this order. Raises JournalError where one is gone."""
+        """Return these records in this order. Raises JournalError if one was deleted."""
         return [self._one(sequence) for sequence in sequences]
 
     def scan(self, topic: str, after: int = 0, limit: int = 1000) -> list[StoredRecord]:
-        """Return the oldest ``limit`` records of ``topic`` beyond sequence ``after``."""
-        return self._listed(topic_key(topic), after, limit)
+        """Return the oldest ``limit`` records of ``topic`` after sequence ``after``."""
+        return self._records(topic_key(topic), after, limit)
 
     def find(self, index: str, key: str, limit: int = 1000) -> list[StoredRecord]:
         """Return the oldest ``limit`` records that carry the index key."""
-        return self._listed(index_key(index, key), 0, limit)
+        return self._records(index_key(index, key), 0, limit)
 
     def last(self, topic: str) -> StoredRecord | None:
-        """Return the newest record of ``topic``, or None where there is none."""
+        """Return the newest record of ``topic``, or None if it has none."""
         sequence = self.newest(topic)
         return self._one(sequence) if sequence else None
 
     def gather(self, sequences: Sequence[int]) -> tuple[bytes, list[int]]:
-        """Return these records' bodies one behind the other, and the size of each.
+        """Return these records' bodies concatenated, and the size of each.
 
-        Copies every body once, into one block: for batches drawn at random. Raises JournalError
-        where a record is gone.
+        Copies every body once, into one block; intended for randomly drawn batches. Raises
+        JournalError if a record was deleted.
         """
         get, records, through = self._txn.get, self._tables.records, self._through
         bodies: list[memoryview] = []
@@ -67,7 +67,7 @@ class Snapshot:
         return b"".join(bodies), sizes
 
     def newest(self, topic: str) -> int:
-        """Return the newest sequence of ``topic``, 0 where there is none."""
+        """Return the newest sequence of ``topic``, or 0 if it has no records."""
         cursor = self._txn.cursor(self._tables.indexes)
         found = cursor.set_key(topic_key(topic)) and cursor.last_dup()
         while found:
@@ -78,14 +78,14 @@ class Snapshot:
         return 0
 
     def topic(self, sequence: int) -> str | None:
-        """Return a record's topic, None where the journal does not hold the record."""
+        """Return a record's topic, or None if the journal does not have the record."""
         if not 1 <= sequence <= self._through:
             return None
         value = self._txn.get(sequence_key(sequence), db=self._tables.records)
         return unpack_topic(value) if value is not None else None
 
     def sequences(self, entry: bytes, after: int) -> Iterator[int]:
-        """Yield the sequences beyond ``after`` under one index entry, ascending."""
+        """Yield the sequences after ``after`` under one index entry, ascending."""
         cursor = self._txn.cursor(self._tables.indexes)
         if cursor.set_range_dup(entry, sequence_key(after + 1)):
             for value in cursor.iternext_dup(keys=False, values=True):
@@ -94,7 +94,7 @@ class Snapshot:
                     return
                 yield sequence
 
-    def _listed(self, entry: bytes, after: int, limit: int) -> list[StoredRecord]:
+    def _records(self, entry: bytes, after: int, limit: int) -> list[StoredRecord]:
         records: list[StoredRecord] = []
         for sequence in self.sequences(entry, after):
             if len(records) >= limit:
@@ -113,13 +113,13 @@ class Snapshot:
 
 @contextmanager
 def snapshot(env: lmdb.Environment, tables: Tables, through: int) -> Generator[Snapshot]:
-    """Open one consistent state for reading; no record beyond ``through`` is seen."""
+    """Open a consistent snapshot for reading, up to sequence ``through``."""
     with env.begin(buffers=True) as txn:
         yield Snapshot(txn, tables, through)
 
 
 def _gone(sequence: int) -> JournalError:
     return JournalError(
-        f"the journal holds no record {sequence}: it was never written, or retention "
-        "evicted it (raise store.retain_gb to keep rollouts longer)"
+        f"the journal has no record {sequence}: it was never written, or retention deleted it "
+        "(raise store.retain_gb to keep rollouts longer)"
     )

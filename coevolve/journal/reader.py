@@ -1,9 +1,9 @@
-"""Read access to a journal from any process on the writer's machine, without asking the writer.
+"""Read access to a journal from any process on the writer's machine, without calls to the writer.
 
 The reader maps the file read-only, sees every finished transaction at once, and takes no lock that
 a writer waits for. It survives the writer's death and restart, and the growth of the file and of
-the map. Each answer is one consistent state; `snapshot` gives several answers about the same one.
-Use a reader from one thread at a time.
+the map. Each answer shows one consistent state; use `snapshot` for several answers about the same
+state. Use a reader from one thread at a time.
 """
 
 from collections.abc import Generator, Sequence
@@ -19,13 +19,16 @@ from coevolve.journal.queries import Snapshot
 from protocols.journal import StoredRecord
 
 STORE_FOLDER = "store"
-"""Of a run: where its journal is."""
+"""Folder of the journal inside a run directory."""
 
 _EVERYTHING = (1 << 64) - 1
 
 
 class _Map:
-    """One mapped file. LMDB allows one per file and process, so the readers here share it."""
+    """A mapped file.
+
+    LMDB allows one map per file and process, so this process's readers share it.
+    """
 
     opened: ClassVar["WeakValueDictionary[Path, _Map]"] = WeakValueDictionary()
 
@@ -46,24 +49,27 @@ class _Map:
 
 
 class JournalReader:
-    """A `protocols.interfaces.Reader` over the map. Not for the process of the writer itself."""
+    """A `protocols.interfaces.Reader` on the memory map.
+
+    Do not use it in the writer's own process.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Map the journal. Raises JournalFormatError, and JournalError where there is none."""
+        """Map the journal. Raises JournalFormatError, or JournalError if there is no journal."""
         self._map = _Map.of(folder)
 
     async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
-        """Return these records in this order. Raises JournalError where one is gone."""
+        """Return these records in this order. Raises JournalError if one was deleted."""
         with self.snapshot() as state:
             return state.read(sequences)
 
     async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
-        """Return the oldest ``limit`` records of ``topic`` beyond sequence ``after``."""
+        """Return the oldest ``limit`` records of ``topic`` after sequence ``after``."""
         with self.snapshot() as state:
             return state.scan(topic, after, limit)
 
     async def last(self, topic: str) -> StoredRecord | None:
-        """Return the newest record of ``topic``, or None where there is none."""
+        """Return the newest record of ``topic``, or None if it has none."""
         with self.snapshot() as state:
             return state.last(topic)
 
@@ -74,7 +80,7 @@ class JournalReader:
 
     @contextmanager
     def snapshot(self) -> Generator[Snapshot]:
-        """Open one consistent state; as long as it is open the file cannot reuse old pages."""
+        """Open a consistent snapshot; while it is open, the file cannot reuse old pages."""
         env, tables = self._map.env, self._map.tables
         try:
             txn = env.begin(buffers=True)

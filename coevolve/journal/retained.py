@@ -1,4 +1,4 @@
-"""Records that may be gone: retention evicts rollouts, and what refers to them stays."""
+"""Reads rollouts that retention may have deleted although other records refer to them."""
 
 from collections.abc import Sequence
 
@@ -10,17 +10,18 @@ from protocols.rollouts import Rollout
 
 
 async def retained_rollouts(reader: Reader, sequences: Sequence[int]) -> dict[int, Rollout]:
-    """Return the rollouts that the journal still holds by sequence, in the order asked for."""
+    """Return the rollouts that the journal still has, by sequence, in the requested order."""
     return {
-        record.sequence: decode_as(record, Rollout) for record in await _retained(reader, sequences)
+        record.sequence: decode_as(record, Rollout)
+        for record in await _read_retained(reader, sequences)
     }
 
 
-async def _retained(reader: Reader, sequences: Sequence[int]) -> Sequence[StoredRecord]:
-    """Return those of the records that the journal still holds, in the order asked for."""
+async def _read_retained(reader: Reader, sequences: Sequence[int]) -> Sequence[StoredRecord]:
+    """Return the records that the journal still has, in the requested order."""
     try:
         return await reader.read(sequences)
     except JournalError:
         if len(sequences) == 1:
             return ()
-        return [record for each in sequences for record in await _retained(reader, (each,))]
+        return [record for each in sequences for record in await _read_retained(reader, (each,))]

@@ -1,7 +1,7 @@
-"""What the writer keeps in memory of the file, and how it is read back.
+"""The writer's in-memory state, and its reconstruction from the file.
 
-The memory runs ahead of the file by the one transaction that is being written. Where that is
-aborted, `State.reload` makes both agree again; leases survive, because no file holds them.
+The memory is ahead of the file by the transaction in progress. If that transaction is aborted,
+`State.reload` restores agreement. Leases survive, because they are not in the file.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ class Totals:
     appended: int = 0
     evicted: int = 0
     size_bytes: int = 0
-    """Of the values still held, without LMDB's page overhead."""
+    """Size of the stored values, without LMDB's page overhead."""
 
 
 class State:
@@ -40,7 +40,7 @@ class State:
         self.consumers: dict[str, Consumer] = {}
 
     def reload(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
-        """Make everything but the leases what the file says."""
+        """Reload everything except the leases from the file."""
         last = txn.get(LAST_KEY, db=tables.meta)
         self.last = sequence_of(last) if last is not None else 0
         self.totals = {
@@ -59,18 +59,18 @@ class State:
             consumer.drop_leases_without_place()
 
     def consumer(self, name: str) -> Consumer:
-        """Return a consumer, new or known."""
+        """Return the consumer, created on first use."""
         return self.consumers.setdefault(name, Consumer(name))
 
     def count(self, topic: str) -> Totals:
-        """Return a topic's counts, new or known."""
+        """Return a topic's counts, created on first use."""
         known = self.totals.get(topic)
         if known is None:
             known = self.totals[topic] = Totals()
         return known
 
     def size_bytes(self, topics: Iterable[str]) -> int:
-        """Return what the records of ``topics`` take up together."""
+        """Return the total size of the records of ``topics``."""
         return sum(self._known(topic).size_bytes for topic in topics)
 
     def evicted(self, topic: str) -> int:
@@ -78,13 +78,13 @@ class State:
         return self._known(topic).evicted
 
     def unfinished(self, consumer: Consumer) -> int:
-        """Return how many records of its topics a consumer has not finished, leased ones too."""
+        """Return a consumer's number of unfinished records, including leased ones."""
         return sum(
             self.count(topic).appended - place.finished for topic, place in consumer.places.items()
         )
 
     def finished_by_all(self, topic: str) -> int:
-        """Return the sequence up to which every consumer of ``topic`` is done with it."""
+        """Return the sequence up to which every consumer of ``topic`` has finished."""
         cursors = [
             consumer.places[topic].cursor
             for consumer in self.consumers.values()

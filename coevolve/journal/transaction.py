@@ -1,7 +1,7 @@
-"""What one write transaction does: many requests in, all of them in the file or none.
+"""One write transaction: it executes many requests, all of them in the file or none.
 
-A request that is refused (a lost lease, a counter of the past) leaves no trace and does not
-disturb the others. Rows that change with every record are put once, when the transaction ends.
+A refused request (a lost lease, an old counter) leaves no trace and does not affect the others.
+Rows that change with every record are written once, at the end of the transaction.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ from protocols.errors import JournalError
 from protocols.journal import Append, Complete, Receipt, Take
 
 EVICTIONS_PER_TRANSACTION = 2000
-"""Bounds how long a commit takes after the byte budget was lowered."""
+"""Bounds the duration of a commit after the byte budget was lowered."""
 
 
 class WriteTransaction:
@@ -58,21 +58,21 @@ class WriteTransaction:
 
         self._places: dict[bytes, tuple[str, Place]] = {}
         self.released: set[str] = set()
-        """Topics in which records became free again."""
+        """Topics in which records became free."""
 
         self.wrote = False
-        """Whether there is anything to commit: repeated and refused requests change nothing."""
+        """Whether there is anything to commit; repeated and refused requests change nothing."""
 
     def append(self, request: Append, records: Sequence[PackedRecord]) -> tuple[int, ...]:
-        """Add records once; a repeated request returns what the first one returned."""
-        done = self._carried_out(request.receipt)
+        """Add records once; a repeated request returns the result of the first one."""
+        done = self._previous_result(request.receipt)
         if done is not None:
             return done
-        return self._sign(request.receipt, self._add(records))
+        return self._store_receipt(request.receipt, self._add(records))
 
     def complete(self, request: Complete, outputs: Sequence[PackedRecord]) -> tuple[int, ...]:
         """Finish records and add the outputs, once. Raises LeaseLostError."""
-        done = self._carried_out(request.receipt)
+        done = self._previous_result(request.receipt)
         if done is not None:
             return done
         consumer = self._state.consumer(request.consumer)
@@ -85,12 +85,12 @@ class WriteTransaction:
             place.finished += 1
             self._places[place.key] = (topic, place)
         consumer.release(request.sequences)
-        return self._sign(request.receipt, self._add(outputs))
+        return self._store_receipt(request.receipt, self._add(outputs))
 
     def sit(self, request: Take) -> None:
-        """Make the request's incarnation the seat's occupant and subscribe it to its topics.
+        """Give the seat to the request's incarnation and subscribe the consumer to the topics.
 
-        Raises LeaseLostError where a newer incarnation sits there.
+        Raises LeaseLostError if a newer incarnation has the seat.
         """
         consumer = self._state.consumer(request.consumer)
         consumer.refuse_the_displaced(request.member, request.incarnation)
@@ -106,9 +106,10 @@ class WriteTransaction:
             self._txn.put(row, pack_names(sat), db=self._tables.seats)
 
     def finish(self, evictable: Sequence[str], retain_bytes: int) -> None:
-        """Put everything that the requests left in memory; then only the commit is missing."""
+        """Write the pending rows of all requests; only the commit remains."""
         if self._records:
-            # A value at a time: it is made, copied into the file's page, and its memory used again.
+            # A generator, so that each value is copied into the file's page and freed before the
+            # next one.
             values = (
                 (key, b"".join((self._time, record.names, record.body)))
                 for key, record in self._records
@@ -127,7 +128,7 @@ class WriteTransaction:
             row = pack_triple(totals.appended, totals.evicted, totals.size_bytes)
             self._txn.put(topic.encode(), row, db=self._tables.topics)
 
-    def _carried_out(self, receipt: Receipt) -> tuple[int, ...] | None:
+    def _previous_result(self, receipt: Receipt) -> tuple[int, ...] | None:
         row = self._txn.get(receipt.producer.encode(), db=self._tables.producers)
         if row is None:
             return None
@@ -137,12 +138,12 @@ class WriteTransaction:
         if receipt.counter < counter:
             raise JournalError(
                 f"producer {receipt.producer!r} repeated its write {receipt.counter} after its "
-                f"write {counter}: only the last write's answer is kept; a producer has one "
-                "write in flight at a time"
+                f"write {counter}. Only the last write's answer is kept, so a producer may have "
+                "one write in flight at a time"
             )
         return tuple(range(first, first + count))
 
-    def _sign(self, receipt: Receipt, sequences: range) -> tuple[int, ...]:
+    def _store_receipt(self, receipt: Receipt, sequences: range) -> tuple[int, ...]:
         self.wrote = True
         row = pack_triple(receipt.counter, sequences.start, len(sequences))
         self._txn.put(receipt.producer.encode(), row, db=self._tables.producers)
@@ -171,7 +172,7 @@ class WriteTransaction:
         if value is None:
             raise JournalError(
                 f"consumer {consumer.name!r} cannot finish record {sequence}: the journal does "
-                f"not hold it (last is {self._state.last}); finish only what was taken"
+                f"not hold it (last is {self._state.last}); finish only records that were taken"
             )
         return unpack_topic(value)
 
@@ -185,7 +186,7 @@ class WriteTransaction:
         self._txn.put(place.key, row, db=self._tables.consumers)
 
     def _advance(self, topic: str, place: Place) -> None:
-        """Move the cursor over what is finished without a gap; keep the rest as single rows."""
+        """Move the cursor up to the first unfinished record; store later finished ones as rows."""
         cursor = self._txn.cursor(self._tables.indexes)
         if cursor.set_range_dup(topic_key(topic), sequence_key(place.cursor + 1)):
             for value in cursor.iternext_dup(keys=False, values=True):
@@ -204,7 +205,7 @@ class WriteTransaction:
         place.frontier = max(place.frontier, place.cursor)
 
     def _evict(self, evictable: Sequence[str], retain_bytes: int) -> set[str]:
-        """Delete the oldest evictable records beyond the budget that nobody has still to finish."""
+        """Delete the oldest evictable records above the budget that every consumer has finished."""
         excess = self._state.size_bytes(evictable) - retain_bytes
         evicted: set[str] = set()
         if excess <= 0:
@@ -228,7 +229,7 @@ class WriteTransaction:
         key = sequence_key(sequence)
         value = self._txn.pop(key, db=self._tables.records)
         if value is None:
-            raise JournalError(f"record {sequence} is in the index of {topic!r} and nowhere else")
+            raise JournalError(f"record {sequence} is in the index of {topic!r} but has no value")
         for entry in (topic_key(topic), *unpack_keys(value)):
             self._txn.delete(entry, key, db=self._tables.indexes)
         totals = self._state.count(topic)
@@ -241,6 +242,6 @@ def _put_all(cursor: "lmdb.Cursor[bytes]", rows: Iterable[tuple[bytes, bytes]]) 
     consumed, added = cursor.putmulti(rows, dupdata=True, append=True)
     if added != consumed:
         raise JournalError(
-            f"{consumed - added} of {consumed} rows lay before the end of their table: the file "
-            "was changed by something other than the journal; restore a checkpoint"
+            f"{consumed - added} of {consumed} rows have keys before the end of their table, so "
+            "another program changed the file; restore a checkpoint"
         )

@@ -1,21 +1,21 @@
-"""What each source of a step's gradient amounts to, and how far it moved the weights.
+"""Measures each source's part of a step's gradient, and how far it moved the weights.
 
-Letters: D entries of the weights that are looked at.
+Letters: D sampled entries of the weights.
 
 - A source is the objective, the references of this step's failed groups (``imitation``), or the
-  ones that are imitated once more (``replay``). Gradient norms are those before any clip.
+  references imitated again (``replay``). Gradient norms are those before clipping.
 - Movement: each teacher has its own optimizer (`coevolve.learning.optimizers`), so its change of
-  the weights is known exactly. Its share is the part of the whole change that lies along it,
+  the weights is known exactly. Its share is the component of the whole change along it,
   <d_teacher, d> / |d|^2; the shares add up to 1.
 - The gradient noise scale (McCandlish et al., "An empirical model of large-batch training", arXiv
   1812.06162) is the number of groups at which noise and signal in the gradient are equally large.
-  With A and B the gradients of the even and of the odd groups, n groups in all, the expectation of
-  <A, B> is the signal |G|^2, that of (|A|^2 + |B|^2) / 2 is |G|^2 + 2 S / n with S the noise of one
-  group, and the scale is S / |G|^2. Both are averaged over steps before the division. A step of
-  several updates has no such halves, and is left out.
+  Let A and B be the gradients of the even and of the odd groups, and n the number of all groups.
+  The expectation of <A, B> is the signal |G|^2. That of (|A|^2 + |B|^2) / 2 is |G|^2 + 2 S / n,
+  where S is the noise of one group. The scale is S / |G|^2. Both are averaged over steps before the
+  division. A step of several updates has no such halves and is left out.
 
-Norms and products are taken over every k-th entry of each parameter, so that no more than
-`ENTRIES` are held; what is left out is accounted for by scaling. Over several ranks they add up.
+Norms and products use every k-th entry of each parameter, so that at most `ENTRIES` are held. They
+are scaled up to account for the other entries, and added up over ranks.
 """
 
 # torch is partly untyped.
@@ -31,20 +31,20 @@ from torch.distributed.tensor import DTensor
 from coevolve.learning.optimizers import TEACHERS, Teacher
 
 ENTRIES = 2**22
-"""Entries of the weights that are looked at, on each rank, at most about."""
+"""Approximate maximum number of sampled entries of the weights on each rank."""
 
 Part = Literal["even", "odd", "imitation", "replay"]
-"""What a gradient is taken of: half of the objective's groups, or the references."""
+"""Source of a measured gradient: half of the objective's groups, or the references."""
 
 FADING = 0.9
-"""What a step leaves of the averages behind the noise scale."""
+"""Decay per step of the averages behind the noise scale."""
 
 
 class Gauge:
-    """Measures one update after another; gives sums that are added over ranks and updates."""
+    """Measures one update after another; its sums add up over ranks and updates."""
 
     def __init__(self, parameters: Sequence[torch.nn.Parameter]) -> None:
-        """Look at these parameters, this rank's parts of them."""
+        """Measure these parameters, or this rank's shards of them."""
         self._parameters = list(parameters)
         total = sum(_local(each).numel() for each in self._parameters)
         self._stride = max(1, math.ceil(total / ENTRIES))
@@ -55,25 +55,25 @@ class Gauge:
 
     @torch.no_grad()
     def begin(self) -> None:
-        """Begin with a teacher: no gradient has been added yet."""
+        """Start the measurement of a teacher, before any gradient is added."""
         self._so_far = None
         self._before = self._weights()
 
     @torch.no_grad()
     def added(self, part: Part) -> None:
-        """Note that the gradient of ``part`` has been added to that of the parts before it."""
+        """Measure the gradient of ``part``, which was just added to that of earlier parts."""
         now_D = self._gradient()
         self._gradients[part] = now_D if self._so_far is None else now_D - self._so_far
         self._so_far = now_D
 
     @torch.no_grad()
     def moved(self, teacher: Teacher) -> None:
-        """Note that the weights have moved since ``begin``."""
+        """Measure the change of the weights since ``begin``."""
         assert self._before is not None, "begin comes before moved"
         self._moves[teacher] = self._weights() - self._before
 
     def sums(self) -> dict[str, float]:
-        """Return the update's products, to be added up, and forget the update."""
+        """Return the update's products, to be summed, and reset."""
         found: dict[str, float] = {}
         for part, gradient_D in self._gradients.items():
             found[f"gradient_{part}"] = self._product(gradient_D, gradient_D)
@@ -93,24 +93,24 @@ class Gauge:
         return float(torch.dot(one_D, other_D)) * self._stride
 
     def _weights(self) -> torch.Tensor:
-        """Return the D entries of the weights."""
-        return torch.cat([self._looked_at(each) for each in self._parameters])
+        """Return the D sampled entries of the weights."""
+        return torch.cat([self._sample(each) for each in self._parameters])
 
     def _gradient(self) -> torch.Tensor:
-        """Return the D entries of the gradient."""
+        """Return the D sampled entries of the gradient."""
         return torch.cat(
             [
-                self._looked_at(torch.zeros_like(each) if each.grad is None else each.grad)
+                self._sample(torch.zeros_like(each) if each.grad is None else each.grad)
                 for each in self._parameters
             ]
         )
 
-    def _looked_at(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _sample(self, tensor: torch.Tensor) -> torch.Tensor:
         return _local(tensor.detach()).reshape(-1)[:: self._stride].float().clone()
 
 
 def shares(sums: Mapping[str, float]) -> dict[str, float]:
-    """Return the norms and shares that come of the sums of a step."""
+    """Return the norms and shares computed from the sums of a step."""
 
     def at(name: str) -> float:
         return sums.get(name, 0.0)
@@ -130,10 +130,10 @@ def shares(sums: Mapping[str, float]) -> dict[str, float]:
 
 
 class NoiseScale:
-    """The gradient noise scale over the steps so far, the newest counting most."""
+    """The gradient noise scale, averaged over the steps with exponential decay."""
 
     def __init__(self, signal: float = 0.0, noise: float = 0.0) -> None:
-        """Go on from averages that ``state`` returned."""
+        """Continue from averages that ``state`` returned."""
         self._signal = signal
         self._noise = noise
 
@@ -143,15 +143,16 @@ class NoiseScale:
         return self._signal, self._noise
 
     def add(self, sums: Mapping[str, float], even: int, odd: int) -> dict[str, float]:
-        """Take in the sums of a step, and return its metrics.
+        """Add the sums of a step, and return its metrics.
 
-        ``even`` and ``odd`` count the groups in the two halves of the step's gradient. The scale is
-        left out while the averages show no signal, which is so where noise is much larger.
+        ``even`` and ``odd`` are the numbers of groups in the two halves of the step's gradient. The
+        scale is omitted while the averaged signal is not positive, which happens if the noise is
+        much larger.
         """
         if not {"gradient_even", "gradient_odd"} <= sums.keys():
             return {}
         product = sums["gradient_halves"]
-        # A and B are sums over the even and over the odd groups, with the divisor of all.
+        # A and B are sums over the even and the odd groups, divided by the number of all groups.
         groups = even + odd
         of_even, of_odd = groups / even, groups / odd
         squares = (sums["gradient_even"] * of_even**2 + sums["gradient_odd"] * of_odd**2) / 2

@@ -1,4 +1,4 @@
-"""What one optimizer step trains on, and what can be said of it without the model."""
+"""The training data of one optimizer step, and statistics that do not need the model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from protocols.rollouts import Rollout, Tokens
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """A validated solution as the policy would have written it."""
+    """A validated solution, written as the policy would write it."""
 
     token_ids: tuple[int, ...]
     mask: tuple[int, ...]
@@ -25,21 +25,21 @@ class Reference:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchGroup:
-    """One group of a batch with everything that the step needs of it."""
+    """One group of a batch, with all data that the step needs."""
 
     record: TrainedGroup
     rollouts: tuple[Rollout, ...]
     reference: Reference | None
-    """Where ``record.use`` is ``imitation``."""
+    """Set if ``record.use`` is ``imitation``."""
 
     rewards: tuple[float, ...] = ()
-    """What is compared, by rollout; empty if the rollouts' own rewards are."""
+    """Rewards to compare, by rollout; empty means the rollouts' own rewards."""
 
     worthy: tuple[int, ...] | None = None
-    """Positions of the rollouts that fine-tuning learns from; None where reward alone decides."""
+    """Positions of the rollouts for fine-tuning; None if only the rewards decide."""
 
     grammar: Grammar | None = None
-    """What kept the policy's answers inside while it wrote."""
+    """The grammar that restricted the policy's answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +50,12 @@ class Rates:
     imitation: float
 
     def metrics(self) -> dict[str, float]:
-        """Return what a step reports of them."""
+        """Return the step's metrics for these rates."""
         return {"actor/lr": self.objective, "actor/imitation_lr": self.imitation}
 
     @classmethod
     def reported(cls, metrics: Mapping[str, float]) -> "Rates":
-        """Return what a step reported."""
+        """Return the rates in a step's metrics."""
         return cls(objective=metrics["actor/lr"], imitation=metrics["actor/imitation_lr"])
 
 
@@ -66,43 +66,43 @@ class Batch:
     step: int
     groups: tuple[BatchGroup, ...]
     rates: Rates | None = None
-    """Learning rates of the step where it was taken before: a run that is resumed with another
-    number of steps has another schedule from there on. None for those of the config."""
+    """Learning rates that the step had when it was first taken; None means the config's rates. A
+    run that is resumed with another number of steps has another schedule from there on."""
 
 
 Source = Literal["objective", "imitation", "replay"]
-"""What makes a step learn from a row: ``learner.objective``, that a whole group failed, or that a
-reference is imitated once more."""
+"""Why a step learns from a row: from ``learner.objective``, from the reference of a group that
+failed as a whole, or from a replayed reference."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampledRow:
-    """A rollout, to be made more or less likely."""
+    """A rollout whose probability the step raises or lowers."""
 
     token_ids: Sequence[int]
     mask: Sequence[int]
     rollout_logprobs: Sequence[float]
     group: int = 0
-    """Position of its group among those of the step that the objective learns from."""
+    """Position of its group among the step's groups for the objective."""
 
     advantages: Sequence[float]
-    """Of the written tokens but a first one; and so for ``old_logprobs``."""
+    """One per written token except at position 0; the same holds for ``old_logprobs``."""
 
     grammar: Grammar | None = None
-    """As in `BatchGroup`; each run of written tokens begins in its first state."""
+    """As in `BatchGroup`; each run of written tokens starts in the grammar's first state."""
 
     sampled_by: Sequence[int] = ()
-    """By position, the version that sampled the token; -1 where there is none, or where keys and
-    values of an older one were read. Empty where it is not known."""
+    """By position, the version that sampled the token; -1 if none did, or if an older version
+    computed keys or values that it attended to. Empty if unknown."""
 
     old_logprobs: Sequence[float] = ()
-    """By the policy at the start of the step; empty where the step makes a single update, so that
-    this is the policy itself."""
+    """Logprobs of the policy at the start of the step. Empty if the step makes a single update,
+    because the current policy then is that policy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceRow:
-    """A token sequence that is given, to be made more likely."""
+    """A given token sequence whose probability the step raises."""
 
     token_ids: Sequence[int]
     mask: Sequence[int]
@@ -119,7 +119,7 @@ class ReferenceRow:
         source: Source = "objective",
         group: int = 0,
     ) -> "ReferenceRow":
-        """Return the row that makes ``given`` more likely."""
+        """Return the row that raises the probability of ``given``."""
         return cls(
             token_ids=given.token_ids, mask=given.mask, weight=weight, source=source, group=group
         )
@@ -127,7 +127,7 @@ class ReferenceRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Conversation:
-    """What a rollout holds: one side of a pair, or an example."""
+    """The tokens of a rollout: one side of a pair, or an example."""
 
     token_ids: Sequence[int]
     mask: Sequence[int]
@@ -135,7 +135,7 @@ class Conversation:
 
 @dataclass(frozen=True, kw_only=True)
 class PairRow:
-    """Two conversations of one task, of which the one is to be preferred to the other."""
+    """Two conversations of one task; the policy should prefer the chosen one."""
 
     chosen: Conversation
     rejected: Conversation
@@ -144,26 +144,26 @@ class PairRow:
 
 
 Row = SampledRow | ReferenceRow | PairRow
-"""What one optimizer update learns from; a row is never split over two forwards."""
+"""Training data of one optimizer update; a row is never split over two forward passes."""
 
 
 def conversations(row: Row) -> tuple[SampledRow | ReferenceRow | Conversation, ...]:
-    """Return the token sequences of a row: the chosen one of a pair first."""
+    """Return the token sequences of a row; of a pair, the chosen one first."""
     return (row.chosen, row.rejected) if isinstance(row, PairRow) else (row,)
 
 
 def source_of(row: Row) -> Source:
-    """Return what makes the step learn from the row."""
+    """Return why the step learns from the row."""
     return row.source if isinstance(row, ReferenceRow) else "objective"
 
 
 def row_length(row: Row) -> int:
-    """Return the tokens of the row's longest sequence."""
+    """Return the token count of the row's longest sequence."""
     return max(len(each.token_ids) for each in conversations(row))
 
 
 def trained_group(group: Group, config: LearnerConfig, shape: Shape = own_rewards) -> TrainedGroup:
-    """Return the record of ``group`` that says what the step makes of it."""
+    """Return the record of ``group``, which states how the step uses it."""
     return TrainedGroup(
         group_id=group.group_id,
         group=group.number,
@@ -175,9 +175,9 @@ def trained_group(group: Group, config: LearnerConfig, shape: Shape = own_reward
 
 
 def learned_rows(group: BatchGroup, config: LearnerConfig, number: int = 0) -> Sequence[Row]:
-    """Return what the objective makes of a group that is not all alike.
+    """Return the objective's rows for a group whose rollouts differ.
 
-    ``number`` is the group's position among those of the step that the objective learns from.
+    ``number`` is the group's position among the step's groups for the objective.
     """
     rewards = [rollout.reward for rollout in group.rollouts]
     match config.objective:
@@ -204,9 +204,9 @@ def learned_rows(group: BatchGroup, config: LearnerConfig, number: int = 0) -> S
 
 
 def imitated_rows(group: BatchGroup, config: LearnerConfig) -> list[ReferenceRow]:
-    """Return what is imitated of a group: its task's reference, or what somebody else wrote well.
+    """Return the rows to imitate: the task's reference, or good rollouts of another author.
 
-    The latter counts 1, as in fine-tuning.
+    The rollouts have weight 1, as in fine-tuning.
     """
     if group.reference is not None:
         return [ReferenceRow.of(group.reference, config.imitation.weight, source="imitation")]
@@ -219,7 +219,7 @@ def imitated_rows(group: BatchGroup, config: LearnerConfig) -> list[ReferenceRow
 def sampled_rows(
     group: BatchGroup, objective: PolicyGradient, config: LearnerConfig, number: int = 0
 ) -> list[SampledRow]:
-    """Return the rollouts of a group with the advantages of their tokens."""
+    """Return the rollouts of a group, with the advantages of their tokens."""
     plain = policy_gradient.surrogate(objective).advantages
 
     def compare(rewards: Sequence[float]) -> list[float]:
@@ -260,11 +260,11 @@ def _conversation(rollout: Rollout) -> Conversation:
 
 
 def batch_metrics(batch: Batch) -> dict[str, float]:
-    """Return verl's and TRL's statistics of a batch's rollouts.
+    """Return statistics of a batch's rollouts, by verl's and TRL's names.
 
-    ``response_length`` counts the tokens that the policy wrote, ``prompt_length`` those before its
-    first one, ``num_turns`` the turns that it came to; the lag is that of a rollout's oldest token
-    behind the version that is trained.
+    ``response_length`` counts the tokens that the policy wrote, ``prompt_length`` the tokens before
+    its first one, and ``num_turns`` the turns that it reached. The lag is that of a rollout's
+    oldest token behind the version that is trained.
     """
     rollouts = [rollout for group in batch.groups for rollout in group.rollouts]
     rewards = [rollout.reward for rollout in rollouts]

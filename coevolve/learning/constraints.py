@@ -1,9 +1,9 @@
-"""What rollouts were allowed to write, token by token.
+"""Masks of the tokens that a grammar allowed, for each token of a rollout.
 
-An engine that keeps answers inside a grammar samples from the policy's distribution over the tokens
-that the grammar allows. A policy gradient has to be taken of the same distribution: without the
-grammar the trainer's probabilities would not be those that the rollouts were drawn with, and the
-gradient would push at words that could never have been said.
+An engine that restricts answers by a grammar samples from the policy's distribution over the
+allowed tokens. The policy gradient must use the same distribution. Without the grammar, the
+trainer's probabilities would differ from those of sampling, and the gradient would change the
+probability of tokens that could never be sampled.
 
 Letters: N tokens that the policy wrote, V vocabulary.
 """
@@ -20,19 +20,20 @@ from coevolve.learning.objectives.credit import written_positions
 
 
 class Constraints:
-    """Turns the grammars of rollouts into masks; remembers every grammar that it has met."""
+    """Converts the grammars of rollouts to masks; caches every grammar."""
 
     def __init__(self, vocabulary: int) -> None:
-        """Begin without grammars. ``vocabulary`` counts the tokens that the model knows."""
+        """``vocabulary`` is the number of tokens of the model."""
         self._table = GrammarTable(vocabulary)
 
     def allowed(self, rows: Sequence[Row]) -> torch.Tensor | None:
-        """Return, N x V and boolean, what could be written in place of each token that was.
+        """Return a boolean N x V mask of the tokens that were allowed at each written position.
 
-        None where no row is a rollout within a grammar. Rows one after the other, of each the
-        written tokens but a first one, as `coevolve.learning.scoring.score` takes them.
+        None if no row is a rollout with a grammar. The N positions follow the rows in order, and in
+        each row its written tokens except one at position 0, as in
+        `coevolve.learning.scoring.score`.
 
-        Raises GeneratorError where a grammar was made for another model.
+        Raises GeneratorError if a grammar belongs to another model.
         """
         sampled = [row for row in rows if isinstance(row, SampledRow)]
         if all(row.grammar is None for row in sampled):
@@ -40,7 +41,7 @@ class Constraints:
         return self._table.allowed(np.concatenate([self._states(row) for row in sampled]))
 
     def _states(self, row: SampledRow) -> Indices:
-        """Return the states in which the row's tokens were chosen, answer by answer."""
+        """Return the grammar states in which the row's tokens were chosen, answer by answer."""
         numbered = enumerate(written_positions(row.mask))
         answers = groupby(numbered, key=lambda each: each[1] - each[0])
         paths = [

@@ -1,16 +1,16 @@
-"""Gathers rollouts into groups and groups into batches, as a fold over the journal's order.
+"""Collects rollouts into groups and groups into batches, as a fold over the journal's order.
 
-Promises:
+Guarantees:
 
-- A group is complete when every member arrived, failed ones included. Complete groups queue in the
-  order in which their last members entered the journal.
+- A group is complete when every member has arrived, including failed ones. Complete groups queue in
+  the order in which their last members entered the journal.
 - Each complete group is judged once, for the step that is being filled when its turn comes: it
-  joins that step's batch or is discarded. Neither clock nor batching of deliveries has a say, so
-  a learner that was killed makes the next batch that it would have made.
-- A group is discarded as *failed* where fewer than two rollouts can be compared, as *stale* where a
-  rollout is older than the staleness bound allows at that step, as *abandoned* where a version that
-  the guard has left wrote some of it, and as *zero_variance* where it teaches nothing (its rollouts
-  do not differ, and no reference is imitated) and the step may replace further groups (DAPO, arXiv
+  joins that step's batch or is discarded. The result does not depend on the clock or on how records
+  are batched, so a learner that was killed makes the same next batch.
+- Reasons for discarding a group: *failed*, if fewer than two rollouts can be compared; *stale*, if
+  a rollout is older than the staleness bound allows at that step; *abandoned*, if a version that
+  the guard has abandoned wrote part of it; *zero_variance*, if it is uninformative (its rollouts do
+  not differ, and no reference is imitated) and the step may replace more groups (DAPO, arXiv
   2503.14476, dynamic sampling; bounded by ``learner.refill_batches``).
 """
 
@@ -27,7 +27,7 @@ from protocols.objectives import Dpo, Sft
 from protocols.rollouts import FailedRollout, Rollout
 
 COMPARABLE = 2
-"""Rollouts without which an advantage means nothing."""
+"""Minimum number of rollouts for a meaningful advantage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,19 +38,19 @@ class Group:
     number: int
     task_id: str
     sequences: tuple[int, ...]
-    """Every record of the group, failed ones included: what is acknowledged with it."""
+    """Every record of the group, including failed ones; all are acknowledged together."""
 
     rollouts: tuple[tuple[int, Rollout], ...]
-    """(sequence, rollout) by index, without the failed ones."""
+    """(sequence, rollout) pairs by index, without failed rollouts."""
 
     @property
     def successes(self) -> int:
-        """Count the rollouts that succeeded."""
+        """Return the number of successful rollouts."""
         return sum(rollout.succeeded for _, rollout in self.rollouts)
 
     @property
     def versions(self) -> range:
-        """Return the policy versions that may have written some of the group."""
+        """Return the policy versions that may have written part of the group."""
         newest = max(rollout.version_max for _, rollout in self.rollouts)
         return range(self.oldest_version, newest + 1)
 
@@ -61,20 +61,20 @@ class Group:
 
 
 Shape = Callable[[Sequence[Rollout]], Sequence[float]]
-"""Returns the rewards of a whole group that are compared."""
+"""A function that returns the rewards to compare within a whole group."""
 
 
 def own_rewards(rollouts: Sequence[Rollout]) -> tuple[float, ...]:
-    """Return the rewards as they are: a `Shape`."""
+    """Return the rewards unchanged; a `Shape`."""
     return tuple(rollout.reward for rollout in rollouts)
 
 
 def use_of(
     group: Group, config: LearnerConfig, shape: Shape = own_rewards
 ) -> Literal["policy_gradient", "imitation", "nothing"]:
-    """Return what a step makes of the group.
+    """Return how a step uses the group.
 
-    A policy gradient takes none of what somebody else wrote: that is imitated.
+    A policy gradient does not use rollouts of other authors; they are imitated.
     """
     rollouts = [rollout for _, rollout in group.rollouts]
     is_fine_tuned = isinstance(config.objective, Sft | Dpo)
@@ -91,7 +91,7 @@ def use_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Discard:
-    """A group that no step trains on, and the record that says so."""
+    """A group that no step trains on, and the record of this."""
 
     sequences: tuple[int, ...]
     message: GroupDiscarded
@@ -99,7 +99,7 @@ class Discard:
 
 @dataclass
 class _Gathering:
-    """A group of which some members are still under way."""
+    """A group with members still in progress."""
 
     members: dict[int, tuple[int, Rollout | FailedRollout]] = field(
         default_factory=dict[int, tuple[int, Rollout | FailedRollout]]
@@ -118,7 +118,7 @@ class _Gathering:
 
 
 class Groups:
-    """The groups between their first rollout and the step that uses them up."""
+    """The groups from their first rollout until a step uses them."""
 
     def __init__(
         self,
@@ -130,15 +130,15 @@ class Groups:
         abandoned: Collection[int] = (),
         shape: Shape = own_rewards,
     ) -> None:
-        """Start empty.
+        """Start without groups.
 
         Args:
-            config: How large a batch is and what may join it.
+            config: Size of a batch and the rules for joining it.
             step: The step to fill first, counted from 1.
-            consumed: Groups trained on or discarded since the start of the run.
-            replaced: Groups discarded for ``step`` because they teach nothing.
-            abandoned: Policy versions that the guard has left.
-            shape: Gives the rewards that are compared.
+            consumed: Number of groups trained on or discarded since the start of the run.
+            replaced: Number of groups discarded for ``step`` because they are uninformative.
+            abandoned: Policy versions that the guard has abandoned.
+            shape: Returns the rewards to compare.
         """
         self._config = config
         self._step = step
@@ -151,24 +151,24 @@ class Groups:
         self._batch: list[Group] = []
         self._held: set[int] = set()
         self.failed_in_row = 0
-        """Groups judged failed since the last one that was not."""
+        """Number of failed groups since the last one that did not fail."""
 
         self.last_failure = ""
-        """Why the last failed rollout failed."""
+        """The reason of the latest failed rollout."""
 
     @property
     def held(self) -> int:
-        """Count the records taken in and neither discarded nor handed over."""
+        """Return the number of records that are in groups or in the batch."""
         return len(self._held)
 
     @property
     def consumed(self) -> int:
-        """Return the groups trained on or discarded since the start of the run."""
+        """Return the number of groups trained on or discarded since the start of the run."""
         return self._consumed
 
     @property
     def filled(self) -> int:
-        """Count the groups of the batch so far."""
+        """Return the number of groups in the batch so far."""
         return len(self._batch)
 
     @property
@@ -177,7 +177,7 @@ class Groups:
         return len(self._batch) == self._config.groups_per_step
 
     def missing(self, group_size: int) -> int:
-        """Return the fewest further records with which the batch can become full."""
+        """Return the minimum number of further records that can fill the batch."""
         incomplete = sorted(
             next(iter(gathering.members.values()))[1].group_size - len(gathering.members)
             for gathering in self._gathering.values()
@@ -187,7 +187,7 @@ class Groups:
         return sum(nearest) + group_size * max(0, wanted - len(nearest))
 
     def add(self, sequence: int, message: Rollout | FailedRollout) -> None:
-        """Take in one record, in the journal's order; one that is here already changes nothing."""
+        """Add one record, in the journal's order; a record already present changes nothing."""
         if sequence in self._held:
             return
         self._held.add(sequence)
@@ -199,7 +199,7 @@ class Groups:
             self._complete.append(self._gathering.pop(message.group_id).complete())
 
     def judge(self) -> tuple[Discard, ...]:
-        """Move complete groups into the batch until it is full; return those that may not join."""
+        """Move complete groups into the batch until it is full; return the discarded groups."""
         discards: list[Discard] = []
         while self._complete and not self.full:
             group = self._complete.popleft()
@@ -215,7 +215,7 @@ class Groups:
         return tuple(discards)
 
     def take_batch(self) -> tuple[Group, ...]:
-        """Hand over the full batch; the groups behind it are judged for the next step."""
+        """Return the full batch and start the next step; the remaining groups are judged for it."""
         if not self.full:
             raise ValueError(
                 f"a batch needs {self._config.groups_per_step} groups, it has {self.filled}"
@@ -230,9 +230,9 @@ class Groups:
         return batch
 
     def abandon(self, versions: Iterable[int]) -> None:
-        """Take a step without a batch, after which ``versions`` are never trained on.
+        """Count a step without a batch; after it, ``versions`` are never trained on.
 
-        Groups that have joined the batch are judged once more.
+        Groups in the unfinished batch are judged again.
         """
         self._abandoned.update(versions)
         self._complete.extendleft(reversed(self._batch))

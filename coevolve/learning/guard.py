@@ -1,19 +1,19 @@
-"""The guard: notices a policy that loses what it could do, and says what to go back to.
+"""The guard: detects a policy that loses abilities, and selects the version to return to.
 
 The evaluator scores every ``learner.guard.every``-th version on canary tasks, which are neither
-trained on nor held out. The guard compares each with the best version so far, task by task. It is
-a fold over the journal, so a learner that was killed judges alike. Two conditions make a loss: the
-mean score falls by more than ``max_loss``, and a one-sided exact sign test over the canaries that
-differ has a p value of at most ``chance``, divided by the number of comparisons of the run. The
-test asks whether a version lost more canaries than it won. The best of many versions is partly the
-luckiest of them, so without the division one run in five of equally good versions would be found to
-have lost (by simulation: 64 canaries, all drawn anew each time, 12 comparisons); with it, it is one
-or two in a hundred.
+trained on nor held out. The guard compares each version with the best version so far, task by task.
+It is a fold over the journal, so a learner that was killed reaches the same judgement. A version
+has regressed if two conditions hold. The mean score falls by more than ``max_loss``. And a
+one-sided exact sign test over the canaries that differ has a p value of at most ``chance``, divided
+by the number of comparisons of the run. The test asks whether a version lost more canaries than it
+won. The best of many versions is partly the luckiest one. Without the division, one run in five of
+equally good versions would report a regression (by simulation: 64 canaries, all drawn anew each
+time, 12 comparisons); with it, one or two runs in a hundred do.
 
-A version of which machines' failures left more than one canary in ten unscored is passed over.
+The guard skips a version if infrastructure failures left more than one canary in ten unscored.
 
-After a return to version b at step k the versions between b and k are abandoned: nothing is
-compared with them, and no rollout that they wrote is trained on.
+After a return to version b at step k, the versions between b and k are abandoned: the guard does
+not compare with them, and the learner does not train on their rollouts.
 """
 
 from collections.abc import Mapping
@@ -25,56 +25,56 @@ from protocols.learner_config import LearnerConfig
 from protocols.learning import CanaryScores, PolicyRegressed, StepReport
 
 TOPICS = topics_of(CanaryScores, PolicyRegressed, StepReport)
-"""What a guard is folded from."""
+"""Topics of the guard's fold."""
 
 SAME = 1e-9
-"""Scores of one task that differ by less are equal."""
+"""Scores of one task that differ by less than this count as equal."""
 
 
 class Guard:
-    """Folds canary scores; see the module."""
+    """Folds canary scores and detects regressions; see the module."""
 
     def __init__(self, config: LearnerConfig) -> None:
         self._settings = config.guard
         self._chance = config.guard_chance
         self._scores: dict[int, dict[str, float]] = {}
-        """Version -> score by canary, abandoned versions left out."""
+        """Version -> score by canary, without abandoned versions."""
 
         self._heard: set[int] = set()
-        """Versions that the evaluator is done with."""
+        """Versions that the evaluator has finished."""
 
         self._judged = -1
-        """Newest version that was found to have lost, and was recorded."""
+        """Newest version that was recorded as regressed."""
 
         self._abandoned: set[int] = set()
         self._returned_to: set[int] = set()
         self.rate_factor = 1.0
-        """What all learning rates are multiplied with by now."""
+        """Current factor on all learning rates."""
 
     @property
     def abandoned(self) -> frozenset[int]:
-        """Return the versions that were left."""
+        """Return the abandoned versions."""
         return frozenset(self._abandoned)
 
     @property
     def best(self) -> int | None:
-        """Return the version of the highest mean, the newest of equals; None before any score."""
+        """Return the version with the highest mean, the newest of equals; None without scores."""
         if not self._scores:
             return None
         return max(self._scores, key=lambda version: (_mean(self._scores[version]), version))
 
     @property
     def needed(self) -> frozenset[int]:
-        """Return the versions whose weights have to stay: the best, and those returned to."""
+        """Return the versions whose weights must stay: the best one, and those returned to."""
         best = self.best
         return frozenset(self._returned_to | (set() if best is None else {best}))
 
     def is_scored(self, version: int) -> bool:
-        """Return whether the evaluator is done with a version, whatever came of it."""
+        """Return whether the evaluator has finished a version, with or without a usable score."""
         return version in self._heard
 
     def fold(self, message: Message) -> None:
-        """Take in the journal's next record; other kinds are passed over."""
+        """Add the journal's next record; ignores other message types."""
         match message:
             case CanaryScores(version=version, scores=scores):
                 self._heard.add(version)
@@ -83,13 +83,13 @@ class Guard:
             case PolicyRegressed(version=version):
                 self._judged = max(self._judged, version)
             case StepReport(step=step, returned=returned) if returned is not None:
-                self._returned(step, returned.to_version)
+                self._fold_return(step, returned.to_version)
                 self.rate_factor = returned.rate_factor
             case _:
                 pass
 
     def loss(self) -> PolicyRegressed | None:
-        """Return what the newest scored version has lost; None for nothing, or nothing new."""
+        """Return the regression of the newest scored version; None if there is no new one."""
         settings = self._settings
         newest, best = max(self._scores, default=-1), self.best
         if settings.action == "none" or best is None or newest <= max(self._judged, best):
@@ -116,7 +116,7 @@ class Guard:
             action=settings.action,
         )
 
-    def _returned(self, step: int, to_version: int) -> None:
+    def _fold_return(self, step: int, to_version: int) -> None:
         left = range(to_version + 1, step)
         self._abandoned.update(left)
         for version in left:
@@ -125,7 +125,7 @@ class Guard:
 
 
 def sign_test(lost: int, gained: int) -> float:
-    """Return the probability of at least ``lost`` of ``lost + gained`` if both were as likely."""
+    """Return the probability of at least ``lost`` of ``lost + gained`` at even odds."""
     count = lost + gained
     return sum(comb(count, each) for each in range(lost, count + 1)) / 2**count
 

@@ -1,6 +1,6 @@
-"""What the journal says of the learner: its steps, and the batches that they were taken on.
+"""Reads the learner's past from the journal: its steps and their batches.
 
-Promise: the batch of a recorded step, read back, is the batch that the step was taken on.
+Guarantee: reading the batch of a recorded step gives exactly the batch that the step used.
 """
 
 from collections.abc import Sequence
@@ -26,33 +26,33 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 class History:
-    """The learner's own records, and those of other parts that its steps rest on."""
+    """The learner's own records, and those of other parts that its steps depend on."""
 
     def __init__(self, reader: Reader, supervision: Supervision) -> None:
-        """Read one run's records, and what its environment tells of them."""
+        """Read the records of one run; ``supervision`` is its environment's."""
         self._reader = reader
         self.supervision = supervision
         self._tasks = TaskCache(reader, unread)
 
     async def first_version(self) -> PolicyVersion | None:
-        """Return version 0, or None where the run has not begun."""
+        """Return version 0, or None if the run has not begun."""
         found = await self._reader.scan("policy_version", limit=1)
         return decode_as(found[0], PolicyVersion) if found else None
 
     async def newest_version(self) -> PolicyVersion | None:
-        """Return the version that was published last, or None where the run has not begun."""
+        """Return the version published last, or None if the run has not begun."""
         found = await self._reader.last("policy_version")
         return decode_as(found, PolicyVersion) if found else None
 
     async def version(self, number: int) -> PolicyVersion:
-        """Return the record of a version. Raises LearnerError where the run never made it."""
+        """Return the record of a version. Raises LearnerError if the run never made it."""
         found = await self._reader.find(VERSIONS_BY_NUMBER, str(number))
         if not found:
             raise LearnerError(f"the journal has no policy version {number}; is it this run's?")
         return decode_as(found[-1], PolicyVersion)
 
     async def replaced_since_last_step(self) -> int:
-        """Count the groups that were discarded for the next step because they teach nothing."""
+        """Return how many uninformative groups were discarded for the next step."""
         last = await self._reader.last("step_report")
         after = last.sequence if last else 0
         discarded = [
@@ -62,11 +62,11 @@ class History:
         return discarded.count("zero_variance")
 
     async def checkpoints(self) -> list[Checkpoint]:
-        """Return every checkpoint that was registered, oldest first."""
+        """Return every recorded checkpoint, oldest first."""
         return await self._all("checkpoint", Checkpoint)
 
     async def steps(self, *, after: int) -> list[StepReport]:
-        """Return the steps beyond step ``after``, in order."""
+        """Return the steps after step ``after``, in order."""
         return [r for r in await self._all("step_report", StepReport) if r.step > after]
 
     async def groups_consumed(self) -> int:
@@ -79,7 +79,7 @@ class History:
         )
 
     async def batch(self, report: StepReport) -> Batch:
-        """Return the batch of a recorded step. Raises LearnerError where a rollout is gone."""
+        """Return the batch of a recorded step. Raises LearnerError if a rollout was deleted."""
         try:
             groups = [
                 await self.group(
@@ -93,15 +93,15 @@ class History:
             ]
         except JournalError as error:
             raise LearnerError(
-                f"step {report.step} cannot be taken again: the journal no longer holds its "
-                f"rollouts ({error}); start from a later checkpoint, and raise store.retain_gb in "
-                "runs that are to be replayed from the start"
+                f"step {report.step} cannot be repeated: the journal no longer has its rollouts "
+                f"({error}); start from a later checkpoint, and raise store.retain_gb in runs "
+                "that must be replayed from the start"
             ) from error
         rates = Rates.reported(report.metrics)
         return Batch(step=report.step, groups=tuple(groups), rates=rates)
 
     async def group(self, record: TrainedGroup, rollouts: Sequence[Rollout]) -> BatchGroup:
-        """Return a group of a batch, with its task's reference where the step imitates it."""
+        """Return a group of a batch, with its task's reference if the step imitates it."""
         task = await self._tasks.get(record.task_id)
         reference = grammar = None
         if record.use == "imitation" and (shown := self.supervision.demonstration(task)):

@@ -1,18 +1,18 @@
 """The learner: turns complete groups into optimizer steps and policy versions.
 
-Promises:
+Guarantees:
 
-- A step, its report and its policy version enter the journal in the transaction that finishes the
-  step's rollouts: whatever is killed, each rollout is trained on once, and a version exists only
-  with its weights whole on disk.
-- The batches are a function of the journal's order (`coevolve.learning.groups`), the weights a
-  function of the batches (`coevolve.learning.trainer`). A learner that was killed goes on with the
-  step that it would have taken, from weights that are proven to be the recorded ones
-  (`coevolve.learning.recovery`).
-- A version that loses what an earlier one could do (`coevolve.learning.guard`) is left: the next
-  step goes back to the best version, with a lower rate, and says so in the journal.
-- Nothing is published from a step whose loss or gradient is not finite, and no step is taken while
-  an engine serves something else than what was published (`coevolve.learning.weight_sync_monitor`).
+- A step's report and policy version enter the journal in the transaction that finishes the step's
+  rollouts. Even if processes are killed, each rollout is trained on once, and a version exists only
+  if its weights are complete on disk.
+- The batches depend only on the journal's order (`coevolve.learning.groups`), the weights only on
+  the batches (`coevolve.learning.trainer`). A learner that was killed continues with the same next
+  step, from weights that are proven to be the recorded ones (`coevolve.learning.recovery`).
+- If a version loses abilities of an earlier one (`coevolve.learning.guard`), the next step returns
+  to the best version, with a lower learning rate, and records this in the journal.
+- The learner publishes nothing from a step whose loss or gradient is not finite. It takes no step
+  while an engine serves other weights than those published
+  (`coevolve.learning.weight_sync_monitor`).
 """
 
 import asyncio
@@ -81,12 +81,12 @@ class Learner:
     async def run(self) -> None:
         """Take steps until all are taken or ``stop`` is called.
 
-        Each call starts from what the journal says, so it may be repeated after an error.
+        Each call starts from the journal, so it can be repeated after an error.
 
         Raises:
             LearnerError: The next step cannot be made.
-            DeliveryError: An engine does not serve what was published.
-            CheckpointError: The weights cannot be recovered, or cannot be written.
+            DeliveryError: An engine does not serve the published weights.
+            CheckpointError: The weights cannot be recovered or written.
         """
         self._idle.clear()
         try:
@@ -104,12 +104,12 @@ class Learner:
             self._idle.set()
 
     async def stop(self) -> None:
-        """Finish the step in hand, leave a checkpoint, and make ``run`` return."""
+        """Finish the current step, write a checkpoint, and make ``run`` return."""
         self._stopping.set()
         await self._idle.wait()
 
     def status(self) -> PartStatus:
-        """Say what the part is doing."""
+        """Return the part's current status."""
         return self._reporter.report(self._session.held if self._session else 0)
 
     def cpu_s(self) -> float:
@@ -117,7 +117,7 @@ class Learner:
         return self._session.trainer.cpu_s() if self._session else 0.0
 
     async def _begin(self) -> "_Session":
-        """Recover the weights, publish version 0 where there is none, and wait for groups."""
+        """Recover the weights, publish version 0 if there is none, and return the session."""
         mailbox = Mailbox(
             self._store,
             consumer="learner",
@@ -155,7 +155,7 @@ class Learner:
 
 
 class _Session:
-    """The learner between a start and an end of its work."""
+    """The learner's state during one call of ``run``."""
 
     def __init__(
         self,
@@ -190,11 +190,11 @@ class _Session:
 
     @property
     def held(self) -> int:
-        """Count the records taken and not yet finished."""
+        """Return the number of records taken and not finished."""
         return len(self._mailbox.held)
 
     async def publish_current(self) -> None:
-        """Have the current weights on disk as recorded, and version 0 in the journal."""
+        """Ensure that the current weights are on disk, and version 0 is in the journal."""
         await self._deliveries.check()
         self._deliveries.published(self.trainer.step)
         newest = await self._history.newest_version()
@@ -206,7 +206,7 @@ class _Session:
                 await self._mailbox.append([version])
 
     async def take_steps(self, stopping: asyncio.Event) -> None:
-        """Take step after step until ``stopping`` is set or the configured number is reached."""
+        """Take steps until ``stopping`` is set or the configured number is reached."""
         while self.trainer.step < self._config.learner.steps:
             started_s = time.monotonic()
             loss = await self._loss()
@@ -223,7 +223,7 @@ class _Session:
                 await self.leave_checkpoint()
 
     async def leave_checkpoint(self) -> None:
-        """Write a checkpoint unless the last one is of this step."""
+        """Write a checkpoint unless one of this step exists."""
         if self.trainer.step <= self._last_checkpoint:
             return
         self._reporter.waits_for(f"the checkpoint of step {self.trainer.step} to be written")
@@ -232,14 +232,14 @@ class _Session:
         self._last_checkpoint = checkpoint.step
 
     async def _loss(self) -> PolicyRegressed | None:
-        """Return what a version has lost of what an earlier one could do, where that is new."""
+        """Return a version's regression if it is new."""
         self._guarded_through = await fold(
             self._reader, GUARD_TOPICS, self._guard.fold, after=self._guarded_through
         )
         return self._guard.loss()
 
     async def _go_back(self, loss: PolicyRegressed) -> None:
-        """Take a step back to the best version, and leave what came after it."""
+        """Take a step back to the best version, and abandon the versions after it."""
         await self._deliveries.check()
         step = self.trainer.step + 1
         self._reporter.waits_for(f"step {step} to go back to version {loss.best_version}")
@@ -271,7 +271,7 @@ class _Session:
         )
 
     async def _next_batch(self, stopping: asyncio.Event) -> tuple[Group, ...] | None:
-        """Return the groups of the next step, or None where ``stopping`` was set before."""
+        """Return the groups of the next step, or None if ``stopping`` is set first."""
         await self._discard()
         while not self._groups.full:
             if stopping.is_set():
@@ -289,7 +289,7 @@ class _Session:
         return self._groups.take_batch()
 
     async def _take(self, stopping: asyncio.Event) -> Sequence[Delivery]:
-        """Return what arrived, or nothing as soon as ``stopping`` is set."""
+        """Return the records that arrived, or nothing as soon as ``stopping`` is set."""
         missing = max(1, self._groups.missing(self._config.rollout.group_size))
         wait_s = min(IDLE_WAIT_S, self._deliveries.left_s)
         taking = self._mailbox.take(TAKE_LIMIT, wait_s, at_least=missing)
@@ -300,21 +300,21 @@ class _Session:
         before = self._groups.failed_in_row
         discards = self._groups.judge()
         if not before or self._groups.failed_in_row != before + len(discards):
-            self._failed_since_s = time.monotonic()  # a row of failed groups, if any, begins here
+            self._failed_since_s = time.monotonic()  # any row of failed groups starts now
         sequences = [s for discard in discards for s in discard.sequences]
         if sequences:
             await self._finish(sequences, [discard.message for discard in discards])
         self._refuse_to_wait_for_nothing()
 
     def _refuse_to_wait_for_nothing(self) -> None:
-        """Raise LearnerError where machines fail for so long that nobody will mend them."""
+        """Raise LearnerError if infrastructure failures last too long to recover by themselves."""
         config, in_row = self._config.learner, self._groups.failed_in_row
         for_s = time.monotonic() - self._failed_since_s
         if in_row >= config.groups_per_step and for_s > config.failure_timeout_s:
             raise LearnerError(
                 f"step {self.trainer.step + 1} needs groups with two rollouts or more to compare; "
                 f"for {for_s:.0f} s (learner.failure_timeout_s: {config.failure_timeout_s:g}) all "
-                f"{in_row} failed, the last because: {self._groups.last_failure}; mend that, "
+                f"{in_row} failed, the last because: {self._groups.last_failure}. Fix that, "
                 "then --resume"
             )
 
@@ -358,12 +358,12 @@ class _Session:
         await self._finish([s for group in groups for s in group.sequences], [report, version])
         self._reporter.policy_version = step
         await asyncio.to_thread(
-            remove_old_versions, self._run_dir, step, self._config, self._still_needed(step)
+            remove_old_versions, self._run_dir, step, self._config, self._needed_versions(step)
         )
         log.info("step", step=step, score=metrics["critic/score/mean"])
 
-    def _still_needed(self, step: int) -> set[int]:
-        """Return the versions that the evaluator has yet to score, or the guard may go back to."""
+    def _needed_versions(self, step: int) -> set[int]:
+        """Return the versions that the evaluator has yet to score, or the guard may return to."""
         due = (each for each in range(step) if is_guarded(each, self._config))
         return {*self._guard.needed, *(each for each in due if not self._guard.is_scored(each))}
 

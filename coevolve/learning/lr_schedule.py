@@ -1,4 +1,4 @@
-"""The share of the learning rate that a step has, as a function of the config alone."""
+"""The learning rate of each step as a share of the full rate; depends only on the config."""
 
 import math
 from typing import assert_never
@@ -7,10 +7,10 @@ from protocols.learner_config import LearnerConfig
 
 
 def rate_share(config: LearnerConfig, step: int) -> float:
-    """Return what share of the full rate ``step``, counted from 1, has: 0..1.
+    """Return the share of the full rate at ``step``, counted from 1: 0..1.
 
-    It rises linearly up to the last warm-up step. From the step after it, which has the full rate,
-    ``linear`` falls in equal steps and ``cosine`` along half a cosine, both towards
+    It rises linearly until the last warm-up step; the next step has the full rate. From there,
+    ``linear`` falls in equal steps and ``cosine`` along half a cosine. Both fall towards
     ``final_rate_share`` of the full rate, which step ``config.steps + 1`` would have.
     """
     warmup = config.warmup_steps

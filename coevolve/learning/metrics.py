@@ -1,17 +1,17 @@
-"""What a step reports of its updates, in the names that users of verl and TRL know.
+"""Metrics of a step's updates, by the names that verl and TRL use.
 
 Letters: N tokens that the policy wrote, R rollouts.
 
-- ``actor/*``, ``critic/*``: verl's, means over the rollouts' tokens; ``rewards/*`` TRL's, of pairs.
-- ``training/rollout_probs_diff_*``: absolute difference of the trainer's and the engine's
+- ``actor/*``, ``critic/*``: verl's, means over rollouts' tokens; ``rewards/*``: TRL's, of pairs.
+- ``training/rollout_probs_diff_*``: absolute difference between the trainer's and the engine's
   probability of the sampled tokens (verl).
-- ``rollout_corr/*``: the importance weights before truncation, and by how much the two policies
-  differ: ``kl`` is KL(engine || trainer) per token, ``k3_kl`` its never negative estimate (verl;
-  its ``chi2`` and rejection statistics are left out). ``rollout_is_mean`` and its like are of the
-  truncated weights that the loss is multiplied with, as in verl.
-- ``actor/kl_from_start``: divergence per token from the model that the run starts from, by the k3
-  estimate, in the steps that measure it.
-- ``sampling/*``: TRL's. Its importance ratios are truncated, too.
+- ``rollout_corr/*``: the importance weights before truncation, and how much the two policies
+  differ: ``kl`` is KL(engine || trainer) per token, ``k3_kl`` its estimate that is never negative
+  (verl; its ``chi2`` and rejection statistics are left out). ``rollout_is_mean`` and the similar
+  ones describe the truncated weights that multiply the loss, as in verl.
+- ``actor/kl_from_start``: divergence per token from the run's initial model, by the k3 estimate, in
+  the steps that measure it.
+- ``sampling/*``: TRL's. Its importance ratios are also truncated.
 """
 
 # torch is partly untyped.
@@ -33,7 +33,7 @@ LOSSES = {
     "kl_loss": "kl_loss",
     "preference_loss": "preference_loss",
 }
-"""Sums, and the names under which they are reported."""
+"""Sum -> the metric's name."""
 
 
 class StepMetrics:
@@ -48,21 +48,21 @@ class StepMetrics:
         self._lengths: list[int] = []
 
     def add(self, **amounts: float) -> None:
-        """Add to sums."""
+        """Add amounts to the named sums."""
         for name, amount in amounts.items():
             self._sums[name] += amount
 
     def compare(
         self, start_N: torch.Tensor, sampler_N: torch.Tensor, lengths_R: Sequence[int]
     ) -> None:
-        """Remember what trainer and engine thought of the tokens of these rollouts."""
+        """Store the trainer's and the engine's logprobs of the tokens of these rollouts."""
         self._start.append(start_N.detach().cpu())
         self._sampler.append(sampler_N.cpu())
         self._lengths.extend(lengths_R)
 
     @staticmethod
     def merged(parts: "Sequence[StepMetrics]") -> "StepMetrics":
-        """Return all that ``parts`` of one step have, at least one, together."""
+        """Return the combined metrics of ``parts`` (at least one) of one step."""
         total = StepMetrics(level=parts[0]._level, cap=parts[0]._cap)
         for part in parts:
             total.add(**part._sums)
@@ -73,18 +73,18 @@ class StepMetrics:
 
     @property
     def sums(self) -> Mapping[str, float]:
-        """Return everything that was added up."""
+        """Return all sums."""
         return self._sums
 
     @property
     def loss(self) -> float:
-        """Return the sum of all losses so far; not finite where one of them was not."""
+        """Return the sum of all losses so far; not finite if one of them is not."""
         return math.fsum(self._sums[name] for name in LOSSES)
 
     def metrics(self, updates: int) -> dict[str, float]:
-        """Return everything, losses as means over ``updates``.
+        """Return all metrics, with losses as means over ``updates``.
 
-        What no row of the step had is left out.
+        Metrics without data in this step are omitted.
         """
         sums = self._sums
         found = {f"actor/{name}": sums[total] / updates for total, name in LOSSES.items()}
@@ -129,7 +129,7 @@ def mismatch(
 ) -> dict[str, float]:
     """Return how far the trainer's probabilities of sampled tokens are from the engine's.
 
-    ``lengths_R`` says how many tokens each rollout wrote; N is at least 1.
+    ``lengths_R`` holds the number of written tokens of each rollout; N is at least 1.
     """
     differences_N = start_N - sampler_N
     probs_N = (start_N.exp() - sampler_N.exp()).abs()
@@ -170,12 +170,12 @@ def _std(values_N: torch.Tensor) -> float:
 
 
 def _exp(value: float) -> float:
-    """Return e to the power of ``value``, and the largest float where that is too much for one."""
+    """Return e to the power of ``value``, limited to the largest float."""
     return math.exp(min(value, 709.0))
 
 
 def _effective_share(weights_N: torch.Tensor) -> float:
-    """Return (sum w)^2 / (N sum w^2), in (0, 1]: 1 where all weights are equal."""
+    """Return (sum w)^2 / (N sum w^2), in (0, 1]; it is 1 if all weights are equal."""
     weights_N = weights_N.double()
     squares = float((weights_N**2).sum())
     return float(weights_N.sum()) ** 2 / (weights_N.numel() * squares) if squares else 0.0

@@ -1,4 +1,4 @@
-"""Opens the trainer that a run's config asks for: of one device, or of several."""
+"""Opens the trainer that a run's config requires, for one device or for several."""
 
 from pathlib import Path
 
@@ -9,16 +9,16 @@ from protocols.config import RunConfig
 AnyTrainer = Trainer | ShardedTrainer
 
 _OPEN: list[ShardedTrainer] = []
-"""What this process drives: one at most, because torch.distributed has one group per process."""
+"""The open trainer, at most one, because torch.distributed has one group per process."""
 
 
 def open_trainer(
     config: RunConfig, base: Path, *, weights: Path | None = None, checkpoint: Path | None = None
 ) -> AnyTrainer:
-    """Load version 0 from ``weights`` or ``base``, or go on from ``checkpoint``.
+    """Load version 0 from ``weights`` or ``base``, or continue from ``checkpoint``.
 
-    A trainer of several devices that was opened before is closed. Raises LearnerError where a
-    device's process cannot be started, or cannot load.
+    Closes an earlier trainer of several devices. Raises LearnerError if a device's process cannot
+    start or load.
     """
     close_trainers()
     if config.learner.devices == 1:
@@ -29,6 +29,6 @@ def open_trainer(
 
 
 def close_trainers() -> None:
-    """End the processes of the trainer that is open, if it has any."""
+    """Stop the processes of the open trainer, if it has any."""
     while _OPEN:
         _OPEN.pop().close()

@@ -1,15 +1,15 @@
-"""The model that learns: its probabilities, and its weights on disk.
+"""The model in training: its probabilities, and its weights on disk.
 
 Letters: B rows, T positions (padded on the right), N tokens that the policy wrote, V vocabulary.
 
-Dropout is off, and what learns is in float32. With ``policy.precision: fp32`` so is everything, and
-the trainer's probabilities are those of a float32 engine. With ``bf16`` products are computed in
-bfloat16 (autocast); beside an adapter the weights that do not learn are kept in bfloat16. Full
-weights are saved as `transformers` does, LoRA weights as `peft` does; each loads the folder without
-this project. The same weights always make the same file.
+Dropout is off, and trainable weights are in float32. With ``policy.precision: fp32`` everything is
+in float32, and the trainer's probabilities match those of a float32 engine. With ``bf16``, products
+are computed in bfloat16 (autocast), and the frozen weights beside an adapter are stored in
+bfloat16. Full weights are saved as `transformers` does, LoRA weights as `peft` does; each library
+loads the folder without this project. The same weights always make the same file.
 
-The reference is the model that the run starts from: an adapter is switched off for it, and only
-full weights need a second copy.
+The reference is the run's initial model. LoRA gets it by disabling the adapter; only full weights
+need a second copy.
 
 ``policy.device: cuda`` has not been run.
 """
@@ -45,10 +45,10 @@ from protocols.config import PolicyConfig
 from protocols.errors import LearnerError
 
 PAD = 0
-"""Any token will do: causal attention never looks to the right, and the mask is 0 there."""
+"""Any token works: causal attention never looks to the right, and the mask is 0 there."""
 
 EMPTY = Conversation(token_ids=(PAD, PAD), mask=(0, 0))
-"""Stands where there is no row, but a forward is needed."""
+"""A placeholder for a forward pass without rows."""
 
 BF16 = torch.bfloat16
 
@@ -70,19 +70,20 @@ class Policy:
         """Load the model.
 
         Args:
-            config: Whether all weights learn, or an adapter.
-            base: Folder of the model that the run starts from.
-            weights: Folder that ``save`` wrote; without it the policy is version 0.
-            seed: Decides how a new adapter starts.
+            config: Whether to train all weights or an adapter.
+            base: Folder of the run's initial model.
+            weights: Folder that ``save`` wrote; without it, the policy is version 0.
+            seed: Seeds the initial weights of a new adapter.
             threads: CPU threads of a step.
-            with_reference: Whether ``reference_logprobs`` will be asked for.
-            ranks: Who holds the weights together with this process.
+            with_reference: Whether ``reference_logprobs`` will be called.
+            ranks: The ranks that share the weights, including this process.
         """
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(True)
-        # Memory that is written before it is read needs no filling; that costs a fifth of a step.
+        # Every buffer is written before it is read, so filling it would only cost a fifth of a
+        # step.
         cast("Any", torch.utils.deterministic).fill_uninitialized_memory = False
-        # Without it cuBLAS refuses to be deterministic; it is read when CUDA starts.
+        # Without this cuBLAS refuses deterministic operation; CUDA reads it at start-up.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         self._config = config
         self._base = base
@@ -91,13 +92,13 @@ class Policy:
         self._reference: PreTrainedModel | None = None
         frozen = torch.float32 if config.precision == "fp32" else BF16
         if config.train == "full":
-            self._model: PreTrainedModel | PeftModel = self._ready(read_model(weights or base))
+            self._model: PreTrainedModel | PeftModel = self._prepare(read_model(weights or base))
             if with_reference:
                 self._reference = read_model(base, frozen).requires_grad_(False).eval()
                 cast("torch.nn.Module", self._reference).to(self._device)
                 ranks.shard(self._reference)
         else:
-            plain = self._ready(read_model(base, frozen))
+            plain = self._prepare(read_model(base, frozen))
             self._model = _with_adapter(plain, config, weights, seed)
         self._model.train(config.gradient_checkpointing)
         cast("torch.nn.Module", self._model).to(self._device)
@@ -106,16 +107,16 @@ class Policy:
 
     @property
     def vocabulary(self) -> int:
-        """Return how many tokens the model knows; their ids are below it."""
+        """Return the number of tokens of the model; token ids are below it."""
         return self._vocabulary
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """Return what learns."""
+        """Return the trainable parameters."""
         return [each for each in self._model.parameters() if each.requires_grad]
 
     @property
     def device(self) -> torch.device:
-        """Return where the policy computes, and where its probabilities are."""
+        """Return the device on which the policy computes and returns its probabilities."""
         return self._device
 
     def logprobs(
@@ -128,8 +129,8 @@ class Policy:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return (logprobs_N, entropies_N) of the masked tokens, row by row.
 
-        They are over the tokens of ``allowed_N_V``, boolean, or over all. The entropies carry no
-        gradient.
+        The distribution is over the tokens of ``allowed_N_V`` (boolean), or over all tokens. The
+        entropies have no gradient.
         """
         return self._score(self._model, ids_B_T, mask_B_T, temperature, allowed_N_V)
 
@@ -142,9 +143,10 @@ class Policy:
         temperature: float,
         allowed_N_V: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return what version 0 thinks of the masked tokens.
+        """Return version 0's logprobs of the masked tokens.
 
-        Raises LearnerError where full weights learn and no reference was asked for.
+        Raises LearnerError if all weights are trained and the policy was loaded without a
+        reference.
         """
         with self._as_reference() as model:
             return self._score(model, ids_B_T, mask_B_T, temperature, allowed_N_V)[0]
@@ -165,7 +167,7 @@ class Policy:
             return score(model, ids_B_T, mask_B_T, temperature=temperature, allowed_N_V=allowed_N_V)
 
     def save(self, folder: Path) -> None:
-        """Write weights and config into ``folder``, which exists; one rank does it for all."""
+        """Write weights and config into the existing ``folder``; one rank writes for all."""
         weights = whole_weights(self._model, self._ranks)
         if not self._ranks.writes:
             return
@@ -180,14 +182,14 @@ class Policy:
             settings.base_model_name_or_path = _base_name(self._config, self._base)
             settings.save_pretrained(str(folder))
         else:
-            # Under the parameters' own names: published models of some kinds have others.
+            # Use the parameters' own names, because some published models use others.
             self._model.save_pretrained(
                 folder, state_dict=weights, max_shard_size="1000GB", save_original_format=False
             )
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
-        """Take over the weights that ``save`` wrote into ``folder``, on every rank."""
+        """Load the weights that ``save`` wrote into ``folder``, on every rank."""
         saved = load_file(folder / WEIGHTS_FILES[self._config.train])
         own: dict[str, torch.Tensor] = (
             get_peft_model_state_dict(self._model)
@@ -197,7 +199,7 @@ class Policy:
         for name, tensor in own.items():
             tensor.copy_(like(saved[name], tensor))
 
-    def _ready(self, model: PreTrainedModel) -> PreTrainedModel:
+    def _prepare(self, model: PreTrainedModel) -> PreTrainedModel:
         if self._config.gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         return model
@@ -213,14 +215,14 @@ class Policy:
             raise LearnerError(
                 "a reference needs learner.kl_coefficient or learner.divergence_every above 0, "
                 "learner.objective.kind dpo or policy.train lora, found none of them; set the one "
-                "that is meant"
+                "that you need"
             )
 
 
 def micro_batches(rows: Sequence[Row], budget_tokens: int) -> Iterator[list[Row]]:
-    """Split ``rows`` by length, so that little is padded.
+    """Split ``rows`` by length, which keeps padding small.
 
-    No micro-batch has more than ``budget_tokens``, padding included, unless it is a single row.
+    A micro-batch has at most ``budget_tokens``, including padding, unless it is a single row.
     """
     pack: list[Row] = []
     count = 0
@@ -236,9 +238,10 @@ def micro_batches(rows: Sequence[Row], budget_tokens: int) -> Iterator[list[Row]
 
 
 def padded(rows: Iterable[Row]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (ids_B_T, mask_B_T) of ``rows``; nothing predicts a row's first token: mask 0.
+    """Return (ids_B_T, mask_B_T) of ``rows``; the mask of a row's first token is 0.
 
-    A pair takes two rows of the tensors, its better side first. No row at all is padded to one.
+    No position predicts that token. A pair takes two rows of the tensors, the chosen side first.
+    Without rows, the tensors have one empty row.
     """
     sides = [side for row in rows for side in conversations(row)] or [EMPTY]
     longest = max(len(side.token_ids) for side in sides)
@@ -251,13 +254,13 @@ def padded(rows: Iterable[Row]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _base_name(config: PolicyConfig, base: Path) -> str:
-    """Return what finds the base again: its name on the hub, or where it lies on this machine."""
+    """Return a name by which the base can be loaded: its hub id, or its path on this machine."""
     on_hub = HUB_ID.fullmatch(config.model) and not Path(config.model).is_dir()
     return config.model if on_hub and not config.tiny_random else str(base.resolve())
 
 
 def written(mask_B_T: torch.Tensor) -> list[int]:
-    """Return how many tokens the policy wrote in each row of ``mask_B_T``."""
+    """Return the number of tokens that the policy wrote in each row of ``mask_B_T``."""
     return cast("list[int]", mask_B_T.sum(1).tolist())
 
 
@@ -279,22 +282,23 @@ def _with_adapter(
 
 
 def _targets(base: PreTrainedModel, config: PolicyConfig) -> list[str]:
-    """Return the names of the layers that get an adapter. Raises LearnerError for unfit ones."""
+    """Return the names of the layers that get an adapter. Raises LearnerError for invalid names."""
     layers = linear_layers(base)
     unfit = sorted(set(config.lora_targets) - set(layers))
     if unfit or not layers:
         raise LearnerError(
-            "policy.lora_targets: an adapter changes linear layers other than the output head; "
+            "policy.lora_targets: an adapter can change linear layers other than the output head; "
             f"this model has {', '.join(layers) or 'none'}, found {', '.join(unfit) or 'nothing'}; "
-            "name some of these, leave it out, or choose policy.train: full"
+            "name some of these, omit the setting, or choose policy.train: full"
         )
     return list(config.lora_targets) or layers
 
 
 def linear_layers(model: PreTrainedModel) -> list[str]:
-    """Return the names of the layers that can have an adapter, without the modules around them.
+    """Return the names of the layers that can have an adapter, without their module paths.
 
-    These are the linear ones but the output head, experts, and what shares a name with experts.
+    These are the linear layers except the output head, experts, and layers that share a name with
+    experts.
     """
     head = model.get_output_embeddings()
     modules = cast("Iterable[tuple[str, torch.nn.Module]]", model.named_modules())
@@ -302,6 +306,6 @@ def linear_layers(model: PreTrainedModel) -> list[str]:
     if not linear:
         return []
     settings = LoraConfig(target_modules=[name.rpartition(".")[2] for name in linear])
-    # Takes experts' names out, for PEFT would adapt their tensors in a way of its own.
+    # Removes the names of experts, because PEFT adapts their tensors differently.
     convert_peft_config_for_transformers(settings, model, None)
     return sorted(settings.target_modules or ())

@@ -1,8 +1,8 @@
-"""Brings a trainer to where the journal says that the learner is, and proves that it is there.
+"""Restores a trainer to the learner's last recorded step, and proves the result.
 
-Starting points are, newest first, the checkpoints that are whole, then version 0. From there the
-recorded steps are taken again, on their recorded batches or back to the recorded version; each has
-to reach the recorded weights, bit by bit.
+It starts from the newest intact checkpoint, or else from version 0. From there it repeats the
+recorded steps, on their recorded batches or back to the recorded version. Each step must reach the
+recorded weights, bit by bit.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ log = structlog.get_logger()
 async def recover(
     config: RunConfig, run_dir: Path, history: History
 ) -> tuple[AnyTrainer, Checkpoint | None]:
-    """Return the trainer as it was after the last recorded step, and where it went on from.
+    """Return the trainer after the last recorded step, and the checkpoint that it started from.
 
     Raises:
-        CheckpointError: No checkpoint is whole and version 0 is not what it was.
-        LearnerError: A step cannot be taken again, or leads elsewhere.
+        CheckpointError: No checkpoint is intact and version 0 has changed.
+        LearnerError: A step cannot be repeated, or reaches other weights.
     """
     checkpoint = newest_valid(run_dir, await history.checkpoints())
     trainer = await trainer_at(checkpoint, config, run_dir, history)
@@ -37,10 +37,10 @@ async def recover(
         found = await take_again(trainer, report, config, run_dir, history)
         if found != report.weights_digest:
             raise LearnerError(
-                f"step {report.step}, taken again from "
-                f"{checkpoint.path if checkpoint else 'version 0'}, reached weights "
-                f"{found[:12]} and not the recorded {report.weights_digest[:12]}; resume on the "
-                "machine and with the torch and learner.threads that the run was started with"
+                f"step {report.step}, repeated from "
+                f"{checkpoint.path if checkpoint else 'version 0'}, reached weights {found[:12]} "
+                f"instead of the recorded {report.weights_digest[:12]}; resume on the machine, and "
+                "with the torch and learner.threads, with which the run was started"
             )
         log.info("step_taken_again", step=report.step)
     return trainer, checkpoint
@@ -64,7 +64,7 @@ async def trainer_at(
 async def take_again(
     trainer: AnyTrainer, report: StepReport, config: RunConfig, run_dir: Path, history: History
 ) -> str:
-    """Take a recorded step again and return the digest of the weights that it reaches."""
+    """Repeat a recorded step and return the digest of the resulting weights."""
     if report.returned is None:
         batch = await history.batch(report)
         await asyncio.to_thread(trainer.take_step, batch)
@@ -78,20 +78,20 @@ async def go_back(
 ) -> dict[str, float]:
     """Take a step back to an earlier version and return its metrics.
 
-    Raises CheckpointError where that version's weights are gone or were changed.
+    Raises CheckpointError if that version's weights are missing or were changed.
     """
     version = await history.version(returned.to_version)
     if not await asyncio.to_thread(is_whole, run_dir, version):
         raise CheckpointError(
-            f"{run_dir / version.path}: step {step} goes back to version {version.version}, whose "
-            "weights are missing or were changed; put that folder back"
+            f"{run_dir / version.path}: step {step} returns to version {version.version}, whose "
+            "weights are missing or were changed; restore that folder"
         )
     folder = run_dir / version.path
     return await asyncio.to_thread(trainer.go_back, step, folder, returned.rate_factor)
 
 
 def _at_version_0(first: PolicyVersion, config: RunConfig, base: Path, run_dir: Path) -> AnyTrainer:
-    """Load version 0 from its own folder, or where that is damaged from the model's."""
+    """Load version 0 from its own folder; if that is damaged, from the model's folder."""
     weights = run_dir / first.path
     if is_whole(run_dir, first):
         return open_trainer(config, base, weights=weights)
@@ -100,7 +100,7 @@ def _at_version_0(first: PolicyVersion, config: RunConfig, base: Path, run_dir: 
     found = weights_digest(trainer, config)
     if found != first.digest:
         raise CheckpointError(
-            f"{weights}: version 0 is missing or was changed, and {base} holds another model now "
-            f"(digest {found[:12]}, recorded {first.digest[:12]}); put either of them back"
+            f"{weights}: version 0 is missing or was changed, and {base} now has another model "
+            f"(digest {found[:12]}, recorded {first.digest[:12]}); restore one of the two"
         )
     return trainer

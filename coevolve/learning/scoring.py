@@ -1,16 +1,17 @@
-"""What a model thinks of tokens: their log-probabilities, without all logits in memory at once.
+"""Computes a model's log-probabilities of tokens, without all logits in memory at once.
 
 Letters: B rows, T positions (padded on the right), N tokens that the policy wrote, C tokens of one
 chunk, H hidden size, V vocabulary.
 
-Where a grammar kept the answers inside, probabilities are over the tokens that it allowed, as those
-of the engine are (`protocols.generation.Generation`).
+If a grammar restricted the answers, probabilities are over the allowed tokens, like those of the
+engine (`protocols.generation.Generation`).
 
-Few logits are computed together. Many (a row of 8k tokens at a vocabulary of 150k would take 5 GB,
-several times over) are computed for the written tokens only, chunk by chunk, and again chunk by
-chunk on the way back, so that one chunk's are in memory at a time. Both ways agree to 1e-6; they
-do not agree to the bit, because the sums over tokens in the head's gradient have another order.
-Which way is taken depends on the shape of the micro-batch alone, so a step is repeatable.
+A small number of logits is computed at once. A row of 8k tokens with a vocabulary of 150k would
+take 5 GB, several times over. A large number is therefore computed only for the written tokens,
+chunk by chunk, and recomputed chunk by chunk in the backward pass, so that memory holds one chunk
+at a time. Both ways agree to 1e-6, but not in every bit, because the head's gradient sums over
+tokens in another order. Only the shape of the micro-batch determines the way, so a step is
+repeatable.
 """
 
 # torch and transformers are partly untyped.
@@ -26,8 +27,8 @@ from transformers import PreTrainedModel
 from protocols.errors import LearnerError
 
 LOGITS_AT_ONCE = 2**26
-"""Entries of the logits in memory at once: 256 MB in float32, and about four times that with what
-a backward pass keeps of them."""
+"""Maximum number of logits in memory at once: 256 MB in float32, and about four times that with the
+data that a backward pass keeps."""
 
 
 def score(
@@ -41,18 +42,18 @@ def score(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (logprobs_N, entropies_N) of the masked tokens, row by row, in float32.
 
-    ``allowed_N_V`` is boolean; None allows everything. Nothing predicts a row's first token, so its
-    mask is not looked at. The entropies carry no gradient.
+    ``allowed_N_V`` is boolean; None allows everything. A row's first token has no prediction, so
+    its mask is ignored. The entropies have no gradient.
 
-    Raises LearnerError where the model changes what its head returns and there are too many logits
-    to take them from the model itself.
+    Raises LearnerError if there are too many logits to compute at once and the model changes the
+    output of its head.
     """
     inputs_B_T, chosen_B_T = ids_B_T[:, :-1], mask_B_T[:, 1:]
     targets_N = ids_B_T[:, 1:][chosen_B_T]
     vocabulary = int(cast("Any", model.config).vocab_size)
     if inputs_B_T.numel() * vocabulary <= logits_at_once:
         logits_B_T_V: torch.Tensor = model(input_ids=inputs_B_T, use_cache=False).logits
-        return _of_logits(logits_B_T_V[chosen_B_T], targets_N, allowed_N_V, temperature)
+        return _score_logits(logits_B_T_V[chosen_B_T], targets_N, allowed_N_V, temperature)
     head, hidden_B_T_H = _head_and_hidden(model, inputs_B_T)
     hidden_N_H = hidden_B_T_H[chosen_B_T]
     size = max(1, logits_at_once // vocabulary)
@@ -62,7 +63,7 @@ def score(
         cast(
             "tuple[torch.Tensor, torch.Tensor]",
             checkpoint(
-                _of_hidden,
+                _score_hidden,
                 head,
                 hidden_C_H,
                 targets_C,
@@ -82,10 +83,10 @@ def score(
 def _head_and_hidden(
     model: PreTrainedModel | PeftModel, inputs_B_T: torch.Tensor
 ) -> tuple[torch.nn.Module, torch.Tensor]:
-    """Return the output head and what it is applied to, from a forward of the whole model.
+    """Return the output head and its input, from a forward pass of the whole model.
 
-    The model itself is called, and asked for the logits of the last position only, so that whatever
-    hooks it carries (adapters, sharding) see a forward like any other.
+    The function calls the model itself and requests only the logits of the last position, so that
+    all its hooks (adapters, sharding) run as in any forward pass.
     """
     output = model(
         input_ids=inputs_B_T, use_cache=False, output_hidden_states=True, logits_to_keep=1
@@ -98,23 +99,23 @@ def _head_and_hidden(
     if not same:
         raise LearnerError(
             f"a vocabulary as large as that of {type(plain).__name__} needs logits that are the "
-            "output head of the last hidden state and nothing else, as in Qwen and Llama; found "
-            "that the model scales or caps them; choose another policy.model"
+            "output head of the last hidden state and nothing else, as in Qwen and Llama; this "
+            "model scales or caps them; choose another policy.model"
         )
     return head, hidden_B_T_H
 
 
-def _of_hidden(
+def _score_hidden(
     head: torch.nn.Module,
     hidden_C_H: torch.Tensor,
     targets_C: torch.Tensor,
     allowed_C_V: torch.Tensor | None,
     temperature: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return _of_logits(head(hidden_C_H), targets_C, allowed_C_V, temperature)
+    return _score_logits(head(hidden_C_H), targets_C, allowed_C_V, temperature)
 
 
-def _of_logits(
+def _score_logits(
     logits_N_V: torch.Tensor,
     targets_N: torch.Tensor,
     allowed_N_V: torch.Tensor | None,
@@ -126,7 +127,7 @@ def _of_logits(
     logprobs_N_V = torch.log_softmax(tempered_N_V, dim=-1)
     logprobs_N = logprobs_N_V.gather(1, targets_N[:, None])[:, 0]
     with torch.no_grad():
-        # What is not allowed has probability 0 and adds nothing; 0 times infinity would be NaN.
+        # Tokens that are not allowed have probability 0; 0 times infinity would be NaN.
         finite_N_V = (
             logprobs_N_V if allowed_N_V is None else logprobs_N_V.masked_fill(~allowed_N_V, 0.0)
         )

@@ -1,4 +1,4 @@
-"""The loss of one optimizer update, and its gradient, micro-batch by micro-batch.
+"""The loss of one optimizer update and its gradient, micro-batch by micro-batch.
 
 Letters: B rows of a micro-batch's tensors, T positions, N tokens that the policy wrote, R rollouts,
 P pairs.
@@ -6,7 +6,7 @@ P pairs.
     loss = (rollouts' token losses + imitated tokens' losses + divergence) / divisor of tokens
          + (pairs' losses) / divisor of pairs
 
-Gradients add up in the parameters in the order of the micro-batches, so that the same rows make the
+The parameters accumulate gradients in the order of the micro-batches, so the same rows give the
 same bits.
 """
 
@@ -33,37 +33,37 @@ RowT = TypeVar("RowT", SampledRow, ReferenceRow, PairRow)
 
 @dataclass(frozen=True, kw_only=True)
 class _Scores:
-    """What the policy thinks of the tokens that it wrote in some rows."""
+    """The policy's logprobs of the written tokens of some rows."""
 
     lengths: list[int]
-    """R entries: written tokens of each sequence."""
+    """R entries: number of written tokens of each sequence."""
 
     logprobs: torch.Tensor
     entropies: torch.Tensor
     reference: torch.Tensor | None
-    """N entries each, sequence by sequence; no reference where nothing is compared with it."""
+    """N entries each, sequence by sequence; ``reference`` is None if no row needs it."""
 
     def per_token(
         self, values_R: Sequence[float], dtype: torch.dtype = torch.float32
     ) -> torch.Tensor:
-        """Return the value of each sequence once for every token of it."""
+        """Repeat the value of each sequence for each of its tokens."""
         pairs = zip(values_R, self.lengths, strict=True)
         values_N = [value for value, length in pairs for _ in range(length)]
         return torch.tensor(values_N, dtype=dtype, device=self.logprobs.device)
 
     def scales(self, normalizer: LossNormalizer) -> torch.Tensor:
-        """Return what the loss of each token counts."""
+        """Return the weight of each token's loss."""
         return self.per_token([normalizer.scale(length) for length in self.lengths])
 
-    def behind(self) -> torch.Tensor:
-        """Return the reference's log-probabilities. Raises ValueError where there are none."""
+    def reference_logprobs(self) -> torch.Tensor:
+        """Return the reference's log-probabilities. Raises ValueError if there are none."""
         if self.reference is None:
-            raise ValueError("the reference was not asked")
+            raise ValueError("the reference's log-probabilities were not computed")
         return self.reference
 
 
 class StepLoss:
-    """Adds up the gradient of one update."""
+    """Accumulates the gradient of one update."""
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class StepLoss:
         step_metrics: StepMetrics,
         version: int,
     ) -> None:
-        """Start at nothing; the gradients of the policy's parameters have to be zero.
+        """Start an update; the gradients of the policy's parameters must be zero.
 
         Args:
-            policy: What learns.
-            config: How.
-            constraints: What rollouts were allowed to write.
-            surrogate: Without one there is nothing to make of a `SampledRow`.
-            normalizer: What the losses count.
-            step_metrics: What is added to beside the gradient.
-            version: That the step starts from.
+            policy: The policy to train.
+            config: The run's settings.
+            constraints: Masks of the tokens that rollouts were allowed to write.
+            surrogate: Loss of the rollouts; without it, every `SampledRow` is ignored.
+            normalizer: Weights and divisors of the losses.
+            step_metrics: Receives the metrics.
+            version: The version at the start of the step.
         """
         self._policy = policy
         self._learner = config.learner
@@ -93,15 +93,16 @@ class StepLoss:
         self._constraints = constraints
         self._surrogate = surrogate
         self._normalizer = normalizer
-        self._tally = step_metrics
+        self._metrics = step_metrics
         self._version = version
 
     def add(self, pack: Sequence[Row], *, compares: bool) -> None:
-        """Add the gradient of one micro-batch to the parameters; without rows there is none.
+        """Add the gradient of one micro-batch to the parameters; without rows it is zero.
 
-        ``compares`` says whether the reference is asked, the same on every rank. Rollouts are
-        scored at the temperature that they were sampled at, all else at 1: SFT and DPO are defined
-        on the model's own distribution. So a micro-batch has rows of one kind.
+        ``compares`` says whether to compute the reference's logprobs; it must be the same on every
+        rank. Rollouts are scored at the temperature of their sampling, other rows at 1, because SFT
+        and DPO are defined on the model's own distribution. A micro-batch must therefore have rows
+        of one kind.
         """
         kinds = {type(row) for row in pack}
         if len(kinds) > 1:
@@ -112,11 +113,11 @@ class StepLoss:
         scores = self._scores(pack, temperature, compares=compares)
         terms: list[torch.Tensor] = []
         if (rollouts := _only(pack, SampledRow)) and self._surrogate:
-            terms.append(self._of_rollouts(self._surrogate, rollouts, scores))
+            terms.append(self._rollout_loss(self._surrogate, rollouts, scores))
         if references := _only(pack, ReferenceRow):
-            terms.append(self._of_references(references, scores))
+            terms.append(self._reference_loss(references, scores))
         if pairs := _only(pack, PairRow):
-            terms.append(self._of_pairs(pairs, scores))
+            terms.append(self._pair_loss(pairs, scores))
         torch.stack(terms or [scores.logprobs.sum()]).sum().backward()
 
     def _scores(self, pack: Sequence[Row], temperature: float, *, compares: bool) -> _Scores:
@@ -125,7 +126,7 @@ class StepLoss:
         logprobs_N, entropies_N = self._policy.logprobs(
             ids_B_T, mask_B_T, temperature=temperature, allowed_N_V=allowed_N_V
         )
-        self._tally.add(
+        self._metrics.add(
             tokens=sum(len(side.token_ids) for row in pack for side in conversations(row)),
             padded_tokens=ids_B_T.numel() if pack else 0,
         )
@@ -140,12 +141,12 @@ class StepLoss:
             else None,
         )
 
-    def _of_rollouts(
+    def _rollout_loss(
         self, surrogate: Surrogate, rows: Sequence[SampledRow], scores: _Scores
     ) -> torch.Tensor:
-        """Return the policy gradient's loss, and the divergence where it has a weight."""
+        """Return the policy gradient's loss, plus the divergence if it has a weight."""
         learner, lengths_R, logprobs_N = self._learner, scores.lengths, scores.logprobs
-        start_N, sampler_N = _before(rows, logprobs_N)
+        start_N, sampler_N = _earlier_logprobs(rows, logprobs_N)
         advantages = [advantage for row in rows for advantage in row.advantages]
         advantages_N = torch.tensor(advantages, dtype=torch.float32, device=logprobs_N.device)
         scales_N = scores.scales(self._normalizer)
@@ -153,9 +154,9 @@ class StepLoss:
         losses_N = surrogate.losses(logprobs_N, start_N, advantages_N, lengths_R)
         weighted_N = ratios_N.clamp(max=learner.importance_cap) * losses_N
         policy = (weighted_N * scales_N).sum() / self._normalizer.tokens
-        self._tally.compare(start_N, sampler_N, lengths_R)
+        self._metrics.compare(start_N, sampler_N, lengths_R)
         on_policy_N = self._on_policy(rows).to(logprobs_N.device)
-        self._tally.add(
+        self._metrics.add(
             on_policy=int(on_policy_N.sum()),
             on_policy_difference=float((start_N - sampler_N)[on_policy_N].abs().sum()),
             policy_loss=float(policy.detach()),
@@ -167,11 +168,11 @@ class StepLoss:
         if scores.reference is None:
             return policy
         losses_N = divergence.losses(logprobs_N, scores.reference)
-        self._tally.add(divergence=float(losses_N.detach().sum()), compared=losses_N.numel())
+        self._metrics.add(divergence=float(losses_N.detach().sum()), compared=losses_N.numel())
         return policy + self._divergence(losses_N, scales_N) if learner.kl_coefficient else policy
 
     def _on_policy(self, rows: Sequence[SampledRow]) -> torch.Tensor:
-        """Return which tokens the version that the step starts from sampled: boolean, (N,)."""
+        """Return which tokens were sampled by the step's initial version: boolean, (N,)."""
         found = [
             bool(row.sampled_by) and row.sampled_by[position] == self._version
             for row in rows
@@ -181,24 +182,24 @@ class StepLoss:
 
     def _divergence(self, losses_N: torch.Tensor, scales_N: torch.Tensor) -> torch.Tensor:
         kl = self._learner.kl_coefficient * (losses_N * scales_N).sum() / self._normalizer.tokens
-        self._tally.add(kl_loss=float(kl.detach()))
+        self._metrics.add(kl_loss=float(kl.detach()))
         return kl
 
-    def _of_references(self, rows: Sequence[ReferenceRow], scores: _Scores) -> torch.Tensor:
+    def _reference_loss(self, rows: Sequence[ReferenceRow], scores: _Scores) -> torch.Tensor:
         weights_N = scores.per_token([row.weight for row in rows])
         losses_N = imitation.losses(scores.logprobs, weights_N)
         losses_N = losses_N * scores.scales(self._normalizer)
         imitated = losses_N.sum() / self._normalizer.tokens
-        self._tally.add(imitation_loss=float(imitated.detach()))
+        self._metrics.add(imitation_loss=float(imitated.detach()))
         return imitated
 
-    def _of_pairs(self, rows: Sequence[PairRow], scores: _Scores) -> torch.Tensor:
-        gains_N = scores.logprobs - scores.behind()
+    def _pair_loss(self, rows: Sequence[PairRow], scores: _Scores) -> torch.Tensor:
+        gains_N = scores.logprobs - scores.reference_logprobs()
         gains_R = torch.stack([part.sum() for part in torch.split(gains_N, scores.lengths)])
         chosen_P, rejected_P = gains_R[0::2], gains_R[1::2]
         beta_P = torch.tensor([row.beta for row in rows], device=gains_R.device)
         preference = dpo.losses(chosen_P, rejected_P, beta_P).sum() / self._normalizer.pairs
-        self._tally.add(
+        self._metrics.add(
             preference_loss=float(preference.detach()),
             pairs=len(rows),
             chosen=float((beta_P * chosen_P.detach()).sum()),
@@ -212,10 +213,10 @@ def _only(pack: Sequence[Row], kind: type[RowT]) -> list[RowT]:
     return [row for row in pack if isinstance(row, kind)]
 
 
-def _before(
+def _earlier_logprobs(
     rows: Sequence[SampledRow], logprobs_N: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (start_N, sampler_N): what policy and engine thought before this update."""
+    """Return (start_N, sampler_N): the policy's and the engine's logprobs before this update."""
     sampler = [
         row.rollout_logprobs[position]
         for row in rows

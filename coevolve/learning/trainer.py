@@ -1,10 +1,10 @@
-"""Takes optimizer steps: the weights, the optimizer and the references kept for replay.
+"""Takes optimizer steps; holds the weights, the optimizers and the references for replay.
 
-Everything that a step does is a function of the state before it, its batch and the run's config:
-the learning rate (unless a batch brings its own), the replayed references and the order of several
-updates depend on config, seed and step alone, dropout is off, and the order of every sum is fixed.
-So the same batches make the same weights, bit by bit, on one machine with one version of torch; a
-checkpoint holds no random state beyond seed and step.
+A step depends only on the state before it, its batch and the run's config. The learning rate
+(unless a batch brings its own), the replayed references and the order of several updates depend
+only on config, seed and step. Dropout is off, and the order of every sum is fixed. The same batches
+therefore give the same weights, bit by bit, on one machine with one version of torch. A checkpoint
+needs no random state besides seed and step.
 """
 
 # torch is partly untyped.
@@ -55,28 +55,28 @@ from protocols.learning import Probe
 from protocols.objectives import Dpo, PolicyGradient, Sft
 
 UPDATES = 1
-"""Tells the random order of a step's updates from its draw of replayed references."""
+"""Separates the random order of a step's updates from its draw of replayed references."""
 
 PARTS: dict[Teacher, tuple[Part, ...]] = {
     "objective": ("even", "odd"),
     "imitation": ("imitation", "replay"),
 }
-"""Whose gradients make up a teacher's, in the order in which they are added."""
+"""The gradients that make up each teacher's gradient, in the order in which they are added."""
 
 STATE_FILE = "trainer_state.json"
 OPTIMIZER_FILE = "optimizer.pt"
 
 
 class TrainerState(msgspec.Struct, frozen=True, kw_only=True):
-    """`trainer_state.json`: what a checkpoint holds beside weights and optimizer."""
+    """`trainer_state.json`: a checkpoint's data besides weights and optimizers."""
 
     step: int
     seed: int
     learning_rate: float
-    """Of the step that was taken last."""
+    """Learning rate of the last step."""
 
     rate_factor: float = 1.0
-    """What the guard's returns left of all learning rates."""
+    """Factor on all learning rates after the guard's returns."""
 
     noise: tuple[float, float] = (0.0, 0.0)
     """Averages behind the gradient noise scale."""
@@ -86,7 +86,7 @@ class TrainerState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trainer:
-    """A policy and what it takes to improve it by one batch."""
+    """A policy with the state needed to train it by one batch."""
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class Trainer:
         checkpoint: Path | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        """Load version 0 from ``weights`` or ``base``, or go on from ``checkpoint``.
+        """Load version 0 from ``weights`` or ``base``, or continue from ``checkpoint``.
 
-        With several ``ranks`` each of them has a trainer, and all call the same methods with the
+        With several ``ranks``, each of them has a trainer, and all call the same methods with the
         same arguments; one of them writes files.
         """
         learner = config.learner
@@ -132,7 +132,7 @@ class Trainer:
 
     @property
     def step(self) -> int:
-        """Return the step that was taken last: the version of the weights."""
+        """Return the last step, which is the version of the weights."""
         return self._step
 
     def cpu_s(self) -> float:
@@ -140,9 +140,9 @@ class Trainer:
         return self._cpu_s
 
     def take_step(self, batch: Batch) -> dict[str, float]:
-        """Improve the policy by one step on rollouts and return its metrics.
+        """Train one step on rollouts and return its metrics.
 
-        A batch that teaches nothing leaves the weights as they are; it is a step all the same.
+        An uninformative batch leaves the weights unchanged but still counts as a step.
 
         Raises:
             LearnerError: The batch is not the next one, or loss or gradient are not finite.
@@ -155,14 +155,14 @@ class Trainer:
     def take_supervised_step(
         self, step: int, rows: Sequence[ReferenceRow] | Sequence[PairRow]
     ) -> dict[str, float]:
-        """Improve the policy by one step on given rows and return its metrics.
+        """Train one step on given rows and return its metrics.
 
-        References teach by the mean of their tokens' weighted losses (`objectives.sft`), pairs by
-        the mean of theirs (`objectives.dpo`), whatever ``learner.objective`` is.
+        The loss is the mean of the references' weighted token losses (`objectives.sft`), or of the
+        pairs' losses (`objectives.dpo`), independent of ``learner.objective``.
 
         Raises:
             LearnerError: The step is not the next one, loss or gradient are not finite, or pairs
-                need a reference that is not there.
+                need a reference model that was not loaded.
         """
         return self._improve(step, rows, _supervision(rows), f"{len(rows)} given rows")
 
@@ -174,7 +174,7 @@ class Trainer:
         what: str,
         rates: Rates | None = None,
     ) -> dict[str, float]:
-        """Make the updates of one step; ``what`` names its rows where one goes wrong."""
+        """Make the updates of one step; ``what`` names its rows in error messages."""
         self._check_next(step)
         rates = rates or self._rates(step)
         learner = self._config.learner
@@ -207,7 +207,7 @@ class Trainer:
         )
 
     def _rates(self, step: int) -> Rates:
-        """Return the learning rates of a step, by the config and the guard's returns."""
+        """Return the learning rates of a step, from the config and the guard's returns."""
         learner = self._config.learner
         share = rate_share(learner, step) * self._rate_factor
         return Rates(
@@ -231,7 +231,7 @@ class Trainer:
 
     @torch.no_grad()
     def _with_start(self, rows: Sequence[Row]) -> list[Row]:
-        """Return ``rows`` with what the policy thinks of their rollouts before any update."""
+        """Return ``rows`` with the policy's logprobs of their rollouts before any update."""
         sampled = [row for row in rows if isinstance(row, SampledRow)]
         found: list[Row] = [row for row in rows if not isinstance(row, SampledRow)]
         temperature = self._config.rollout.temperature
@@ -259,7 +259,7 @@ class Trainer:
         rates: Rates,
         what: str,
     ) -> float:
-        """Move the weights once for each teacher that has rows; return the objective's norm."""
+        """Update the weights once per teacher with rows; return the objective's gradient norm."""
         learner = self._config.learner
         loss = StepLoss(
             self._policy,
@@ -287,7 +287,7 @@ class Trainer:
             if not (math.isfinite(norm) and math.isfinite(step_metrics.loss)):
                 raise LearnerError(
                     f"step {step} on {what}: loss {step_metrics.loss} and gradient norm {norm} "
-                    "need to be finite; nothing was published; start a new run with a lower "
+                    "must be finite; nothing was published. Start a new run with a lower "
                     "learner.learning_rate"
                 )
             is_objective = teacher == "objective"
@@ -297,7 +297,7 @@ class Trainer:
         return norms["objective"]
 
     def _compares(self, rows: Sequence[Row], step: int) -> bool:
-        """Return whether the reference is asked about these rows, all of one kind."""
+        """Return whether these rows, all of one kind, need the reference's logprobs."""
         learner = self._config.learner
         measures = bool(learner.divergence_every and step % learner.divergence_every == 0)
         return any(
@@ -309,9 +309,8 @@ class Trainer:
     def go_back(self, step: int, folder: Path, rate_factor: float) -> dict[str, float]:
         """Take step ``step`` back to the weights in ``folder``, and return its metrics.
 
-        Momentum is forgotten, the references kept for replay stay, and from now on all learning
-        rates are multiplied with ``rate_factor``. Raises LearnerError where the step is not the
-        next one.
+        This resets momentum, keeps the references for replay, and multiplies all later learning
+        rates by ``rate_factor``. Raises LearnerError if the step is not the next one.
         """
         self._check_next(step)
         self._policy.load(folder)
@@ -323,11 +322,11 @@ class Trainer:
 
     def _check_next(self, step: int) -> None:
         if step != self._step + 1:
-            raise LearnerError(f"after step {self._step} comes no step {step}")
+            raise LearnerError(f"step {self._step + 1} is next, got step {step}")
 
     @torch.no_grad()
     def probe(self) -> Probe:
-        """Return the run's probe, with what the present weights give to its tokens."""
+        """Return the run's probe, with the current weights' logprobs."""
         started_s = self._clock_s()
         token_ids = probe_tokens(self._config.seed, self._policy.vocabulary)
         ids_1_T = torch.tensor([token_ids])
@@ -339,11 +338,11 @@ class Trainer:
         return Probe(token_ids=columns.int32(token_ids), logprobs=columns.float32(logprobs))
 
     def save_weights(self, folder: Path) -> None:
-        """Write the weights with their config into ``folder``."""
+        """Write the weights and their config into ``folder``."""
         self._policy.save(folder)
 
     def save(self, folder: Path) -> None:
-        """Write all that ``checkpoint`` needs into ``folder``."""
+        """Write a checkpoint into ``folder``."""
         self._policy.save(folder)
         optimizer = self._optimizers.state()
         if not self._ranks.writes:
@@ -369,7 +368,7 @@ class Trainer:
         self._replay.extend(Reference(token_ids=ids, mask=mask) for ids, mask in state.replay)
 
     def _rows(self, batch: Batch) -> list[Row]:
-        """Return what the step learns from, and remember the batch's references."""
+        """Return the rows that the step trains on, and store the batch's references for replay."""
         config = self._config.learner
         rows: list[Row] = []
         number = 0
@@ -401,7 +400,7 @@ class Trainer:
         )
 
     def _clock_s(self) -> float:
-        """Return CPU time: the thread's own, or all threads' where a step uses several."""
+        """Return CPU time: this thread's, or the process's if a step uses several threads."""
         return time.thread_time() if self._config.learner.threads == 1 else time.process_time()
 
 
@@ -413,7 +412,7 @@ def _supervision(rows: Sequence[Row]) -> LossNormalizer:
 
 
 def _parts(rows: Sequence[Row]) -> dict[Part, list[Row]]:
-    """Return the rows by what their gradient is measured as."""
+    """Return the rows by the gradient part to which they belong."""
     parts: dict[Part, list[Row]] = {"even": [], "odd": [], "imitation": [], "replay": []}
     for row in rows:
         match source_of(row):

@@ -1,8 +1,8 @@
-"""Weights and checkpoints as folders of a run: `versions/v_N` and `checkpoints/step_N`.
+"""Writes weights and checkpoints as folders of a run: `versions/v_N` and `checkpoints/step_N`.
 
-A folder is whole before its record is written; a record is what makes it exist. Version folders
-that no rollout can need any more are removed, except those that stay for evaluation and those that
-the guard may go back to.
+A folder is complete before its record is written, and only the record makes it exist. Version
+folders that no rollout can need any more are removed, except those that stay for evaluation or
+that the guard may return to.
 """
 
 import shutil
@@ -20,7 +20,7 @@ from protocols.config import RunConfig
 from protocols.learning import Checkpoint, PolicyVersion
 
 SPARE = 2
-"""Versions that stay beyond the staleness bound: an engine may still be reading one."""
+"""Number of versions kept beyond the staleness bound, because an engine may still read one."""
 
 
 def version_path(version: int) -> str:
@@ -29,9 +29,10 @@ def version_path(version: int) -> str:
 
 
 def write_version(run_dir: Path, trainer: AnyTrainer, config: RunConfig) -> PolicyVersion:
-    """Write the trainer's weights to disk and return the record that makes them a version.
+    """Write the trainer's weights to disk and return the version's record.
 
-    The digest is taken before the folder has its name, so that whoever watches for it comes late.
+    The digest is computed before the folder gets its name, so a later change of its files is
+    detected.
     """
     path, policy = version_path(trainer.step), config.policy
     digests: list[str] = []
@@ -55,7 +56,7 @@ def write_version(run_dir: Path, trainer: AnyTrainer, config: RunConfig) -> Poli
 
 
 def is_whole(run_dir: Path, version: PolicyVersion) -> bool:
-    """Whether the version's weights are on disk as they were written."""
+    """Return whether the version's weights are on disk, unchanged."""
     try:
         return version_digest(run_dir / version.path, version.format) == version.digest
     except OSError:
@@ -63,7 +64,7 @@ def is_whole(run_dir: Path, version: PolicyVersion) -> bool:
 
 
 def write_checkpoint(run_dir: Path, trainer: AnyTrainer) -> Checkpoint:
-    """Write all that a trainer needs to go on, and return the record that registers it."""
+    """Write a checkpoint and return its record."""
     path = f"checkpoints/step_{trainer.step}"
     write_folder(run_dir / path, trainer.save)
     return Checkpoint(
@@ -89,9 +90,9 @@ def _base_digest(model: str) -> str:
 def remove_old_versions(
     run_dir: Path, newest: int, config: RunConfig, needed: Collection[int]
 ) -> None:
-    """Remove the weights that neither a rollout nor an evaluation can need any more.
+    """Delete weights that neither a rollout nor an evaluation can need any more.
 
-    ``needed`` names versions whose weights stay besides, whatever their age.
+    Versions in ``needed`` are kept, whatever their age.
     """
     for folder in (run_dir / "versions").glob("v_*"):
         version = int(folder.name.removeprefix("v_"))

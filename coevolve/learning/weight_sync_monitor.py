@@ -1,7 +1,7 @@
-"""Waits, for whoever publishes policy versions, until every rollout engine has proven them.
+"""Tracks, for the learner, which rollout engines have proven each published policy version.
 
-An engine that passes a version over has proven it with a newer one. What was proven before the run
-was opened does not count: those engines are gone.
+An engine that skips a version proves it with a newer one. Proofs from before the run was opened do
+not count, because those engines no longer exist.
 """
 
 import time
@@ -26,12 +26,12 @@ from protocols.learning import NothingDelivered, WeightsVerified, WeightSyncAlar
 
 
 def rollout_engines(config: RunConfig) -> tuple[str, ...]:
-    """Return the names of the engines that a published version has to reach."""
+    """Return the names of the engines that must serve every published version."""
     return tuple(f"rollout-{number}" for number in range(config.rollout.actors))
 
 
 class WeightSyncMonitor:
-    """What engines have said of the versions; it looks only when it is asked, into the map."""
+    """The engines' proofs so far; reads new records from the journal only on request."""
 
     def __init__(self, config: RunConfig, *, reader: Reader, append: Announce) -> None:
         engines = rollout_engines(config)
@@ -43,7 +43,7 @@ class WeightSyncMonitor:
         """Engine -> newest version that it has proven since the run was opened."""
 
         self._open: deque[_Published] = deque()
-        """Versions that some engine has yet to prove, oldest first."""
+        """Versions that not all engines have proven, oldest first."""
 
         self._seen = 0
         self._opened = 0
@@ -56,13 +56,13 @@ class WeightSyncMonitor:
 
     @property
     def left_s(self) -> float:
-        """Seconds until the next proof is overdue; the whole time-out where none is awaited."""
+        """Seconds until the next proof is overdue; the full timeout if no proof is expected."""
         if not self._open:
             return self._timeout_s
         return max(0.0, self._open[0].since_s + self._timeout_s - time.monotonic())
 
     async def check(self) -> None:
-        """Take notice of what engines have said. Raises DeliveryError where there is an alarm."""
+        """Read the engines' new records. Raises DeliveryError if there is an alarm."""
         await self._find_opening()
         alarm = await self._reader.last(topic_of(WeightSyncAlarm))
         if alarm is not None and alarm.sequence > self._opened:
@@ -72,33 +72,33 @@ class WeightSyncMonitor:
                 self._fold(decode_as(record, WeightsVerified))
             self._seen = page[-1].sequence
         if self._open and not self.left_s:
-            raise await self._alarmed(self._overdue(self._open[0]))
+            raise await self._record_alarm(self._overdue(self._open[0]))
 
     async def sampled(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Take in what step ``step`` found of tokens that the version before it sampled.
+        """Compare engine and learner on tokens that the version before step ``step`` sampled.
 
-        Raises DeliveryError where learner and sampler cannot have the same weights, or compute
+        Raises DeliveryError if learner and sampler cannot have the same weights, or do not compute
         the same.
         """
         tokens = int(metrics.get(ON_POLICY_TOKENS, 0))
         wrong = self._sampler.add(metrics[ON_POLICY_DIFFERENCE], tokens) if tokens else None
         if wrong is not None:
             engines = " or ".join(self._newest)
-            raise await self._alarmed(
+            raise await self._record_alarm(
                 WeightSyncAlarm(engine=engines, version=step - 1, reason=wrong)
             )
 
     def metrics(self) -> dict[str, float]:
-        """Return what became known of deliveries since the last call.
+        """Return the new metrics of weight sync since the last call.
 
         ``timing_s/param_sync`` is the time from a version's publication to the last engine's proof
-        of it or of a newer one, for the newest version that has all of them.
+        of it or of a newer one, for the newest version that all engines have proven.
         """
         news, self._news = self._news, {}
         return news
 
     async def _find_opening(self) -> None:
-        """Pass over what belongs to the time before the run was opened: engines were others."""
+        """Skip records from before the run was opened, because other engines wrote them."""
         if self._opened:
             return
         for topic in (topic_of(RunStarted), topic_of(RunResumed)):
@@ -128,18 +128,18 @@ class WeightSyncMonitor:
             reason=NothingDelivered(waited_s=waited_s, newest=self._newest[late]),
         )
 
-    async def _alarmed(self, alarm: WeightSyncAlarm) -> DeliveryError:
+    async def _record_alarm(self, alarm: WeightSyncAlarm) -> DeliveryError:
         """Record the alarm and return it as an error."""
         await self._append([alarm])
         return DeliveryError(sentence(alarm))
 
 
 class _Published(NamedTuple):
-    """A version whose proofs are awaited."""
+    """A version with proofs still to come."""
 
     version: int
     time_ns: int
     """Unix time."""
 
     since_s: float
-    """The same moment on the monotonic clock."""
+    """The same time on the monotonic clock."""

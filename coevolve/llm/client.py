@@ -1,17 +1,17 @@
-"""One model behind an OpenAI-compatible server: a list of messages in, its answer out.
+"""Client for one model behind an OpenAI-compatible server: messages in, its answer out.
 
-Retries live here and nowhere else. The client's own are off (openai 3.52), because they would break
-two promises: its timeout bounds each read, so that a server which sends a byte now and then holds a
-call for ever, and it sleeps up to two minutes where a Retry-After says so. It also does not ask
-again after a body that is not JSON. Here one call, with all its tries and pauses, takes at most
-``timeout_s * tries``.
+Only this module retries. The client library's own retries (openai 3.52) are off, because they break
+two guarantees: their timeout applies to each read, so a server that sends a byte now and then
+blocks a call forever; and they sleep up to two minutes if a Retry-After header says so. They also
+do not retry after a body that is not JSON. Here, one call with all its tries and pauses takes at
+most ``timeout_s * tries``.
 
-Tried again: no answer in time, a lost connection, a body that ends too early or is no completion,
-and status 408, 409, 425, 429 and 5xx. Anything else that the server says is final.
+The client retries after a timeout, a lost connection, a truncated body, a body that is not a chat
+completion, and status 408, 409, 425, 429 and 5xx. All other server errors are final.
 
-Servers differ in what they accept. A setting that one refuses (``response_format``,
-``temperature``, ``max_tokens`` in favour of ``max_completion_tokens``) is left out at once, without
-a try being spent, and for good once the server answered without it.
+Servers accept different settings. If a server refuses one (``response_format``, ``temperature``, or
+``max_tokens`` in favour of ``max_completion_tokens``), the client repeats the request without it.
+This does not count as a try. After the server answers, the client omits that setting for good.
 
 Not covered: tokens that the provider bills for a try whose answer never arrived.
 """
@@ -31,16 +31,16 @@ from protocols.errors import EndpointError
 from protocols.synthesizers import EndpointModel
 
 FIRST_PAUSE_S = 0.5
-"""Before the second try where the server names no time; then twice as long each time."""
+"""Pause before the second try if the server gives no time; it doubles with each further try."""
 
 CHECK_TOKENS = 64
-"""Enough for a model that thinks before it says a word."""
+"""Enough for a model that thinks before its answer."""
 
 _NO_KEY = "none"
-"""What servers that want no key are sent in its place."""
+"""Placeholder key for servers that need none."""
 
 _MESSAGE_TOKENS = 16
-"""Allowed for what a chat template puts around a message."""
+"""Allowance for the chat template's tokens around a message."""
 
 _BYTES_PER_TOKEN = 4
 _SHOWN_CHARS = 500
@@ -60,17 +60,17 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model answered, and what it took."""
+    """The model's answer, with its token counts and duration."""
 
     text: str
-    """Empty where the model spent its tokens on thinking alone."""
+    """Empty if the model spent its tokens on thinking only."""
 
     prompt_tokens: int
     answer_tokens: int
-    """Both by the server's count; a quarter of the UTF-8 bytes where it sends none."""
+    """Both counted by the server; if it sends no counts, a quarter of the UTF-8 bytes."""
 
     wall_s: float
-    """Seconds from the first try on."""
+    """Seconds since the first try started."""
 
 
 class _Spoken(msgspec.Struct):
@@ -93,22 +93,22 @@ class _Completion(msgspec.Struct):
 
 @dataclass(frozen=True)
 class _Fault:
-    """Why a try gave no answer."""
+    """The reason why a try gave no answer."""
 
     found: str
     remedy: str
     passing: bool
-    """Whether another try may do better."""
+    """Whether another try may succeed."""
 
     wait_s: float | None = None
-    """As long as the server wants to be left alone."""
+    """Seconds to wait, as the server requests."""
 
 
 class Chat:
-    """Asks one model; any number of calls at a time."""
+    """Sends requests to one model, any number of them concurrently."""
 
     def __init__(self, model: EndpointModel, *, form: Literal["json", "text"] = "json") -> None:
-        """Ask ``model`` for JSON objects, or for whatever it says."""
+        """Request JSON objects from ``model``, or free text."""
         self._model = model
         self._key = key_of(model)
         self._client = openai.AsyncOpenAI(
@@ -117,17 +117,17 @@ class Chat:
             max_retries=0,
             timeout=model.timeout_s,
         )
-        # Undecoded: the client checks nothing of an answer.
+        # Raw responses: the client library does not check the content of an answer.
         self._create: _Create = self._client.chat.completions.with_raw_response.create
         self._refused = frozenset[Setting](() if form == "json" else ("response_format",))
 
     async def ask(self, messages: Sequence[Message], max_answer_tokens: int = 0) -> Said:
-        """Return the answer to ``messages``, at most the model's ``max_answer_tokens`` long.
+        """Return the answer to ``messages``, limited to ``max_answer_tokens`` (0: the model's own).
 
         Raises:
-            DependencyError: The model names a variable for its key, which is not set here.
-            EndpointError: There was none; the message says what was asked, where, what came
-                instead, and the remedy.
+            DependencyError: The variable that the model names for its key is not set.
+            EndpointError: No answer came. The message gives the request, the server, the result
+                and the remedy.
         """
         check_key(self._model, f"key_variable of the model {self._model.model}")
         limit = max_answer_tokens or self._model.max_answer_tokens
@@ -137,7 +137,7 @@ class Chat:
         for tries in range(1, self._model.tries + 1):
             answer = await self._try(messages, limit, give_up - time.monotonic())
             if isinstance(answer, _Completion):
-                return _said(messages, answer, time.monotonic() - started)
+                return _answer(messages, answer, time.monotonic() - started)
             wait_s = pause_s if answer.wait_s is None else answer.wait_s
             if not answer.passing or tries == self._model.tries:
                 raise self._error(answer, tries)
@@ -148,7 +148,7 @@ class Chat:
         raise AssertionError("an endpoint has at least one try")
 
     async def check(self) -> None:
-        """Make sure that the model answers, with one tiny completion. Raises EndpointError."""
+        """Verify with one tiny completion that the model answers. Raises EndpointError."""
         question = Message(role="user", content='Answer with the JSON object {"ok": true} alone.')
         await self.ask((question,), min(CHECK_TOKENS, self._model.max_answer_tokens))
 
@@ -162,24 +162,24 @@ class Chat:
         timeout_s = min(self._model.timeout_s, left_s)
         try:
             async with asyncio.timeout(timeout_s):
-                return _decoded(await self._accepted(messages, limit))
+                return _decode(await self._send(messages, limit))
         except (TimeoutError, openai.APITimeoutError):
             return _Fault(
                 f"no answer within {timeout_s:.3g} s",
-                "give it longer (timeout_s) or fewer tokens to write (max_answer_tokens)",
+                "raise timeout_s, or lower max_answer_tokens",
                 passing=True,
             )
         except openai.APIConnectionError as error:
             return _Fault(
                 f"the connection failed ({error.__cause__ or error})",
-                "see that the server runs and that base_url is right",
+                "check that the server runs and that base_url is right",
                 passing=True,
             )
         except openai.APIStatusError as error:
             return self._status_fault(error)
 
-    async def _accepted(self, messages: Sequence[Message], limit: int) -> bytes:
-        """Return the body of the answer, having left out what the server refuses."""
+    async def _send(self, messages: Sequence[Message], limit: int) -> bytes:
+        """Return the body of the answer; omit the settings that the server refuses."""
         refused = self._refused
         while True:
             try:
@@ -212,17 +212,17 @@ class Chat:
         found = f"status {error.status_code}: {_shown(error.response.text)}"
         match error.status_code:
             case 401 | 403:
-                state = "is not right" if self._key else "is unset"
+                state = "is wrong" if self._key else "is not set"
                 remedy = f"the environment variable {variable_of(self._model)} {state}; set it to a"
                 return _Fault(found, f"{remedy} key that this server accepts", passing=False)
             case 404:
-                remedy = "see that base_url is right and that the server has this model"
+                remedy = "check that base_url is right and that the server has this model"
                 return _Fault(found, remedy, passing=False)
             case code if code in _PASSING or code >= 500:
-                remedy = "wait until the server has recovered, or give it more tries"
+                remedy = "wait until the server has recovered, or raise tries"
                 return _Fault(found, remedy, passing=True, wait_s=_retry_after(error))
             case _:
-                remedy = "see the server's own words; a shorter max_answer_tokens may help"
+                remedy = "read the server's message; a lower max_answer_tokens may help"
                 return _Fault(found, remedy, passing=False)
 
     def _error(self, fault: _Fault, tries: int, why_no_more: str = "") -> EndpointError:
@@ -235,30 +235,31 @@ class Chat:
 
 
 def most_prompt_tokens(messages: Sequence[Message]) -> int:
-    """Return a number of tokens that ``messages`` cannot exceed: no token is less than a byte."""
+    """Return an upper bound on the tokens of ``messages``: a token has at least one byte."""
     return sum(len(message.content.encode()) + _MESSAGE_TOKENS for message in messages)
 
 
 def cost_usd(model: EndpointModel, prompt_tokens: int, answer_tokens: int) -> float:
-    """Return what so many tokens cost at the configured prices."""
+    """Return the cost of these tokens at the configured prices."""
     return (
         prompt_tokens * model.usd_per_million_prompt_tokens
         + answer_tokens * model.usd_per_million_answer_tokens
     ) / 1e6
 
 
-def _decoded(body: bytes) -> _Completion | _Fault:
+def _decode(body: bytes) -> _Completion | _Fault:
     try:
         return msgspec.json.decode(body, type=_Completion)
     except msgspec.DecodeError as error:
         return _Fault(
-            f"its answer is no chat completion ({error}): {_shown(body.decode(errors='replace'))}",
-            "see that base_url leads to an OpenAI-compatible server, most often up to /v1",
+            f"its answer is not a chat completion ({error}): "
+            f"{_shown(body.decode(errors='replace'))}",
+            "check that base_url is that of an OpenAI-compatible server; it usually ends in /v1",
             passing=True,
         )
 
 
-def _said(messages: Sequence[Message], completion: _Completion, wall_s: float) -> Said:
+def _answer(messages: Sequence[Message], completion: _Completion, wall_s: float) -> Said:
     text = completion.choices[0].message.content or ""
     usage = completion.usage or _Usage()
     asked = "".join(message.content for message in messages)
@@ -271,12 +272,12 @@ def _said(messages: Sequence[Message], completion: _Completion, wall_s: float) -
 
 
 def _count(counted: int | None, text: str) -> int:
-    """Return the server's count, an estimate where it sends none."""
+    """Return the server's count, or an estimate if it sends none."""
     return -(-len(text.encode()) // _BYTES_PER_TOKEN) if counted is None else max(0, counted)
 
 
 def _refused_setting(error: openai.APIStatusError, left_out: frozenset[Setting]) -> Setting | None:
-    """Return what the server probably refuses; None where nothing is left to leave out."""
+    """Return the setting that the server probably refuses; None if none is left to omit."""
     if error.status_code not in _REFUSING:
         return None
     words = error.response.text
@@ -284,12 +285,12 @@ def _refused_setting(error: openai.APIStatusError, left_out: frozenset[Setting])
         return "max_tokens"
     if "temperature" in words and "temperature" not in left_out:
         return "temperature"
-    # Servers refuse this one in words of their own.
+    # Each server words its refusal of this setting differently.
     return None if "response_format" in left_out else "response_format"
 
 
 def _retry_after(error: openai.APIStatusError) -> float | None:
-    """Return the seconds that a Retry-After header asks for; None without a usable one."""
+    """Return the seconds that a Retry-After header asks for; None if there is no usable header."""
     value = error.response.headers.get("retry-after", "")
     try:
         wait_s = float(value)

@@ -1,11 +1,11 @@
-"""The calls of models that synthesize or teach: recorded once, replayed, and kept within budget.
+"""Records the calls of synthesizer and teacher models, replays them, and enforces budgets.
 
-Promises: a call that the journal has is never made again for the same signal and model; what
-calls in flight may take at most is reserved, so that calls made at the same time never exceed a
-budget together; a restarted process goes on counting where the run was.
+Guarantees: a recorded call is never made again for the same signal and model. The maximum cost of
+calls in flight is reserved, so concurrent calls cannot exceed a budget together. A restarted
+process continues from the run's earlier counts.
 
-Not promised: one process does not know what calls are in flight in another one. It counts those as
-soon as they are recorded.
+Not guaranteed: a process does not know the calls in flight in other processes. It counts them once
+they are recorded.
 """
 
 import asyncio
@@ -25,33 +25,33 @@ from protocols.evolution_config import SynthesizerConfig
 from protocols.interfaces import Reader
 
 MOST_CALLS = 1_000_000
-"""Of one signal: a bound that no signal comes near."""
+"""Maximum calls of one signal; far above any real number."""
 
 ROUNDING = 1e-9
-"""Sums of money that are added and taken away again may be off by so much."""
+"""Tolerance for rounding errors, because costs are repeatedly added and subtracted."""
 
 IN_FLIGHT_S = 600.0
-"""How long a call waits for others in flight to take less than they may."""
+"""Seconds that a call waits for calls in flight to use less than they reserved."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What the calls of one purpose may take in the whole run; 0 is no limit."""
+    """Limits for the calls of one purpose in the whole run; 0 means no limit."""
 
     section: str
-    """Of the run file, for messages."""
+    """Section of the run file, for messages."""
 
     max_tokens: int = 0
-    """Prompt and answer tokens."""
+    """Maximum prompt and answer tokens."""
 
     max_cost_usd: float = 0.0
     max_tokens_by_kind: Mapping[SignalKind, int] = field(default_factory=dict[SignalKind, int])
     teaches: bool = False
-    """Whether it is a teacher's; its calls are counted apart."""
+    """Whether the budget is a teacher's; a teacher's calls are counted separately."""
 
     @classmethod
     def of_synthesizer(cls, config: SynthesizerConfig) -> Self:
-        """Return the budget of synthesis and judging."""
+        """Return the budget of synthesis and of the judge."""
         return cls(
             section="synthesizer",
             max_tokens=config.max_tokens,
@@ -61,9 +61,9 @@ class Budget:
 
 
 class Ledger:
-    """What the run's calls took, what those in flight may take, and what is left.
+    """What the run's calls have used, what calls in flight have reserved, and what is left.
 
-    Synthesizers' calls, and the judge's, have one; a teacher's have another.
+    Synthesizer and judge share one ledger; a teacher has another.
     """
 
     def __init__(self, budget: Budget, reader: Reader) -> None:
@@ -81,12 +81,12 @@ class Ledger:
         self._released = asyncio.Condition()
 
     async def reserve(self, kind: CallKind, tokens: int, cost_usd: float) -> None:
-        """Set aside what a call may take; waits where only calls in flight stand in its way.
+        """Reserve the maximum that a call may use; wait if only calls in flight block it.
 
-        Raises OverBudgetError where it may not be made even if those took nothing, and where they
-        do not end.
+        Raises OverBudgetError if the call exceeds the budget even without calls in flight, or if
+        these do not end within `IN_FLIGHT_S`.
         """
-        wanted = self._wanted(kind, tokens, cost_usd)
+        wanted = self._amounts(kind, tokens, cost_usd)
         async with self._released:
             with suppress(TimeoutError):
                 async with asyncio.timeout(IN_FLIGHT_S):
@@ -98,20 +98,20 @@ class Ledger:
                 account.reserved += amount
 
     async def release(self, kind: CallKind, tokens: int, cost_usd: float) -> None:
-        """Give back what was set aside."""
+        """Return a reservation."""
         async with self._released:
-            for account, amount in self._wanted(kind, tokens, cost_usd):
+            for account, amount in self._amounts(kind, tokens, cost_usd):
                 account.reserved -= amount
             self._released.notify_all()
 
     def note(self, sequence: int, call: ModelCall) -> None:
-        """Count a call that was recorded at ``sequence``."""
+        """Count a call recorded at ``sequence``."""
         if sequence > self._folded:
             self._ahead.add(sequence)
             self._count(call)
 
     async def _has_room(self, wanted: Sequence[tuple["_Account", float]]) -> bool:
-        """Return whether calls in flight leave room; raises where those on record do not."""
+        """Return whether reservations leave room; raise if recorded calls leave none."""
         if self._limited:
             await self._fold()
         for account, amount in wanted:
@@ -119,7 +119,7 @@ class Ledger:
         return all(account.room(in_flight=True) >= amount for account, amount in wanted)
 
     async def _fold(self) -> None:
-        """Count what was recorded since the last time, other processes' calls included."""
+        """Count the calls recorded since the last time, including those of other processes."""
         while page := await self._reader.scan("model_call", after=self._folded, limit=PAGE):
             for record in page:
                 if record.sequence in self._ahead:
@@ -132,10 +132,10 @@ class Ledger:
         if (call.purpose == "teach") != self._teaches:
             return
         tokens = call.prompt_tokens + call.answer_tokens
-        for account, amount in self._wanted(call.kind, tokens, call.cost_usd):
+        for account, amount in self._amounts(call.kind, tokens, call.cost_usd):
             account.spent += amount
 
-    def _wanted(
+    def _amounts(
         self, kind: CallKind, tokens: int, cost_usd: float
     ) -> list[tuple["_Account", float]]:
         wanted = [(self._tokens, float(tokens)), (self._cost, cost_usd)]
@@ -148,31 +148,31 @@ class _Account:
     """One budget."""
 
     def __init__(self, setting: str, limit: float) -> None:
-        """Keep to ``limit``; 0 is none."""
+        """Enforce ``limit``; 0 means none."""
         self._setting = setting
         self._limit = limit
         self.spent = 0.0
         self.reserved = 0.0
 
     def room(self, *, in_flight: bool) -> float:
-        """Return what is left, with ``in_flight`` after the most that calls in flight may take."""
+        """Return what is left; with ``in_flight``, also subtract the reserved amounts."""
         if not self._limit:
             return math.inf
         taken = self.spent + (self.reserved if in_flight else 0.0)
         return self._limit - taken + ROUNDING
 
     def refuse_beyond(self, amount: float, *, in_flight: bool) -> None:
-        """Raise OverBudgetError where ``amount`` is more than what is left."""
+        """Raise OverBudgetError if ``amount`` exceeds what is left."""
         if self.room(in_flight=in_flight) < amount:
             raise OverBudgetError(
-                f"{self._setting}: the run may take {self._limit:g}; {self.spent:g} are spent, "
-                f"calls in flight may take {self.reserved:g} and the next one {amount:g}; start a "
-                "run with a higher limit, or lower max_answer_tokens of its model"
+                f"{self._setting}: the limit of the run is {self._limit:g}; {self.spent:g} are "
+                f"used, calls in flight reserve {self.reserved:g} and the next one needs "
+                f"{amount:g}. Start a run with a higher limit, or lower its max_answer_tokens"
             )
 
 
 class JournalCallLog:
-    """A `protocols.interfaces.CallLog` of one signal, on the journal."""
+    """A `protocols.interfaces.CallLog` for one signal, stored in the journal."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class JournalCallLog:
         reader: Reader,
         append: Appender,
     ) -> None:
-        """See the calls of ``synthesizer`` in any version: another model's are not its own."""
+        """Use the recorded calls of ``synthesizer`` in any version, not those of other models."""
         self._signal_id = signal_id
         self._kind: CallKind = kind
         self._synthesizer = synthesizer
@@ -206,14 +206,14 @@ class JournalCallLog:
         return self._recorded.get(ordinal)
 
     async def allow(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
-        """Reserve what the next call may take at most. Raises OverBudgetError."""
+        """Reserve the maximum cost of the next call. Raises OverBudgetError."""
         tokens = prompt_tokens + answer_tokens
         await self._ledger.reserve(self._kind, tokens, cost_usd)
         heapq.heappush(self._tokens, tokens)
         heapq.heappush(self._costs, cost_usd)
 
     async def note(self, call: ModelCall) -> None:
-        """Record a call that was made; returns when it is durable."""
+        """Record a completed call; returns when the record is durable."""
         (sequence,) = await self._append((call,))
         self._ledger.note(sequence, call)
         await self._release_one()
@@ -223,19 +223,19 @@ class JournalCallLog:
         return self
 
     async def __aexit__(self, *failure: object) -> None:
-        """Give back what was reserved for calls that were never noted."""
+        """Release the reservations of calls that were never noted."""
         while self._tokens:
             await self._release_one()
 
     async def _release_one(self) -> None:
-        """Release the smallest reservation: whichever call ended, enough stays for the others."""
+        """Release the smallest reservation; whichever call ended, enough remains."""
         if self._tokens:
             tokens, cost_usd = heapq.heappop(self._tokens), heapq.heappop(self._costs)
             await self._ledger.release(self._kind, tokens, cost_usd)
 
 
 class RecordedCalls:
-    """A `protocols.interfaces.CallLog` of calls that were made before; no other is allowed."""
+    """A `protocols.interfaces.CallLog` that only replays recorded calls; it allows no new call."""
 
     def __init__(self, calls: Iterable[ModelCall]) -> None:
         self._calls = {call.ordinal: call for call in calls}
@@ -248,25 +248,25 @@ class RecordedCalls:
         return self._calls.get(ordinal)
 
     async def allow(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
-        """Refuse: whoever asks would go on to ask the model. Raises EndpointError."""
+        """Refuse, because the caller would then ask the model. Raises EndpointError."""
         del prompt_tokens, answer_tokens, cost_usd
         missing = ", ".join(map(str, self._missing)) or "without a number"
         raise EndpointError(
             f"call {missing} is not recorded: the journal has {len(self._calls)} calls for this "
-            "signal, and no model is asked in their place"
+            "signal, and a replay asks no model"
         )
 
     async def note(self, call: ModelCall) -> None:
-        """Refuse a call that was made all the same. Raises EndpointError."""
-        raise EndpointError(f"call {call.ordinal} was made although no model is to be asked")
+        """Refuse a call that was made anyway. Raises EndpointError."""
+        raise EndpointError(f"call {call.ordinal} was made although a replay asks no model")
 
 
 async def recorded_calls(
     reader: Reader, signal_id: str, synthesizer: str, *, before: int | None = None
 ) -> dict[int, ModelCall]:
-    """Return what ``synthesizer``, of any version, was asked for a signal, by ordinal.
+    """Return the calls to ``synthesizer``, of any version, for a signal, by ordinal.
 
-    With ``before`` only what was recorded before that sequence.
+    With ``before``, returns only calls recorded before that sequence.
     """
     found = await reader.find(CALLS_BY_SIGNAL, signal_id, limit=MOST_CALLS)
     end = math.inf if before is None else before

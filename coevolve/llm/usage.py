@@ -1,11 +1,11 @@
-"""What calls of a model took."""
+"""Usage of a model."""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class ModelUsage:
-    """Calls of a model, and what they took."""
+    """Number of calls of a model, with their tokens and cost."""
 
     calls: int = 0
     prompt_tokens: int = 0

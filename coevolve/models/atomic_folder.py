@@ -1,8 +1,8 @@
-"""Folders that exist whole or not at all, and their digests.
+"""Writes folders atomically, so that they exist completely or not at all; computes their digests.
 
-A folder is written under a temporary name beside its place, every file and the folder are synced to
-disk, and a rename puts it there. Who finds a folder under its own name finds all of it; what a
-killed writer leaves behind has a name that starts with a dot and is removed by the next writer.
+A folder is written under a temporary name in the same place. Every file and the folder are synced
+to disk, and then a rename publishes it. A folder under its final name is therefore complete. A
+killed writer leaves a folder whose name starts with a dot; the next writer deletes it.
 """
 
 import os
@@ -20,16 +20,16 @@ from protocols.learning import Checkpoint
 PARTIAL = ".partial-"
 
 REFUSED = (OSError, SafetensorError, RuntimeError)
-"""A disk that refuses, in the words of Python, of safetensors and of `torch.save`."""
+"""Errors of a full or read-only disk, from Python, safetensors and `torch.save`."""
 
 log = structlog.get_logger()
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill a new folder and put it at ``folder``, in place of one that is there.
+    """Create a folder with ``write`` and move it to ``folder``, replacing an existing one.
 
     Raises:
-        CheckpointError: The disk refused; ``folder`` is as it was.
+        CheckpointError: Writing failed; ``folder`` is unchanged.
     """
     partial = folder.parent / f"{PARTIAL}{folder.name}"
     try:
@@ -50,7 +50,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def folder_digest(folder: Path) -> str:
-    """Return the SHA-256 over all files below ``folder``, names included, in name order."""
+    """Return the SHA-256 over all files below ``folder``, including names, in name order."""
     return files_digest(folder, _files(folder))
 
 
@@ -60,11 +60,11 @@ def folder_size(folder: Path) -> int:
 
 
 def verify(run_dir: Path, checkpoint: Checkpoint) -> None:
-    """Raise CheckpointError unless the folder is the one that the journal registered."""
+    """Raise CheckpointError unless the folder matches its record in the journal."""
     folder = run_dir / checkpoint.path
     if not folder.is_dir():
         raise CheckpointError(
-            f"{folder}: the checkpoint of step {checkpoint.step} is missing; put the folder back"
+            f"{folder}: the checkpoint of step {checkpoint.step} is missing; restore the folder"
         )
     found = folder_digest(folder)
     if found != checkpoint.digest:
@@ -75,7 +75,7 @@ def verify(run_dir: Path, checkpoint: Checkpoint) -> None:
 
 
 def newest_valid(run_dir: Path, checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
-    """Return the last of ``checkpoints`` that is whole, with a warning for each that is not."""
+    """Return the last intact one of ``checkpoints``; log a warning for each that is not intact."""
     for checkpoint in sorted(checkpoints, key=lambda each: each.step, reverse=True):
         try:
             verify(run_dir, checkpoint)

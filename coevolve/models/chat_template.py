@@ -1,14 +1,14 @@
-"""A model's own chat template and tokenizer, taken apart at the borders of assistant messages.
+"""A model's own chat template and tokenizer, split at the borders of assistant messages.
 
-A conversation is never rendered twice. Its opening is rendered once; whatever the policy samples
-stays as it was sampled; and behind it comes what the template itself puts between the end of an
-assistant message and the next generation prompt, read off a rendering of a conversation in which a
-sentinel stands for the message. That this border does not depend on the message or on what went
-before is checked when the template is loaded. So templates that drop the thinking of earlier
-messages, or rewrite their calls, do so only where they are asked to render those messages, which
-here they never are: what was sampled stays in the context.
+A conversation is never rendered twice. The template renders its opening once, and sampled messages
+stay as they were sampled. After each of them come the tokens that the template puts between the end
+of an assistant message and the next generation prompt. They are taken from a rendered conversation
+with a sentinel in place of the message. When the template is loaded, a check verifies that this
+border depends neither on the message nor on earlier messages. Some templates drop the thinking of
+earlier messages or rewrite their calls. They do so only when they render those messages, which
+never happens here: sampled tokens stay in the context.
 
-Deviation from rendering the whole conversation with such a template: just that.
+This is the only deviation from rendering the whole conversation with such a template.
 """
 
 import re
@@ -26,11 +26,11 @@ Message = dict[str, Any]
 SENTINEL = "Zq7sentinel7qZ"
 _STUB: Message = {"role": "user", "content": "Please begin."}
 _DATE = "26 Jul 2024"
-"""Llama's templates print the date; a fixed one, or a conversation would differ from day to day."""
+"""Llama's templates print the date; it is fixed, so that conversations do not depend on the day."""
 
 
 class ChatTemplate:
-    """Renders messages as tokens, and knows the borders between them."""
+    """Renders messages as tokens and finds the borders between them."""
 
     end: str
     """Token that ends an assistant message, as text."""
@@ -39,15 +39,15 @@ class ChatTemplate:
     """Tokens that end a generation: ``end`` first, then the model's other ends of text."""
 
     border_ids: frozenset[int]
-    """Special tokens of the borders: nothing but the template may write them."""
+    """Special tokens of the borders; only the template may write them."""
 
     def __init__(
         self, tokenizer: Any, *, variables: Mapping[str, object], stop_ids: Iterable[int] = ()
     ) -> None:
-        """Learn the borders. ``variables`` are handed to the template. Raises ConfigError."""
+        """Find the borders. The template gets ``variables``. Raises ConfigError."""
         self._tokenizer = tokenizer
         self._variables = {"date_string": _DATE, **variables}
-        self._added = _any_of(tokenizer.get_added_vocab())
+        self._added = _pattern_of(tokenizer.get_added_vocab())
         self.prompt = self.render([_STUB], prompts=True)
         self._prompt_ids = self.encode(self.prompt)
         self.end, border = self._first_border()
@@ -57,7 +57,7 @@ class ChatTemplate:
         added = tokenizer.added_tokens_decoder.items()
         special = {i: token.content for i, token in added if token.special}
         self.border_ids = frozenset(special.keys() & set(self.encode(border)))
-        self._special = _any_of(special.values())
+        self._special = _pattern_of(special.values())
 
     @classmethod
     def load(cls, folder: Path, *, variables: Mapping[str, object]) -> "ChatTemplate":
@@ -73,7 +73,7 @@ class ChatTemplate:
     ) -> str:
         """Return the text of a conversation; ``prompts`` adds the generation prompt.
 
-        Raises ConfigError where the template refuses.
+        Raises ConfigError if the template refuses.
         """
         try:
             text = self._tokenizer.apply_chat_template(
@@ -89,11 +89,11 @@ class ChatTemplate:
         return cast("str", text)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of rendered text; names of special tokens are those tokens."""
+        """Return the tokens of rendered text; names of special tokens become these tokens."""
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Return the text of tokens, special ones included."""
+        """Return the text of tokens, including special ones."""
         return cast(
             "str",
             self._tokenizer.decode(
@@ -102,9 +102,10 @@ class ChatTemplate:
         )
 
     def said(self, token_ids: Sequence[int]) -> str:
-        """Return the text of a whole assistant message that was sampled, without its end.
+        """Return the text of a complete sampled assistant message, without its end token.
 
-        Raises ValueError where it does not end, or writes what only the template may write.
+        Raises ValueError if it has no end token, or contains tokens that only the template may
+        write.
         """
         message, stop = tuple(token_ids[:-1]), tuple(token_ids[-1:])
         if not set(stop).intersection(self.stop_ids):
@@ -114,9 +115,10 @@ class ChatTemplate:
         return self.decode(message)
 
     def plain(self, text: str) -> str:
-        """Return foreign text in which no token of the format is spelled.
+        """Return foreign text changed so that it spells no special token of the format.
 
-        A space behind the first character keeps, say, a tool's answer from ending its message.
+        A space after the first character prevents, for example, a tool's answer from ending its
+        message.
         """
         return self._added.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
@@ -125,63 +127,63 @@ class ChatTemplate:
         return self._special.sub("", text)
 
     def after(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Return the tokens from behind an assistant message's end to the next generation prompt.
+        """Return the tokens between the end of an assistant message and the next generation prompt.
 
-        ``messages`` are what comes between the two.
+        ``messages`` are the messages in between.
         """
         said: Message = {"role": "assistant", "content": SENTINEL}
-        border = self._behind([_STUB, said, *messages])
+        border = self._text_after_sentinel([_STUB, said, *messages])
         ids = self.encode(border)
         if ids[:1] != self.stop_ids[:1]:
-            raise unusable(f"the tokens behind a message do not begin by its end {self.end!r}")
+            raise unusable(f"the tokens after a message do not begin with its end {self.end!r}")
         return ids[1:]
 
     def written(self, message: Message) -> tuple[int, ...]:
-        """Return the tokens that the policy has to sample for the template's ``message``.
+        """Return the tokens that the policy must sample for the template's ``message``.
 
-        They begin behind the generation prompt and end with the message's end. Raises ConfigError
-        where the template begins its messages otherwise than its generation prompts.
+        They begin after the generation prompt and end with the message's end. Raises ConfigError if
+        the template begins its messages differently from its generation prompts.
         """
         text = self.render([_STUB, message], prompts=False)
         if not text.startswith(self.prompt):
             raise unusable(
-                "it begins an assistant message otherwise than a generation prompt: "
+                "it begins an assistant message differently from a generation prompt: "
                 f"{text[-200:]!r} does not continue {self.prompt[-100:]!r}"
             )
-        return self._behind_prompt(text[: text.rindex(self.end) + len(self.end)])
+        return self._tokens_after_prompt(text[: text.rindex(self.end) + len(self.end)])
 
     def answer(self, text: str) -> tuple[int, ...]:
-        """Return the tokens that the policy has to sample to say ``text``, up to its end.
+        """Return the tokens that the policy must sample to say ``text``, including the end token.
 
-        Raises ConfigError where they depend on the generation prompt.
+        Raises ConfigError if they depend on the generation prompt.
         """
-        return self._behind_prompt(f"{self.prompt}{text}{self.end}")
+        return self._tokens_after_prompt(f"{self.prompt}{text}{self.end}")
 
-    def _behind_prompt(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of ``text`` behind the generation prompt that it begins by."""
+    def _tokens_after_prompt(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of ``text`` after its generation prompt."""
         ids = self.encode(text)
         count = len(self._prompt_ids)
         if ids[:count] != self._prompt_ids:
-            raise unusable("its tokenizer joins a generation prompt with the message behind")
+            raise unusable("its tokenizer merges a generation prompt with the message after it")
         return ids[count:]
 
     def check_border(self, between: Sequence[Message], histories: Sequence[Sequence[Message]]):
-        """Make sure that the border is the same behind every message and history.
+        """Check that the border is the same after every message and history.
 
-        Each history ends by an assistant message whose content ends by the sentinel. Raises
+        Each history ends with an assistant message whose content ends with the sentinel. Raises
         ConfigError.
         """
-        expected = self._behind([*histories[0], *between])
+        expected = self._text_after_sentinel([*histories[0], *between])
         for history in histories[1:]:
-            found = self._behind([*history, *between])
+            found = self._text_after_sentinel([*history, *between])
             if found != expected:
                 raise unusable(
-                    "what it puts behind an assistant message depends on what was said before: "
+                    "the text after an assistant message depends on the messages before: "
                     f"{found!r} is not {expected!r}"
                 )
 
-    def _behind(self, messages: Sequence[Message]) -> str:
-        """Return the text behind the sentinel, generation prompt included."""
+    def _text_after_sentinel(self, messages: Sequence[Message]) -> str:
+        """Return the text after the sentinel, including the generation prompt."""
         text = self.render(messages, prompts=True)
         if text.count(SENTINEL) != 1:
             raise unusable(
@@ -190,19 +192,19 @@ class ChatTemplate:
         return text.partition(SENTINEL)[2]
 
     def _first_border(self) -> tuple[str, str]:
-        """Return the end of an assistant message, and all up to the next generation prompt."""
+        """Return an assistant message's end token, and the text up to the generation prompt."""
         said: Message = {"role": "assistant", "content": SENTINEL}
-        border = self._behind([_STUB, said, _STUB])
+        border = self._text_after_sentinel([_STUB, said, _STUB])
         last = self.render([_STUB, said], prompts=False).partition(SENTINEL)[2]
         found = self._added.match(border)
         if not found or not last.startswith(found[0]):
             raise unusable(
-                "it needs to end an assistant message by a token of its own, whatever follows; "
+                "it must end an assistant message with a special token, whatever follows; "
                 f"found {last[:40]!r} at the end and {border[:40]!r} before an instruction"
             )
         return found[0], border
 
 
-def _any_of(tokens: Iterable[str]) -> re.Pattern[str]:
-    """Return what finds any of these tokens, the longest that there is."""
+def _pattern_of(tokens: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern that finds any of these tokens, and prefers the longest."""
     return re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or r"(?!)")

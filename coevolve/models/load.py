@@ -13,14 +13,13 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from protocols.errors import ConfigError
 
 _READING = threading.Lock()
-"""Transformers replaces functions of torch and of its own while it reads a model, for all
-threads."""
+"""While it reads a model, transformers replaces functions of torch and its own, for all threads."""
 
 
 def read_model(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """Return the model on the CPU, without dropout; models are read one at a time.
 
-    Raises ConfigError where transformers makes no causal language model of its config.
+    Raises ConfigError if transformers cannot make a causal language model from its config.
     """
     transformers.utils.logging.disable_progress_bar()
     config = read_config(folder)
@@ -36,9 +35,9 @@ def read_model(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedMo
 
 
 def read_outline(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    """Return the model without its weights; what is computed from its config has its values.
+    """Return the model without its weights; tensors computed from its config have their values.
 
-    Raises ConfigError where transformers makes no causal language model of its config.
+    Raises ConfigError if transformers cannot make a causal language model from its config.
     """
     return _outline(read_config(folder), dtype)
 
@@ -46,7 +45,7 @@ def read_outline(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrained
 def outline_of(settings: Mapping[str, Any], dtype: torch.dtype) -> PreTrainedModel:
     """Return the model of a decoded `config.json` without weights.
 
-    Raises ValueError where transformers makes none of it.
+    Raises ValueError if transformers cannot make a model from it.
     """
     others = dict(settings)
     kind = others.pop("model_type", "")
@@ -69,28 +68,28 @@ def read_config(folder: Path) -> Any:
     try:
         config = cast("Any", AutoConfig.from_pretrained(folder, local_files_only=True))
     except ValueError as error:
-        raise _no_policy(folder, f"{error}") from error
+        raise _config_error(folder, f"{error}") from error
     if type(config) not in cast("Any", AutoModelForCausalLM)._model_mapping:
-        raise _no_policy(folder, f"found {config.model_type}")
+        raise _config_error(folder, f"found {config.model_type}")
     return _without_dropout(config)
 
 
-def _no_policy(folder: Path, reason: str) -> ConfigError:
+def _config_error(folder: Path, reason: str) -> ConfigError:
     return ConfigError(
-        f"policy.model: {folder / 'config.json'} needs to be that of a causal language model which "
-        f"transformers {transformers.__version__} makes: {reason}; choose another model, or "
+        f"policy.model: {folder / 'config.json'} must be that of a causal language model which "
+        f"transformers {transformers.__version__} supports: {reason}; choose another model, or "
         "another version of transformers"
     )
 
 
 def _attention(config: Any) -> str:
-    """Return the fastest attention that a model has without further packages."""
+    """Return the fastest attention that the model supports without further packages."""
     kind = cast("Any", AutoModelForCausalLM)._model_mapping[type(config)]
     return "sdpa" if getattr(kind, "_supports_sdpa", False) else "eager"
 
 
 def _without_dropout(config: Any) -> Any:
-    """Return the config with every dropout at 0: the policy is what the engine samples."""
+    """Return the config with every dropout at 0, so that trainer and engine agree."""
     for name in config.to_dict():
         if "drop" in name and isinstance(getattr(config, name), float):
             setattr(config, name, 0.0)

@@ -1,4 +1,4 @@
-"""What the folder of a chat model says without its tokenizer; light enough for any process."""
+"""Facts about a chat model's folder without loading its tokenizer; imports are light."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from protocols.errors import ConfigError
 
 
 def has_chat_template(folder: Path) -> bool:
-    """Return whether the model is one to chat with."""
+    """Return whether the model has a chat template."""
     if (folder / "chat_template.jinja").is_file():
         return True
     settings = folder / "tokenizer_config.json"
@@ -15,7 +15,7 @@ def has_chat_template(folder: Path) -> bool:
 
 
 def ends_of_text(folder: Path) -> tuple[int, ...]:
-    """Return the tokens that the model's own generation settings end a text by."""
+    """Return the end-of-text tokens of the model's generation settings."""
     settings = folder / "generation_config.json"
     if not settings.is_file():
         return ()
@@ -23,15 +23,15 @@ def ends_of_text(folder: Path) -> tuple[int, ...]:
 
 
 def as_ids(found: int | list[int] | None) -> tuple[int, ...]:
-    """Return token ids, however many a setting names."""
+    """Return a setting's token ids as a tuple."""
     if found is None:
         return ()
     return tuple(found) if isinstance(found, list) else (found,)
 
 
 def unusable(reason: str) -> ConfigError:
-    """Return the error for a chat template that a policy cannot be trained with."""
+    """Return the error for a chat template that cannot be used for training."""
     return ConfigError(
-        f"policy.model: its chat template cannot be used: {reason}; give a model whose template "
-        "ends assistant messages by a token of its own and leaves the rest alone"
+        f"policy.model: its chat template cannot be used: {reason}; choose a model whose template "
+        "ends assistant messages with a special token and leaves the rest unchanged"
     )

@@ -1,7 +1,7 @@
-"""Folders for what is of use to one process alone.
+"""Temporary folders for a single process.
 
-Their owner removes them. It also holds a kernel lock on each, which goes with its process: what a
-killed one left behind is known by being free, and is removed by the next `sweep`.
+Their owner removes them. It also holds a kernel lock on each, which the process's end releases. The
+next `sweep` removes unlocked folders, which killed processes left behind.
 """
 
 import contextlib
@@ -16,22 +16,22 @@ from typing import Self
 
 PREFIX = "coevolve-scratch-"
 YOUNG_S = 60.0
-"""Age up to which a folder may be one that is not locked yet."""
+"""A folder younger than this may not be locked yet."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ScratchFolder:
-    """One folder, empty at first; as a context it is removed at the end."""
+    """One folder, initially empty; as a context manager, it is removed at the end."""
 
     def __init__(self, prefix: str, base: Path) -> None:
-        """Make it in ``base``, under a name that begins with ``prefix``. Raises OSError."""
+        """Create it in ``base``, with a name that begins with ``prefix``. Raises OSError."""
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
         self._lock = os.open(self.path, _FOLDER)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def remove(self) -> None:
-        """Remove it and all that is in it; once."""
+        """Remove the folder and its content; call this only once."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
@@ -43,7 +43,7 @@ class ScratchFolder:
 
 
 def scratch_folder() -> ScratchFolder:
-    """Return a new temporary folder; what killed processes left beside it is removed."""
+    """Return a new temporary folder; removes those that killed processes left behind."""
     base = Path(tempfile.gettempdir())
     sweep(PREFIX, base)
     return ScratchFolder(PREFIX, base)
@@ -58,13 +58,13 @@ def sweep(prefix: str, base: Path) -> None:
 
 
 def _remove_if_free(path: Path) -> None:
-    with _opened(path) as folder:
+    with _open_folder(path) as folder:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Generator[int]:
+def _open_folder(path: Path) -> Generator[int]:
     folder = os.open(path, _FOLDER)
     try:
         yield folder

@@ -1,4 +1,4 @@
-"""The files of a policy version and of the model that a run starts from, and their digests."""
+"""The files of a policy version and of the run's initial model, and their digests."""
 
 import hashlib
 import json
@@ -20,10 +20,10 @@ SETTINGS_FILES: Mapping[WeightsFormat, str] = {
     "full": "config.json",
     "lora": "adapter_config.json",
 }
-"""What they need beside it: the scale of an adapter, for one."""
+"""Names of the settings files, which hold for example the scale of an adapter."""
 
 PLACES = ("_name_or_path", "base_model_name_or_path", "peft_version", "transformers_version")
-"""Settings that say where weights were made, and not what they do."""
+"""Settings about the origin of weights, without effect on them."""
 
 
 def file_digest(path: Path) -> str:
@@ -33,10 +33,10 @@ def file_digest(path: Path) -> str:
 
 
 def version_digest(folder: Path, format: WeightsFormat) -> str:
-    """Return the digest of the policy version in ``folder``, as its record has it.
+    """Return the digest of the policy version in ``folder``, as in its record.
 
-    It is over the file of weights and their settings. Raises OSError where one of them is missing,
-    or cannot be read.
+    It covers the weights file and its settings. Raises OSError if one of them is missing or
+    unreadable.
     """
     weights = file_digest(folder / WEIGHTS_FILES[format])
     return with_settings(weights, (folder / SETTINGS_FILES[format]).read_bytes())
@@ -45,34 +45,34 @@ def version_digest(folder: Path, format: WeightsFormat) -> str:
 def with_settings(digest: str, settings: bytes) -> str:
     """Return the digest of a version whose weights file has ``digest``.
 
-    The order in which `peft` writes the names of modules, which differs from process to process,
-    makes no difference.
+    It does not depend on the order in which `peft` writes module names, which differs between
+    processes.
     """
     try:
         found = decode_settings(settings)
     except ValueError:
         return hashlib.sha256(digest.encode() + settings).hexdigest()
-    kept = {name: _ordered(value) for name, value in found.items() if name not in PLACES}
+    kept = {name: _sort_names(value) for name, value in found.items() if name not in PLACES}
     return hashlib.sha256(f"{digest}\n{json.dumps(kept, sort_keys=True)}".encode()).hexdigest()
 
 
 def decode_settings(settings: bytes) -> dict[str, Any]:
-    """Return a version's settings. Raises ValueError where they are no JSON object."""
+    """Return a version's settings. Raises ValueError if they are not a JSON object."""
     return msgspec.json.decode(settings, type=dict[str, Any])
 
 
 def model_digest(folder: Path) -> str:
     """Return the SHA-256 over config and weights of a model in Hugging Face layout.
 
-    Raises OSError where a file cannot be read.
+    Raises OSError if a file cannot be read.
     """
     return files_digest(folder, (folder / "config.json", *sorted(folder.glob("*.safetensors"))))
 
 
 def files_digest(folder: Path, paths: Iterable[Path]) -> str:
-    """Return the SHA-256 over files below ``folder``, names included, in the order of ``paths``.
+    """Return the SHA-256 over files below ``folder``, including names, in the order of ``paths``.
 
-    Raises OSError where one cannot be read.
+    Raises OSError if one cannot be read.
     """
     digest = hashlib.sha256()
     for path in paths:
@@ -80,8 +80,8 @@ def files_digest(folder: Path, paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def _ordered(value: object) -> object:
-    """Return a set's names, which JSON holds as a list, in order."""
+def _sort_names(value: object) -> object:
+    """Return a list of names in order, because JSON stores a set as a list."""
     members = cast("list[object]", value) if isinstance(value, list) else []
     if members and all(isinstance(each, str) for each in members):
         return sorted(cast("list[str]", members))

@@ -1,4 +1,4 @@
-"""Where a part works."""
+"""The context in which a part works."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from protocols.interfaces import Reader, Store
 
 @dataclass(frozen=True, kw_only=True)
 class PartContext:
-    """The run's settings and folder, and the journal from there."""
+    """The run's settings and folder, and access to its journal."""
 
     config: RunConfig
     run_dir: Path
@@ -18,7 +18,7 @@ class PartContext:
     reader: Reader
 
     def appender(self, consumer: str, member: str) -> Appender:
-        """Return what adds records of the part ``member`` without waiting for others."""
+        """Return a function that appends records of ``member`` without merging delay."""
         mailbox = Mailbox(
             self.store,
             consumer=consumer,

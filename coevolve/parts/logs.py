@@ -1,4 +1,4 @@
-"""Where log lines go: JSON lines in files for parts, on standard output for programs."""
+"""Destinations of log lines: files of JSON lines for parts, standard output for programs."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ FOLDER = "logs"
 
 
 def to_file(run_dir: Path, part: str) -> None:
-    """Send this process's log lines to ``logs/<part>.jsonl`` of the run, after those before."""
+    """Append this process's log lines to ``logs/<part>.jsonl`` of the run."""
     folder = run_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     _configure((folder / f"{part}.jsonl").open("a", encoding="utf-8", buffering=1))
@@ -22,7 +22,7 @@ def to_output() -> None:
 
 
 def to_errors() -> None:
-    """Send this process's log lines to standard error, where the output is to be read."""
+    """Send this process's log lines to standard error, if standard output carries results."""
     _configure(sys.stderr)
 
 

@@ -1,8 +1,8 @@
 """A part that answers the records of one topic, one after the other.
 
-Promises: a record is finished in the same transaction that adds its answer, so each is answered
-exactly once whatever is killed; the seat is taken before the journal is read, so no predecessor can
-answer something that was not seen.
+Guarantees: one transaction finishes a record and adds its answer, so each record is answered
+exactly once even if processes are killed. The part takes its seat before it reads the journal, so a
+predecessor cannot add an answer that the part does not see.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ TAKE_LIMIT = 16
 
 
 class Answerer(Protocol):
-    """What such a part does."""
+    """The work of such a part."""
 
     async def begin(self) -> None:
-        """Learn from the journal what was answered before, and forget everything else."""
+        """Read the earlier answers from the journal; forget all other state."""
         ...
 
     async def answer(self, message: Message) -> Sequence[Message]:
-        """Return what is written with the record's end."""
+        """Return the messages to write in the transaction that finishes the record."""
         ...
 
 
 class AnsweringPart:
-    """A `protocols.interfaces.Part` around an answerer."""
+    """A `protocols.interfaces.Part` that runs an answerer."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class AnsweringPart:
         awaited: str,
         lease_s: float,
     ) -> None:
-        """Answer ``topic``; ``awaited`` says in a word what is waited for.
+        """Answer ``topic``; the status shows ``awaited`` while the part waits for records.
 
-        The answerer may write into the same ``standing`` what it does.
+        The answerer may also report its work in ``standing``.
         """
         self._answerer = answerer
         self._reporter = standing
@@ -58,19 +58,19 @@ class AnsweringPart:
         self._mailbox: Mailbox | None = None
 
     async def run(self) -> None:
-        """Answer until stopped; all that is known comes from the journal."""
+        """Answer until stopped; all state comes from the journal."""
         await unless_stopped(self._stopping, self._work())
 
     async def stop(self) -> None:
-        """Make ``run`` return; what is in hand stays open."""
+        """Make ``run`` return; the record in progress stays unfinished."""
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Say what the part is doing."""
+        """Return the part's status."""
         return self._reporter.report(len(self._mailbox.held) if self._mailbox else 0)
 
     def cpu_s(self) -> float:
-        """Return 0: no model is asked."""
+        """Return 0: the part uses no model."""
         return 0.0
 
     async def _work(self) -> None:

@@ -1,6 +1,6 @@
-"""How a part's process starts: with a log of its own, and with a garbage collector that waits.
+"""Start-up of a part's process: it gets its own log and a deferred garbage collector.
 
-What goes wrong unexpectedly, while it starts or later, is in that log with its traceback.
+The log receives the traceback of every unexpected error, during start-up and later.
 """
 
 import gc
@@ -18,11 +18,11 @@ log = structlog.get_logger()
 
 @contextmanager
 def starting(run_dir: Path, part: str) -> Generator[None]:
-    """Make the part inside this.
+    """Context manager for the creation of the part.
 
     Loading torch and transformers leaves some 400,000 objects that live as long as the process.
-    Looking through them again and again takes a fifth of that time, and later a third of a second
-    at every full collection, so they are left out of all collections.
+    Repeated collections over them take a fifth of the loading time, and later a third of a second
+    per full collection. They are therefore excluded from all collections.
     """
     logs.to_file(run_dir, part)
     gc.disable()
@@ -37,7 +37,7 @@ def starting(run_dir: Path, part: str) -> Generator[None]:
 
 @contextmanager
 def unexpected_logged() -> Generator[None]:
-    """Log the traceback of an exception inside that is none of this project's; it goes on."""
+    """Log the traceback of any exception that is not a CoevolveError; re-raise all exceptions."""
     try:
         yield
     except CoevolveError:

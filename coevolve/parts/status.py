@@ -1,4 +1,4 @@
-"""What a part says of itself while it works: the source of its `PartStatus`."""
+"""The source of a part's `PartStatus`."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from protocols.control import PartStatus
 
 
 class StatusReporter:
-    """Remembers what a part waits for, since when, and what went wrong last."""
+    """Stores what a part waits for, since when, and its last error."""
 
     def __init__(self, part: str) -> None:
         self.part = part
@@ -18,13 +18,13 @@ class StatusReporter:
         self.last_error = ""
 
     def waits_for(self, what: str) -> None:
-        """Note what the part does or waits for from now on; the clock restarts if it changed."""
+        """Set what the part does or waits for; the clock restarts if it changed."""
         if what != self._waits_for:
             self._waits_for = what
             self._since = time.monotonic()
 
     def report(self, mailbox: int) -> PartStatus:
-        """Return the status, with ``mailbox`` records in work."""
+        """Return the status, with ``mailbox`` records in progress."""
         return PartStatus(
             part=self.part,
             pid=os.getpid(),

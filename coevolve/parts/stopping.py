@@ -1,4 +1,4 @@
-"""Ends what waits as soon as a part is to stop, so that a clean stop takes no waiting time."""
+"""Cancels a waiting part as soon as it should stop, so that a clean stop is immediate."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -10,7 +10,7 @@ Result = TypeVar("Result")
 async def unless_stopped(
     stopping: asyncio.Event, work: Coroutine[Any, Any, Result]
 ) -> Result | None:
-    """Return what ``work`` returns, or cancel it and return None once ``stopping`` is set."""
+    """Return the result of ``work``, or cancel it and return None once ``stopping`` is set."""
     working = asyncio.create_task(work)
     stopped = asyncio.create_task(stopping.wait())
     try:

@@ -1,4 +1,4 @@
-"""One attempt at a task, by whoever writes."""
+"""The interface for attempts at tasks, and the record of an attempt."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -13,7 +13,7 @@ from protocols.tasks import NOTHING, Task
 
 @dataclass(frozen=True, kw_only=True)
 class Episode:
-    """An attempt that came to its end."""
+    """A finished attempt."""
 
     tokens: Tokens
     actions: tuple[Action, ...]
@@ -22,13 +22,13 @@ class Episode:
     reward: float
     ended: Ending
     turn_starts: tuple[int, ...] = (0,)
-    """Where each turn that was begun starts among the tokens."""
+    """Token position at which each started turn begins."""
 
     versions: tuple[int, ...]
-    """The policy version of each sampled token, at least one."""
+    """The policy version of each sampled token; at least one entry."""
 
     oldest_version: int
-    """Of those and of the keys and values that they were sampled over."""
+    """Oldest policy version that sampled a token or computed keys and values for one."""
 
     wall_s: float
     outcome: msgspec.Raw = field(default_factory=lambda: NOTHING)
@@ -36,7 +36,7 @@ class Episode:
     """As in `protocols.rollouts.Rollout`."""
 
     simulator_cpu_s: float = 0.0
-    """CPU seconds of grading it; 0 where it had been graded before."""
+    """CPU seconds of grading; 0 if the result was already known."""
 
     @property
     def succeeded(self) -> bool:
@@ -45,24 +45,24 @@ class Episode:
 
 
 class Agent(Protocol):
-    """Lets somebody attempt tasks."""
+    """Attempts tasks with the policy or with another author."""
 
     async def attempt(self, task: Task, session: str, *, seed: int) -> Episode:
-        """Attempt a task once. ``session`` names it in the simulator and in the engine's cache.
+        """Attempt a task once. ``session`` identifies it in simulator and engine.
 
         Raises:
-            SimulatorError: A simulator broke; nothing is known about the policy.
-            GeneratorError: The engine broke; likewise.
+            SimulatorError: A simulator failed; the result says nothing about the policy.
+            GeneratorError: The engine failed; likewise.
         """
         ...
 
 
 def rollout_of(request: RolloutRequest, episode: Episode) -> Rollout:
-    """Return what is recorded of an attempt. Raises ContractError where that cannot be."""
+    """Return the record of an attempt. Raises ContractError if the attempt is invalid."""
     try:
         return _rollout(request, episode)
     except (TypeError, ValueError) as error:
-        raise ContractError(f"task {request.task_id}: {error}; mend the agent") from error
+        raise ContractError(f"task {request.task_id}: {error}; fix the agent") from error
 
 
 def _rollout(request: RolloutRequest, episode: Episode) -> Rollout:
@@ -93,20 +93,20 @@ def _rollout(request: RolloutRequest, episode: Episode) -> Rollout:
 def room_left(limits: RolloutConfig, task_id: str, prompt: int) -> int:
     """Return how many tokens may be sampled after a prompt of ``prompt`` tokens, at least 1.
 
-    Raises SimulatorError where the policy could not say a word.
+    Raises SimulatorError if there is no room for any token.
     """
     room = limits.max_tokens - prompt
     if room < 1:
         raise SimulatorError(
-            f"task {task_id}: a prompt needs to be shorter than rollout.max_tokens = "
+            f"task {task_id}: a prompt must be shorter than rollout.max_tokens = "
             f"{limits.max_tokens}, found {prompt} tokens; raise it, or shorten the prompt"
         )
     return room
 
 
 def sampling_seed(seed: int, position: int) -> int:
-    """Return the seed of what is sampled from ``position`` on of a rollout with ``seed``.
+    """Return the sampling seed for tokens from ``position`` on, in a rollout with ``seed``.
 
-    The draws of different turns differ, and depend on nothing but the request and the position.
+    Different turns get different seeds, which depend only on the request and the position.
     """
     return seed * 1_000_003 + position

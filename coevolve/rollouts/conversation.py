@@ -1,4 +1,4 @@
-"""A conversation of a policy with an environment: what an agent of any kind builds an attempt from.
+"""A conversation of a policy with an environment; agents of any kind build attempts from it.
 
 async with Conversation(task, session, seed=seed, ...) as talk:
 talk.hear(opening)                       # tokens that the environment writes
@@ -22,7 +22,7 @@ from protocols.tasks import Task
 
 
 class Conversation:
-    """The tokens of one attempt while they come; ``async with`` frees the engine's cache."""
+    """The growing tokens of one attempt; ``async with`` frees the engine's cache."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Conversation:
         stop_ids: tuple[int, ...],
         temperature: float,
     ) -> None:
-        """Begin with no token. ``stop_ids`` end a message; temperature 0 is greedy."""
+        """Start without tokens. ``stop_ids`` end a message; temperature 0 is greedy."""
         self._task = task
         self._session = session
         self._seed = seed
@@ -60,21 +60,21 @@ class Conversation:
         await self._generator.release(self._session)
 
     def hear(self, token_ids: Iterable[int]) -> None:
-        """Add what the environment writes: it is never trained on."""
+        """Add tokens of the environment, which are never trained on."""
         self._transcript.feed(token_ids)
 
     def begin_turn(self) -> None:
-        """Let what comes next be a further turn: rewards may be credited by turn."""
+        """Mark the start of a further turn, for turn-level credit."""
         self._turn_starts.append(len(self._transcript.token_ids))
 
     async def say(self) -> tuple[int, ...] | None:
-        """Let the policy write a message, and return its tokens, the last of which ends it.
+        """Let the policy write a message, and return its tokens; the last one ends the message.
 
-        None where there is no room for another message, or where this one was cut short.
+        Returns None if there is no room for another message, or if this one was truncated.
 
         Raises:
             SimulatorError: There is no room for a first message.
-            GeneratorError: The engine broke.
+            GeneratorError: The engine failed.
         """
         length = len(self._transcript.token_ids)
         if self._is_answered and length >= self._limits.max_tokens:
@@ -103,7 +103,7 @@ class Conversation:
         turns_total: int,
         actions: Iterable[Action] = (),
     ) -> Episode:
-        """Return the attempt. Raises ContractError where the policy never wrote."""
+        """Return the attempt. Raises ContractError if the policy wrote nothing."""
         return Episode(
             tokens=self._transcript.tokens(),
             actions=tuple(actions),

@@ -1,11 +1,12 @@
-"""The evaluator: scores policy versions on tasks that nobody trains on, while training goes on.
+"""The evaluator: scores policy versions on tasks that are not trained on, during training.
 
-The held-out tasks are what a run is reported by. The guard's canaries (`coevolve.learning.guard`)
-are scored more often, and nothing is reported on them. A task that is both is attempted once.
+A run's reported results are on the held-out tasks. The guard's canaries
+(`coevolve.learning.guard`) are scored more often, and no results are reported on them. A task that
+is both is attempted once.
 
-The evaluator has an engine of its own, so a version is scored whole: no token comes from another
-one, and none before the engine has proven what it serves. It never writes anything that the learner
-trains on.
+The evaluator has its own engine, so all tokens of an evaluation come from one version, and only
+after the engine has proven that it serves this version. The learner never trains on anything that
+the evaluator writes.
 """
 
 import asyncio
@@ -30,25 +31,25 @@ from protocols.tasks import Task
 TAKE_LIMIT = 64
 
 REST_S = 1.0
-"""Between takes: most versions are not scored, so several are passed over with one call."""
+"""Pause between takes: most versions are not scored, so one call can skip several of them."""
 
 
 class Scorer(Protocol):
-    """Measures the policy on one task."""
+    """Scores the policy on one task."""
 
     async def score(self, task: Task, session: str) -> TaskScore:
-        """Return how it went. Raises SimulatorError and GeneratorError, as `Agent.attempt`."""
+        """Return the score. Raises SimulatorError and GeneratorError, like `Agent.attempt`."""
         ...
 
 
 @dataclass(frozen=True)
 class AttemptScorer:
-    """One attempt of an agent."""
+    """Scores one attempt of an agent."""
 
     agent: Agent
 
     async def score(self, task: Task, session: str) -> TaskScore:
-        """Return which turns passed."""
+        """Return how many turns passed."""
         episode = await self.agent.attempt(task, session, seed=0)
         return TaskScore(
             task_id=task.task_id,
@@ -58,7 +59,7 @@ class AttemptScorer:
 
 
 class Evaluator:
-    """A `protocols.interfaces.Part`: one evaluation for each version that is kept for it."""
+    """A `protocols.interfaces.Part` that makes one evaluation for each version that is scored."""
 
     def __init__(
         self,
@@ -90,15 +91,15 @@ class Evaluator:
     async def run(self) -> None:
         """Score versions until stopped.
 
-        Raises GeneratorError where the engine broke, DeliveryError where it serves other weights
-        than those that were published.
+        Raises GeneratorError if the engine failed, and DeliveryError if it serves other weights
+        than those published.
         """
         await unless_stopped(self._stopping, self._score_versions())
 
     async def _score_versions(self) -> None:
         while True:
             self._reporter.waits_for("a policy version to score")
-            passed_over: list[int] = []
+            skipped: list[int] = []
             for delivery in await self._mailbox.take(TAKE_LIMIT, at_least=self._missing()):
                 version = delivery.message
                 assert isinstance(version, PolicyVersion)
@@ -110,28 +111,28 @@ class Evaluator:
                     await self._mailbox.complete((delivery.sequence,), (proof, *scores))
                     self._reporter.done += 1
                 else:
-                    passed_over.append(delivery.sequence)
-            if passed_over:
-                await self._mailbox.complete(passed_over)
+                    skipped.append(delivery.sequence)
+            if skipped:
+                await self._mailbox.complete(skipped)
             await asyncio.sleep(REST_S)
 
     def _missing(self) -> int:
-        """Return how many further versions there will be when the next is to be scored."""
+        """Return how many further versions there will be up to the next one to score."""
         last = self._config.learner.steps
         following = range(self._newest + 1, last + 1)
         due = next((each for each in following if is_scored(each, self._config)), last)
         return max(1, due - self._newest)
 
     async def stop(self) -> None:
-        """Drop the evaluation in hand (its version stays open) and make ``run`` return."""
+        """Abort the current evaluation (its version stays unfinished) and make ``run`` return."""
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Say what the part is doing."""
+        """Return the part's current status."""
         return self._reporter.report(len(self._mailbox.held))
 
     async def _score_version(self, version: PolicyVersion) -> Sequence[Evaluation | CanaryScores]:
-        """Return the greedy scores of ``version``, which is served, on every task that is due."""
+        """Return the greedy scores of ``version``, the served one, on every task that is due."""
         started = time.monotonic()
         tasks = self._tasks if is_evaluated(version.version, self._config) else ()
         guarded = is_guarded(version.version, self._config)

@@ -1,7 +1,7 @@
-"""The tokens of an attempt while it grows.
+"""The tokens of a growing attempt.
 
-Token-in token-out: what the engine sampled is what the next request extends and what the learner
-trains on; text is only ever read from it. The environment's tokens are masked.
+Tokens in, tokens out: the next request extends the sampled tokens, and the learner trains on them;
+text is only decoded from them. The environment's tokens are masked.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from protocols.rollouts import Tokens
 
 
 class Transcript:
-    """The columns of a conversation while it grows."""
+    """The columns of a growing conversation."""
 
     def __init__(self) -> None:
         self.token_ids: list[int] = []
@@ -23,7 +23,7 @@ class Transcript:
         self._cache_versions: list[int] = []
 
     def feed(self, token_ids: Iterable[int]) -> None:
-        """Add what the environment wrote."""
+        """Add tokens of the environment."""
         ids = tuple(token_ids)
         self.token_ids.extend(ids)
         self._mask.extend([0] * len(ids))
@@ -32,7 +32,7 @@ class Transcript:
         self._cache_versions.extend([-1] * len(ids))
 
     def add(self, generation: Generation) -> None:
-        """Add what the policy sampled."""
+        """Add sampled tokens of the policy."""
         self.token_ids.extend(generation.token_ids)
         self._mask.extend([1] * len(generation.token_ids))
         self._logprobs.extend(generation.logprobs)
@@ -40,7 +40,7 @@ class Transcript:
         self._cache_versions.extend(generation.cache_versions or generation.versions)
 
     def tokens(self) -> Tokens:
-        """Return the finished columns."""
+        """Return the columns."""
         return Tokens(
             token_ids=columns.int32(self.token_ids),
             mask=columns.uint8(self._mask),
@@ -52,18 +52,18 @@ class Transcript:
         )
 
     def sampled_versions(self) -> list[int]:
-        """Return the policy versions that wrote something, in order, with repeats."""
+        """Return the policy version of each sampled token, in order."""
         return [version for version in self._versions if version >= 0]
 
     def oldest_version(self) -> int:
-        """Return the oldest of them and of those whose keys and values they were sampled over.
+        """Return the oldest version that sampled a token or computed keys and values for one.
 
-        Raises ContractError where nothing was sampled.
+        Raises ContractError if nothing was sampled.
         """
         versions = [version for version in self._cache_versions if version >= 0]
         if not versions:
             raise ContractError(
                 "an attempt needs at least one sampled token, found none; raise SimulatorError "
-                "where the policy has no room to answer (coevolve.rollouts.agent.room_left)"
+                "if the policy has no room to answer (coevolve.rollouts.agent.room_left)"
             )
         return min(versions)

@@ -1,12 +1,13 @@
-"""The policy part: turns rollout requests into rollouts, many at a time.
+"""The rollout worker: turns rollout requests into rollouts, many at a time.
 
-Promises: a request is finished in the same transaction that adds its rollout, so each is answered
-exactly once whatever is killed; a machine's failure is tried again and then becomes a failed
-rollout, never a reward; new weights are picked up between two tokens without draining anything,
-and serving them is proven (`coevolve.delivery`).
+Guarantees: one transaction finishes a request and adds its rollout, so each request is answered
+exactly once even if processes are killed. The worker retries after an infrastructure failure; if
+all tries fail, the result is a failed rollout, never a reward. New weights take effect between two
+tokens, without waiting for running requests, and the engine proves that it serves them
+(`coevolve.delivery`).
 
-A candidate's probes are conversations like all others, in the same batches; only their count comes
-back, so nobody can train on them.
+A candidate's probes are ordinary conversations in the same batches. Only their counts are recorded,
+so nothing can be trained on them.
 """
 
 import asyncio
@@ -33,16 +34,17 @@ from protocols.rollouts import FailedRollout, Rollout, RolloutRequest, Writer
 from protocols.tasks import Seeded, Task
 
 RETRY_PAUSE_S = 0.5
-"""Before the second attempt, twice as long before each further one: workers restart in seconds."""
+"""Pause before the second try; it doubles with each further try. Workers restart in seconds."""
 
 GROUP_GATHER_S = 0.1
-"""`GATHER_S` of the last rollout in hand of its group: the learner can go on with whole groups."""
+"""`GATHER_S` for the last rollout of a group in progress, because the learner needs whole
+groups."""
 
 log = structlog.get_logger()
 
 
 class RolloutWorker:
-    """A `protocols.interfaces.Part`: one engine and the conversations that it serves."""
+    """A `protocols.interfaces.Part`: one engine and its conversations."""
 
     def __init__(
         self,
@@ -55,9 +57,9 @@ class RolloutWorker:
         agents: Mapping[Writer, Agent],
         lease_s: float,
     ) -> None:
-        """Follow the published versions with ``engine``; ``agents`` are by who is to write.
+        """Serve the published versions with ``engine``; ``agents`` maps each author to its agent.
 
-        The policy is one of them, and makes the probes.
+        The policy's agent must be among them; it also makes the probes.
         """
         self._config = config
         self._store = store
@@ -77,23 +79,23 @@ class RolloutWorker:
         self._loaded = asyncio.Condition()
         self._stopping = asyncio.Event()
         self._live: set[asyncio.Task[None]] = set()
-        self._in_hand = Counter[str]()
-        """Group id -> its requests that are taken and not answered yet."""
+        self._in_progress = Counter[str]()
+        """Group id -> number of its requests taken and not answered."""
 
     async def run(self) -> None:
         """Serve requests until stopped.
 
-        Raises GeneratorError where the engine broke, DeliveryError where it serves other weights
-        than those that were published.
+        Raises GeneratorError if the engine failed, and DeliveryError if it serves other weights
+        than those published.
         """
         await unless_stopped(self._stopping, self._work())
 
     async def stop(self) -> None:
-        """Drop the conversations in hand (their requests stay open) and make ``run`` return."""
+        """Abort current conversations (their requests stay unfinished) and make ``run`` return."""
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Say what the part is doing."""
+        """Return the part's current status."""
         return self._reporter.report(len(self._mailbox.held))
 
     async def _work(self) -> None:
@@ -102,27 +104,28 @@ class RolloutWorker:
             group.create_task(self._serve(group))
 
     async def _follow_versions(self, group: asyncio.TaskGroup) -> None:
-        """Serve each newest version as it is published; older ones that were missed are skipped."""
+        """Serve each newest version when it is published; skip older versions that were missed."""
         known = 0
         while True:
             known = max(known, await self._store.wait(("policy_version",), known, IDLE_WAIT_S))
             version = await self._newest_version()
             if version is None or version.version <= self._reporter.policy_version:
                 continue
-            proof = await self._served(version)
+            proof = await self._serve_version(version)
             if proof is not None:
                 async with self._loaded:
                     self._reporter.policy_version = version.version
                     self._loaded.notify_all()
-                # It travels with finished rollouts; the next version need not wait for that.
+                # The proof is written together with finished rollouts; the next version does not
+                # wait for it.
                 group.create_task(self._mailbox.append([proof]))
 
     async def _newest_version(self) -> PolicyVersion | None:
         newest = await self._reader.last(topic_of(PolicyVersion))
         return decode_as(newest, PolicyVersion) if newest else None
 
-    async def _served(self, version: PolicyVersion) -> WeightsVerified | None:
-        """Serve ``version``; None where its weights were removed because newer ones are there."""
+    async def _serve_version(self, version: PolicyVersion) -> WeightsVerified | None:
+        """Serve ``version``; return None if its weights were deleted because newer ones exist."""
         try:
             return await self._engine.serve(version)
         except GeneratorError:
@@ -137,32 +140,32 @@ class RolloutWorker:
             while ready and len(self._live) < self._config.concurrent:
                 task = group.create_task(self._answer(ready.popleft(), group))
                 self._live.add(task)
-                task.add_done_callback(self._ended)
+                task.add_done_callback(self._conversation_ended)
             if ready:
                 self._reporter.waits_for(f"{len(self._live)} conversations to end")
                 await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
                 continue
-            self._tell()
-            # What is taken ahead saves a call of the store for every conversation that ends.
+            self._report_waiting()
+            # Taking requests ahead saves one call of the store for every conversation that ends.
             taken = await self._mailbox.take(self._config.concurrent)
-            self._in_hand.update(
+            self._in_progress.update(
                 each.message.group_id for each in taken if isinstance(each.message, RolloutRequest)
             )
             ready.extend(taken)
 
-    def _ended(self, conversation: asyncio.Task[None]) -> None:
+    def _conversation_ended(self, conversation: asyncio.Task[None]) -> None:
         self._live.discard(conversation)
-        self._tell()
+        self._report_waiting()
 
-    def _tell(self) -> None:
-        """Note what is waited for, which a conversation that ends changes."""
+    def _report_waiting(self) -> None:
+        """Report what the worker waits for; each finished conversation changes it."""
         if self._live:
             self._reporter.waits_for(f"{len(self._live)} conversations, or more requests")
         else:
             self._reporter.waits_for("rollout requests from the curriculum")
 
     async def _answer(self, delivery: Delivery, group: asyncio.TaskGroup) -> None:
-        """Do what is asked; what came of it is written while others converse."""
+        """Execute the request; its result is written while other conversations run."""
         match delivery.message:
             case RolloutRequest() as request:
                 outcome = await self._roll_out(request)
@@ -178,17 +181,17 @@ class RolloutWorker:
             await self._mailbox.complete((delivery.sequence,), (outcome,), gather_s=gather_s)
             self._reporter.done += 1
         except LeaseLostError as error:
-            # Another rollout actor took the request over while the store was away.
+            # Another rollout actor took over the request while the store was unreachable.
             log.warning("rollout_dropped", request=str(delivery.sequence), reason=str(error))
 
     def _ends_group(self, answered: Message) -> bool:
-        """Strike a request off; return whether no other of its group is in hand any more."""
+        """Count a request as answered; return whether it was the last of its group in progress."""
         if not isinstance(answered, RolloutRequest):
             return False
-        self._in_hand[answered.group_id] -= 1
-        if self._in_hand[answered.group_id]:
+        self._in_progress[answered.group_id] -= 1
+        if self._in_progress[answered.group_id]:
             return False
-        del self._in_hand[answered.group_id]
+        del self._in_progress[answered.group_id]
         return True
 
     async def _roll_out(self, request: RolloutRequest) -> Rollout | FailedRollout:
@@ -197,7 +200,7 @@ class RolloutWorker:
         session = f"{request.group_id}/{request.index}"
         try:
             agent = self._agents[request.author]
-            episode = await self._attempted(agent, task, session, request.seed)
+            episode = await self._attempt_with_retries(agent, task, session, request.seed)
         except (SimulatorError, EndpointError) as error:
             return FailedRollout(
                 group_id=request.group_id,
@@ -213,7 +216,7 @@ class RolloutWorker:
     async def _probe(self, request: ProbeRequest) -> ProbeReport:
         await self._version_at_least(request.policy_version_at_least)
         outcomes = await asyncio.gather(
-            *(self._probed(request, index) for index in range(request.rollouts))
+            *(self._run_probe(request, index) for index in range(request.rollouts))
         )
         played = [outcome for outcome in outcomes if outcome is not None]
         versions = [version for each in played for version in each.versions]
@@ -228,8 +231,8 @@ class RolloutWorker:
             calls=sum(len(each.actions) for each in played),
         )
 
-    async def _probed(self, request: ProbeRequest, index: int) -> Episode | None:
-        """Return one probe, None where the machine failed."""
+    async def _run_probe(self, request: ProbeRequest, index: int) -> Episode | None:
+        """Return one probe, or None if the simulator failed."""
         try:
             session = f"{request.probe_id}/{index}"
             task = Task(
@@ -240,14 +243,16 @@ class RolloutWorker:
                 body=request.body,
             )
             agent = self._agents["policy"]
-            return await self._attempted(agent, task, session, request.seed + index)
+            return await self._attempt_with_retries(agent, task, session, request.seed + index)
         except SimulatorError:
             return None
 
-    async def _attempted(self, agent: Agent, task: Task, session: str, seed: int) -> Episode:
+    async def _attempt_with_retries(
+        self, agent: Agent, task: Task, session: str, seed: int
+    ) -> Episode:
         """Attempt a task; raises SimulatorError after the last of several tries.
 
-        Models that teach are tried again by their own client.
+        A teacher's endpoint is not retried here, because its client retries.
         """
         attempt = 0
         while True:

@@ -1,14 +1,14 @@
-"""How often rules fire on simulated policies of known skill.
+"""Measures how often the rules fire on simulated policies of known skill.
 
-The rules of both sets judge the same kinds of visits; they are the very functions that the signals
-part runs. A *false alarm* is a finding where nothing is to be found: a task whose success rate did
-not change, a task outside the boundary's band, a pattern that is not rare. Where there is
-something, the same number is the *detection* rate. For `boundary` a level inside the band is
-therefore a detection, also without any change: the signal is about the level.
+The rules of both sets judge visits of the same kinds; they are the same functions that the signals
+part runs. A *false alarm* is a finding without cause: on a task whose success rate did not change,
+on a task outside the boundary's band, or on a pattern that is not rare. With a cause, the same
+number is the *detection* rate. For `boundary`, a success rate inside the band is therefore a
+detection even without any change, because the signal is about the level.
 
-Rates are per evaluation: of one task at one visit, of one pattern at one visit; a rule that looks
-again at every visit gets as many chances. In the pool every task is judged against all others, as
-in a run. Cool-downs are left out.
+Rates are per evaluation: of one task at one visit, or of one pattern at one visit. A rule that
+looks again at every visit gets as many chances. In the pool every task is judged against all
+others, as in a run. Cool-downs are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,10 +28,10 @@ LEVELS = tuple(level / 20 for level in range(21))
 DROPS = ((0.8, 0.3), (0.7, 0.2), (0.9, 0.5))
 
 SHARES = (0.0, 0.2, 0.5, 1.0, 1.5, 2.0, 5.0)
-"""Shares of a pattern, as multiples of ``signals.rare_share``."""
+"""Frequencies of a pattern, as multiples of ``signals.rare_share``."""
 
 PATTERN_VISITS = 300
-"""A pattern is judged at every visit up to this one, from `FIRST_JUDGED` on."""
+"""A pattern is judged at every visit from `FIRST_JUDGED` to this one."""
 
 FIRST_JUDGED = 20
 CALLS_PER_ROLLOUT = 3
@@ -61,13 +61,13 @@ class Rate:
 
 
 class Size(NamedTuple):
-    """How much is simulated."""
+    """Size of the simulation."""
 
     tasks: int
-    """Histories of one task, by level; five times more where a history is a single visit."""
+    """Number of histories of one task per level; five times more if a history is a single visit."""
 
     patterns: int
-    """Histories of one pattern, by level."""
+    """Number of histories of one pattern per level."""
 
     pools: int
 
@@ -91,7 +91,7 @@ class Simulation:
         return _visit(task_id, version, successes, self.group_size)
 
     def fires(self, rules: str, kind: SignalKind, history: History, visit: GroupSummary) -> bool:
-        """Return whether a rule says anything of the newest ``visit`` in ``history``."""
+        """Return whether a rule fires for the newest ``visit`` in ``history``."""
         return next(RULES[rules][kind](self.signals, history, visit), None) is not None
 
     def rates(
@@ -101,7 +101,7 @@ class Simulation:
         meaning: Meaning,
         judged: Iterator[tuple[History, GroupSummary]],
     ) -> list[Rate]:
-        """Let both rule sets judge the same histories and newest visits."""
+        """Run both rule sets on the same histories and newest visits."""
         fired = dict.fromkeys(SETS, 0)
         evaluations = 0
         for history, visit in judged:
@@ -122,7 +122,7 @@ class Simulation:
 
 
 def calibrate(config: RunConfig, *, size: Size, seed: int = 0) -> list[Rate]:
-    """Return every rate of every rule of both sets; the same for the same seed."""
+    """Return every rate of every rule of both sets; deterministic for a given seed."""
     simulation = Simulation(config, size, seed)
     return [
         *forgetting_rates(simulation),
@@ -134,7 +134,7 @@ def calibrate(config: RunConfig, *, size: Size, seed: int = 0) -> list[Rate]:
 
 
 def forgetting_rates(simulation: Simulation) -> Iterator[Rate]:
-    """Yield the rates for one task: the same skill throughout, then a drop at the last visit."""
+    """Yield the rates for one task with constant skill, and with a drop at the last visit."""
     window = simulation.signals.window
     for earlier in sorted({1, window}):
         for level in LEVELS:
@@ -148,9 +148,10 @@ def forgetting_rates(simulation: Simulation) -> Iterator[Rate]:
 
 
 def pool_rates(simulation: Simulation) -> Iterator[Rate]:
-    """Yield false discoveries and detections where some tasks of a pool drop, and where none does.
+    """Yield false discoveries and detections in a pool where some tasks drop, or none does.
 
-    The last visits come one after the other: a task is judged while others still look good.
+    The last visits are folded one after the other, so a task is judged while others still look
+    good.
     """
     before, now = DROPS[0]
     for rules in SETS:
@@ -184,7 +185,7 @@ def pool_rates(simulation: Simulation) -> Iterator[Rate]:
 
 
 def boundary_rates(simulation: Simulation) -> Iterator[Rate]:
-    """Yield the rates for one visit at each level: outside the band false, inside detections."""
+    """Yield the rates for one visit per level: false alarms outside the band, else detections."""
     low, high = simulation.signals.boundary_low, simulation.signals.boundary_high
     for level in sorted({*LEVELS, low, high}):
         inside = low < level < high
@@ -196,10 +197,10 @@ def boundary_rates(simulation: Simulation) -> Iterator[Rate]:
 
 
 def rare_rates(simulation: Simulation) -> Iterator[Rate]:
-    """Yield the rates for one pattern, judged at every visit that a rule looks at it.
+    """Yield the rates for one pattern, judged at every visit at which a rule looks at it.
 
-    Where calls are alike, all calls of a visit are the pattern or none is: one task needs it,
-    another does not.
+    If calls are alike, either all calls of a visit are the pattern or none is, as when one task
+    needs it and another does not.
     """
     for alike in (False, True):
         for multiple in SHARES:
@@ -218,7 +219,7 @@ def rare_rates(simulation: Simulation) -> Iterator[Rate]:
 
 
 def uncertainty_rates(simulation: Simulation) -> Iterator[Rate]:
-    """Yield the rates for a task like all others, and for one of three times their surprise."""
+    """Yield the rates for a task like all others, and for one with three times their surprise."""
 
     def judged(factor: float) -> Iterator[tuple[History, GroupSummary]]:
         for _ in range(simulation.size.tasks):
@@ -238,7 +239,7 @@ def uncertainty_rates(simulation: Simulation) -> Iterator[Rate]:
 def _one_task(
     simulation: Simulation, before: float, now: float, earlier: int
 ) -> Iterator[tuple[History, GroupSummary]]:
-    """Yield histories of one task, each visit by a version of its own, and the newest visit."""
+    """Yield histories of one task with one version per visit, and the newest visit."""
     for _ in range(simulation.size.tasks * (5 if earlier == 0 else 1)):
         history = simulation.history()
         for version in range(earlier):
@@ -249,7 +250,7 @@ def _one_task(
 
 
 def _pool(simulation: Simulation, rules: str, dropped: int) -> tuple[int, int]:
-    """Return (false, true) findings of forgetting over the last visits of a pool's tasks."""
+    """Return (false, true) findings of forgetting at the last visits of a pool's tasks."""
     before, now = DROPS[0]
     others = simulation.random.uniform(size=POOL_TASKS - dropped).tolist()
     skills = [before] * dropped + others
@@ -267,7 +268,7 @@ def _pool(simulation: Simulation, rules: str, dropped: int) -> tuple[int, int]:
 
 
 def _pattern(simulation: Simulation, rules: str, share: float, alike: bool) -> tuple[int, int]:
-    """Return (findings, evaluations) of rare for one pattern in many histories."""
+    """Return (findings, evaluations) of the rare rule for one pattern in many histories."""
     fired = evaluations = 0
     calls = simulation.group_size * CALLS_PER_ROLLOUT
     for _ in range(simulation.size.patterns):
@@ -279,7 +280,7 @@ def _pattern(simulation: Simulation, rules: str, share: float, alike: bool) -> t
                 "task", number, 0, simulation.group_size, patterns=_tools(int(count), calls)
             )
             history.add(visit)
-            # The paper's rule looks only at what occurs in the newest visit.
+            # The paper's rule looks only at patterns of the newest visit.
             if number < FIRST_JUDGED or (rules == "paper" and count == 0):
                 continue
             evaluations += 1

@@ -1,6 +1,6 @@
-"""From visits to signals: the configured rules over their history, with cool-downs.
+"""Turns group summaries into signals: applies the configured rules and cool-downs.
 
-A pure fold: the same visits give the same signals, whoever feeds them and in how many sittings.
+A pure fold: the same summaries give the same signals in every process, also after restarts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,14 +27,14 @@ RULES: Mapping[str, Mapping[SignalKind, Rule]] = {
         "uncertainty": uncertainty,
     },
 }
-"""By ``signals.rules``."""
+"""Rules by ``signals.rules`` and kind."""
 
 
 class Detector:
-    """The rules and all that they remember."""
+    """The rules and their state."""
 
     def __init__(self, config: SignalsConfig, tools: Sequence[str]) -> None:
-        """Start without history; ``tools`` are the policy's tools, called or not."""
+        """Start without history; ``tools`` are all tools of the policy, called or not."""
         self._config = config
         self._history = History(config, tools)
         self._cool_down = CoolDown(config.cool_down_versions)
@@ -43,7 +43,7 @@ class Detector:
         }
 
     def recall(self, message: GroupSummary | Signal) -> None:
-        """Take in what was judged or said before; says nothing about it."""
+        """Add an earlier summary or signal to the state, without a result."""
         match message:
             case GroupSummary():
                 self._history.add(message)
@@ -51,7 +51,7 @@ class Detector:
                 self._cool_down.start(message)
 
     def judge(self, visit: GroupSummary) -> tuple[Signal, ...]:
-        """Take in a further visit and return what is to be said of it."""
+        """Add a further summary and return its signals."""
         self.recall(visit)
         if visit.rollouts == 0:
             return ()
@@ -65,7 +65,7 @@ class Detector:
         return signals
 
     def _news(self, kind: SignalKind, rule: Rule, visit: GroupSummary) -> Iterator[Finding]:
-        """Yield the findings that do not repeat what was said a short while ago."""
+        """Yield the findings outside the cool-down of an equal signal."""
         for finding in rule(self._config, self._history, visit):
             if not self._cool_down.silences(kind, finding.about, visit.version_max):
                 yield finding

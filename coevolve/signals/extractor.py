@@ -1,15 +1,14 @@
-"""The signals part: turns rollouts into open_groups and signals.
+"""The signal extractor: turns rollouts into group summaries and signals.
 
-Promises:
+Guarantees:
 
 - A group's summary and signals enter the journal in the transaction that finishes its rollouts, so
-  each group is judged exactly once whatever is killed.
-- What it says is a function of the journal's order: whoever is killed and rebuilt from the
-  summaries and signals so far says what would have been said. Rollouts are read once, when they
-  arrive.
-- Failed rollouts are counted and say nothing else.
+  each group is judged exactly once even if processes are killed.
+- The signals depend only on the journal's order. A part that is rebuilt from the earlier summaries
+  and signals gives the same signals. Rollouts are read once, when they arrive.
+- Failed rollouts are only counted.
 
-How a group is summed up, and what the rules are, is the environment's: an `Observer`.
+The environment defines how a group is summed up and which rules apply, with an `Observer`.
 """
 
 import asyncio
@@ -34,30 +33,30 @@ from protocols.rollouts import FailedRollout, Rollout
 TAKE_LIMIT = 256
 
 GROUP_GATHER_S = 2.0
-"""How long a group may wait for others while rollouts come in: one take then serves several."""
+"""Delay of a group while rollouts arrive, so that one take serves several groups."""
 
 log = structlog.get_logger()
 
 
 class Observer(Protocol):
-    """What sums up and judges complete groups, and remembers those before."""
+    """Sums up and judges complete groups; keeps the state of earlier ones."""
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What it remembers, in the order in which it is told again."""
+        """Topics to recall after a restart, in this order."""
         ...
 
     def recall(self, message: Message) -> None:
-        """Take in what was judged or said before; says nothing about it."""
+        """Add an earlier summary or signal to the state, without a result."""
         ...
 
     async def judge(self, group: CompleteGroup) -> tuple[GroupSummary, Sequence[Signal]]:
-        """Take in a further group; return its visit and what is to be said of it."""
+        """Add a further group; return its summary and its signals."""
         ...
 
 
 class SignalExtractor:
-    """A `protocols.interfaces.Part`: says where the policy is weak."""
+    """A `protocols.interfaces.Part` that detects the policy's weaknesses."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class SignalExtractor:
         reader: Reader,
         open_observer: Callable[[], Observer],
     ) -> None:
-        """Be ready to run; ``open_observer`` makes one that remembers nothing."""
+        """``open_observer`` creates an observer without state."""
         self._config = config
         self._store = store
         self._reader = reader
@@ -79,16 +78,16 @@ class SignalExtractor:
     async def run(self) -> None:
         """Judge groups until stopped.
 
-        Each call starts from what the journal says, so it may be repeated after an error.
+        Each call starts from the journal, so it can be repeated after an error.
         """
         await unless_stopped(self._stopping, self._work())
 
     async def stop(self) -> None:
-        """Make ``run`` return; groups of which members are missing stay open."""
+        """Make ``run`` return; incomplete groups stay unfinished."""
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Say what the part is doing."""
+        """Return the part's current status."""
         return self._reporter.report(len(self._mailbox.held) if self._mailbox else 0)
 
     async def _work(self) -> None:
@@ -99,7 +98,7 @@ class SignalExtractor:
             member="signals",
             lease_s=self._config.store.lease_s,
         )
-        observer = await self._rebuilt()
+        observer = await self._rebuild_observer()
         open_groups = OpenGroups()
         flowing = False
         while True:
@@ -119,14 +118,14 @@ class SignalExtractor:
                 await self._settle(mailbox, observer, groups)
 
     def _worth_taking(self, open_groups: OpenGroups, flowing: bool) -> int:
-        """Return how many records to wait for: a step's worth, or what completes one group."""
+        """Return how many records to wait for: those of one step, or of the next group."""
         groups = self._config.learner.groups_per_step if flowing else 1
         return min(TAKE_LIMIT, open_groups.missing(groups, self._config.rollout.group_size))
 
     async def _settle(
         self, mailbox: Mailbox, observer: Observer, groups: Sequence[CompleteGroup]
     ) -> None:
-        """Finish ``groups``, in order, together with what is to be said of them."""
+        """Finish ``groups`` in order, together with their summaries and signals."""
         outputs: list[Message] = []
         for group in groups:
             summary, signals = await observer.judge(group)
@@ -138,9 +137,9 @@ class SignalExtractor:
         await mailbox.complete(sequences, outputs)
         self._reporter.done += len(sequences)
 
-    async def _rebuilt(self) -> Observer:
-        """Return an observer that remembers what the journal holds."""
-        self._reporter.waits_for("earlier open_groups to be read")
+    async def _rebuild_observer(self) -> Observer:
+        """Return an observer with the state from the journal."""
+        self._reporter.waits_for("earlier summaries to be read")
         observer = self._open_observer()
         for topic in observer.topics:
             async for record in whole_topic(self._reader, topic):

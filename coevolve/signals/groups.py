@@ -1,7 +1,7 @@
-"""Gathers rollouts into groups, as a fold over the journal, and sums them up.
+"""Collects rollouts into groups, as a fold over the journal, and sums them up.
 
-A group is complete when every member arrived, failed ones included. Failed rollouts are counted and
-say nothing else: neither success nor tokens nor patterns.
+A group is complete when every member has arrived, including failed ones. Failed rollouts are only
+counted; they add no success, tokens or patterns.
 """
 
 from collections.abc import Sequence
@@ -15,36 +15,36 @@ from protocols.rollouts import FailedRollout, Rollout, Tokens
 from protocols.tasks import NOTHING
 
 NO_VERSION = -1
-"""Of a group in which every rollout failed."""
+"""Version of a group in which every rollout failed."""
 
 
 Member = tuple[int, Rollout | FailedRollout]
-"""A record of a group, behind its sequence in the journal."""
+"""A record of a group, as (journal sequence, message)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompleteGroup:
-    """A group whose members all arrived."""
+    """A group with all members."""
 
     members: tuple[Member, ...]
-    """By index, at least one."""
+    """Members by index; at least one."""
 
     @property
     def sequences(self) -> tuple[int, ...]:
-        """Every record of the group, failed ones included: what is acknowledged with it."""
+        """Every record of the group, including failed ones; all are acknowledged together."""
         return tuple(sorted(sequence for sequence, _ in self.members))
 
 
 class OpenGroups:
-    """The groups of which some members are still under way."""
+    """The groups with members still in progress."""
 
     def __init__(self) -> None:
         self._gathering: dict[str, dict[int, Member]] = {}
 
     def add(self, sequence: int, message: Rollout | FailedRollout) -> CompleteGroup | None:
-        """Take in one record; return its group if this made it complete.
+        """Add one record; return its group if this completes it.
 
-        A record that is here already changes nothing.
+        A record already present changes nothing.
         """
         members = self._gathering.setdefault(message.group_id, {})
         members[message.index] = (sequence, message)
@@ -54,7 +54,7 @@ class OpenGroups:
         return CompleteGroup(members=tuple(member for _, member in by_index))
 
     def missing(self, groups: int, group_size: int) -> int:
-        """Return the fewest further records, 1 or more, with which ``groups`` can be complete."""
+        """Return the minimum number of further records (1 or more) that can complete ``groups``."""
         open_groups = sorted(
             next(iter(members.values()))[1].group_size - len(members)
             for members in self._gathering.values()
@@ -70,10 +70,10 @@ def summary_of(
     patterns: tuple[PatternCount, ...] = (),
     details: msgspec.Raw = NOTHING,
 ) -> GroupSummary:
-    """Sum up a whole group, given by index.
+    """Return the summary of a complete group, given by index.
 
-    ``root`` is the task that the work began with; ``calls``, ``patterns`` and ``details`` are the
-    environment's. What a teacher wrote is no surprise to the policy, and no token of its own.
+    ``root`` is the first task of the chain. The environment gives ``calls``, ``patterns`` and
+    ``details``. A teacher's tokens count neither as surprise nor as sampled tokens.
     """
     first = members[0][1]
     played = [(sequence, each) for sequence, each in members if isinstance(each, Rollout)]
@@ -101,7 +101,7 @@ def summary_of(
 
 
 def sampled_surprise(tokens: Tokens) -> tuple[float, int]:
-    """Return (sum of negative logprobs, number) of the tokens that the policy wrote."""
+    """Return (sum of negative logprobs, number) of the policy's tokens."""
     mask_T = np.frombuffer(tokens.mask, np.uint8) == 1
     logprobs_T = np.frombuffer(tokens.logprobs, np.float32)
     return -float(logprobs_T[mask_T].sum(dtype=np.float64)), int(mask_T.sum())

@@ -1,6 +1,6 @@
-"""What the rules look back on: a fold over visits, so it is rebuilt by reading them again.
+"""The history that the rules use: a fold over group summaries (visits), rebuilt by reading them.
 
-Visits in which every rollout failed leave no trace.
+Visits in which every rollout was an infrastructure failure are ignored.
 """
 
 from collections import Counter, deque
@@ -15,7 +15,7 @@ PatternKey = tuple[PatternKind, str]
 
 
 class Outcome(NamedTuple):
-    """How one visit of a task went."""
+    """The result of one visit of a task."""
 
     version_min: int
     version_max: int
@@ -23,49 +23,49 @@ class Outcome(NamedTuple):
 
 
 class Share(NamedTuple):
-    """How much of the policy's doing a pattern is, with old visits counting less.
+    """A pattern's share of the policy's behaviour, with lower weights for old visits.
 
-    Each visit counts as one observation, however many calls it has: the rollouts of a group are
-    attempts at one task and so do much the same. Taking each call for an observation would call
-    patterns rare with confidence after a handful of tasks.
+    Each visit counts as one observation, however many calls it has, because the rollouts of a group
+    attempt one task and behave similarly. If each call were an observation, patterns would become
+    rare with confidence after a handful of tasks.
     """
 
     seen: float
-    """Sum over visits of the pattern's share of the visit's patterns of its kind."""
+    """Sum over visits of the pattern's share among the visit's patterns of its kind."""
 
     visits: float
-    """Visits with any pattern of the kind; both are weighted by the visits' age."""
+    """Number of visits with any pattern of the kind. Both sums weight visits by age."""
 
 
 class TaskHistory:
-    """The visits of one task within the window, the newest included."""
+    """The visits of one task within the window, including the newest."""
 
     def __init__(self, window: int) -> None:
         self._outcomes: deque[Outcome] = deque(maxlen=window + 1)
 
     def add(self, outcome: Outcome) -> None:
-        """Take in a further visit."""
+        """Add a further visit."""
         self._outcomes.append(outcome)
 
     @property
     def newest(self) -> Outcome:
-        """Return the visit that was taken in last."""
+        """Return the newest visit."""
         return self._outcomes[-1]
 
     def earlier(self) -> Sequence[Outcome]:
-        """Return the visits before the newest, oldest first, at most the window."""
+        """Return the visits before the newest, oldest first, at most as many as the window."""
         return tuple(self._outcomes)[:-1]
 
     def before_and_now(self) -> tuple[SuccessCount, SuccessCount]:
         """Return the pooled visits of older versions, and those of the newest visit's versions.
 
-        Visits overlap where they share a policy version; "before" ends where "now" begins, so no
-        version is compared with itself. Either is 0 of 0 where there is none.
+        Visits overlap if they share a policy version. "Before" ends where "now" begins, so no
+        version is compared with itself. Either is 0 of 0 if it has no visits.
         """
         now = self.newest
         return (
-            _pooled(each.tally for each in self._outcomes if each.version_max < now.version_min),
-            _pooled(
+            _pool(each.tally for each in self._outcomes if each.version_max < now.version_min),
+            _pool(
                 each.tally
                 for each in self._outcomes
                 if each.version_max >= now.version_min and each.version_min <= now.version_max
@@ -74,26 +74,26 @@ class TaskHistory:
 
 
 class History:
-    """All visits so far, as far as a rule looks at them."""
+    """The state of all visits so far that the rules need."""
 
     def __init__(self, config: SignalsConfig, tools: Sequence[str]) -> None:
-        """Start empty; ``tools`` are the policy's tools, called or not."""
+        """Start empty; ``tools`` are all tools of the policy, called or not."""
         self.tools = tuple(sorted(set(tools)))
         self.tasks: dict[str, TaskHistory] = {}
         self.surprise: dict[str, float] = {}
-        """Of each task's newest visit."""
+        """Surprise of each task's newest visit."""
 
         self.totals: Counter[PatternKey] = Counter()
-        """How often each pattern occurred, undecayed; under the empty pattern all of a kind."""
+        """Undecayed count of each pattern; the empty pattern counts all patterns of its kind."""
 
         self.last_evidence: dict[PatternKey, tuple[int, ...]] = {}
-        """Rollouts of the newest visit in which the tool or other pattern occurred."""
+        """Rollouts of the newest visit in which the pattern occurred."""
 
         self._window = config.window
         self._shares = _Decaying(config.half_life_visits)
 
     def add(self, visit: GroupSummary) -> None:
-        """Take in a further visit."""
+        """Add a further visit."""
         if visit.rollouts == 0:
             return
         task = self.tasks.get(visit.task_id)
@@ -105,7 +105,7 @@ class History:
         self._add_patterns(visit)
 
     def share(self, kind: PatternKind, pattern: str) -> Share:
-        """Return the decayed share of a pattern; 0 where it never occurred."""
+        """Return the decayed share of a pattern; 0 if it never occurred."""
         return Share(self._shares.weight((kind, pattern)), self._shares.weight((kind, "")))
 
     def _add_patterns(self, visit: GroupSummary) -> None:
@@ -124,7 +124,7 @@ class History:
 
 
 class _Decaying:
-    """Weights that halve every so many ticks, kept at their age and decayed when looked at."""
+    """Weights with a half-life in ticks; they are stored with their age and decayed when read."""
 
     def __init__(self, half_life: float) -> None:
         self._half_life = half_life
@@ -142,7 +142,7 @@ class _Decaying:
         return weight * 0.5 ** ((self._now - at) / self._half_life)
 
 
-def _pooled(tallies: Iterable[SuccessCount]) -> SuccessCount:
+def _pool(tallies: Iterable[SuccessCount]) -> SuccessCount:
     successes = rollouts = 0
     for tally in tallies:
         successes += tally.successes

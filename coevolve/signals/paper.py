@@ -1,10 +1,10 @@
 """CoEvolve's own rules (arXiv 2604.15840): thresholds on single visits.
 
 They mostly fire on sampling noise (`python -m coevolve.calibrate` measures how often) and are here
-to be compared with. What the paper leaves open is decided so: the score of a visit is its success
-rate; the window holds the W visits before the newest; a pattern is a called tool, since with finer
-ones nearly all are rare; N counts every call since the run began. Deviation: like all signals they
-observe the configured cool-down; 0 turns it off.
+for comparison. Choices that the paper leaves open: the score of a visit is its success rate; the
+window holds the W visits before the newest; a pattern is a called tool, because with finer patterns
+nearly all are rare; N counts every call since the run began. Deviation: like all signals they use
+the configured cool-down; 0 turns it off.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from protocols.evolution import GroupSummary, OnPattern, OnTask
 from protocols.evolution_config import SignalsConfig
 
 GOOD = 0.5
-"""Success rate from which a visit counts as good."""
+"""Success rate from which a visit is good."""
 
 
 def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
-    """Fire where some visit in the window was good and the newest is not."""
+    """Fire if some visit in the window was good and the newest one is not."""
     best = max(
         (outcome.tally for outcome in history.tasks[visit.task_id].earlier()),
         key=lambda tally: tally.successes / tally.rollouts,
@@ -41,7 +41,7 @@ def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> 
 
 
 def boundary(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
-    """Fire where one group holds a reward above 0.5 and one below (rewards are 0 or 1)."""
+    """Fire if one group has a reward above 0.5 and one below (rewards are 0 or 1)."""
     if 0 < visit.successes < visit.rollouts:
         rate = visit.successes / visit.rollouts
         yield Finding(
@@ -53,7 +53,7 @@ def boundary(config: SignalsConfig, history: History, visit: GroupSummary) -> It
 
 
 def rare(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
-    """Fire for the tools of this visit that are a small share of all calls so far."""
+    """Fire for the tools of this visit whose share of all calls so far is small."""
     calls = history.totals["tool", ""]
     tools = [each.pattern for each in visit.patterns if each.kind == "tool"]
     for tool in sorted(tools, key=lambda tool: (history.totals["tool", tool], tool)):

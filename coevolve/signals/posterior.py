@@ -1,22 +1,22 @@
-"""Rules that fire where chance is an unlikely explanation (the default).
+"""Rules that fire if chance is an unlikely explanation (the default).
 
-Under "nothing changed" each fires on at most 5 % of its evaluations at the default settings,
-whatever the success rate; `python -m coevolve.calibrate` measures it. Sources: Benjamini and
-Hochberg 1995 for discoveries in a pool; Altham 1969 for exact tests as posteriors.
+Under "nothing changed", each fires on at most 5 % of its evaluations at the default settings, at
+any success rate; `python -m coevolve.calibrate` measures this. Sources: Benjamini and Hochberg 1995
+for discoveries in a pool; Altham 1969 for exact tests as posteriors.
 
-- **forgetting** compares the newest visit with all earlier visits of older policy versions in the
-  window, pooled. Comparing with the best of them would take luck for skill. Two things have to
-  hold. That something was lost: Benjamini-Hochberg at ``false_discovery`` over all tasks that can
-  be compared, on Fisher's exact p-values of "nothing changed". That it is more than
+- **forgetting** compares the newest visit with the pool of all earlier visits of older policy
+  versions in the window. A comparison with the best of them would mistake luck for skill. Two
+  conditions must hold. First, something was lost: Benjamini-Hochberg at ``false_discovery`` over
+  all comparable tasks, on Fisher's exact p-values of "nothing changed". Second, the loss exceeds
   ``forgetting_drop``: the posterior from uniform priors gives it 1 - ``false_discovery``. The
-  posterior's tail itself is no p-value to discover by: for drops near 0 it raises up to 12 % false
-  alarms, for large ones it finds one drop in twenty in a pool of 100 tasks.
-- **boundary** asks whether chance explains the successes at a rate outside the band. A uniform
-  prior would raise up to 15 % false alarms at the band's edges, depending on the group's size (4 %
-  with 8 rollouts, 15 % with 7). So each edge is judged under the prior that favours it most,
+  posterior's tail alone is no p-value for discoveries: for drops near 0 it gives up to 12 % false
+  alarms, and for large drops it finds one in twenty in a pool of 100 tasks.
+- **boundary** tests whether chance explains the successes at a rate outside the band. A uniform
+  prior would give up to 15 % false alarms at the band's edges, depending on the group's size (4 %
+  with 8 rollouts, 15 % with 7). Each edge is therefore judged under the prior that favours it most,
   Beta(0, 1) below and Beta(1, 0) above; the tails are then those of the exact binomial test.
-- **rare** asks the same of a pattern's share, under Beta(1, 0), with counts rounded up and visits
-  rounded down. A tool that the policy has and never called is as rare as can be.
+- **rare** tests the same for a pattern's share, under Beta(1, 0), with counts rounded up and visits
+  rounded down. A tool that the policy has but never called has the highest rarity.
 """
 
 import math
@@ -36,15 +36,15 @@ from protocols.evolution import GroupSummary, OnPattern, OnTask
 from protocols.evolution_config import SignalsConfig
 
 ROUNDING = 1e-9
-"""Decayed counts carry rounding errors; this much is not rounded up or down."""
+"""Tolerance for rounding errors of decayed counts, before they are rounded up or down."""
 
 
 def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
-    """Fire where the task's drop is among the discoveries of the whole pool."""
+    """Fire if the task's drop is among the discoveries of the whole pool."""
     before, now = history.tasks[visit.task_id].before_and_now()
     doubt = no_drop(before, now, config.forgetting_drop)
     if before.rollouts == 0 or doubt > config.false_discovery:
-        return  # as most visits do, without looking at the pool
+        return  # the usual case, which needs no look at the pool
     pool = [task.before_and_now() for task in history.tasks.values()]
     p_values = [same_rate(*each) for each in pool if each[0].rollouts]
     if same_rate(before, now) <= benjamini_hochberg(p_values, config.false_discovery):
@@ -61,10 +61,10 @@ def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> 
 
 
 def boundary(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
-    """Fire where the task's success rate lies inside the band with confidence."""
+    """Fire if the task's success rate lies inside the band with confidence."""
     _, now = history.tasks[visit.task_id].before_and_now()
     low, high = (
-        _observed(rate, config.reward_flip_rate)
+        _observed_rate(rate, config.reward_flip_rate)
         for rate in (config.boundary_low, config.boundary_high)
     )
     below = at_least(now.successes, now.rollouts, low)
@@ -82,8 +82,8 @@ def boundary(config: SignalsConfig, history: History, visit: GroupSummary) -> It
 
 
 def rare(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
-    """Fire for patterns of this visit, and for tools used or not, whose share is small."""
-    shares = [(history.share(*key), key) for key in _asked(config, history, visit)]
+    """Fire for patterns of this visit and for all tools whose share is small."""
+    shares = [(history.share(*key), key) for key in _patterns_to_judge(config, history, visit)]
     rising = sorted(
         (share.seen / share.visits, key, share) for share, key in shares if share.visits >= 1
     )
@@ -105,29 +105,31 @@ def rare(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterat
 
 
 def expected_variance(tally: SuccessCount) -> float:
-    """Return the posterior mean of 4 p (1 - p), uniform prior: 0 where settled, 1 at one half."""
+    """Return the posterior mean of 4 p (1 - p), uniform prior: near 0 if settled, 1 at one half."""
     a, b = tally.successes + 1, tally.rollouts - tally.successes + 1
     return 4 * a * b / ((a + b) * (a + b + 1))
 
 
-def _observed(rate: float, flips: float) -> float:
-    """Return the share of successes that is seen of ``rate`` when verdicts flip so often."""
+def _observed_rate(rate: float, flips: float) -> float:
+    """Return the observed share of successes at ``rate`` if verdicts flip with rate ``flips``."""
     return rate * (1 - 2 * flips) + flips
 
 
-def _asked(config: SignalsConfig, history: History, visit: GroupSummary) -> set[PatternKey]:
-    """Return the patterns to be judged: a pattern seen long ago alone has no evidence any more."""
+def _patterns_to_judge(
+    config: SignalsConfig, history: History, visit: GroupSummary
+) -> set[PatternKey]:
+    """Return the patterns to judge; patterns that occurred only long ago are left out."""
     asked: set[PatternKey] = {("tool", tool) for tool in history.tools}
     asked.update((each.kind, each.pattern) for each in visit.patterns)
     return {key for key in asked if key[0] in config.patterns or not config.patterns}
 
 
 def _not_rare(share: Share, rare_share: float) -> float:
-    """Return how likely so few occurrences are where the share is no smaller than rare."""
+    """Return the probability of so few occurrences if the share is at least ``rare_share``."""
     count = math.ceil(share.seen - ROUNDING)
     return at_most(count, math.floor(share.visits + ROUNDING), rare_share)
 
 
 def _probability(value: float) -> str:
-    """Return a probability that does not round to 1."""
+    """Return a probability as text that does not round to 1."""
     return f"{value:.3f}" if value < 0.9995 else "0.999+"

@@ -1,4 +1,4 @@
-"""The arithmetic behind the posterior rules: binomial tails, Beta posteriors on a grid, and BH.
+"""Arithmetic of the posterior rules: binomial tails, Beta posteriors on a grid, and BH.
 
 Tails of a Beta posterior are binomial tails: P(Beta(c + 1, n - c) > p) = P(Bin(n, p) <= c).
 """
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CELLS = 1000
-"""Of the grid over success rates; a posterior's mass in a cell stands at its middle."""
+"""Number of grid cells over success rates; a posterior's mass in a cell lies at its middle."""
 
 _middles = (np.arange(CELLS) + 0.5) / CELLS
 _edges = np.arange(CELLS + 1) / CELLS
@@ -27,12 +27,12 @@ class SuccessCount(NamedTuple):
     rollouts: int
 
     def __str__(self) -> str:
-        """Return it as people write it, ``3/8``."""
+        """Return it as text, for example ``3/8``."""
         return f"{self.successes}/{self.rollouts}"
 
     @property
     def mean(self) -> float:
-        """Return the mean of the posterior, from a uniform prior."""
+        """Return the posterior mean under a uniform prior."""
         return (self.successes + 1) / (self.rollouts + 2)
 
 
@@ -66,7 +66,7 @@ def no_drop(before: SuccessCount, now: SuccessCount, drop: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def same_rate(before: SuccessCount, now: SuccessCount) -> float:
-    """Return Fisher's exact p-value of "no drop": P(so few of all successes fall into ``now``)."""
+    """Return Fisher's exact p-value of "no drop": P(at most this many successes in ``now``)."""
     successes = before.successes + now.successes
     fewest = max(0, successes - before.rollouts)
     ways = sum(
@@ -77,9 +77,10 @@ def same_rate(before: SuccessCount, now: SuccessCount) -> float:
 
 
 def benjamini_hochberg(p_values: Sequence[float], false_discovery: float) -> float:
-    """Return the largest p-value that is rejected; below 0 where none is.
+    """Return the largest rejected p-value; below 0 if none is rejected.
 
-    Benjamini and Hochberg 1995: the i-th smallest of m is compared with i * false_discovery / m.
+    Benjamini and Hochberg 1995: the i-th smallest of m p-values is compared with i *
+    false_discovery / m.
     """
     ordered = np.sort(np.asarray(p_values, dtype=float))
     limits = false_discovery * np.arange(1, len(ordered) + 1) / max(1, len(ordered))

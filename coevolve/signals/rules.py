@@ -1,7 +1,7 @@
-"""What a rule is, and what becomes of its findings.
+"""The type of rules, and how their findings become signals.
 
-A rule is a function of the settings, the history with the newest visit in it, and that visit. It
-yields findings, strongest first, and works them out as they are asked for.
+A rule is a function of the settings, the history including the newest visit, and that visit. It
+yields findings lazily, strongest first.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,19 +12,19 @@ from protocols.evolution import GroupSummary, OnPattern, OnTask, Signal, SignalK
 from protocols.evolution_config import SignalsConfig
 
 MOST_PER_VISIT = 2
-"""Signals of one kind that one visit may raise; the weaker ones have to fire again."""
+"""Maximum number of signals of one kind per visit; weaker findings must fire again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A rule fired."""
+    """One firing of a rule."""
 
     about: OnTask | OnPattern
     score: float
     """0..1"""
 
     rule: str
-    """The rule, its parameters and what it saw, for people."""
+    """The rule, its parameters and its input values, for readers."""
 
     evidence: tuple[int, ...]
 
@@ -32,7 +32,7 @@ class Finding:
 def signal_of(
     kind: SignalKind, number: int, finding: Finding, *, group: int, version: int
 ) -> Signal:
-    """Return what the finding ``number`` of its kind comes to, of a group's visit."""
+    """Return the signal for finding ``number`` of its kind in a group's visit."""
     return Signal(
         signal_id=f"{kind}-g{group}-{number}",
         kind=kind,
@@ -48,18 +48,18 @@ Rule = Callable[[SignalsConfig, History, GroupSummary], Iterator[Finding]]
 
 
 class CoolDown:
-    """Keeps a rule from repeating itself while the policy has hardly changed."""
+    """Keeps a rule from repeating a signal while the policy has hardly changed."""
 
     def __init__(self, versions: int) -> None:
-        """Be silent for so many policy ``versions`` after a signal; 0 is never silent."""
+        """Suppress repetitions for ``versions`` policy versions after a signal; 0 for none."""
         self._versions = versions
         self._last: dict[tuple[SignalKind, OnTask | OnPattern], int] = {}
 
     def start(self, signal: Signal) -> None:
-        """Note that ``signal`` was raised."""
+        """Start the cool-down of ``signal``."""
         self._last[signal.kind, signal.about] = signal.policy_version
 
     def silences(self, kind: SignalKind, about: OnTask | OnPattern, version: int) -> bool:
-        """Return whether the same was said less than the cool-down ago."""
+        """Return whether an equal signal was raised less than the cool-down ago."""
         last = self._last.get((kind, about))
         return last is not None and abs(version - last) < self._versions

@@ -1,8 +1,8 @@
-"""A rule of its own beside both rule sets: unusually unsure of its own words, and not always right.
+"""A rule in addition to both rule sets: high uncertainty about the own tokens, with mixed results.
 
-The newest visit's mean surprise is ranked among the newest ones of all other tasks (a conformal
-p-value): where all tasks are alike it fires on less than ``1 - confidence`` of the visits. With
-``1 / (1 - confidence)`` tasks or fewer it cannot fire.
+It ranks the newest visit's mean surprise among the newest ones of all other tasks (a conformal
+p-value). If all tasks are alike, it fires on less than ``1 - confidence`` of the visits. With ``1 /
+(1 - confidence)`` tasks or fewer it cannot fire.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 
 
 def uncertainty(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
-    """Fire where the surprise is among the highest of the pool and the group's outcomes differ."""
+    """Fire if the surprise is among the highest of the pool and the group's outcomes differ."""
     if not 0 < visit.successes < visit.rollouts:
         return
     surprises = np.fromiter(history.surprise.values(), float)

@@ -1,15 +1,15 @@
-"""The arms of the experiment: what each tells a synthesizer about the same signal.
+"""The arms of the experiment: each gives a synthesizer other information for the same signal.
 
 | arm       | about, instructions, attempts, first start                 | further starts |
 |-----------|------------------------------------------------------------|----------------|
 | `full`    | the signal's own                                           | fresh          |
 | `placebo` | those of another task or pattern that was visited before   | fresh          |
-| `random`  | nothing; the first start is fresh, too                     | fresh          |
+| `random`  | none; the first start is also fresh                        | fresh          |
 
-All have the same number of rounds and steps, and the placebo shows as many rollouts as the signal
-has. The placebo is drawn uniformly among the tasks (or the patterns of the same kind) of all visits
-that precede the signal in the journal, the signal's own left out; where there is no other, nothing
-is told, as in `random`. It isolates what signals are for from what synthesis does anyway.
+All arms have the same number of rounds and steps, and the placebo shows as many rollouts as the
+signal has. The placebo is drawn uniformly among the tasks (or the patterns of the same kind) of all
+visits before the signal in the journal, except the signal's own. If there is no other, the brief
+has no subject, as in `random`. The placebo separates the effect of signals from that of synthesis.
 """
 
 import random
@@ -29,7 +29,7 @@ NOTHING = Subject(about=Anything(), evidence=())
 
 
 class ArmBriefs:
-    """The briefs of a run's arm."""
+    """Writes the briefs of a run's arm."""
 
     def __init__(self, config: RunConfig, *, reader: Reader, context: BriefContext) -> None:
         self._config = config
@@ -39,12 +39,12 @@ class ArmBriefs:
     async def brief(self, signal: Signal, sequence: int) -> Brief:
         """Return the brief for the signal at journal sequence ``sequence``.
 
-        Raises LeakError where a held-out task would be in it.
+        Raises LeakError if it would contain a held-out task.
         """
         return await self._writer.brief(signal, await self.subject(signal, sequence))
 
     async def subject(self, signal: Signal, sequence: int) -> Subject:
-        """Return what that brief is about."""
+        """Return the subject of that brief."""
         match self._config.arm:
             case "full":
                 return Subject(about=signal.about, evidence=signal.evidence)
@@ -54,8 +54,8 @@ class ArmBriefs:
                 return NOTHING
             case "uniform" | "static" as arm:
                 raise ConfigError(
-                    f"$.arm: {arm} synthesizes no tasks, and yet a signal is to be answered; "
-                    "choose full, random or placebo, or start no synthesizer"
+                    f"$.arm: {arm} synthesizes no tasks, but there is a signal to answer; choose "
+                    "full, random or placebo, or start no synthesizer"
                 )
 
     async def _placebo(self, signal: Signal, sequence: int) -> Subject:
@@ -70,7 +70,7 @@ class ArmBriefs:
 
 
 class Visited:
-    """What visits were about, and their rollouts, in the order of the journal."""
+    """The subjects of visits, and their rollouts, in journal order."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -80,14 +80,14 @@ class Visited:
         """Sequences of the visits of each task and of each pattern, ascending."""
 
     async def follow(self) -> None:
-        """Take in the visits that were added since the last time."""
+        """Add the visits since the last call."""
         while page := await self._reader.scan(topic_of(GroupSummary), after=self._read, limit=PAGE):
             for record in page:
-                self._take_in(record.sequence, decode_as(record, GroupSummary))
+                self._add(record.sequence, decode_as(record, GroupSummary))
             self._read = page[-1].sequence
 
     def others(self, about: OnTask | OnPattern, before: int) -> Sequence[OnTask | OnPattern]:
-        """Return what else of the same kind was visited before the sequence, oldest first."""
+        """Return other subjects of the same kind visited before the sequence, oldest first."""
         return [
             other
             for other, visits in self._visits.items()
@@ -95,7 +95,7 @@ class Visited:
         ]
 
     def evidence(self, about: OnTask | OnPattern, before: int, count: int) -> tuple[int, ...]:
-        """Return ``count`` rollouts of the newest visits before the sequence, or all there are."""
+        """Return up to ``count`` rollouts of the newest visits before the sequence."""
         found: list[int] = []
         for visit in reversed(self._visits[about]):
             if len(found) >= count:
@@ -104,8 +104,8 @@ class Visited:
                 found.extend(self._evidence[visit])
         return tuple(found[:count])
 
-    def _take_in(self, sequence: int, visit: GroupSummary) -> None:
-        """Remember a visit; one of which no rollout was sound has nothing to show."""
+    def _add(self, sequence: int, visit: GroupSummary) -> None:
+        """Store a visit, unless all of its rollouts failed."""
         if not visit.evidence:
             return
         self._evidence[sequence] = visit.evidence

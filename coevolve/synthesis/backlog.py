@@ -1,7 +1,7 @@
-"""The signals that wait for the synthesizer, and which of them is next.
+"""The signals that wait for the synthesizer, and their order.
 
-Kinds take turns, so that a kind which fires often does not crowd out the others. Within a kind the
-highest score is first, among equal scores the newest.
+Kinds take turns, so that a frequent kind does not crowd out the others. Within a kind, the highest
+score is first; among equal scores, the newest.
 """
 
 import heapq
@@ -14,20 +14,20 @@ from protocols.evolution import Signal, SignalKind
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
-    """A signal that was taken and not begun."""
+    """A signal that was taken and not started."""
 
     sequence: int
-    """Of its record in the journal."""
+    """Sequence of its record in the journal."""
 
     signal: Signal
 
     def __lt__(self, other: "Waiting") -> bool:
-        """Whether this signal is to be worked on before ``other``, of the same kind."""
+        """Whether this signal is worked on before ``other``, of the same kind."""
         return (self.signal.score, self.sequence) > (other.signal.score, other.sequence)
 
 
 class Backlog:
-    """Signals by kind, and whose turn it is."""
+    """Signals by kind, with the order of turns."""
 
     def __init__(self) -> None:
         self._turns: deque[SignalKind] = deque(get_args(SignalKind))
@@ -37,11 +37,11 @@ class Backlog:
         return sum(map(len, self._waiting.values()))
 
     def add(self, waiting: Waiting) -> None:
-        """Let a signal wait its turn."""
+        """Add a signal."""
         heapq.heappush(self._waiting[waiting.signal.kind], waiting)
 
     def take_next(self) -> Waiting:
-        """Remove and return the signal to work on. Raises LookupError where none waits."""
+        """Remove and return the next signal. Raises LookupError if none waits."""
         for kind in tuple(self._turns):
             if self._waiting[kind]:
                 self._turns.remove(kind)
@@ -50,7 +50,7 @@ class Backlog:
         raise LookupError("no signal waits")
 
     def take_expired(self, version: int, expire_versions: int) -> list[Waiting]:
-        """Remove and return what has waited while the policy came to ``version``."""
+        """Remove and return the signals that have expired at policy ``version``."""
         expired: list[Waiting] = []
         for kind, waiting in self._waiting.items():
             late = [w for w in waiting if version - w.signal.policy_version >= expire_versions]

@@ -1,10 +1,10 @@
-"""What a synthesizer is told: written from the journal, so that the same journal tells it again.
+"""Builds a synthesizer's briefs from the journal, so that the same journal gives the same briefs.
 
-Promises: nothing of a reference solution is in a brief, and nothing of a held-out task. Everything
-that is drawn depends on the run's seed and the signal's id alone.
+Guarantees: a brief contains nothing of a reference solution and nothing of a held-out task. All
+random draws depend only on the run's seed and the signal's id.
 
-A rollout that retention has evicted is left out, so a brief that is written again much later may
-have fewer attempts than the first time.
+Rollouts deleted by retention are left out, so a brief that is rebuilt much later may have fewer
+attempts than the first time.
 """
 
 import hashlib
@@ -24,12 +24,12 @@ from protocols.synthesis import Anything, Attempt, Brief
 from protocols.tasks import Task
 
 SEED_BYTES = 4
-"""Servers of every kind take seeds of this size."""
+"""Seeds of this size are accepted by all servers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What a brief is about, and the evidence that it shows."""
+    """The subject of a brief, and its evidence."""
 
     about: OnTask | OnPattern | Anything
     evidence: tuple[int, ...]
@@ -37,18 +37,19 @@ class Subject:
 
 
 class BriefContext(Protocol):
-    """What an environment tells besides."""
+    """The environment's additions to briefs."""
 
     def context(self, signal: Signal, task: Task | None) -> msgspec.Raw:
         """Return the body of `protocols.synthesis.Brief.context`.
 
-        ``task`` is the flagged one, if a task is flagged. A function of these and the run's seed.
+        ``task`` is the signal's task, if the signal is about a task. The result depends only on
+        these arguments and the run's seed.
         """
         ...
 
 
 class BriefWriter:
-    """Writes briefs of one run."""
+    """Builds briefs of one run."""
 
     def __init__(self, config: RunConfig, *, reader: Reader, context: BriefContext) -> None:
         self._config = config
@@ -59,7 +60,7 @@ class BriefWriter:
     async def brief(self, signal: Signal, subject: Subject) -> Brief:
         """Return the brief for ``signal``, about ``subject``.
 
-        Raises LeakError where a held-out task would be in it.
+        Raises LeakError if it would contain a held-out task.
         """
         task = None
         if isinstance(subject.about, OnTask):
@@ -100,6 +101,6 @@ class BriefWriter:
 
 
 def seed_of(run_seed: int, signal_id: str, what: str) -> int:
-    """Return a number for one purpose, the same wherever it is computed; 0 <= seed < 2**31."""
+    """Return a reproducible seed for one purpose; 0 <= seed < 2**31."""
     digest = hashlib.sha256(f"{run_seed}/{signal_id}/{what}".encode()).digest()
     return int.from_bytes(digest[:SEED_BYTES]) >> 1

@@ -1,8 +1,9 @@
-"""A model in its turn as the synthesizer: opened, doubted, used by several signals, and let go.
+"""A synthesizer model in service, with a circuit breaker.
 
-A model that fails is doubted: before another signal is tried it has to pass its own check, after a
-pause that doubles with every failure in a row, and then one signal at a time is tried until one
-goes through. So a dead endpoint uses up no signals and is not hammered, and is back within a pause.
+After a failure the model is not trusted. Before another signal, it must pass its own check, after a
+pause that doubles with every consecutive failure. Then one signal at a time is tried until one
+succeeds. A dead endpoint thus uses up no signals and gets few requests, and a recovered one is in
+use again within one pause.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ log = structlog.get_logger()
 
 
 class ServedModel:
-    """One model, and how far it is trusted to answer."""
+    """One model, with the state of its circuit breaker."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class ServedModel:
         *,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
-        """Name a model that is yet to be opened; ``standing`` hears of its failures."""
+        """Wrap a model that is opened later; its failures are reported to ``standing``."""
         self._model = model
         self._open_model = open_model
         self._reporter = standing
@@ -50,27 +51,27 @@ class ServedModel:
 
     @property
     def name(self) -> str:
-        """What its candidates carry; empty while it is not open."""
+        """Name that its candidates carry; empty while it is not open."""
         return self._synthesizer.name if self._synthesizer is not None else ""
 
     @property
     def failures(self) -> int:
-        """Failures in a row."""
+        """Number of consecutive failures."""
         return self._failures
 
     @property
     def trusted(self) -> bool:
-        """Whether it passed its check since it failed last, or since it is to be used."""
+        """Whether it has passed its check since its last failure, or since its creation."""
         return self._checked_after == self._failures
 
     def at_most(self, concurrent: int) -> int:
-        """Return how many of ``concurrent`` signals it may be given at a time."""
+        """Return how many of ``concurrent`` signals it may process at a time."""
         return 1 if self._failures else concurrent
 
     async def check(self) -> None:
-        """Open the model where it is not, and make sure that it answers.
+        """Open the model if necessary, and verify that it answers.
 
-        Raises EndpointError, or whatever else opening raises.
+        Raises EndpointError, or any error of opening.
         """
         if self._broken:
             await self.close()
@@ -80,7 +81,7 @@ class ServedModel:
         self._checked_after = self._failures
 
     async def restore(self) -> None:
-        """Check the model again and again, with pauses, until it is trusted."""
+        """Check the model repeatedly, with pauses, until it is trusted."""
         while not self.trusted:
             await asyncio.sleep(self._pause_s())
             try:
@@ -89,9 +90,9 @@ class ServedModel:
                 self.failed(error, self._failures)
 
     def failed(self, error: EndpointError | GeneratorError, began_after: int) -> None:
-        """Doubt the model, after work that was begun when it had failed ``began_after`` times.
+        """Count a failure of work that was started when the model had failed ``began_after`` times.
 
-        What fails together counts once.
+        Concurrent failures count once.
         """
         self._reporter.last_error = str(error)
         log.warning("synthesizer_failed", synthesizer=self.name, reason=str(error))
@@ -100,12 +101,12 @@ class ServedModel:
             self._failures += 1
 
     def answered(self) -> None:
-        """Trust the model again."""
+        """Trust the model again and reset its failures."""
         self._failures = self._checked_after = 0
 
     @asynccontextmanager
     async def used(self) -> AsyncGenerator[Synthesizer]:
-        """Lend the open model; one that is retired meanwhile stays open until the end."""
+        """Lend the open model; a model retired meanwhile stays open until the last user is done."""
         assert self._synthesizer is not None
         self._users += 1
         try:
@@ -116,13 +117,13 @@ class ServedModel:
                 await self.close()
 
     async def retire(self) -> None:
-        """Close the model as soon as nobody uses it any more."""
+        """Close the model as soon as it has no users."""
         self._retired = True
         if not self._users:
             await self.close()
 
     async def close(self) -> None:
-        """Let go of the model; one that is not open is left alone."""
+        """Close the model if it is open."""
         self._broken = False
         if self._synthesizer is not None:
             synthesizer, self._synthesizer = self._synthesizer, None
@@ -130,12 +131,12 @@ class ServedModel:
             await synthesizer.close()
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds that the model took in this process."""
+        """Return the CPU seconds that the model used in this process."""
         running_s = self._synthesizer.cpu_s() if self._synthesizer is not None else 0.0
         return self._ended_cpu_s + running_s
 
     def _pause_s(self) -> float:
-        """Return how long to wait before the next check; the first one is made at once."""
+        """Return the pause before the next check; 0 before the first check."""
         if not self._failures:
             return 0.0
         return min(MAX_PAUSE_S, self._first_pause_s * 2 ** (self._failures - 1))

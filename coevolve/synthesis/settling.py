@@ -1,4 +1,4 @@
-"""From one signal to what the journal learns of it: brief, synthesis, and how it ended."""
+"""Processes one signal: its brief, its synthesis, and its end."""
 
 import asyncio
 from typing import Literal
@@ -26,13 +26,13 @@ from protocols.journal import Message
 from protocols.synthesis import Brief, Synthesis
 
 RETRY_PAUSE_S = 0.5
-"""Before the second attempt at a signal, twice as long before each further one."""
+"""Pause before the second attempt at a signal; it doubles with each further attempt."""
 
 log = structlog.get_logger()
 
 
 class SynthesisWorker:
-    """Where signals are worked on."""
+    """Processes signals."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class SynthesisWorker:
         self._ledger = Ledger(Budget.of_synthesizer(config.synthesizer), reader)
 
     async def settle(self, waiting: Waiting, served: ServedModel) -> tuple[Message, ...]:
-        """Return what came of a signal, its `SignalSettled` last."""
+        """Return the messages that result from a signal, its `SignalSettled` last."""
         began_after = served.failures
         async with served.used() as synthesizer:
             name = synthesizer.name
@@ -59,20 +59,20 @@ class SynthesisWorker:
                 synthesis = await self._synthesis(waiting, synthesizer, name)
             except (EndpointError, GeneratorError) as error:
                 served.failed(error, began_after)
-                return (self._failed(waiting, name, error),)
+                return (self._failure(waiting, name, error),)
             except (AnswerError, SimulatorError, LeakError) as error:
                 served.answered()
-                return (self._failed(waiting, name, error),)
+                return (self._failure(waiting, name, error),)
             except OverBudgetError as error:
                 return (without_synthesis(waiting, "over_budget", str(error), name),)
         served.answered()
         made = (*synthesis.explorations, *synthesis.candidates)
-        # A policy may have come to a newer version meanwhile: its candidates say which.
+        # A policy may have changed to a newer version meanwhile; its candidates carry the version.
         name = made[-1].synthesizer if made else name
-        return (*made, _settled(waiting, synthesis, name))
+        return (*made, _end_of(waiting, synthesis, name))
 
     async def _synthesis(self, waiting: Waiting, synthesizer: Synthesizer, name: str) -> Synthesis:
-        """Synthesize; what a simulator broke is tried again, with the calls that were made."""
+        """Synthesize; after a simulator's failure, retry with the calls already made."""
         brief = await self._briefs.brief(waiting.signal, waiting.sequence)
         for attempt in range(self._tries - 1):
             try:
@@ -94,7 +94,7 @@ class SynthesisWorker:
         ) as calls:
             return await synthesizer.synthesize(brief, calls)
 
-    def _failed(self, waiting: Waiting, name: str, error: Exception) -> SignalSettled:
+    def _failure(self, waiting: Waiting, name: str, error: Exception) -> SignalSettled:
         self._reporter.last_error = str(error)
         log.warning("signal_failed", signal=waiting.signal.signal_id, reason=str(error))
         return without_synthesis(waiting, "failed", str(error), name)
@@ -106,7 +106,7 @@ def without_synthesis(
     reason: str,
     synthesizer: str,
 ) -> SignalSettled:
-    """Return the end of a signal of which nothing came."""
+    """Return the end of a signal without any result."""
     return SignalSettled(
         signal_id=waiting.signal.signal_id,
         kind=waiting.signal.kind,
@@ -118,7 +118,7 @@ def without_synthesis(
     )
 
 
-def _settled(waiting: Waiting, synthesis: Synthesis, synthesizer: str) -> SignalSettled:
+def _end_of(waiting: Waiting, synthesis: Synthesis, synthesizer: str) -> SignalSettled:
     return SignalSettled(
         signal_id=waiting.signal.signal_id,
         kind=waiting.signal.kind,

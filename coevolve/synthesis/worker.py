@@ -1,11 +1,11 @@
-"""The synthesizer part: turns signals into candidates, with whichever model synthesizes now.
+"""The synthesizer part: turns signals into candidates, with the current model.
 
-Promises: a signal is finished in the same transaction that adds what came of it, so each is settled
-exactly once whatever is killed; a model's calls are on record before their answers are used, so a
-signal that is begun again pays only for what was not asked yet. A model that breaks settles the
-signals that it was working on as failed, and the others wait until it answers again
-(`coevolve.synthesis.serving`). Another model takes over with the next signal; what the old one has
-in work it finishes. A pause of the run keeps signals from being begun, and nothing else.
+Guarantees: one transaction finishes a signal and adds its results, so each signal is settled
+exactly once even if processes are killed. A model's calls are recorded before their answers are
+used, so a restarted signal pays only for new calls. If a model fails, its current signals are
+settled as failed, and the others wait until it answers again (`coevolve.synthesis.serving`).
+Another model takes over with the next signal, and the old one finishes its current signals. During
+a pause of the run no signal is started; nothing else changes.
 """
 
 import asyncio
@@ -50,10 +50,10 @@ class SynthesizerWorker:
         context: BriefContext,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
-        """Prepare to work.
+        """Prepare the part.
 
-        ``context`` adds to briefs what the environment tells; ``first_pause_s`` is the first of the
-        pauses after a model's failure.
+        ``context`` adds the environment's data to briefs; ``first_pause_s`` is the first pause
+        after a model's failure.
         """
         self._config = config
         self._store = store
@@ -67,7 +67,7 @@ class SynthesizerWorker:
         self._models: list[ServedModel] = []
 
     async def run(self) -> None:
-        """Answer signals until stopped; all that is known comes from the journal."""
+        """Answer signals until stopped; all state comes from the journal."""
         self._mailbox = Mailbox(
             self._store,
             consumer="synthesizer",
@@ -92,11 +92,11 @@ class SynthesizerWorker:
                 await model.close()
 
     async def stop(self) -> None:
-        """Drop the signals in hand (they stay open) and make ``run`` return."""
+        """Drop current signals (they stay unfinished) and make ``run`` return."""
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Say what the part is doing."""
+        """Return the part's current status."""
         return self._reporter.report(len(self._mailbox.held) if self._mailbox else 0)
 
     def cpu_s(self) -> float:
@@ -112,7 +112,7 @@ class SynthesizerWorker:
 
 
 class _Session:
-    """One life of the part: what it holds was taken by one incarnation."""
+    """The part's state during one call of ``run``, with one incarnation of the mailbox."""
 
     def __init__(
         self,
@@ -131,18 +131,18 @@ class _Session:
         self._reader = reader
         self._reporter = standing
         self._serve = serve
-        self._bench = SynthesisWorker(
+        self._worker = SynthesisWorker(
             config, reader=reader, append=mailbox.append, briefs=briefs, standing=standing
         )
         self._backlog = Backlog()
         self._swaps: asyncio.Queue[tuple[int, SwapRequested]] = asyncio.Queue()
         self._changed = asyncio.Event()
         self._swapped = asyncio.Event()
-        self._in_work = 0
+        self._in_progress = 0
         self._paused = False
 
     async def work(self) -> None:
-        """Rebuild from the journal, then work for ever."""
+        """Rebuild the state from the journal, then work forever."""
         self._served = self._serve(await self._model())
         self._paused = await is_paused(self._store)
         async with asyncio.TaskGroup() as group:
@@ -153,16 +153,16 @@ class _Session:
     async def _receive(self) -> None:
         while True:
             deliveries = await self._mailbox.take(TAKE_LIMIT)
-            told = [each.sequence for each in deliveries if self._take_in(each)]
-            if told:
+            pauses = [each.sequence for each in deliveries if self._enqueue(each)]
+            if pauses:
                 self._paused = await is_paused(self._store)
-                await self._mailbox.complete(told)
+                await self._mailbox.complete(pauses)
             await self._settle_expired()
             self._reporter.waits_for(self._activity())
             self._changed.set()
 
-    def _take_in(self, delivery: Delivery) -> bool:
-        """Put a record where it is worked on; return whether it only tells of a pause."""
+    def _enqueue(self, delivery: Delivery) -> bool:
+        """Queue a record; return whether it is only about a pause."""
         match delivery.message:
             case Signal() as signal:
                 self._backlog.add(Waiting(sequence=delivery.sequence, signal=signal))
@@ -176,47 +176,47 @@ class _Session:
                 raise TypeError(f"the synthesizer does not take {type(other).__name__}")
 
     async def _hand_out(self, group: asyncio.TaskGroup) -> None:
-        """Begin signals while there are any, as many at a time as the model may be given."""
+        """Start signals, as many at a time as the model may process."""
         while True:
             self._changed.clear()
             self._reporter.waits_for(self._activity())
             if not self._served.trusted and (self._may_begin() or not self._served.name):
-                await self._restored()
+                await self._wait_for_model()
             elif self._may_begin():
                 await self._settle_expired()
                 if self._may_begin():
-                    self._in_work += 1
+                    self._in_progress += 1
                     group.create_task(self._answer(self._backlog.take_next()))
             else:
                 await self._changed.wait()
 
     def _may_begin(self) -> bool:
-        room = self._served.at_most(self._config.concurrent) - self._in_work
+        room = self._served.at_most(self._config.concurrent) - self._in_progress
         return len(self._backlog) > 0 and room > 0 and not self._paused
 
     def _activity(self) -> str:
-        waiting = f"{self._in_work} signals in work, {len(self._backlog)} wait"
+        waiting = f"{self._in_progress} signals in work, {len(self._backlog)} wait"
         if self._paused:
             return f"the run to be continued ({waiting})"
         if not self._served.trusted:
             return f"the model to answer ({waiting})"
-        return waiting if self._in_work or self._backlog else "signals"
+        return waiting if self._in_progress or self._backlog else "signals"
 
-    async def _restored(self) -> None:
+    async def _wait_for_model(self) -> None:
         """Return when the model answers, or when another one has taken over."""
         self._swapped.clear()
         await unless_stopped(self._swapped, self._served.restore())
 
     async def _answer(self, waiting: Waiting) -> None:
         try:
-            outputs = await self._bench.settle(waiting, self._served)
+            outputs = await self._worker.settle(waiting, self._served)
             await self._finish(waiting, outputs)
         finally:
-            self._in_work -= 1
+            self._in_progress -= 1
             self._changed.set()
 
     async def _settle_expired(self) -> None:
-        """Settle what waited too long, measured by the newest policy version."""
+        """Settle signals that waited too long, measured by the newest policy version."""
         newest = await self._reader.last("policy_version")
         if newest is None:
             return
@@ -234,10 +234,10 @@ class _Session:
         )
 
     async def _finish(self, waiting: Waiting, outputs: Sequence[Message]) -> None:
-        await self._completed(waiting.sequence, outputs, waiting.signal.signal_id)
+        await self._complete(waiting.sequence, outputs, waiting.signal.signal_id)
 
-    async def _completed(self, sequence: int, outputs: Sequence[Message], what: str) -> bool:
-        """Finish a record; return False where another incarnation has it by now."""
+    async def _complete(self, sequence: int, outputs: Sequence[Message], what: str) -> bool:
+        """Finish a record; return False if another incarnation has taken it over."""
         try:
             await self._mailbox.complete((sequence,), outputs)
         except LeaseLostError as error:
@@ -255,17 +255,17 @@ class _Session:
             except CoevolveError as error:
                 log.warning("swap_refused", request=request.request_id, reason=str(error))
                 refusal = SwapRefused(request_id=request.request_id, reason=str(error))
-                await self._completed(sequence, (refusal,), request.request_id)
+                await self._complete(sequence, (refusal,), request.request_id)
                 await fresh.close()
             else:
                 await self._swap(sequence, request, fresh)
 
     async def _swap(self, sequence: int, request: SwapRequested, fresh: ServedModel) -> None:
-        """Let ``fresh`` take over as soon as the journal says so."""
+        """Let ``fresh`` take over as soon as the journal has recorded it."""
         swapped = SynthesizerSwapped(
             request_id=request.request_id, model=request.model, synthesizer=fresh.name
         )
-        if not await self._completed(sequence, (swapped,), request.request_id):
+        if not await self._complete(sequence, (swapped,), request.request_id):
             await fresh.close()
             return
         log.info("synthesizer_swapped", synthesizer=fresh.name, request=request.request_id)
@@ -275,6 +275,6 @@ class _Session:
         await old.retire()
 
     async def _model(self) -> SynthesizerModel:
-        """Return the model that was swapped in last, or the configured one."""
+        """Return the last swapped-in model, or the configured one."""
         swapped = await self._reader.last("synthesizer_swapped")
         return decode_as(swapped, SynthesizerSwapped).model if swapped else self._config.model

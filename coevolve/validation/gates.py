@@ -1,4 +1,4 @@
-"""What an environment tells the validator: whether a candidate is sound, and what it is like."""
+"""The validator's view of an environment: its gates and its index of similar tasks."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -10,60 +10,61 @@ from protocols.evolution import Candidate, EnvironmentRecord, Refused
 
 @dataclass(frozen=True, kw_only=True)
 class Sound:
-    """The candidate passed every gate that concerns it alone."""
+    """The candidate passed every gate of its own."""
 
     body: msgspec.Raw
-    """Of the task that it becomes."""
+    """Body of the future task."""
 
     skills: tuple[str, ...]
-    """Of that task."""
+    """Skills of the future task."""
 
     records: tuple[EnvironmentRecord, ...] = ()
-    """What the environment has to remember where the task is admitted."""
+    """Records that the environment needs if the task is admitted."""
 
     tried: tuple[int, int] | None = None
-    """(successes, rollouts) of the policy on the task, if the environment knows them without
-    asking the policy; else the policy is probed."""
+    """(successes, rollouts) of the policy on the task, if the environment already knows them.
+    Otherwise the policy is probed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What the gates say of a candidate."""
+    """The gates' result for a candidate."""
 
     outcome: Sound | Refused
     simulator_calls: int
 
 
 class Gates(Protocol):
-    """Asks every gate that concerns a candidate alone."""
+    """Runs every gate that looks at one candidate alone."""
 
     async def examine(self, candidate: Candidate) -> Findings:
-        """Ask gate after gate until one refuses.
+        """Run the gates in order until one refuses.
 
-        Raises SimulatorError where a machine failed; nothing is then known of the candidate.
+        Raises SimulatorError if a simulator failed; the candidate is then neither valid nor
+        refused.
         """
         ...
 
 
 class Match(NamedTuple):
-    """The task that is most alike."""
+    """The most similar task."""
 
     key: str
     degree: float
-    """0 to 1."""
+    """Similarity, 0 to 1."""
 
 
 class TaskIndex(Protocol):
-    """Tasks by what they are alike in."""
+    """Finds similar tasks."""
 
     def add(self, key: str, body: msgspec.Raw) -> None:
-        """Remember a task under ``key``, in place of the one that was there."""
+        """Store a task under ``key``, replacing an earlier one."""
         ...
 
     def discard(self, key: str) -> None:
-        """Forget a task; unknown ones are no error."""
+        """Remove a task; ignores unknown keys."""
         ...
 
     def nearest(self, body: msgspec.Raw) -> Match | None:
-        """Return the task that is most alike; None where none is too much so."""
+        """Return the most similar task; None if no task is too similar."""
         ...

@@ -1,4 +1,4 @@
-"""A model's second opinion of a candidate: logged beside the machine's verdict, never decisive."""
+"""A model's second opinion on a candidate, recorded beside the verdict without effect on it."""
 
 from typing import Protocol
 
@@ -6,15 +6,15 @@ from protocols.evolution import NO_OPINION, Candidate, Opinion
 
 
 class Judge(Protocol):
-    """Who is asked what it thinks of a candidate."""
+    """A source of opinions on candidates."""
 
     async def opinion(self, candidate: Candidate) -> Opinion:
-        """Return what the model says, `NO_OPINION` where it cannot be asked or says nothing."""
+        """Return the model's opinion, or `NO_OPINION` if it cannot be asked or gives none."""
         ...
 
 
 class NoJudge:
-    """Nobody is asked."""
+    """Gives no opinion."""
 
     async def opinion(self, candidate: Candidate) -> Opinion:
         """Return no opinion."""

@@ -1,6 +1,7 @@
-"""What the journal says of candidates so far: probed, parked, admitted, and what tasks there are.
+"""The state of candidates in the journal: probed, parked, admitted; and the existing tasks.
 
-Folded from records alone, the validator's own included, so a new process knows what the old knew.
+It is folded only from records, including the validator's own, so a new process has the same state
+as the old one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,59 +24,59 @@ from protocols.tasks import Continued, Synthesized, Task
 TOPICS = topics_of(Task, ProbeRequest, CandidateVerdict)
 
 FIRST = 8
-"""So many tasks that the policy cannot do are admitted before their share counts: the share of a
-handful says nothing, and the first candidates are about what the policy has never done."""
+"""Number of too-hard tasks admitted before the maximum share applies. The share of a few tasks says
+little, and the first candidates are about things that the policy has never done."""
 
 
 class Ledger:
-    """The state that the validator decides by; call `follow` before deciding.
+    """The state on which the validator bases its decisions; call `follow` before each decision.
 
-    Taking in the newest records once more, in their order, changes nothing.
+    Adding the newest records twice, in the same order, changes nothing.
     """
 
     pool: TaskIndex
-    """Training tasks by task id, and candidates under probe or parked by candidate id."""
+    """Training tasks by task id; candidates being probed or parked by candidate id."""
 
     def __init__(self, reader: Reader, pool: TaskIndex) -> None:
-        """Know nothing yet; ``pool`` is empty."""
+        """Start empty; ``pool`` must be empty."""
         self._reader = reader
         self._through = 0
         self._judged: set[str] = set()
         self._probes: dict[str, ProbeRequest] = {}
         self._asked: dict[str, set[str]] = {}
-        self._in_vain: dict[str, set[str]] = {}
+        self._since_verdict: dict[str, set[str]] = {}
         self._parked: dict[str, int] = {}
         self._admitted: set[str] = set()
         self._not_yet: set[str] = set()
         self.pool = pool
 
     async def follow(self) -> None:
-        """Take in what the journal holds and this ledger does not know yet."""
+        """Add the journal's records since the last call."""
         self._through = await fold(self._reader, TOPICS, self._take_in, self._through)
 
     def expect(self, messages: Iterable[Message]) -> None:
-        """Take in what is about to be written, in this order; `follow` may bring it again."""
+        """Add records that are about to be written, in this order; `follow` may add them again."""
         for message in messages:
             self._take_in(message)
 
     def knows(self, candidate_id: str) -> bool:
-        """Return whether the candidate has a verdict or is under probe."""
+        """Return whether the candidate has a verdict or is being probed."""
         return candidate_id in self._judged or candidate_id in self._probes
 
     def probe(self, candidate_id: str) -> ProbeRequest | None:
-        """Return the last probe that was asked for while no verdict is final, else None."""
+        """Return the last requested probe if the candidate has no final verdict, else None."""
         return self._probes.get(candidate_id)
 
     def probes_asked(self, candidate_id: str) -> int:
-        """Return how many probes were asked for, ever."""
+        """Return how many probes were ever requested."""
         return len(self._asked.get(candidate_id, ()))
 
     def probes_since_verdict(self, candidate_id: str) -> int:
-        """Return how many probes were asked for since the candidate came or was parked."""
-        return len(self._in_vain.get(candidate_id, ()))
+        """Return how many probes were requested since the candidate arrived or was parked."""
+        return len(self._since_verdict.get(candidate_id, ()))
 
     def under_probe(self) -> int:
-        """Return how many candidates wait for the policy."""
+        """Return how many candidates are being probed."""
         return len(self._probes) - len(self._parked)
 
     def parked_until(self, version: int) -> Iterator[ProbeRequest]:
@@ -85,7 +86,7 @@ class Ledger:
                 yield self._probes[candidate_id]
 
     def has_room_for_not_yet(self, share: float) -> bool:
-        """Return whether one more task that the policy cannot do stays within ``share``."""
+        """Return whether one more too-hard task stays within ``share``."""
         return share > 0 and len(self._not_yet) + 1 <= max(FIRST, share * (len(self._admitted) + 1))
 
     def _take_in(self, message: Message) -> None:
@@ -98,7 +99,7 @@ class Ledger:
             case ProbeRequest(candidate_id=candidate_id, probe_id=probe_id):
                 self._probes[candidate_id] = message
                 self._asked.setdefault(candidate_id, set()).add(probe_id)
-                self._in_vain.setdefault(candidate_id, set()).add(probe_id)
+                self._since_verdict.setdefault(candidate_id, set()).add(probe_id)
                 self._parked.pop(candidate_id, None)
                 self.pool.add(candidate_id, message.body)
             case CandidateVerdict():
@@ -110,7 +111,7 @@ class Ledger:
 
     def _conclude(self, verdict: CandidateVerdict) -> None:
         self._judged.add(verdict.candidate_id)
-        self._in_vain.pop(verdict.candidate_id, None)
+        self._since_verdict.pop(verdict.candidate_id, None)
         match verdict.outcome:
             case Parked():
                 self._parked[verdict.candidate_id] = verdict.policy_version

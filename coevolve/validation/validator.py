@@ -1,16 +1,16 @@
-"""The validator: turns candidates into verdicts, and sound candidates into tasks of the pool.
+"""The validator: turns candidates into verdicts, and valid candidates into tasks of the pool.
 
     candidate -> gates -> refused
                        -> sound -> probe by the policy -> admitted, with a label
                                                        -> parked -> probed again later
 
-Promises: a candidate enters the pool only on machine facts, and a judge's opinion is recorded and
-decides nothing; each candidate ends in one final verdict, whatever is killed, and its task is
-written in the same transaction; a machine's failure refuses nothing.
+Guarantees: only execution decides whether a candidate enters the pool; a judge's opinion is
+recorded without effect. Each candidate ends in one final verdict, even if processes are killed, and
+the same transaction writes its task. An infrastructure failure refuses nothing.
 
-A candidate whose simulators break again and again stays open: it is judged anew after a pause, or
-by whoever has its lease next. What is decided follows from the journal alone
-(`coevolve.validation.ledger`), one decision at a time; only the gates run side by side.
+A candidate whose simulators fail repeatedly stays unfinished: the validator retries it after a
+pause, or the next holder of its lease does. Decisions depend only on the journal
+(`coevolve.validation.ledger`) and are made one at a time; only the gates run concurrently.
 """
 
 import asyncio
@@ -51,33 +51,33 @@ from protocols.learning import PolicyVersion
 from protocols.tasks import Synthesized, Task
 
 AHEAD = 16
-"""Records are taken ahead of what is judged, at most so many times as many."""
+"""Maximum number of records taken ahead, as a multiple of the candidates validated concurrently."""
 
 DECISION_GATHER_S = 0.8
-"""How long records and decisions wait for others, so that one call of the store carries several."""
+"""Delay of records and decisions, so that one call of the store carries several."""
 
 FAILED_PROBES = 3
-"""Probes in a row without one rollout, after which a candidate is parked."""
+"""Number of consecutive probes without any rollout after which a candidate is parked."""
 
 PUT_BY_S = 2.0
 LONGEST_PUT_BY_S = 600.0
-"""How long a candidate waits whose simulators broke: twice as long each time, up to this."""
+"""Pause after a candidate's simulators failed: it doubles each time, up to the longest."""
 
 log = structlog.get_logger()
 
 
 class _Decision(NamedTuple):
-    """A record that can be finished."""
+    """A record that is ready to be finished."""
 
     sequence: int
     outputs: Callable[[], Sequence[Message]]
-    """What follows, given all that was decided before."""
+    """Returns the messages that follow, given all earlier decisions."""
 
     decided: "asyncio.Future[None]"
 
 
 class Validator:
-    """A `protocols.interfaces.Part`: one verdict, or one probe, for each record that it takes."""
+    """A `protocols.interfaces.Part` that makes one verdict or one probe for each record."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Validator:
         held_out: Sequence[Task],
         judge: Judge,
     ) -> None:
-        """Judge by ``gates``; ``open_index`` makes what finds tasks that are alike."""
+        """Validate with ``gates``; ``open_index`` creates an index of similar tasks."""
         self._config = config
         self._settings = config.validator
         self._store = store
@@ -103,10 +103,10 @@ class Validator:
             self._held_out.add(task.task_id, task.body)
         self._reporter = StatusReporter("validator")
         self._stopping = asyncio.Event()
-        self._start_over()
+        self._reset()
 
-    def _start_over(self) -> None:
-        """Forget what the journal does not say."""
+    def _reset(self) -> None:
+        """Drop all state that is not in the journal."""
         self._ledger = Ledger(self._reader, self._open_index())
         self._mailbox = Mailbox(
             self._store,
@@ -119,17 +119,17 @@ class Validator:
         self._decisions: asyncio.Queue[_Decision] = asyncio.Queue()
 
     async def run(self) -> None:
-        """Judge candidates until stopped."""
-        self._start_over()
+        """Validate candidates until stopped."""
+        self._reset()
         await self._ledger.follow()
         await unless_stopped(self._stopping, self._work())
 
     async def stop(self) -> None:
-        """Drop what is being judged (it stays open) and make ``run`` return."""
+        """Drop validations in progress (the candidates stay unfinished) and make ``run`` return."""
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Say what the part is doing."""
+        """Return the part's current status."""
         return self._reporter.report(len(self._mailbox.held))
 
     async def _work(self) -> None:
@@ -150,7 +150,7 @@ class Validator:
                 await asyncio.sleep(DECISION_GATHER_S)
 
     async def _wait_for_one(self, live: set[asyncio.Task[None]]) -> None:
-        """Wait until something is finished, and keep the leases meanwhile."""
+        """Wait until a task is finished, and renew the leases meanwhile."""
         patience_s = self._config.store.lease_s / RENEWALS_PER_LEASE
         self._reporter.waits_for(f"{len(live)} candidates to be judged")
         done, _ = await asyncio.wait(live, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
@@ -158,29 +158,31 @@ class Validator:
             await self._mailbox.renew()
 
     async def _answer(self, delivery: Delivery) -> None:
-        """Finish one record with what follows from it."""
+        """Finish one record with its consequences."""
         match delivery.message:
             case Candidate() as candidate:
-                findings = await self._examined(candidate)
+                findings = await self._examine_with_retries(candidate)
                 async with self._judging:
                     opinion = await self._judge.opinion(candidate)
-                await self._decide(delivery, lambda: self._judged(candidate, findings, opinion))
+                await self._decide(
+                    delivery, lambda: self._first_outcome(candidate, findings, opinion)
+                )
             case ProbeReport() as report:
                 candidate = await self._candidate(report.candidate_id)
-                await self._decide(delivery, lambda: self._labelled(candidate, report))
+                await self._decide(delivery, lambda: self._probe_outcome(candidate, report))
             case PolicyVersion() as version:
-                await self._decide(delivery, lambda: self._due(version))
+                await self._decide(delivery, lambda: self._retries_due(version))
             case other:
                 raise TypeError(f"the validator does not take {type(other).__name__}")
 
     async def _decide(self, delivery: Delivery, outputs: Callable[[], Sequence[Message]]) -> None:
-        """Finish a record with ``outputs``, which see all that was decided before."""
+        """Finish a record with ``outputs``, which take all earlier decisions into account."""
         decided = asyncio.get_running_loop().create_future()
         self._decisions.put_nowait(_Decision(delivery.sequence, outputs, decided))
         await decided
 
     async def _decide_all(self) -> None:
-        """Settle what there is to decide, in order, several decisions with one write."""
+        """Make queued decisions in order, several per write."""
         while True:
             batch = [await self._decisions.get()]
             await asyncio.sleep(DECISION_GATHER_S)
@@ -193,7 +195,7 @@ class Validator:
                 decision.decided.set_result(None)
 
     async def _settle(self, batch: Sequence["_Decision"]) -> bool:
-        """Write what follows from ``batch``; False where a lease of it was lost."""
+        """Write the results of ``batch``; return False if one of its leases was lost."""
         await self._ledger.follow()
         outputs: list[Message] = []
         for decision in batch:
@@ -209,8 +211,8 @@ class Validator:
         self._reporter.done += len(batch)
         return True
 
-    async def _examined(self, candidate: Candidate) -> Findings:
-        """Return what the gates say, however long the simulators are broken."""
+    async def _examine_with_retries(self, candidate: Candidate) -> Findings:
+        """Return the gates' findings; retry as long as simulators fail."""
         pause_s = PUT_BY_S
         while True:
             try:
@@ -226,19 +228,19 @@ class Validator:
         found = await self._reader.find(CANDIDATES_BY_ID, candidate_id, limit=1)
         if not found:
             raise JournalError(
-                f"the journal holds no candidate {candidate_id!r}, although a probe names it"
+                f"the journal holds no candidate {candidate_id!r}, although a probe refers to it"
             )
         return decode_as(found[0], Candidate)
 
-    def _judged(
+    def _first_outcome(
         self, candidate: Candidate, findings: Findings, opinion: Opinion
     ) -> Sequence[Message]:
-        """Return the refusal of a candidate, or the probe that a sound one needs."""
+        """Return the refusal of a candidate, or the probe that a valid one needs."""
         if self._ledger.knows(candidate.candidate_id):
             return ()
         outcome = findings.outcome
         if isinstance(outcome, Sound):
-            outcome = self._too_alike(outcome.body) or outcome
+            outcome = self._similarity_refusal(outcome.body) or outcome
         verdict = functools.partial(
             _verdict, candidate, candidate.policy_version, findings.simulator_calls, opinion
         )
@@ -246,16 +248,16 @@ class Validator:
             return (verdict(outcome),)
         if outcome.tried is not None:
             task = _task(candidate, outcome.body, outcome.skills)
-            return (*outcome.records, task, verdict(_admitted(task, *outcome.tried)))
+            return (*outcome.records, task, verdict(_admission(task, *outcome.tried)))
         return (self._first_probe(candidate, outcome, findings.simulator_calls, opinion),)
 
-    def _too_alike(self, body: msgspec.Raw) -> Refused | None:
+    def _similarity_refusal(self, body: msgspec.Raw) -> Refused | None:
         if match := self._ledger.pool.nearest(body):
-            found = f"to the degree {match.degree:.2f} like {match.key}"
+            found = f"similarity {match.degree:.2f} to {match.key}"
             return Refused(gate="duplicate", found=found)
         if match := self._held_out.nearest(body):
             # Do not reveal which held-out task matched.
-            found = f"to the degree {match.degree:.2f} like a held-out task"
+            found = f"similarity {match.degree:.2f} to a held-out task"
             return Refused(gate="contaminated", found=found)
         return None
 
@@ -276,15 +278,15 @@ class Validator:
         )
 
     def _next_probe(self, last: ProbeRequest, version: int) -> ProbeRequest:
-        """Return ``last`` once more, of ``version`` or newer."""
+        """Return ``last`` again, for policy ``version`` or newer."""
         number = self._ledger.probes_asked(last.candidate_id)
         probe_id = f"{last.candidate_id}/probe-{number}"
         return msgspec.structs.replace(
             last, probe_id=probe_id, seed=_seed(probe_id), policy_version_at_least=version
         )
 
-    def _labelled(self, candidate: Candidate, report: ProbeReport) -> Sequence[Message]:
-        """Return what follows from a probe: a task, a candidate parked, or another probe."""
+    def _probe_outcome(self, candidate: Candidate, report: ProbeReport) -> Sequence[Message]:
+        """Return a probe's result: a task and its verdict, a parked candidate, or another probe."""
         asked = self._ledger.probe(report.candidate_id)
         if asked is None or asked.probe_id != report.probe_id:
             return ()
@@ -298,26 +300,26 @@ class Validator:
         has_room = self._ledger.has_room_for_not_yet(self._settings.not_yet_share)
         if report.rollouts and (report.successes or has_room):
             task = _task(candidate, asked.body, asked.skills)
-            return task, verdict(_admitted(task, report.successes, report.rollouts))
+            return task, verdict(_admission(task, report.successes, report.rollouts))
         return (verdict(Parked(probe_rollouts=report.rollouts)),)
 
-    def _due(self, version: PolicyVersion) -> Sequence[Message]:
-        """Return further probes of what was parked long enough ago."""
+    def _retries_due(self, version: PolicyVersion) -> Sequence[Message]:
+        """Return further probes of candidates that were parked long enough ago."""
         since = version.version - self._settings.retry_after_versions
         due = islice(self._ledger.parked_until(since), self._settings.concurrent)
-        return [self._next_probe(_told(each), version.version) for each in due]
+        return [self._next_probe(_without_reported(each), version.version) for each in due]
 
 
 def _seed(probe_id: str) -> int:
     return int.from_bytes(hashlib.blake2b(probe_id.encode(), digest_size=4).digest())
 
 
-def _told(probe: ProbeRequest) -> ProbeRequest:
-    """Return the probe without the calls and the opinion, which a verdict has told."""
+def _without_reported(probe: ProbeRequest) -> ProbeRequest:
+    """Return the probe without the calls and the opinion, which a verdict has already reported."""
     return msgspec.structs.replace(probe, simulator_calls=0, opinion=NO_OPINION)
 
 
-def _admitted(task: Task, successes: int, rollouts: int) -> Admitted:
+def _admission(task: Task, successes: int, rollouts: int) -> Admitted:
     label: Label = "mastered" if successes == rollouts else "learnable"
     return Admitted(
         task_id=task.task_id,

@@ -1,4 +1,4 @@
-"""The parameters of the model that a run starts from."""
+"""The parameters of the run's initial model."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -15,27 +15,27 @@ from protocols.learning import WeightsFormat
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """What transformers calls a model's parameters."""
+    """A model's parameters, by transformers' names."""
 
     parameters: Mapping[str, torch.Tensor]
-    """By name, with the buffers that files hold beside them; of those that share a tensor the
-    first. Without values where only shapes matter."""
+    """Parameters by name, plus the buffers that are stored in files. Of several names for one
+    tensor, only the first. Without values if only shapes are needed."""
 
     aliases: Mapping[str, str]
-    """Further names of parameters: of an output that is tied to the embedding, for one."""
+    """Further name -> parameter name, for example of an output layer tied to the embedding."""
 
 
 class Base:
-    """The model that a run starts from, in float32, read when it is first asked for."""
+    """The run's initial model in float32, read on first use."""
 
     def __init__(self, folder: Path) -> None:
-        """Name the model's folder."""
+        """Use the model in ``folder``."""
         self.folder = folder
         self._shapes: Model | None = None
         self._values: Model | None = None
 
     def for_format(self, format: WeightsFormat) -> Model:
-        """Return what weights of ``format`` need: an adapter the values, full weights shapes."""
+        """Return the model for weights of ``format``: with values for LoRA, else only shapes."""
         if format == "lora":
             self._values = self._values or read_parameters(self.folder, with_values=True)
             return self._values
@@ -58,17 +58,17 @@ def read_parameters(folder: Path, *, with_values: bool) -> Model:
 
 @dataclass(frozen=True, kw_only=True)
 class ServedModel:
-    """How transformers serves a model in some precision."""
+    """A model as transformers serves it in some precision."""
 
     outline: torch.nn.Module
-    """Freshly made, without weights."""
+    """A newly created model without weights."""
 
     exact: Collection[str]
     """Names of parameters that stay in float32."""
 
 
 def served_model(outline: torch.nn.Module, dtype: torch.dtype) -> ServedModel:
-    """Return how the model of ``outline`` samples in ``dtype``."""
+    """Return the model of ``outline`` as it samples in ``dtype``."""
     names = "|".join(map(re.escape, cast("Any", outline)._get_dtype_plan(dtype)))
     exact = re.compile(rf"(^|\.)({names})(\.|$)") if names else None
     return ServedModel(

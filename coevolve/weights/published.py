@@ -1,8 +1,8 @@
-"""Reads the weights of a policy version from disk, checked against the digest of its record.
+"""Reads the weights of a policy version from disk and checks the digest of its record.
 
-An adapter in PEFT's layout changes the weights that the run started from: W + B A * alpha / r, in
-float32. What is not covered is refused: DoRA, adapted embeddings, trained biases or whole modules,
-ranks that differ by layer.
+An adapter in PEFT's layout changes the initial weights to W + B A * alpha / r, in float32.
+Unsupported adapters are refused: DoRA, adapted embeddings, trained biases or whole modules, ranks
+that differ by layer.
 
 Letters: O outputs, I inputs, r rank.
 """
@@ -40,13 +40,13 @@ _UNSUPPORTED: Mapping[str, object] = {
 
 
 class Change(NamedTuple):
-    """What an adapter does to one weight."""
+    """An adapter's change of one weight."""
 
     weight: str
     """Name of the parameter."""
 
     names: tuple[str, str]
-    """Of the two matrices in the file."""
+    """Names of the two matrices in the file."""
 
     down: torch.Tensor
     """A, (r, I)."""
@@ -62,23 +62,23 @@ class Published:
     folder: Path
     format: WeightsFormat
     digest: str
-    """Found of these very bytes."""
+    """Digest of the bytes that were read."""
 
     tensors: Mapping[str, torch.Tensor]
-    """By their names in the file, on the CPU, in its precision."""
+    """Tensors by their names in the file, on the CPU, in the file's precision."""
 
     settings: Mapping[str, Any]
-    """Of an adapter, or the model's config."""
+    """The adapter's settings, or the model's config."""
 
     @property
     def scale(self) -> float:
-        """Return what an adapter's product is multiplied with."""
+        """Return the scale of an adapter's product."""
         rank = self.settings["r"]
         root = rank**0.5 if self.settings.get("use_rslora") else rank
         return float(self.settings["lora_alpha"] / root)
 
     def changes(self) -> Iterator[Change]:
-        """Yield what an adapter does to each weight. Raises GeneratorError where it does more."""
+        """Yield the adapter's change of each weight. Raises GeneratorError for other tensors."""
         found = 0
         for name, down_r_I in self.tensors.items():
             module, _, rest = name.removeprefix(_ADAPTER_PREFIX).rpartition(".lora_A.")
@@ -89,42 +89,43 @@ class Published:
                 yield Change(f"{module}.weight", (name, other), down_r_I, up_O_r)
         if 2 * found != len(self.tensors):
             raise GeneratorError(
-                f"{self.folder}: the adapter holds more than pairs of lora_A and lora_B"
+                f"{self.folder}: the adapter has tensors other than pairs of lora_A and lora_B"
             )
 
     def weights(self, base: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the tensors of the whole model, by parameter name.
 
-        ``base`` holds the weights that the run started from; for full weights their shapes do. What
-        an adapter changes is in float32. Raises GeneratorError where the files do not fit ``base``.
+        ``base`` holds the initial weights; for full weights, only their shapes are needed. Weights
+        that an adapter changes are in float32. Raises GeneratorError if the files do not fit
+        ``base``.
         """
         if self.format == "full":
             weights = dict(self.tensors)
         else:
             weights = dict(base) | {
-                change.weight: self._merged(change, base) for change in self.changes()
+                change.weight: self._merge(change, base) for change in self.changes()
             }
         misfits = (base.keys() ^ weights.keys()) | {
             name for name in base.keys() & weights.keys() if base[name].shape != weights[name].shape
         }
         if misfits:
             raise GeneratorError(
-                f"{self.folder}: a policy version needs the tensors of the model that the run "
-                f"started from; missing, unknown or of another shape: {', '.join(sorted(misfits))}"
+                f"{self.folder}: a policy version needs the tensors of the run's initial model; "
+                f"missing, unknown or of another shape: {', '.join(sorted(misfits))}"
             )
         return weights
 
     def copy_adapter(self, folder: Path) -> None:
-        """Write what was read of an adapter into ``folder``, in PEFT's layout."""
+        """Write the adapter into ``folder``, in PEFT's layout."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / WEIGHTS_FILES["lora"]).write_bytes(save(dict(self.tensors), {"format": "pt"}))
         (folder / SETTINGS_FILES["lora"]).write_text(json.dumps(dict(self.settings)))
 
-    def _merged(self, change: Change, base: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def _merge(self, change: Change, base: Mapping[str, torch.Tensor]) -> torch.Tensor:
         weight_O_I = base.get(change.weight)
         if weight_O_I is None:
             raise GeneratorError(
-                f"{self.folder}: the adapter's {change.weight} belongs to no weight of the model"
+                f"{self.folder}: the adapter changes {change.weight}, which the model does not have"
             )
         return weight_O_I.float() + (change.up.float() @ change.down.float()) * self.scale
 
@@ -132,8 +133,7 @@ class Published:
 def read_published(version: PolicyVersion, run_dir: Path) -> Published:
     """Read the files of ``version``, each of them once.
 
-    Raises GeneratorError where one is missing, differs from the digest, or asks for what is not
-    covered.
+    Raises GeneratorError if a file is missing, differs from the digest, or is unsupported.
     """
     folder = run_dir / version.path
     path = folder / WEIGHTS_FILES[version.format]
@@ -149,7 +149,7 @@ def read_published(version: PolicyVersion, run_dir: Path) -> Published:
     if digest != version.digest:
         raise GeneratorError(
             f"{path}: version {version.version} or its {settings_path.name} is not as recorded: "
-            f"SHA-256 {digest[:12]}, not {version.digest[:12]}; the weights served before stay"
+            f"SHA-256 {digest[:12]}, not {version.digest[:12]}; the engine keeps its weights"
         )
     try:
         tensors = load(content)

@@ -1,4 +1,4 @@
-"""The simulator actor on a real, local Ray."""
+"""Tests of the simulator actor on a real local Ray."""
 
 import asyncio
 import logging

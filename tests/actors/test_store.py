@@ -45,7 +45,7 @@ def mailbox(store: Store, member: str, *topics: str) -> Mailbox:
     return Mailbox(store, consumer="c", topics=topics, member=member, lease_s=LONG_S)
 
 
-async def test_it_is_the_same_store_from_afar(actor: Any, tmp_path: Path) -> None:
+async def test_the_remote_store_behaves_like_the_local_one(actor: Any, tmp_path: Path) -> None:
     store: Store = RemoteStore(actor)
     reader: Reader = RemoteReader(actor)
     waiting = asyncio.create_task(store.take(take("note", wait_s=LONG_S)))
@@ -64,7 +64,7 @@ async def test_it_is_the_same_store_from_afar(actor: Any, tmp_path: Path) -> Non
     assert (tmp_path / "copy" / "data.mdb").exists()
 
 
-async def test_refusals_arrive_as_what_they_are(actor: Any) -> None:
+async def test_errors_keep_their_type_across_the_actor(actor: Any) -> None:
     store = RemoteStore(actor)
     await store.append(append(record("a")))
     await store.take(take("note"))
@@ -72,16 +72,14 @@ async def test_refusals_arrive_as_what_they_are(actor: Any) -> None:
     with pytest.raises(LeaseLostError, match="already finished") as refused:
         await store.complete(complete(1, counter=2))
     assert type(refused.value) is LeaseLostError
-    with pytest.raises(JournalError, match="holds no record 7"):
+    with pytest.raises(JournalError, match="has no record 7"):
         await RemoteReader(actor).read([7])
 
 
 async def test_a_store_that_cannot_open_its_journal_says_why(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
     actor: Any = StoreActor.remote(tmp_path, StoreConfig())
-    with pytest.raises(
-        JournalError, match=r"does not start: .*one writer at a time.*stop that run"
-    ):
+    with pytest.raises(JournalError, match=r"does not start: .*can have one writer.*stop that run"):
         await RemoteStore(actor).statistics()
     journal.close()
 
@@ -101,7 +99,7 @@ async def test_thousands_of_waiting_takes_do_not_hold_up_a_write(actor: Any) -> 
 
 
 async def test_a_killed_store_loses_nothing_and_doubles_nothing(actor: Any, tmp_path: Path) -> None:
-    """Writes, takes and completions go on while the store's process is killed again and again."""
+    """Writes, takes and completions continue while the store's process is killed repeatedly."""
     chance = random.Random(5)
     store = RemoteStore(actor)
     appenders = [mailbox(store, f"appender-{n}") for n in range(3)]

@@ -143,7 +143,7 @@ def _raw(value: dict[str, int]) -> msgspec.Raw:
 
 
 def tags(kind: Any) -> dict[str, type[msgspec.Struct]]:
-    """The members of a tagged union by tag."""
+    """Return the members of a tagged union by tag."""
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.UnionType)
     members = [member for member in info.types if isinstance(member, inspect.StructType)]

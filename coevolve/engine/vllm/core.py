@@ -1,15 +1,15 @@
-"""One vLLM engine in this process, seen as requests, steps, and weights that change between steps.
+"""One vLLM engine in this process, with requests, steps, and changes of weights between steps.
 
-Tokens in, tokens out: nothing is rendered, and the only stop tokens are the request's. Logprobs are
-those of the distribution that was sampled from (the plain one at temperature 0). Prefixes are found
-again by their tokens, across conversations too; new weights begin with an empty cache, and requests
-in flight have their keys and values computed again.
+It takes and returns tokens: it renders no text, and only the request's stop tokens stop it.
+Logprobs are those of the sampling distribution (the plain one at temperature 0). Prefixes are
+cached by their tokens, also across conversations. New weights clear the cache, and the keys and
+values of requests in flight are computed again.
 
-An adapter is switched by name: requests that are in flight keep the one they began with, which
-stays until the last of them has ended. A name, an id and a path stand for one adapter for ever,
-because vLLM finds prefixes again by name and path, and loads by path what it has dropped.
+Adapters are switched by name. Requests in flight keep the adapter that they began with, which stays
+until the last of them has ended. A name, an id and a path always identify the same adapter, because
+vLLM caches prefixes by name and path, and reloads dropped adapters by path.
 
-Synchronous and single-threaded: `coevolve.engine.vllm.generator` gives it a thread.
+Synchronous and single-threaded: `coevolve.engine.vllm.generator` runs it in a thread.
 """
 
 import time
@@ -41,7 +41,7 @@ from protocols.generation import Generation, GenerationRequest
 from protocols.learning import Computed
 
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""Ranks that vLLM provides room for."""
+"""Adapter ranks that vLLM can allocate."""
 
 SEEDS = 1 << 63
 MEGABYTE = 1 << 20
@@ -52,16 +52,16 @@ Ticket = TypeVar("Ticket")
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What an engine is made for."""
+    """Capacity limits of an engine."""
 
     concurrent: int
-    """Requests that are advanced at a time; further ones wait."""
+    """Maximum number of requests in progress; further ones wait."""
 
     length: int
-    """Tokens of the longest conversation, answers included."""
+    """Maximum tokens of a conversation, including answers."""
 
     adapters: int = 0
-    """Adapters that may be in use at a time, two or more; 0 where all are merged."""
+    """Maximum number of adapters in use at a time, two or more; 0 if all are merged."""
 
     rank: int = 0
     """Highest rank of an adapter."""
@@ -77,7 +77,7 @@ class _Adapter:
 
 @dataclass(frozen=True, kw_only=True)
 class _Flight(Generic[Ticket]):
-    """A request that vLLM works on."""
+    """A request in progress."""
 
     ticket: Ticket
     internal_id: str
@@ -88,7 +88,7 @@ class _Flight(Generic[Ticket]):
 
 
 class Core(Generic[Ticket]):
-    """The engine and the requests that are being answered; a ticket names a request's owner."""
+    """The engine and the unfinished requests; a ticket identifies a request's owner."""
 
     def __init__(self, folder: Path, settings: VllmEngine, limits: Limits) -> None:
         """Load the model of ``folder``, policy version 0. Raises GeneratorError."""
@@ -98,24 +98,25 @@ class Core(Generic[Ticket]):
         self._flights: dict[str, _Flight[Ticket]] = {}
         self._of_conversation: dict[str, str] = {}
         self._adapter: _Adapter | None = None
-        """What new requests are answered with; None for the weights as they are."""
+        """Adapter for new requests; None for the plain weights."""
 
         self._resident: dict[int, _Adapter] = {}
-        """Adapters that vLLM holds, by vLLM's number."""
+        """Adapters that vLLM has loaded, by vLLM's id."""
 
         self._step_s = 0.0
         self._changed_at = 0.0
         self._stalled: dict[str, int] = {}
-        """Output tokens of the requests that wait for their first token since the last change."""
+        """Request id -> its output tokens, for requests without a new token since the last
+        change."""
 
         self.pause_s = 0.0
-        """How long the last change kept a request in flight from its next token, at most."""
+        """Longest delay, in seconds, that the last change caused to a request's next token."""
 
         try:
             self._llm = LLMEngine.from_engine_args(_arguments(folder, settings, limits))
         except (ValueError, RuntimeError, ImportError, OSError) as error:
             raise GeneratorError(
-                f"{folder}: vLLM cannot serve it with {limits.length} tokens to a conversation, "
+                f"{folder}: vLLM cannot serve it with {limits.length} tokens per conversation, "
                 f"rollout.engine.dtype {settings.dtype} and kv_cache_mb {settings.kv_cache_mb}: "
                 f"{in_short(error)}; choose rollout.engine.kind transformers"
             ) from error
@@ -129,21 +130,21 @@ class Core(Generic[Ticket]):
         self.computed = Computed(
             rows=dict(self._tensors.tables_of(fresh)), settings=settings_of(fresh)
         )
-        """Tables and settings that the config gives."""
+        """Tables and settings computed from the config."""
 
         self._vocabulary = self._llm.model_config.get_vocab_size()
 
     @property
     def busy(self) -> bool:
-        """Whether some request is unfinished."""
+        """Whether any request is unfinished."""
         return bool(self._flights)
 
     def start(self, ticket: Ticket, request: GenerationRequest) -> None:
-        """Take a request up. Raises GeneratorError where it cannot be served."""
+        """Start a request. Raises GeneratorError if it cannot be served."""
         if request.conversation_id in self._of_conversation:
             raise GeneratorError(
                 f"conversation {request.conversation_id!r} already has a request in flight; "
-                "a conversation's requests follow one another"
+                "send a conversation's requests one after the other"
             )
         settings = _sampling(
             temperature=request.temperature,
@@ -155,21 +156,21 @@ class Core(Generic[Ticket]):
         self._of_conversation[request.conversation_id] = number
 
     def measure(self, ticket: Ticket, token_ids: Sequence[int]) -> None:
-        """Find out the logprobs of all tokens but the first, by a forward of their own."""
+        """Compute the logprobs of all tokens except the first, in a separate request."""
         self._add(ticket, token_ids, _sampling(max_tokens=1, prompt_logprobs=0), None)
 
     def release(self, conversation_id: str) -> Ticket | None:
-        """End a conversation's request, if there is one, and return its ticket."""
+        """Abort a conversation's request, if any, and return its ticket."""
         number = self._of_conversation.pop(conversation_id, None)
         if number is None:
             return None
         flight = self._flights.pop(number)
         self._llm.abort_request([flight.internal_id], internal=True)
-        self._retire()
+        self._drop_unused_adapters()
         return flight.ticket
 
     def tick(self) -> list[tuple[Ticket, Generation | Logprobs | GeneratorError]]:
-        """Advance what is in flight by one step; return what is finished."""
+        """Advance all requests by one step; return finished ones."""
         began = time.perf_counter()
         outputs = cast("list[RequestOutput]", self._llm.step())
         ended = time.perf_counter()
@@ -179,27 +180,27 @@ class Core(Generic[Ticket]):
             self._step_s = ended - began
         finished = [self._result(output) for output in outputs if output.finished]
         if finished:
-            self._retire()
+            self._drop_unused_adapters()
         return finished
 
     def serve_weights(self, weights: Iterable[tuple[str, torch.Tensor]], version: int) -> None:
-        """Serve these weights, by Hugging Face's names, from now on.
+        """Serve these weights, given by Hugging Face's names, from now on.
 
-        What fails on the way leaves the engine between two versions: it must not go on.
+        An error leaves the engine between two versions; the caller must not use it any more.
         """
         began = self._begin_change()
         self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights)})
         self._llm.apply_model(repairs.retie)
         self._llm.set_weight_version(str(version))
-        # Without the requests in flight nothing would be reset while there are any.
+        # Without this flag, nothing is reset while requests are in flight.
         if not self._llm.reset_prefix_cache(reset_running_requests=True):
-            raise RuntimeError(f"version {version}: vLLM kept what the old weights had cached")
+            raise RuntimeError(f"version {version}: vLLM kept its cache of the old weights")
         self._end_change(began)
 
     def serve_adapter(self, folder: Path, version: int, digest: str) -> bool:
-        """Answer further requests with this adapter; False where every place is in use.
+        """Use this adapter for new requests; return False if every adapter slot is in use.
 
-        Raises GeneratorError where vLLM does not take it; what was served before then stays.
+        Raises GeneratorError if vLLM refuses it; the engine then keeps the earlier weights.
         """
         name = f"policy@{version}:{digest}"
         if self._adapter is not None and self._adapter.request.lora_name == name:
@@ -209,24 +210,24 @@ class Core(Generic[Ticket]):
         began = self._begin_change()
         request = LoRARequest(name, next(self._numbers), str(folder))
         try:
-            # Of what is first loaded by a request, a failure would end the engine.
+            # Load it now, because an error while a request loads it would end the engine.
             self._llm.add_lora(request)
         except (ValueError, RuntimeError, OSError) as error:
             raise GeneratorError(
                 f"{folder}: vLLM cannot serve the adapter of version {version}: {error}; the "
-                "weights served before stay"
+                "engine keeps its weights"
             ) from error
         self._adapter = _Adapter(request=request, version=version)
         self._resident[request.lora_int_id] = self._adapter
-        self._retire()
+        self._drop_unused_adapters()
         self._end_change(began)
         return True
 
     def row_sums(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the sums of all rows that new requests are answered with, tensor by tensor.
+        """Yield the row sums of all tensors that serve new requests, tensor by tensor.
 
-        Of an adapter those of its two matrices, B with the scale. Steps may come in between, but no
-        change of weights.
+        For an adapter, yields those of its two matrices, B including the scale. The engine may step
+        in between, but its weights must not change.
         """
         yield from self._tensors.row_sums()
         if self._adapter is not None:
@@ -235,17 +236,17 @@ class Core(Generic[Ticket]):
             yield from self._tensors.adapter_sums(manager.modules, slot)
 
     def settings(self) -> dict[str, str]:
-        """Return what requests are answered with besides tensors."""
+        """Return the sampling settings other than tensors."""
         return settings_of(self._model)
 
     def adapter_folders(self) -> set[Path]:
-        """Return where the adapters lie that vLLM may load again."""
+        """Return the folders of the adapters that vLLM may load again."""
         return {Path(adapter.request.lora_path) for adapter in list(self._resident.values())}
 
     def serve_base(self) -> None:
-        """Answer further requests without an adapter."""
+        """Use no adapter for new requests."""
         self._adapter = None
-        self._retire()
+        self._drop_unused_adapters()
 
     def _add(
         self,
@@ -254,7 +255,7 @@ class Core(Generic[Ticket]):
         settings: SamplingParams,
         conversation_id: str | None,
     ) -> str:
-        # Unchecked, such a token would end the engine.
+        # Without this check, an invalid token would end the engine.
         if not 0 <= min(prompt_ids) <= max(prompt_ids) < self._vocabulary:
             raise GeneratorError(
                 f"a prompt needs tokens from 0 to {self._vocabulary - 1}, found {min(prompt_ids)} "
@@ -303,7 +304,7 @@ class Core(Generic[Ticket]):
         )
         return flight.ticket, checked(generation)
 
-    def _retire(self) -> None:
+    def _drop_unused_adapters(self) -> None:
         """Drop the adapters that no request uses any more."""
         used = {
             flight.adapter.request.lora_int_id
@@ -327,7 +328,7 @@ class Core(Generic[Ticket]):
             self.pause_s = time.perf_counter() - began
 
     def _note_pause(self, now: float) -> None:
-        """Go on waiting for those that have not had a token since the change."""
+        """Update the pause and the requests that have had no token since the change."""
         self.pause_s = max(0.0, now - self._changed_at - self._step_s)
         tokens = self._output_tokens()
         self._stalled = {
@@ -337,7 +338,7 @@ class Core(Generic[Ticket]):
         }
 
     def _output_tokens(self) -> dict[str, int]:
-        """Return how many tokens each request in flight has sampled."""
+        """Return the number of sampled tokens of each request in flight."""
         states = self._llm.output_processor.request_states
         found = {
             flight.internal_id: states.get(flight.internal_id) for flight in self._flights.values()
@@ -372,12 +373,12 @@ def _arguments(folder: Path, settings: VllmEngine, limits: Limits) -> EngineArgs
         max_num_seqs=limits.concurrent + 1,
         max_num_batched_tokens=max(settings.batch_tokens, limits.concurrent + 1),
         block_size=cast("Any", settings.block_size),
-        # On a CPU, what is not said here is nine tenths of the machine's memory.
+        # On a CPU, the default is nine tenths of the machine's memory.
         kv_cache_memory_bytes=settings.kv_cache_mb * MEGABYTE or None,
         gpu_memory_utilization=settings.gpu_memory_utilization,
         enable_prefix_caching=True,
         enforce_eager=cpu,
-        # One process, and no step under way while weights change.
+        # One process, and no step in progress while weights change.
         distributed_executor_backend="uni",
         async_scheduling=False,
         logprobs_mode="processed_logprobs",

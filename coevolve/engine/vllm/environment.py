@@ -15,24 +15,24 @@ def require_vllm(settings: VllmEngine) -> None:
 def environment(settings: VllmEngine) -> dict[str, str]:
     """Return the variables by name."""
     variables = {
-        # Several threads that spin on the cores of others slow both down tenfold.
+        # Threads that spin on cores in use by others slow both down tenfold.
         "OMP_NUM_THREADS": str(settings.threads),
         "OMP_WAIT_POLICY": "PASSIVE",
-        # The engine lives in this process: its weights change between two of its steps, it starts
-        # in a third of the time, and nothing is left over when the process is killed.
+        # The engine runs in this process. Its weights change between two of its steps, it starts in
+        # a third of the time, and no process is left over when this one is killed.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-        # An error otherwise logs the whole state of the scheduler, tens of kilobytes.
+        # Otherwise an error logs the whole state of the scheduler, tens of kilobytes.
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
     }
     if not settings.gpus:
-        # One line of the sampler would have a C++ compiler run at the first token.
+        # Otherwise one line of the sampler runs a C++ compiler at the first token.
         variables["TORCHDYNAMO_DISABLE"] = "1"
     return variables
 
 
 def settle(settings: VllmEngine) -> None:
-    """Set what is not set yet in this process."""
+    """Set the variables that this process does not have yet."""
     for name, value in environment(settings).items():
         os.environ.setdefault(name, value)

@@ -1,8 +1,8 @@
-"""Makes a vLLM model once more from the config, without weights.
+"""Creates a second vLLM model from the config, without weights.
 
-Its tables and settings are what the config gives, whatever happened to those of the model that
-samples since: nothing is shared with it. The formulas are vLLM's own, which
-`coevolve.engine.vllm.self_test` compares with transformers.
+Its tables and settings are those of the config, whatever has changed in the sampling model, because
+the two models share nothing. The formulas are vLLM's own; `coevolve.engine.vllm.self_test` compares
+them with transformers.
 """
 
 import copy
@@ -20,14 +20,14 @@ from vllm.utils.torch_utils import set_default_torch_dtype
 from coevolve.weights.settings import config_settings, module_settings, modules_of
 
 WRAPPED = ".base_layer"
-"""What LoRA adds to the name of a layer that it wraps."""
+"""Suffix that LoRA adds to the name of a layer that it wraps."""
 
 _LOADED = ("cpu_linear", "isa", "lora_manager", "moe_kernel", "moe_quant_config")
-"""Names of what is chosen for the processor, or put beside the model, when weights are loaded."""
+"""Attributes chosen for the processor or added to the model when weights are loaded."""
 
 
 class _WithoutWeights(TorchFunctionMode):
-    """Gives no memory to what is to be filled later."""
+    """Allocates no memory for tensors that are filled later."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -37,9 +37,9 @@ class _WithoutWeights(TorchFunctionMode):
 
 
 def fresh_model(config: VllmConfig) -> torch.nn.Module:
-    """Return a new model of ``config``; what is computed from it has its values."""
+    """Return a new model of ``config``; tensors computed from the config have their values."""
     own, compilation = copy.copy(config), copy.copy(config.compilation_config)
-    # Layers are entered here by name, and no name may be entered twice.
+    # Layers register here by name, and each name may be registered only once.
     compilation.static_forward_context, compilation.static_all_moe_layers = {}, []
     own.compilation_config = compilation
     device = torch.device(cast("str", config.device_config.device))
@@ -54,7 +54,7 @@ def fresh_model(config: VllmConfig) -> torch.nn.Module:
 
 @contextmanager
 def _no_table_kept() -> Generator[None]:
-    """Keep vLLM from handing out a rotary embedding that it made before."""
+    """Keep vLLM from reusing a rotary embedding that it made before."""
     shared = cast("dict[Any, Any]", cast("Any", rotary_embedding)._ROPE_DICT)
     kept = dict(shared)
     shared.clear()
@@ -66,7 +66,7 @@ def _no_table_kept() -> Generator[None]:
 
 
 def settings_of(model: torch.nn.Module) -> dict[str, str]:
-    """Return the settings of a vLLM model by the names that they have without LoRA."""
+    """Return the settings of a vLLM model, by names without LoRA's suffix."""
     found = config_settings(model)
     for name, module in modules_of(model):
         if not hasattr(module, "base_layer"):

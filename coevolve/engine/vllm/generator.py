@@ -1,14 +1,14 @@
-"""Serves the policy to many conversations at once, with vLLM, in this process.
+"""Serves the policy to many concurrent conversations with vLLM, in this process.
 
-The environment variables of `coevolve.engine.vllm.environment` have to be set before this module is
-imported, and a learner never shares its process: vLLM binds memory and threads for all of it. The
+Set the environment variables of `coevolve.engine.vllm.environment` before you import this module. A
+learner must not share the process, because vLLM binds memory and threads of the whole process. The
 engine compares itself with transformers before it serves (`coevolve.engine.vllm.self_test`).
 
-Full weights, and adapters that are delivered merged, replace the engine's between two steps.
-Adapters that are delivered as such stand beside the weights that the run started from.
+Full weights and merged adapters replace the engine's weights between two steps. Unmerged adapters
+are kept beside the run's initial weights.
 
-Run on a CPU; what depends on the platform is in `coevolve.engine.vllm.core`, and was not run on a
-GPU.
+Tested on a CPU. The platform-dependent code is in `coevolve.engine.vllm.core` and has not been run
+on a GPU.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, ServedWeights
 
 READING_S = 0.02
-"""Seconds for which tensors are read at a time, while requests wait for their next token."""
+"""Maximum seconds of reading tensors between two steps, while requests wait."""
 
 
 class VllmGenerator:
@@ -44,13 +44,13 @@ class VllmGenerator:
 
         Args:
             model: Folder in Hugging Face layout.
-            run_dir: What the paths of policy versions are relative to.
-            settings: Of the engine.
-            limits: What it is made for.
-            seed: Of what the engine is tested with.
+            run_dir: Paths of policy versions are relative to this folder.
+            settings: Settings of the engine.
+            limits: Capacity limits of the engine.
+            seed: Seed of the self-test.
 
         Raises:
-            GeneratorError: vLLM cannot serve the model, or would serve other numbers than
+            GeneratorError: vLLM cannot serve the model, or computes other numbers than
                 transformers.
         """
         self._run_dir = run_dir
@@ -58,7 +58,7 @@ class VllmGenerator:
         self._settings = settings
         self._base = Base(model)
         self._copies = scratch_folder()
-        """Of the adapters that vLLM loads, and may load again: nobody else writes there."""
+        """Private copies of the adapters that vLLM has loaded and may load again."""
 
         check_positions(read_config(model), model, limits.length)
         self._core: Core[Waiter] = Core(model, settings, limits)
@@ -68,7 +68,7 @@ class VllmGenerator:
         self._loading = asyncio.Lock()
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        """Continue the request's tokens. Raises GeneratorError where the engine broke."""
+        """Continue the request's tokens. Raises GeneratorError if the engine failed."""
         check_fits(request, self._limits.length)
         refuse_grammar(request)
 
@@ -83,16 +83,15 @@ class VllmGenerator:
             raise
 
     async def release(self, conversation_id: str) -> None:
-        """End a conversation's request; what is cached goes by itself, by room and weights."""
+        """Abort a conversation's request; vLLM evicts its cache by itself."""
         self._forget(conversation_id)
 
     async def load(self, version: PolicyVersion) -> ServedWeights:
-        """Serve ``version``, and measure its probe by a request like any other.
+        """Serve ``version``, and measure its probe with an ordinary request.
 
-        Requests in flight go on: under the new weights, with keys and values that are computed
-        again, or to their end with the adapter that they began with. Raises GeneratorError where
-        the file is not that of the record, or the version cannot be served; the old weights then
-        stay.
+        Requests in flight continue: under the new weights with recomputed keys and values, or with
+        the adapter that they began with. Raises GeneratorError if the file differs from the record,
+        or the version cannot be served; the engine then keeps the old weights.
         """
         async with self._loading:
             began = time.perf_counter()
@@ -103,7 +102,7 @@ class VllmGenerator:
             pause_s = self._core.pause_s
             logprobs = b""
             if version.probe.logprobs:
-                logprobs = (await self._measured(version)).tobytes()
+                logprobs = (await self._measure_probe(version)).tobytes()
                 pause_s = self._core.pause_s
             rows, settings = await self._read()
             return ServedWeights(
@@ -124,10 +123,10 @@ class VllmGenerator:
         return self._stepper.cpu_s()
 
     async def close(self) -> None:
-        """End the engine; requests in flight raise GeneratorError.
+        """Stop the engine; requests in flight raise GeneratorError.
 
-        Its memory goes with the process. vLLM's own end would take along what it shares with every
-        other engine of the process; so does dropping one.
+        Its memory is freed with the process. vLLM's own shutdown, or dropping the engine, would
+        destroy state that all engines of the process share.
         """
         await self._stepper.close("the generator was closed")
         self._copies.remove()
@@ -143,14 +142,14 @@ class VllmGenerator:
         self._stepper.tell(forget)
 
     def _remove_copies(self) -> None:
-        """Remove the adapters that no request uses any more."""
+        """Delete copies of adapters that no request uses any more."""
         used = self._core.adapter_folders()
         for folder in self._copies.path.iterdir():
             if folder not in used:
                 shutil.rmtree(folder)
 
     def _change_to(self, published: Published, version: PolicyVersion) -> Order:
-        """Return the order that has ``version`` served."""
+        """Return the order that makes the engine serve ``version``."""
         if self._limits.adapters:
             return self._change_adapter(published, version)
         weights = published.weights(self._base.for_format(published.format).parameters)
@@ -180,7 +179,7 @@ class VllmGenerator:
         return change
 
     async def _read(self) -> tuple[dict[str, bytes], dict[str, str]]:
-        """Return the sums of all rows that sample, and the settings, read between steps."""
+        """Return the row sums of all sampling tensors, and the settings; reads between steps."""
         found: dict[str, bytes] = {}
         reading = self._core.row_sums()
 
@@ -195,12 +194,12 @@ class VllmGenerator:
 
         return await self._stepper.ask(read)
 
-    async def _measured(self, version: PolicyVersion) -> Logprobs:
+    async def _measure_probe(self, version: PolicyVersion) -> Logprobs:
         token_ids = columns.from_int32(version.probe.token_ids)
         if len(token_ids) >= self._limits.length:
             raise GeneratorError(
-                f"version {version.version}: its probe has {len(token_ids)} tokens, and fewer than "
-                f"{self._limits.length} are served; raise rollout.max_tokens"
+                f"version {version.version}: its probe has {len(token_ids)} tokens, but a prompt "
+                f"may have fewer than {self._limits.length}; raise rollout.max_tokens"
             )
 
         def measure(waiter: Waiter) -> bool:

@@ -1,17 +1,17 @@
-"""Mends what vLLM 0.32 computes wrongly on the CPU; other versions are left alone.
+"""Repairs what vLLM 0.32 computes wrongly on the CPU; leaves other versions unchanged.
 
-`coevolve.engine.vllm.self_test` finds each of these, and the like of them, in any version.
+`coevolve.engine.vllm.self_test` detects each of these and similar defects, in any version.
 
-1. LoRA's operations take "no adapter" (index -1) for the last adapter, so that requests without one
-   get it as soon as they share a batch with others, and they copy both matrices of an adapter for
-   every token. `shrink` and `expand` multiply once per adapter, and leave other rows alone.
-2. A request with a seed, whose prompt is fed in several pieces, ends the engine: what is sampled
-   from an unfinished prompt is dropped, and the request's generator is to be wound back, which
-   generators on the CPU cannot do. Here such rows sample without it.
-3. A model whose output shares the embedding's weights keeps a packed copy of them for the output,
-   which loading weights does not replace: `retie`.
-4. A layer of experts packs its weights when it is first loaded, and never again: after new weights
-   it reads plain ones as packed. Here it is set up afresh every time.
+1. LoRA's operations treat "no adapter" (index -1) as the last adapter, so requests without one use
+   it as soon as they share a batch with others. They also copy both matrices of an adapter for
+   every token. `shrink` and `expand` multiply once per adapter, and leave other rows unchanged.
+2. A request with a seed whose prompt is fed in several pieces ends the engine. vLLM drops tokens
+   sampled from an unfinished prompt and then rewinds the request's generator, which generators on
+   the CPU do not support. The repair samples such rows without the generator.
+3. A model whose output shares the embedding's weights has a packed copy of them for the output.
+   Loading weights does not replace this copy; `retie` does.
+4. A layer of experts packs its weights only when it is first loaded. After new weights it reads
+   plain weights as packed ones. The repair sets the layer up again every time.
 """
 
 from collections.abc import Callable
@@ -27,13 +27,13 @@ from vllm.platforms import current_platform
 from vllm.v1.worker.cpu_model_runner import CPUModelRunner
 
 AFFECTED = ("0.32.0",)
-"""Versions that were seen to be wrong, and right with these repairs."""
+"""Versions that are wrong without these repairs and correct with them, by test."""
 
 Rows = slice | torch.Tensor
 
 
 def apply() -> None:
-    """Mend this process's vLLM, once, where its version and platform need it."""
+    """Repair this process's vLLM, once, if its version and platform need it."""
     runner = cast("Any", CPUModelRunner)
     if not needed() or runner.sample_tokens is _sample_tokens:
         return
@@ -50,7 +50,7 @@ def apply() -> None:
 
 
 def needed() -> bool:
-    """Return whether this process's vLLM is one that is mended."""
+    """Return whether this process's vLLM needs the repairs."""
     return vllm.__version__ in AFFECTED and current_platform.is_cpu()
 
 
@@ -61,7 +61,7 @@ def shrink(
     adapter_N: torch.Tensor,
     scaling: float = 1.0,
 ) -> None:
-    """Write each row's product with A of its adapter; L adapters, some with a dimension of 1."""
+    """Write each row's product with A of its adapter; L adapters, some with an extra dimension."""
     for adapter, rows in _rows_by_adapter(adapter_N):
         down_r_I = _matrix(down_L_r_I, adapter)
         product = inputs_N_I[rows].to(down_r_I.dtype) @ down_r_I.T
@@ -75,7 +75,7 @@ def expand(
     adapter_N: torch.Tensor,
     add_inputs: bool = True,
 ) -> None:
-    """Add each row's product with B of its adapter to the output, or write it there."""
+    """Add each row's product with B of its adapter to the output, or overwrite the output."""
     width = min(up_L_O_r.shape[-2], output_N_O.shape[1])
     expand_slice(inputs_N_r, up_L_O_r, output_N_O, adapter_N, 0, width, add_inputs)
 
@@ -89,7 +89,7 @@ def expand_slice(
     width: int,
     add_inputs: bool = True,
 ) -> None:
-    """Do as `expand` does, for the columns from ``offset`` on."""
+    """Do the same as `expand`, for the columns from ``offset`` on."""
     columns = slice(offset, offset + width)
     for adapter, rows in _rows_by_adapter(adapter_N):
         up_O_r = _matrix(up_L_O_r, adapter)[:width]
@@ -101,7 +101,7 @@ def expand_slice(
 
 
 def _rows_by_adapter(adapter_N: torch.Tensor) -> list[tuple[int, Rows]]:
-    """Return the rows of each adapter that some row has."""
+    """Return the rows of each adapter in use."""
     found = cast("list[int]", torch.unique(adapter_N).tolist())
     if len(found) == 1:
         return [(found[0], slice(None))] if found[0] >= 0 else []
@@ -114,7 +114,7 @@ def _matrix(stacked: torch.Tensor, adapter: int) -> torch.Tensor:
 
 
 def _by_sequence(operation: Callable[..., None]) -> Callable[..., None]:
-    """Return the form of ``operation`` that is told adapters by sequence instead of by row."""
+    """Return a version of ``operation`` that takes adapters per sequence instead of per row."""
 
     def operate(
         inputs: torch.Tensor,
@@ -127,7 +127,7 @@ def _by_sequence(operation: Callable[..., None]) -> Callable[..., None]:
         **named: Any,
     ) -> None:
         del starts_S
-        # After the adapters: sequences, longest sequence, rows.
+        # Arguments after the adapters: sequences, longest sequence, rows.
         adapter_N = torch.repeat_interleave(adapter_S, lengths_S)
         operation(inputs, weights, output, adapter_N, *others[3:], **named)
 
@@ -138,7 +138,7 @@ _sample_as_shipped = cast("Callable[..., Any]", CPUModelRunner.sample_tokens)
 
 
 def _sample_tokens(self: CPUModelRunner, grammar_output: Any) -> Any:
-    """Sample as vLLM does, but leave the generators of rows that are to be dropped alone."""
+    """Sample as vLLM does, but without the generators of rows that vLLM then drops."""
     batch = self.input_batch
     dropped_N = cast("Any", self.discard_request_mask.np)[: batch.num_reqs]
     aside = {
@@ -151,11 +151,11 @@ def _sample_tokens(self: CPUModelRunner, grammar_output: Any) -> Any:
 
 
 def retie(model: torch.nn.Module) -> None:
-    """Give a tied output the embedding's weights again, after these were loaded."""
+    """Give a tied output the embedding's newly loaded weights."""
     inner = cast("Any", model)
     head, embedding = (
-        _plain(inner, "lm_head"),
-        _plain(getattr(inner, "model", None), "embed_tokens"),
+        _unwrapped_layer(inner, "lm_head"),
+        _unwrapped_layer(getattr(inner, "model", None), "embed_tokens"),
     )
     tied = getattr(inner.config, "tie_word_embeddings", False)
     if needed() and tied and hasattr(head, "cpu_linear") and embedding is not None:
@@ -163,14 +163,14 @@ def retie(model: torch.nn.Module) -> None:
         head.quant_method.process_weights_after_loading(head)
 
 
-def _plain(owner: Any, name: str) -> Any:
-    """Return a layer, without the one that LoRA put around it; None where there is none."""
+def _unwrapped_layer(owner: Any, name: str) -> Any:
+    """Return a layer without LoRA's wrapper; None if there is no such layer."""
     layer = getattr(owner, name, None)
     return getattr(layer, "base_layer", layer)
 
 
 def _set_up_afresh(set_up: Callable[..., None]) -> Callable[..., None]:
-    """Return ``set_up`` for a layer of experts, as if it had never been set up before."""
+    """Return ``set_up`` for a layer of experts, which then treats every set-up as the first."""
 
     def afresh(method: Any, layer: torch.nn.Module, w13: torch.Tensor, w2: torch.Tensor) -> None:
         method.moe_kernel = None

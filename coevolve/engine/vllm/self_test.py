@@ -1,13 +1,13 @@
-"""Compares a vLLM engine with transformers before it serves: it refuses to serve wrong numbers.
+"""Compares a vLLM engine with transformers at start-up, and refuses to serve wrong numbers.
 
-What is compared are the logprobs of greedy answers, against one float32 forward of transformers
-over prompt and answer, in three situations that were each seen to go wrong without an error:
+It compares the logprobs of greedy answers with one float32 forward of transformers over prompt and
+answer, in three situations. In each of them, vLLM has computed wrong numbers without an error:
 
-1. conversations with and without an adapter in one batch, where adapters are served;
-2. after all weights were replaced: by themselves, shifted by a row;
-3. after they were replaced again, by those that the run starts from.
+1. conversations with and without an adapter in one batch, if adapters are served;
+2. after all weights were replaced by themselves, shifted by one row;
+3. after they were replaced again, by the initial weights.
 
-The model is read once more for it, on the CPU and in float32.
+For this, the model is read a second time, on the CPU and in float32.
 
 Letters: N conversations, T positions, A positions of the answer, V vocabulary; r rank, I inputs and
 O outputs of a layer.
@@ -38,24 +38,24 @@ PROMPT_TOKENS = 24
 ANSWER_TOKENS = 4
 CONVERSATIONS = 4
 TOLERANCE = {"float32": 2e-3, "bfloat16": 0.15, "float16": 0.05}
-"""Mean absolute difference of logprobs, by precision. Each defect shows as ten times as much."""
+"""Mean absolute difference of logprobs, by precision. Each defect causes ten times as much."""
 
 CHANGE = 0.5
 """Size of the adapter's change to a weight, in standard deviations of that weight."""
 
 SHIFT = 1
-"""Rows that the second situation moves every weight by."""
+"""Number of rows by which the second situation shifts every weight."""
 
 NUMBER = 0
-"""Policy version of what is tested; the run's own version 0 is served in the end."""
+"""Policy version of the tested weights; afterwards the engine serves the run's own version 0."""
 
 Spoken = tuple[GenerationRequest, Generation]
 
 
 def check(core: Core[Any], folder: Path, settings: VllmEngine, limits: Limits, seed: int) -> None:
-    """Compare ``core``, which serves the model of ``folder`` and has nothing to do.
+    """Compare ``core``, an idle engine of the model in ``folder``, with transformers.
 
-    Raises GeneratorError where it differs or fails; otherwise it serves what it served before.
+    Raises GeneratorError if it differs or fails; otherwise it serves the initial weights again.
     """
     try:
         _check(core, folder, settings, limits, seed)
@@ -63,7 +63,7 @@ def check(core: Core[Any], folder: Path, settings: VllmEngine, limits: Limits, s
         raise
     except Exception as error:
         raise GeneratorError(
-            f"{folder}: vLLM {vllm.__version__} loads it and fails at its first tokens, with "
+            f"{folder}: vLLM {vllm.__version__} loads it but fails at its first tokens, with "
             f"rollout.engine.dtype {settings.dtype}: {type(error).__name__}: {in_short(error)}. "
             "Nothing is served; choose another dtype, or rollout.engine.kind transformers"
         ) from error
@@ -82,7 +82,7 @@ def _check(core: Core[Any], folder: Path, settings: VllmEngine, limits: Limits, 
             parameter.copy_(parameter.roll(shift, 0))
         core.serve_weights(model.named_parameters(), NUMBER)
         _start(core, prompts, "weights")
-        _compare(model, _finished(core), tolerance, what)
+        _compare(model, _answers(core), tolerance, what)
 
 
 def _check_adapter(
@@ -97,11 +97,11 @@ def _check_adapter(
     with scratch_folder() as scratch:
         version = _adapter(scratch.path, model, limits.rank, rng)
         _start(core, prompts, "base")
-        # In every place there is: an empty one changes nothing where it is taken for none.
+        # Use every adapter slot, because an empty slot hides the confusion with "no adapter".
         for number in range(limits.adapters):
             core.serve_adapter(scratch.path, version.version, f"{number}")
             _start(core, prompts[:1], f"adapter {number}")
-        spoken = _finished(core)
+        spoken = _answers(core)
         plain = [each for each in spoken if each[0].conversation_id.startswith("base")]
         _compare(model, plain, tolerance, "without an adapter, beside others with one")
         model.load_state_dict(read_published(version, scratch.path).weights(base), strict=False)
@@ -112,7 +112,7 @@ def _check_adapter(
 
 
 def _adapter(folder: Path, model: Any, rank: int, rng: np.random.Generator) -> PolicyVersion:
-    """Write an adapter of every linear layer but the output, as PEFT does."""
+    """Write an adapter of every linear layer except the output, as PEFT does."""
     generator = torch.Generator().manual_seed(int(rng.integers(1 << 31)))
     tensors: dict[str, torch.Tensor] = {}
     modules: set[str] = set()
@@ -153,7 +153,7 @@ def _start(core: Core[Any], prompts: Sequence[Sequence[int]], name: str) -> None
         core.start(request, request)
 
 
-def _finished(core: Core[Any]) -> list[Spoken]:
+def _answers(core: Core[Any]) -> list[Spoken]:
     spoken: list[Spoken] = []
     while core.busy:
         for request, said in core.tick():
@@ -174,7 +174,7 @@ def _compare(model: Any, spoken: Sequence[Spoken], tolerance: float, situation: 
     if not difference <= tolerance:
         raise GeneratorError(
             f"vLLM {vllm.__version__} computes other numbers than transformers, {situation}: "
-            f"logprobs differ by {difference:.4f} on average, at most {tolerance:g} is expected. "
-            "Nothing is served; use a version that coevolve/engine/vllm/repairs.py names, or "
+            f"logprobs differ by {difference:.4f} on average, the maximum is {tolerance:g}. "
+            "Nothing is served; use a version listed in coevolve/engine/vllm/repairs.py, or "
             "rollout.engine.kind transformers"
         )

@@ -1,11 +1,11 @@
-"""Reads the tensors that a vLLM engine samples with, by the names of the published files.
+"""Reads the sampling tensors of a vLLM engine, by the names of the published files.
 
-vLLM lays weights out in its own way: several in one (queries, keys and values; gate and up),
-padded to round numbers, and on a CPU packed for the processor, out of sight. A packed layer is read
-through its own product: what it makes of an identity matrix is its weight, exactly. Experts that
-are packed are put back in order, which is found by packing numbers that say where they stood.
+vLLM has its own layout: it combines weights (queries, keys and values; gate and up), pads them to
+round sizes, and on a CPU packs them for the processor, where they cannot be read. The module reads
+a packed layer through its own product: the product with an identity matrix is exactly its weight.
+Packed experts are put back in order; packing numbers that encode their position gives the order.
 
-Only unquantized layers are known; others are refused when the engine starts.
+Only unquantized layers are supported; the engine refuses others at start-up.
 
 Letters: E experts, O outputs, I inputs; R rows, C columns.
 """
@@ -30,10 +30,10 @@ from coevolve.weights.row_sums import Sums, partial_sums, row_sums
 from protocols.errors import GeneratorError
 
 COLUMNS = 512
-"""Columns of an identity matrix at a time."""
+"""Number of columns of an identity matrix processed at a time."""
 
 DIGIT = 256
-"""Numbers below it are exact in every precision."""
+"""Integers below this are exact in every precision."""
 
 _EXPERTS = {"gate_up_proj": "w13_weight", "down_proj": "w2_weight"}
 _UNQUANTIZED = (
@@ -45,25 +45,28 @@ _UNQUANTIZED = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where vLLM keeps a parameter of the files."""
+    """Location of a published parameter in vLLM."""
 
     module: str
-    """Name of the layer, without LoRA's wrapping."""
+    """Name of the layer, without LoRA's suffix."""
 
     kind: str
     """Name of the layer's tensor: ``weight``, ``bias``."""
 
     part: int | None
-    """Which of the parts that the layer holds one below the other; None for all of them."""
+    """Index of the part, if the layer stacks several parameters; None for the whole tensor."""
 
 
 class Tensors:
-    """Of one engine, for its own thread alone: a product may not be taken by two at a time."""
+    """The tensors of one engine.
+
+    Only its thread may use them, because products are not thread-safe.
+    """
 
     def __init__(self, model: torch.nn.Module, files: Model, dtype: torch.dtype) -> None:
         """Find the place of every parameter of ``files``.
 
-        Raises GeneratorError where one has none that is known.
+        Raises GeneratorError if the place of a parameter is unknown.
         """
         self._model = model
         self._files = files
@@ -77,7 +80,7 @@ class Tensors:
 
     @torch.inference_mode()
     def row_sums(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the sums of all rows that sample, but for adapters, tensor by tensor."""
+        """Yield the row sums of all sampling tensors except adapters, tensor by tensor."""
         read: dict[tuple[str, str], list[Sums]] = {}
         for name, place in self._places.items():
             module = self._modules[place.module]
@@ -94,7 +97,7 @@ class Tensors:
 
     @torch.inference_mode()
     def tables_of(self, model: torch.nn.Module) -> Iterator[tuple[str, bytes]]:
-        """Yield the sums of what is in no file: of this model, or of one that is made like it."""
+        """Yield the row sums of tensors that are in no file, of this model or one made like it."""
         for name, tensor in _all_tensors(model):
             plain = name.replace(WRAPPED, "")
             filled = tensor.numel() and not tensor.is_meta
@@ -103,7 +106,7 @@ class Tensors:
 
     @torch.inference_mode()
     def adapter_sums(self, layers: Mapping[str, Any], slot: int) -> Iterator[tuple[str, bytes]]:
-        """Yield the sums of the adapter in ``slot`` of LoRA's ``layers``, by name."""
+        """Yield the row sums of the adapter in ``slot`` of LoRA's ``layers``, by name."""
         for name, place in self._places.items():
             layer = layers.get(place.module)
             if place.kind != "weight" or not isinstance(layer, BaseLinearLayerWithLoRA):
@@ -111,7 +114,7 @@ class Tensors:
             module = name.removesuffix(".weight")
             for letter, stacked in (("A", layer.lora_a_stacked), ("B", layer.lora_b_stacked)):
                 parts = [row_sums(each[slot, 0]) for each in stacked]
-                found = parts[place.part] if place.part is not None else _joined(letter, parts)
+                found = parts[place.part] if place.part is not None else _join_parts(letter, parts)
                 yield f"base_model.model.{module}.lora_{letter}.weight", found.tobytes()
 
     def _has(self, name: str) -> bool:
@@ -124,7 +127,7 @@ class Tensors:
         place = Place(owner, kind, None)
         leaf = name.split(".")[-2]
         for packed, parts in self._packed.items():
-            # Some models map names to the whole already.
+            # Some models already map names to the combined layer.
             whole = f"{owner.rpartition('.')[0]}.{packed}"
             if leaf in parts and len(parts) > 1 and whole in self._modules:
                 place = Place(whole, kind, parts.index(leaf))
@@ -134,14 +137,14 @@ class Tensors:
         known = method is None or type(method).__name__ in _UNQUANTIZED
         if not known or not hasattr(holder, _EXPERTS.get(kind, kind)):
             raise GeneratorError(
-                f"vLLM keeps the parameter {name} of the model in a way that is not known here, so "
-                "that what is served could not be compared with what is published; choose "
-                "rollout.engine.kind transformers"
+                f"vLLM stores the parameter {name} of the model in an unknown way, so the served "
+                "weights could not be compared with the published ones; choose rollout.engine.kind "
+                "transformers"
             )
         return place
 
     def _parts(self, name: str, module: torch.nn.Module, kind: str) -> list[Sums]:
-        """Return the sums of a layer's parts, each with its padding."""
+        """Return the row sums of a layer's parts, each with its padding."""
         tensor = cast("torch.Tensor", getattr(module, kind))
         is_table = isinstance(module, VocabParallelEmbedding) and not (
             isinstance(module, ParallelLMHead) or name in self._files.aliases
@@ -150,7 +153,7 @@ class Tensors:
         if kind == "weight" and hasattr(module, "cpu_linear") and not is_table:
             sums = self._product_sums(name, module)
         elif tensor.dim() == 1:
-            # A bias is one row; so is each of its parts.
+            # A bias is one row, and so is each of its parts.
             parts = torch.split(tensor, sizes) if sum(sizes) == len(tensor) else [tensor]
             return [row_sums(part, self._dtype) for part in parts]
         else:
@@ -158,7 +161,7 @@ class Tensors:
         return np.split(sums, np.cumsum(sizes)[:-1]) if sum(sizes) == len(sums) else [sums]
 
     def _product_sums(self, name: str, module: torch.nn.Module) -> Sums:
-        """Return the sums of the weight of a layer that is read through its product."""
+        """Return the row sums of a layer's weight, read through its product."""
         shape = self._files.parameters[self._files.aliases.get(name, name)].shape
         method = cast("Any", module).quant_method
         total = torch.zeros(0, dtype=torch.int64)
@@ -172,16 +175,16 @@ class Tensors:
         return total.numpy()
 
     def _experts(self, name: str, module: torch.nn.Module) -> Sums:
-        """Return the sums of one of the two tensors of a layer's experts, without padding."""
+        """Return the row sums of one of the two tensors of a layer's experts, without padding."""
         kind = name.rpartition(".")[2]
         layer = _expert_layer(module)
         tensor = cast("torch.Tensor", getattr(layer, _EXPERTS[kind]))
         experts, outputs, _ = self._files.parameters[name].shape
         isa = _packed_for(layer)
-        plain_E_O_I = _plain(tensor, isa) if isa else tensor
+        plain_E_O_I = _unpack_experts(tensor, isa) if isa else tensor
         sums_E_O = row_sums(plain_E_O_I, self._dtype).reshape(experts, -1)
         if kind == "gate_up_proj":
-            # Each half is padded by itself.
+            # Each half is padded separately.
             halves = sums_E_O.reshape(experts, 2, -1)
             if halves[:, :, outputs // 2 :].any():
                 return sums_E_O.reshape(-1)
@@ -189,7 +192,7 @@ class Tensors:
         return np.ascontiguousarray(sums_E_O).reshape(-1)
 
     def _published_names(self) -> set[str]:
-        """Return the names that vLLM has for what is in files."""
+        """Return vLLM's names of the tensors that are in files."""
         holders = ((self._modules[each.module], each.kind) for each in self._places.values())
         tensors = {
             id(
@@ -203,8 +206,8 @@ class Tensors:
         return {name.replace(WRAPPED, "") for name, each in named if id(each) in tensors}
 
 
-def _joined(letter: str, parts: Sequence[Sums]) -> Sums:
-    """Return the sums of a matrix of a layer that files hold as one: all its parts share one A."""
+def _join_parts(letter: str, parts: Sequence[Sums]) -> Sums:
+    """Return the sums of a combined layer's matrix; its parts share one A."""
     return parts[0] if letter == "A" else np.concatenate(parts)
 
 
@@ -214,19 +217,19 @@ def _all_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _expert_layer(module: Any) -> Any:
-    """Return the layer that holds the experts' weights, under its runner in newer versions."""
+    """Return the layer with the experts' weights; newer versions keep it inside a runner."""
     return getattr(module, "routed_experts", module)
 
 
 def _packed_for(layer: Any) -> str:
-    """Return the instructions that a layer's experts are packed for; empty where they are not."""
+    """Return the instruction set for which a layer's experts are packed; empty if unpacked."""
     kernel = getattr(layer.quant_method, "moe_kernel", None)
     experts = getattr(kernel, "fused_experts", None)
     return "" if getattr(experts, "_use_zentorch", True) else cast("Any", experts).isa
 
 
-def _plain(packed_E_O_I: torch.Tensor, isa: str) -> torch.Tensor:
-    """Return experts as they were before they were packed for the processor."""
+def _unpack_experts(packed_E_O_I: torch.Tensor, isa: str) -> torch.Tensor:
+    """Return experts as they were before packing."""
     order = _order(tuple(packed_E_O_I.shape[1:]), packed_E_O_I.dtype, isa)
     flat = packed_E_O_I.reshape(len(packed_E_O_I), -1)
     plain = torch.empty_like(flat)
@@ -236,7 +239,7 @@ def _plain(packed_E_O_I: torch.Tensor, isa: str) -> torch.Tensor:
 
 @lru_cache(maxsize=8)
 def _order(shape: tuple[int, ...], dtype: torch.dtype, isa: str) -> torch.Tensor:
-    """Return where each number of a packed expert stood: int64, (O * I,)."""
+    """Return the original position of each number of a packed expert: int64, (O * I,)."""
     count = shape[0] * shape[1]
     places = torch.arange(count)
     order, unit = torch.zeros(count, dtype=torch.int64), 1

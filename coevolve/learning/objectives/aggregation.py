@@ -1,12 +1,12 @@
-"""How the losses of tokens become the loss of a step.
+"""Aggregation of token losses into the loss of a step.
 
     constant:       sum_i sum_t l_it / (B L)       Dr. GRPO (arXiv 2503.20783)
     token_mean:     sum_i sum_t l_it / sum_i T_i   DAPO (arXiv 2503.14476)
     sequence_mean:  sum_i (sum_t l_it / T_i) / B   GRPO (arXiv 2402.03300)
 
 with B rollouts of T_i written tokens each, and a constant L. B and T_i count every rollout of the
-batch, also those of groups without variance, whose losses are 0. References that are imitated are
-weighed by the same rule: they stand in for the rollouts of a group that has nothing else to teach.
+batch, including groups without variance, whose losses are 0. Imitated references use the same
+weights, because they replace the rollouts of a group without other signal.
 """
 
 from collections.abc import Sequence
@@ -18,22 +18,22 @@ from protocols.objectives import Aggregation
 
 @dataclass(frozen=True, kw_only=True)
 class LossNormalizer:
-    """What the losses of one optimizer update count."""
+    """Weights and divisors of the losses of one optimizer update."""
 
     aggregation: Aggregation
 
     tokens: float
-    """Divisor of the scaled losses of tokens."""
+    """Divisor of the scaled token losses."""
 
     pairs: float = 1.0
-    """Divisor of the losses of pairs."""
+    """Divisor of the pair losses."""
 
     def scale(self, length: int) -> float:
-        """Return what the loss of each token counts in a rollout of ``length`` written ones."""
+        """Return the weight of each token's loss in a rollout of ``length`` written tokens."""
         return 1.0 / length if self.aggregation == "sequence_mean" and length else 1.0
 
     def of_mini_batch(self, count: int) -> "LossNormalizer":
-        """Return that of one of ``count`` mini-batches of about equal size."""
+        """Return the normalizer for one of ``count`` mini-batches of about equal size."""
         return LossNormalizer(
             aggregation=self.aggregation, tokens=self.tokens / count, pairs=self.pairs / count
         )
@@ -42,11 +42,11 @@ class LossNormalizer:
 def of_batch(
     aggregation: Aggregation, lengths_R: Sequence[int], *, expected_tokens: float
 ) -> LossNormalizer:
-    """Return how a batch's losses are weighed.
+    """Return the normalizer of a batch.
 
     Args:
         aggregation: The rule.
-        lengths_R: Tokens that each of the batch's rollouts wrote.
+        lengths_R: Number of tokens that each of the batch's rollouts wrote.
         expected_tokens: B L of the rule ``constant``.
     """
     match aggregation:
@@ -62,7 +62,7 @@ def of_batch(
 
 
 def of_supervision(tokens: int, pairs: int) -> LossNormalizer:
-    """Return the mean over the given rows' written tokens, and over the given pairs."""
+    """Return the normalizer for means over the rows' written tokens and over the pairs."""
     return LossNormalizer(
         aggregation="token_mean", tokens=float(max(1, tokens)), pairs=float(max(1, pairs))
     )

@@ -1,19 +1,19 @@
-"""Which rewards a token's advantage compares: those of whole rollouts, or of single turns.
+"""Credit assignment: advantages from the rewards of whole rollouts, or of single turns.
 
-    rollout:  A_it = A(r_i; r_1 .. r_G)                     GRPO: every token of a rollout alike
+    rollout:  A_it = A(r_i; r_1 .. r_G)                     GRPO: equal for all tokens of a rollout
     turn:     A_it = A(s_ij; s_kj of the rollouts k that began turn j)    for the tokens of turn j
 
-with r_i the reward of rollout i, s_ij 1 where it passed turn j and 0 where it failed it, and A the
-objective's own comparison (`Surrogate.advantages`). A conversation ends at the first turn that
-fails, and a turn passes only where the world is as the reference leaves it. So the turns before
-the last one did nothing wrong: blaming them for the end is noise, and a group whose rollouts all
-fail still tells apart those that came further. Turn-level credit for multi-turn agents: MT-GRPO
+with r_i the reward of rollout i, s_ij 1 if it passed turn j and 0 if it failed it, and A the
+objective's own comparison (`Surrogate.advantages`). A conversation ends at the first failed turn,
+and a turn passes only if its end state is that of the reference. The turns before the last one are
+therefore correct: blaming them for the end is noise. And in a group whose rollouts all fail, turn
+credit still distinguishes those that got further. Turn-level credit for multi-turn agents: MT-GRPO
 (arXiv 2505.11821); here the turns' rewards are the verdicts of the simulator, and the baseline of a
 turn is the mean over the rollouts that began it.
 
-With either, ``learner.negative_weight`` w scales what is below the baseline: A' = A if A >= 0 else
-w A. Weighing successes above failures keeps a policy that is unsure from unlearning (Asymmetric
-REINFORCE, arXiv 2506.20520; tapered off-policy REINFORCE, arXiv 2503.14286). Deviation from both:
+In both cases ``learner.negative_weight`` w scales negative advantages: A' = A if A >= 0 else w A.
+Weighting successes above failures keeps an unsure policy from unlearning (Asymmetric REINFORCE,
+arXiv 2506.20520; tapered off-policy REINFORCE, arXiv 2503.14286). Deviation from both: it is
 applied on-policy, after GRPO's comparison.
 """
 
@@ -23,11 +23,11 @@ from collections.abc import Callable, Sequence
 from protocols.rollouts import Rollout
 
 Compare = Callable[[Sequence[float]], list[float]]
-"""Returns the advantage of each of several rewards over the others."""
+"""A function that returns the advantage of each of several rewards."""
 
 
 def turn_rewards(rollouts: Sequence[Rollout]) -> list[dict[int, float]]:
-    """Return, for every turn that some rollout began, rollout position -> 1 passed or 0 failed."""
+    """Return, for every turn that any rollout began, rollout position -> 1 passed or 0 failed."""
     begun = max((len(rollout.turn_starts) for rollout in rollouts), default=0)
     return [
         {
@@ -40,12 +40,12 @@ def turn_rewards(rollouts: Sequence[Rollout]) -> list[dict[int, float]]:
 
 
 def is_informative(rollouts: Sequence[Rollout]) -> bool:
-    """Whether some turn was passed by one rollout and failed by another."""
+    """Whether one rollout passed a turn that another one failed."""
     return any(len(set(rewards.values())) > 1 for rewards in turn_rewards(rollouts))
 
 
 def by_turn(rollouts: Sequence[Rollout], compare: Compare) -> list[list[float]]:
-    """Return the advantage of every written token but a first one, rollout by rollout."""
+    """Return the advantage of every written token except at position 0, rollout by rollout."""
     advantages: list[list[float]] = [[] for _ in rollouts]
     for rewards in turn_rewards(rollouts):
         compared = compare(list(rewards.values()))
@@ -61,5 +61,5 @@ def by_turn(rollouts: Sequence[Rollout], compare: Compare) -> list[list[float]]:
 
 
 def written_positions(mask: Sequence[int]) -> list[int]:
-    """Return where the policy wrote; nothing predicts a first token, so that one is left out."""
+    """Return the positions that the policy wrote, except 0, which no token predicts."""
     return [position for position in range(1, len(mask)) if mask[position]]

@@ -3,9 +3,9 @@
     h(y) = log pi(y | x) - log pi_ref(y | x)
     loss = mean over pairs of -log sigmoid(beta (h(chosen) - h(rejected)))
 
-The log-probability of a rollout is the sum over the tokens that the policy wrote; what the
-environment wrote between them counts for neither side. In a run of its own loop the pairs are
-graded by the simulator: rollouts of one task of which one got the higher reward.
+The log-probability of a rollout is the sum over the tokens that the policy wrote; the environment's
+tokens between them do not count. In a run of the loop, the simulator's rewards make the pairs: two
+rollouts of one task with different rewards.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,9 @@ from torch.nn.functional import logsigmoid
 
 
 def pairs(rewards_G: Sequence[float]) -> list[tuple[int, int]]:
-    """Return (chosen, rejected): the best with the worst, the second with the last but one.
+    """Return (chosen, rejected) pairs: best and worst, second best and second worst, and so on.
 
-    No rollout is in two pairs, and equal rewards make none. Of equal ones the first counts as the
-    chosen.
+    No rollout is in two pairs, and equal rewards make no pair. Ties are ordered by position.
     """
     order = sorted(range(len(rewards_G)), key=lambda index: -rewards_G[index])
     return [

@@ -1,10 +1,10 @@
-"""Imitation of references: what a group teaches in which every rollout failed.
+"""Imitation of references, for groups in which every rollout failed.
 
     loss = sum_t -w log pi(o_t | q, o_<t)         over the tokens that the policy would have written
 
-Its advantages are all zero, so a policy gradient learns nothing of it, and a policy never finds a
-tool that it has never tried. The task's validated reference is made more likely instead, and drawn
-again later from a buffer of the newest ones.
+The advantages of such a group are all zero, so a policy gradient learns nothing from it, and a
+policy never finds a tool that it has never tried. Imitation instead raises the probability of the
+task's validated reference, and replays it later from a buffer of the newest references.
 """
 
 import torch

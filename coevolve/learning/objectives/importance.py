@@ -3,11 +3,12 @@
     token:     w_t = min(pi_start(o_t) / pi_sampler(o_t), cap)
     sequence:  w   = min(prod_t pi_start(o_t) / pi_sampler(o_t), cap)   for all tokens of a rollout
 
-The engine's arithmetic, and its older weights, make its probabilities differ from the trainer's
-even where both hold the same version; a loss that ignores it drifts ("Your efficient RL framework
+The engine's arithmetic and its older weights make its probabilities differ from the trainer's, even
+if both have the same version. A loss that ignores this drifts ("Your efficient RL framework
 secretly brings you off-policy RL training", Yao et al. 2025; verl `rollout_is`, TRL
-`vllm_importance_sampling_mode` token_truncate and sequence_truncate). By token the weights are
-nearly 1 and biased; by sequence they are unbiased up to the cap, and vary with the length.
+`vllm_importance_sampling_mode` token_truncate and sequence_truncate). Token-level weights are
+nearly 1 and biased. Sequence-level weights are unbiased up to the cap, and their variance grows
+with the length.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which clipped surrogate a policy gradient of the config is.
+"""Maps the policy gradients of the config to a clipped surrogate.
 
 With rho_it = pi(o_it | q, o_i<t) / pi_start(o_it | q, o_i<t) and the G rollouts i of one task:
 
@@ -7,9 +7,9 @@ With rho_it = pi(o_it | q, o_i<t) / pi_start(o_it | q, o_i<t) and the G rollouts
     A_i = (r_i - mean(r)) / std(r)
     loss = mean_i mean_t -min(rho_it A_i, clip(rho_it, 1 - low, 1 + high) A_i)
 
-Deviations: advantages of outcomes only. The defaults of the config clip higher (DAPO) and divide by
-a constant (Dr. GRPO); the paper's own form is ``clip_high: 0.2, aggregation: sequence_mean``. The
-paper's divergence term is ``learner.kl_coefficient``, for every policy gradient.
+Deviations: only outcome advantages. The config's defaults clip higher (DAPO) and divide by a
+constant (Dr. GRPO); the paper's own form is ``clip_high: 0.2, aggregation: sequence_mean``. The
+paper's divergence term is ``learner.kl_coefficient``, available for every policy gradient.
 
 **Dr. GRPO**, GRPO done right (Understanding R1-Zero-Like Training, arXiv 2503.20783)::
 
@@ -24,18 +24,18 @@ without the division by the rollout's length (L is a constant), long failures ar
     A_i = (r_i - mean(r)) / std(r)
     loss = 1 / (sum_i |o_i|) sum_i sum_t -min(rho_it A_i, clip(rho_it, 1 - low, 1 + high) A_i)
 
-with high > low (clip-higher), the mean over all tokens of the batch, and groups whose rewards are
-all equal replaced by others (dynamic sampling: `coevolve.learning.groups`). Deviation: the paper's
-penalty for overlong answers is not part of it; a rollout that is cut off is graded as a failure.
+with high > low (clip-higher), the mean over all tokens of the batch, and replacement of groups
+whose rewards are all equal (dynamic sampling: `coevolve.learning.groups`). Deviation: without the
+paper's penalty for overlong answers; a truncated rollout is graded as a failure.
 
 **GSPO**, Group Sequence Policy Optimization (arXiv 2507.18071)::
 
     s_i = (pi(o_i | q) / pi_start(o_i | q)) ^ (1 / |o_i|) = exp(mean_t log rho_it)
     loss = mean_i -min(s_i A_i, clip(s_i, 1 - low, 1 + high) A_i)
 
-with GRPO's advantages. A rollout is clipped as a whole; the bounds are some 1e-4 wide, because the
-mean over a rollout's tokens moves far less than one token's ratio. Importance weights by token
-count with their mean over the rollout; ``importance: sequence`` goes with the idea.
+with GRPO's advantages. A rollout is clipped as a whole. The bounds are some 1e-4 wide, because the
+mean over a rollout's tokens changes far less than one token's ratio. Token-level importance weights
+enter with their mean over the rollout; ``importance: sequence`` fits the method.
 """
 
 from coevolve.learning.objectives.surrogate import Surrogate
@@ -43,7 +43,7 @@ from protocols.objectives import DrGrpo, Gspo, PolicyGradient
 
 
 def surrogate(objective: PolicyGradient) -> Surrogate:
-    """Return the objective in the terms of the clipped surrogate."""
+    """Return the objective as a clipped surrogate."""
     return Surrogate(
         scale_rewards=not isinstance(objective, DrGrpo),
         ratio="sequence" if isinstance(objective, Gspo) else "token",

@@ -1,17 +1,17 @@
-"""The clipped surrogate of a policy gradient, in the terms in which its kinds differ.
+"""The clipped surrogate of a policy gradient, parametrized by the differences between methods.
 
-Letters: G rollouts of one group, N tokens that the policy wrote (of any number of rollouts, one
-after the other), R rollouts.
+Letters: G rollouts of one group, N tokens that the policy wrote (in any number of rollouts,
+concatenated), R rollouts.
 
-With rho the ratio of the policy to what it was at the start of the step, and A the advantage of the
-token's rollout:
+With rho the ratio between the policy and the policy at the start of the step, and A the advantage
+of the token's rollout:
 
     loss = -min(rho A, clip(rho, 1 - low, 1 + high) A)                 PPO, arXiv 1707.06347
 
-All probabilities are those of the tempered distribution that rollouts are sampled from. Where a
-step makes a single update, the policy at its start is the policy itself: rho = 1, no clip binds,
-and the gradient is that of -A log pi. What the sampler's probabilities differ from those at the
-start is another matter (decoupled PPO, AReaL, arXiv 2505.24298): `importance`.
+All probabilities are those of the tempered distribution used for sampling. If a step makes a single
+update, the policy at its start is the current policy: rho = 1, clipping has no effect, and the
+gradient is that of -A log pi. `importance` corrects the difference between the sampler's
+probabilities and those at the start (decoupled PPO, AReaL, arXiv 2505.24298).
 """
 
 import math
@@ -24,27 +24,27 @@ import torch
 from protocols.objectives import Aggregation
 
 NO_SPREAD = 1e-8
-"""Standard deviations below this are rounding errors of equal rewards."""
+"""Standard deviations below this count as rounding errors of equal rewards."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surrogate:
-    """One kind of policy gradient."""
+    """Parameters of one policy gradient method."""
 
     scale_rewards: bool
     """Whether advantages are divided by the standard deviation of the group's rewards."""
 
     ratio: Literal["token", "sequence"]
-    """Whether rho belongs to a token, or to the whole rollout."""
+    """Whether rho is computed per token or per rollout."""
 
     clip_low: float
     clip_high: float
     aggregation: Aggregation
 
     def advantages(self, rewards_G: Sequence[float]) -> list[float]:
-        """Return how much better each rollout is than its group; all 0 where rewards are equal.
+        """Return each rollout's advantage over its group; all 0 if the rewards are equal.
 
-        The standard deviation has the denominator G.
+        The standard deviation uses the denominator G.
         """
         mean = math.fsum(rewards_G) / len(rewards_G)
         std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards_G) / len(rewards_G))
@@ -59,7 +59,7 @@ class Surrogate:
         advantages_N: torch.Tensor,
         lengths_R: Sequence[int],
     ) -> torch.Tensor:
-        """Return the loss of every token; ``lengths_R`` says how many each rollout wrote."""
+        """Return the loss of every token; ``lengths_R`` holds the rollouts' written tokens."""
         ratios_N = self._ratios(logprobs_N, start_N, lengths_R)
         clipped_N = ratios_N.clamp(1.0 - self.clip_low, 1.0 + self.clip_high)
         return -torch.minimum(ratios_N * advantages_N, clipped_N * advantages_N)
@@ -72,7 +72,7 @@ class Surrogate:
         advantages_N: torch.Tensor,
         lengths_R: Sequence[int],
     ) -> torch.Tensor:
-        """Return where the clip takes the gradient away."""
+        """Return the tokens at which clipping removes the gradient."""
         ratios_N = self._ratios(logprobs_N, start_N, lengths_R)
         return ((advantages_N > 0) & (ratios_N > 1.0 + self.clip_high)) | (
             (advantages_N < 0) & (ratios_N < 1.0 - self.clip_low)
@@ -89,7 +89,7 @@ class Surrogate:
 
 
 def spread(values_R: Sequence[torch.Tensor], lengths_R: Sequence[int]) -> torch.Tensor:
-    """Return the value of each rollout once for every token that it wrote."""
+    """Repeat the value of each rollout for each token that it wrote."""
     parts = [
         value.expand(length) for value, length in zip(values_R, lengths_R, strict=True) if length
     ]

@@ -1,4 +1,4 @@
-"""Deals the rows of an update to the ranks that take it together."""
+"""Partitions the rows of an update among the ranks."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from coevolve.learning.sharded.ranks import Ranks
 
 
 def share(rows: Sequence[Row], budget_tokens: int, ranks: Ranks) -> list[list[Row]]:
-    """Return the micro-batches of this rank, as many as every other rank has.
+    """Return the micro-batches of this rank; every rank has the same number.
 
-    Rows of like length go to different ranks, so that all have about as much to do. Where there are
-    too few rows, the last micro-batches of a rank are empty.
+    Rows of similar length go to different ranks, which balances the work. If there are too few
+    rows, the last micro-batches of a rank are empty.
     """
     ordered = sorted(rows, key=row_length)
     shares = [

@@ -1,12 +1,13 @@
-"""The processes that take an optimizer step together, as each of them sees it.
+"""The processes (ranks) that take an optimizer step together, from the view of one of them.
 
 Every rank holds a part of every weight, of its gradient and of its optimizer state (FSDP2:
-`torch.distributed.fsdp.fully_shard`, one unit for each layer and one for the rest), sees the whole
-batch and computes some of its rows. What is added up over the ranks is what one process would have
-added up, in another order: losses agree to rounding, weights are not equal to the bit. With one
-rank nothing is split, and every function here gives back what it was given.
+`torch.distributed.fsdp.fully_shard`, one unit for each layer and one for the rest). It receives the
+whole batch and computes some of its rows. Sums over ranks have the same terms as in one process, in
+another order: losses agree to rounding, weights are not equal in every bit. With one rank nothing
+is split, and every function here returns its argument.
 
-All ranks have to call `whole`, `gathered` and the model itself equally often and in the same order.
+All ranks must call `whole`, `gathered` and the model itself the same number of times and in the
+same order.
 
 Not covered: several machines, and reading a checkpoint in parts (each rank reads all of it).
 """
@@ -37,15 +38,15 @@ class Ranks:
     rank: int = 0
     count: int = 1
     mesh: DeviceMesh | None = None
-    """What the weights are split over; None where there is one rank."""
+    """The mesh over which weights are sharded; None with one rank."""
 
     @property
     def writes(self) -> bool:
-        """Whether it is this rank that writes files."""
+        """Whether this rank writes files."""
         return self.rank == 0
 
     def shard(self, model: torch.nn.Module) -> None:
-        """Replace the model's weights by this rank's part of them."""
+        """Replace the model's weights by this rank's shards."""
         if self.mesh is None:
             return
         for layer in _layers(model):
@@ -53,12 +54,12 @@ class Ranks:
         fully_shard(model, mesh=self.mesh)
         for module in model.modules():
             if isinstance(module, FSDPModule):
-                # Gradients are added up, not averaged: losses have their divisors already.
+                # Gradients are summed, not averaged: the losses already have their divisors.
                 module.set_gradient_divide_factor(1.0)
                 module.set_force_sum_reduction_for_comms(enable=True)
 
     def gathered(self, value: T) -> list[T]:
-        """Return what every rank gave, in the order of the ranks."""
+        """Return the values of all ranks, in rank order."""
         if self.count == 1:
             return [value]
         found: list[Any] = [None] * self.count
@@ -70,14 +71,14 @@ ALONE = Ranks()
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """Return all of a tensor of which each rank holds a part, and any other as it is."""
+    """Return the full tensor of a sharded tensor; return any other tensor unchanged."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def whole_weights(model: torch.nn.Module, ranks: Ranks) -> dict[str, torch.Tensor]:
-    """Return the model's state dict where ``ranks`` writes, and an empty one elsewhere.
+    """Return the model's full state dict on the rank that writes, and an empty one elsewhere.
 
-    Weights under two names are one tensor here, too.
+    Weights with two names stay one tensor.
     """
     found: dict[int, torch.Tensor] = {}
     state: dict[str, torch.Tensor] = {}
@@ -90,7 +91,7 @@ def whole_weights(model: torch.nn.Module, ranks: Ranks) -> dict[str, torch.Tenso
 
 
 def whole_optimizer(state: Mapping[str, Any]) -> OptimizerState:
-    """Return ``state`` with all of every tensor."""
+    """Return ``state`` with full tensors."""
     return dict(state) | {
         "state": {
             number: {
@@ -105,7 +106,7 @@ def whole_optimizer(state: Mapping[str, Any]) -> OptimizerState:
 def split_optimizer(
     state: Mapping[str, Any], parameters: Sequence[torch.nn.Parameter]
 ) -> OptimizerState:
-    """Return ``state`` with the parts of its tensors that fit ``parameters``."""
+    """Return ``state`` with its tensors sharded like ``parameters``."""
     parts: dict[int, dict[str, Any]] = {
         number: {
             name: like(value, parameters[int(number)]) if isinstance(value, torch.Tensor) else value
@@ -117,13 +118,13 @@ def split_optimizer(
 
 
 def like(value: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-    """Return the part of ``value`` that fits ``own``, where this is a part of as large a tensor."""
+    """Return ``value`` sharded like ``own`` if ``own`` is a shard of a tensor of its shape."""
     if not (isinstance(own, DTensor) and value.shape == own.shape):
         return value
     return distribute_tensor(value.to(own.device), own.device_mesh, own.placements)
 
 
 def _layers(model: torch.nn.Module) -> Iterable[torch.nn.Module]:
-    """Return the modules that transformers calls the model's own layers, in order."""
+    """Return the modules that transformers lists as the model's layers, in order."""
     names = set(cast("Any", model)._no_split_modules)
     return [module for module in model.modules() if type(module).__name__ in names]

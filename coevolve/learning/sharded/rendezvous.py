@@ -1,4 +1,4 @@
-"""Makes a process one of the ranks that take steps together, and lets it go again."""
+"""Lets processes join and leave the group of ranks."""
 
 # torch is partly untyped, and does not list TCPStore among what it exports.
 # pyright: reportUnknownMemberType=false, reportPrivateImportUsage=false
@@ -19,20 +19,20 @@ LOOPBACK = "127.0.0.1"
 
 
 def open_meeting(count: int) -> distributed.TCPStore:
-    """Return the place on the loopback interface where ``count`` ranks find one another.
+    """Open a store on the loopback interface, through which ``count`` ranks find each other.
 
-    Raises LearnerError where this process is in such a group already.
+    Raises LearnerError if this process is already in such a group.
     """
     if distributed.is_initialized():
         raise LearnerError(
-            "learner.devices above 1 needs a process without another group of torch.distributed, "
-            "found one; let the learner have a process of its own, as `coevolve.launch` does"
+            "learner.devices above 1 needs a process without another torch.distributed group, "
+            "found one; run the learner in its own process, as `coevolve.launch` does"
         )
     return distributed.TCPStore(LOOPBACK, 0, count, is_master=True, wait_for_workers=False)
 
 
 def find_meeting(port: int, count: int) -> distributed.TCPStore:
-    """Return the place that another process opened."""
+    """Connect to the store that another process opened."""
     return distributed.TCPStore(LOOPBACK, port, count, is_master=False)
 
 
@@ -44,9 +44,9 @@ def join(
     device: Literal["cpu", "cuda"],
     timeout_s: float,
 ) -> Ranks:
-    """Wait for the other ranks and return this one; rank N computes on the GPU N.
+    """Wait for the other ranks and return this one; rank N computes on GPU N.
 
-    An operation that all have to take part in fails after ``timeout_s``.
+    Collective operations fail after ``timeout_s``.
     """
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback_interface())
     if device == "cuda":
@@ -62,7 +62,7 @@ def join(
 
 
 def leave() -> None:
-    """Take this process out of its group, if it is in one."""
+    """Remove this process from its group, if it is in one."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
 

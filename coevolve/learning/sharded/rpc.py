@@ -1,4 +1,4 @@
-"""What the driving process and the ranks that it started say to each other, pickled."""
+"""Messages between the driving process and the ranks that it started, pickled."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,16 +7,16 @@ from typing import Any, Literal
 from protocols.config import RunConfig
 
 Method = Literal["take_step", "take_supervised_step", "go_back", "probe", "save_weights", "save"]
-"""The methods of a `Trainer` that all ranks have to call together."""
+"""Methods of a `Trainer` that all ranks must call together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Enlistment:
-    """What a new process is told first."""
+    """First message to a new process."""
 
     rank: int
     port: int
-    """Where the ranks meet."""
+    """Port of the rendezvous store."""
 
     config: RunConfig
     base: Path
@@ -26,7 +26,7 @@ class Enlistment:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What all ranks do next."""
+    """The next call for all ranks."""
 
     method: Method
     arguments: tuple[Any, ...]
@@ -34,15 +34,15 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """The rank is ready, or the order was carried out."""
+    """The rank is ready, or has executed the order."""
 
     cpu_s: float
-    """CPU seconds that the rank has spent inside the model so far."""
+    """CPU seconds that the rank has spent in the model so far."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
-    """The order could not be carried out; the process ends."""
+    """The order failed; the process ends."""
 
     reason: str
 

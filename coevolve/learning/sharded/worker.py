@@ -1,8 +1,8 @@
 """A rank that another process drives: ``python -m coevolve.learning.sharded.worker DESCRIPTOR``.
 
-It carries out orders from the connection, one after the other, and answers each. It ends with the
-connection, so with the driving process, and after an order that failed: the ranks are then no
-longer at the same place.
+It executes orders from the connection, one after the other, and answers each. It ends when the
+connection ends, and thus with the driving process. It also ends after a failed order, because the
+ranks are then out of step.
 """
 
 import sys
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
             getattr(trainer, order.method)(*order.arguments)
     except (EOFError, ConnectionError):
         return 0
-    except Exception as error:  # noqa: BLE001 -- whatever it is, the driving process has to know
+    except Exception as error:  # noqa: BLE001 -- the driving process must learn of any error
         with suppress(ConnectionError):
             connection.send(Failed(reason=f"{type(error).__name__}: {error}"))
         return 1

@@ -1,4 +1,4 @@
-"""The processes of the other ranks, as the one that started them sees them."""
+"""The processes of the other ranks, from the view of the process that started them."""
 
 import subprocess
 import sys
@@ -12,14 +12,14 @@ from protocols.config import RunConfig
 from protocols.errors import LearnerError
 
 START_S = 300.0
-"""Time that a process has to import what it needs, on a machine that is busy."""
+"""Time for a process to import its modules, on a busy machine."""
 
 END_S = 5.0
-"""Time from the end of a process's connection to that of the process itself."""
+"""Time between the end of a process's connection and the end of the process."""
 
 
 class TrainingWorkers:
-    """The ranks from 1 on, each in a process of its own that ends with this one."""
+    """The ranks from 1 on, each in its own process, which ends with this one."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class TrainingWorkers:
         weights: Path | None,
         checkpoint: Path | None,
     ) -> None:
-        """Start the processes; each joins the meeting at ``port`` and loads what rank 0 loads."""
+        """Start the processes; each joins the store at ``port`` and loads rank 0's model."""
         self._timeout_s = config.learner.device_timeout_s
         self._members = [
             _Member(
@@ -47,21 +47,21 @@ class TrainingWorkers:
         ]
 
     def order(self, order: Order) -> None:
-        """Let every rank begin with ``order``. Raises LearnerError where one is gone."""
+        """Send ``order`` to every rank. Raises LearnerError if one is gone."""
         for member in self._members:
             member.send(order)
 
     def wait_until_started(self) -> None:
-        """Wait until every process runs. Raises LearnerError where one ended, or says nothing."""
+        """Wait until every process runs. Raises LearnerError if one ended or does not answer."""
         for member in self._members:
             member.answer(START_S)
 
     def answers(self) -> Sequence[Done]:
-        """Wait until every rank is done. Raises LearnerError where one failed, or says nothing."""
+        """Wait until every rank is done. Raises LearnerError if one failed or does not answer."""
         return [member.answer(self._timeout_s) for member in self._members]
 
     def failures(self, wait_s: float) -> str:
-        """Return what became of the ranks that are not well, after at most ``wait_s``."""
+        """Return the errors of failed ranks, after at most ``wait_s``."""
         deadline_s = time.monotonic() + wait_s
         reasons: list[str] = []
         for member in self._members:
@@ -72,7 +72,7 @@ class TrainingWorkers:
         return "; ".join(reasons)
 
     def dismiss(self) -> None:
-        """Leave no process behind."""
+        """Stop all processes."""
         for member in self._members:
             member.dismiss()
         self._members = []
@@ -97,7 +97,7 @@ class _Member:
         try:
             self._connection.send(message)
         except ConnectionError as error:
-            raise self._ended() from error
+            raise self._end_error() from error
 
     def answer(self, wait_s: float) -> Done:
         try:
@@ -108,18 +108,18 @@ class _Member:
                 )
             answer: Answer = self._connection.recv()
         except (EOFError, ConnectionError) as error:
-            raise self._ended() from error
+            raise self._end_error() from error
         if isinstance(answer, Failed):
             raise LearnerError(f"rank {self._rank}: {answer.reason}")
         return answer
 
     def dismiss(self) -> None:
-        """End the process at once: all that it has is on rank 0 or can be computed again."""
+        """Kill the process; all its state is on rank 0 or can be recomputed."""
         self._connection.close()
         self._process.kill()
         self._process.wait()
 
-    def _ended(self) -> LearnerError:
+    def _end_error(self) -> LearnerError:
         try:
             status = self._process.wait(END_S)
         except subprocess.TimeoutExpired:

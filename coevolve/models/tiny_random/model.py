@@ -1,8 +1,8 @@
-"""Writes a tiny model of another's architecture, with random weights, to try a run file with.
+"""Writes a tiny model with random weights and another model's architecture, to test a run file.
 
-The architecture is that of the model's `config.json`: its class, norms, positions and ties, and a
-mixture of experts where it is one. Sizes are what a CPU serves in milliseconds; heads have 32
-entries, the least that vLLM serves there. The same seed always makes the same files.
+The architecture is that of the model's `config.json`: its class, norms, positions and tied weights,
+including a mixture of experts. A CPU serves these sizes in milliseconds. Heads have 32 entries, the
+minimum for vLLM on a CPU. The same seed always makes the same files.
 """
 
 # torch and transformers are partly untyped.
@@ -35,7 +35,7 @@ SIZES: ModelConfig = {
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 64,
 }
-"""Replace those of the model's own that it has."""
+"""Sizes that replace those in the model's own config."""
 
 DROPPED = frozenset(
     {
@@ -51,20 +51,20 @@ DROPPED = frozenset(
         "use_sliding_window",
     }
 )
-"""What a config says that is about the model's own sizes, precision or code."""
+"""Config fields about the model's own sizes, precision or code, which are dropped."""
 
 SPREAD = 0.05
-"""Standard deviation of the weights: answers differ, and none is sure."""
+"""Standard deviation of the weights: answers vary, and none is certain."""
 
 
 def write_model(config: RunConfig, folder: Path, texts: Iterable[str]) -> None:
-    """Write the tiny random model of ``config`` into ``folder``; one that is there stays.
+    """Write the tiny random model of ``config`` into ``folder``; keep an existing one.
 
-    Its tokenizer is made of ``texts``.
+    Its tokenizer is trained on ``texts``.
 
     Raises:
-        ConfigError: The model's architecture is not one that transformers makes.
-        CheckpointError: The disk refused.
+        ConfigError: Transformers does not support the model's architecture.
+        CheckpointError: Writing failed.
     """
     if folder.is_dir():
         return
@@ -113,6 +113,6 @@ def _new_model(config: ModelConfig, seed: int) -> Any:
             return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings))
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"policy.tiny_random: needs an architecture that transformers makes, found {kind!r}: "
-            f"{error}; leave it out"
+            f"policy.tiny_random: needs an architecture that transformers supports, found "
+            f"{kind!r}: {error}; omit the setting"
         ) from error

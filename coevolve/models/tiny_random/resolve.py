@@ -1,4 +1,4 @@
-"""What the parts of a run are handed where the run makes its model itself."""
+"""Resolves the settings of a run that makes its own model."""
 
 from pathlib import Path
 
@@ -7,17 +7,17 @@ from msgspec.structs import replace
 from protocols.config import Engine, RunConfig, VllmEngine
 
 MODEL = "model"
-"""Folder of the model that a run makes, in the run's."""
+"""Folder of the model that a run makes, inside the run directory."""
 
 KV_CACHE_MB = 64
 """Enough for some hundred thousand tokens of a tiny random model."""
 
 
 def running(config: RunConfig, run_dir: Path) -> RunConfig:
-    """Return the settings that the parts work with: ``config``, unless the run makes its model.
+    """Return the settings for the parts: ``config``, unless the run makes its own model.
 
-    Then the policy is the model in the run's folder. With a tiny random model, learner and engines
-    are on the CPU.
+    If it does, the policy is the model in the run directory. With a tiny random model, learner and
+    engines use the CPU.
     """
     made = run_dir / MODEL
     if config.policy.tiny_random:

@@ -1,8 +1,8 @@
 """A tokenizer of two thousand entries with a chat template, made in a second.
 
-Byte pairs are merged over what the environment's training tasks say, so that a conversation takes
+Byte pairs are merged over the texts of the environment's training tasks, so a conversation takes
 about as many tokens as with a large tokenizer. Names of special tokens and the chat template are
-the model's own where it is on disk; otherwise they are ChatML with calls in tags, the structure of
+the model's own if it is on disk. Otherwise they are ChatML with calls in tags, the structure of
 Qwen2.5 and Qwen3, in `chat_template.jinja`.
 """
 
@@ -29,7 +29,7 @@ _PIECES = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
 
 @dataclass(frozen=True, kw_only=True)
 class ChatFormat:
-    """What a chat model's tokenizer adds to plain text."""
+    """The tokens and the template that a chat model's tokenizer adds to plain text."""
 
     template: str
     end: str
@@ -38,7 +38,7 @@ class ChatFormat:
     pad: str
     special: tuple[str, ...]
     words: tuple[str, ...]
-    """Tokens of their own that are not special."""
+    """Added tokens that are not special."""
 
 
 CHATML = ChatFormat(
@@ -51,7 +51,7 @@ CHATML = ChatFormat(
 
 
 def format_of(folder: Path | None) -> ChatFormat:
-    """Return the chat format of a model folder; ChatML where there is none."""
+    """Return the chat format of a model folder; ChatML if it has none."""
     if folder is None or not (folder / "tokenizer_config.json").is_file():
         return CHATML
     tokenizer = cast("Any", AutoTokenizer.from_pretrained(folder, local_files_only=True))
@@ -68,9 +68,9 @@ def format_of(folder: Path | None) -> ChatFormat:
 
 
 def make_tokenizer(chat: ChatFormat, texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """Return a tokenizer of ``texts``, the same for the same texts.
+    """Return a tokenizer trained on ``texts``; deterministic.
 
-    It has up to ``VOCABULARY`` entries, and the format's own.
+    It has up to ``VOCABULARY`` entries, plus those of the format.
     """
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = Sequence(

@@ -101,7 +101,7 @@ async def test_status_shows_what_engines_have_proven_and_what_stopped_the_run(
     await status(stage.subject(), as_json=False)
     said = capsys.readouterr().out
     words = " ".join(said.split())
-    assert "ALARM: version 8 has to be served by rollout-0, and no proof came within 300" in words
+    assert "ALARM: rollout-0 must serve version 8, and no proof came within 300" in words
     (line,) = (line for line in said.splitlines() if line.startswith("│ rollout-0"))
     cells = [cell.strip() for cell in line.strip("│").split("│")]
     assert cells == ["rollout-0", "7", "0123456789ab", "1.5e-06", "31 ms", "4 ms"]

@@ -34,7 +34,7 @@ def folded(messages: Iterable[Message], config: RunConfig = CONFIG) -> Pool:
 
 
 def made(task_id: str, successes: int = 2) -> Message:
-    """A verdict that admits a task after so many successes in four probes."""
+    """Return a verdict that admits a task after ``successes`` of four probes."""
     return verdict(f"c-{task_id}", "s", admitted(task_id, successes))
 
 
@@ -71,7 +71,7 @@ def test_the_weight_of_a_learnable_task_is_as_computed_by_hand():
     assert fresh.weights() == {"a": pytest.approx(4 * (10.5 * 4.5) / (15 * 16) / 3)}
 
 
-def test_an_unsolved_task_is_worth_its_imitation_less_with_every_visit_in_vain():
+def test_the_imitation_value_of_an_unsolved_task_falls_with_every_visit():
     unsolved = [made("a", successes=0)]
     imitating = folded(unsolved)
     assert imitating.weights() == {"a": pytest.approx(NEW * (4 * 5 / (6 * 7) + 0.5))}
@@ -202,7 +202,7 @@ def test_in_cycles_admitted_tasks_join_with_the_next_cycles_first_group():
     assert pool.live == ("s", "a")
 
 
-def test_what_was_admitted_between_a_decision_and_its_record_joins_as_in_the_journal():
+def test_tasks_admitted_between_a_decision_and_its_record_join_as_in_the_journal():
     config = of(evolve_every=5)
     start = [seed("s"), asked(0, "s"), made("a")]
     opening, later = asked(1, "s", version=5), asked(2, "s", version=5)
@@ -266,7 +266,7 @@ def test_synthesized_tasks_never_exceed_their_share_also_when_the_pool_is_folded
     assert again.draw(generator[0]) == pool.draw(generator[1])
 
 
-def test_what_others_than_the_policy_write_retires_no_task():
+def test_rollouts_of_other_authors_retire_no_task():
     config = of(retire_after=2)
     lives: dict[Writer, str] = {"policy": "retired", "teacher": "live", "grammar": "live"}
     for author, life in lives.items():

@@ -58,7 +58,7 @@ class FewSeeds:
 
 
 class Desk:
-    """A journal, a curriculum at work on it, and the others' side of the conversation."""
+    """A journal, a curriculum that works on it, and the other parts' side of the exchange."""
 
     def __init__(self, folder: Path, config: RunConfig, source: TaskSource | None = None) -> None:
         self._config = config
@@ -79,7 +79,7 @@ class Desk:
         self.running = asyncio.create_task(self.curriculum.run())
 
     async def kill(self) -> None:
-        """Throw the curriculum away at whatever it is doing."""
+        """Cancel the curriculum at an arbitrary point."""
         self.running.cancel()
         await asyncio.wait([self.running])
 
@@ -93,19 +93,19 @@ class Desk:
         return [decode_as(record, RolloutRequest) for record in records]
 
     async def groups(self, count: int) -> Counter[int]:
-        """Wait until ``count`` groups were asked for; return requests by group number."""
+        """Wait until ``count`` groups were requested; return requests by group number."""
         size, seen = self._config.rollout.group_size, 0
         while len(found := await self.requests()) < count * size:
             seen = await self.store.wait(("rollout_request",), seen, 10)
         return Counter(request.group for request in found)
 
     async def tasks(self, count: int) -> list[str]:
-        """Wait until ``count`` groups were asked for; return each one's task."""
+        """Wait until ``count`` groups were requested; return the task of each."""
         await self.groups(count)
         return [request.task_id for request in await self.requests() if request.index == 0]
 
     async def standing(self, words: str) -> None:
-        """Wait until the curriculum says that it waits for ``words``."""
+        """Wait until the curriculum's status shows ``words``."""
         for _ in range(1000):
             if words in self.curriculum.status().waits_for:
                 return
@@ -169,7 +169,7 @@ def of(config: RunConfig, arm: str = "uniform", **settings: object) -> RunConfig
 
 
 class Leaky(FewSeeds):
-    """Draws what is held out, at once or for some group."""
+    """Draws a held-out task, at once or for a later group."""
 
     def pool(self) -> Sequence[Task]:
         return [msgspec.structs.replace(each, split="held_out") for each in super().pool()]
@@ -192,7 +192,7 @@ async def test_a_held_out_task_is_never_asked_for(
 
 
 class Overlapping(FewSeeds):
-    """Holds out what it trains on, under the same ids or under others."""
+    """Holds out training tasks, under the same ids or under others."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -208,10 +208,10 @@ class Overlapping(FewSeeds):
     ("name", "words"),
     [
         ("seed-2", "found the id of a held-out task"),
-        ("another", "found what the held-out task 'another' asks for"),
+        ("another", "found the content of the held-out task 'another'"),
     ],
 )
-async def test_what_is_held_out_is_trained_on_under_no_name(
+async def test_held_out_tasks_are_not_trained_on_under_any_id(
     tmp_path: Path, quickstart: RunConfig, name: str, words: str
 ):
     desk = Desk(tmp_path, of(quickstart, "static"), Overlapping(name))
@@ -236,7 +236,7 @@ async def test_a_draw_of_an_unknown_task_is_refused(tmp_path: Path, quickstart: 
     assert not await desk.requests()
 
 
-async def test_no_more_is_asked_for_than_staleness_allows(tmp_path: Path, quickstart: RunConfig):
+async def test_requests_never_exceed_the_staleness_bound(tmp_path: Path, quickstart: RunConfig):
     config = of(quickstart)
     assert config.most_groups_in_flight == 4
     desk = Desk(tmp_path, config)
@@ -456,7 +456,7 @@ async def test_a_curriculum_that_was_replaced_while_it_lives_asks_for_nothing_mo
 
 
 class RestOfTheLoop:
-    """Consumes groups, visits them and admits tasks, in an order that chance decides."""
+    """Consumes and summarizes groups and admits tasks, in random order."""
 
     def __init__(self, desk: Desk, config: RunConfig, rng: np.random.Generator) -> None:
         self._desk = desk
@@ -466,7 +466,7 @@ class RestOfTheLoop:
         self.steps = 0
 
     async def turn(self) -> None:
-        """Do one thing that the requests so far allow."""
+        """Do one step that the requests so far allow."""
         requests = [each for each in await self._desk.requests() if each.index == 0]
         tasks, open_ = [each.task_id for each in requests], len(requests) - self._consumed
         match int(self._rng.integers(4)):
@@ -514,7 +514,7 @@ async def test_a_curriculum_killed_at_any_moment_leaves_no_gap_and_repeats_nothi
 
 
 def _check_history(folder: Path, config: RunConfig) -> None:
-    """Check every request of the journal in the order in which it was written."""
+    """Check every request of the journal, in the order of writing."""
     journal = Journal.open(folder)
     with journal.snapshot() as state:
         last = state.newest("step_report")

@@ -1,4 +1,4 @@
-"""Delivers a mixture of experts, and attacks single experts, for tests of both engines."""
+"""Delivery of a mixture of experts, and attacks on single experts, for tests of both engines."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -58,7 +58,7 @@ ATTACKS: Sequence[Change] = (
 async def prove_and_alarm(
     folder: Path, settings: Engine, generator: Generator, sabotage: Callable[[Change], Any]
 ) -> None:
-    """Have versions proven, then every attack noticed; ``sabotage`` changes what is taken over."""
+    """Prove the versions, then detect every attack; ``sabotage`` changes the loaded weights."""
     config = RunConfig(
         name="experts",
         policy=PolicyConfig(model=str(folder), train="full"),

@@ -1,4 +1,4 @@
-"""What attacks on the delivery of weights need of an engine, whichever it is."""
+"""What attacks on the delivery of weights need from any engine."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,7 +24,7 @@ Served = TypeVar("Served", bound=Generator)
 
 
 class Sabotage(Protocol):
-    """Has an engine take over other weights than it is given."""
+    """Makes an engine load other weights than it is given."""
 
     def __call__(self, change: Callable[[], Weights], monkeypatch: pytest.MonkeyPatch) -> None: ...
 
@@ -53,11 +53,11 @@ class Scene(Generic[Served]):
         return version
 
     def engine(self) -> VerifiedEngine:
-        """An engine that has proven nothing yet."""
+        """Return an engine that has proven nothing yet."""
         return proven(self.generator, self.journal, self.run_dir, self.config)
 
     def weights(self, version: PolicyVersion) -> Weights:
-        """What the files say, whole."""
+        """Return the whole weights in the files."""
         base = Base(self.base).for_format(self.format).parameters
         found = read_published(version, self.run_dir).weights(base)
         return {name: tensor.detach().float() for name, tensor in found.items()}
@@ -66,7 +66,7 @@ class Scene(Generic[Served]):
 async def attack_and_alarm(
     scene: Scene[Any], attack: WeightAttack, sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Have the engine end with other weights than the published: it has to be noticed at once."""
+    """Make the engine end with other weights than the published ones; it must detect this."""
     precision = getattr(torch, scene.config.rollout.engine.dtype)
     before, right = scene.weights(scene.before), scene.weights(scene.right)
     ends_with = attack(before, right, torch.Generator().manual_seed(1))

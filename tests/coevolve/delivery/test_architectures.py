@@ -1,4 +1,4 @@
-"""Versions of models of many kinds are written, delivered and proven."""
+"""Versions of models of many architectures are written, delivered and proven."""
 
 import asyncio
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ EAGER: Mapping[str, dict[str, Any]] = {
     "gptj": {"rotary_dim": 16},
     "xglm": {"ffn_dim": 96},
 }
-"""Without the attention that others are computed with."""
+"""Architectures that support only eager attention."""
 
 KINDS: Mapping[str, dict[str, Any]] = EAGER | {
     "ernie4_5_moe": GROUPED | {"moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 16},
@@ -94,10 +94,14 @@ async def test_conversations_match_a_plain_forward(kind: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("kind", "settings", "words"),
     [
-        ("bloom", {}, "needs a model that takes the mask .* found bloom, which fails: .*; choose"),
+        (
+            "bloom",
+            {},
+            "needs a model that accepts the mask .* found bloom, which fails: .*; choose",
+        ),
         ("falcon", {"alibi": True}, "found falcon, which fails: "),
         ("openai-gpt", {}, "found openai-gpt, which fails: "),
-        ("gpt_neo", EAGER["gpt_neo"] | {"window_size": 16}, "needs to attend to all .* window 16"),
+        ("gpt_neo", EAGER["gpt_neo"] | {"window_size": 16}, "must attend to all .* window 16"),
         ("mamba", {"state_size": 8}, r"found layers of \['linear_attention'\]"),
     ],
 )
@@ -110,7 +114,7 @@ def test_a_model_that_cannot_be_batched_is_refused(
 
 
 def publish(policy: Policy, number: int, format: WeightsFormat, run_dir: Path) -> PolicyVersion:
-    """Move every weight that learns, and write the version as the learner does."""
+    """Change every trainable weight, and write the version as the learner does."""
     generator = torch.Generator().manual_seed(number)
     with torch.no_grad():
         for parameter in policy.parameters():

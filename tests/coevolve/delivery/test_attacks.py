@@ -1,7 +1,7 @@
-"""Attacks on the delivery of weights, most of them by somebody who has not read it.
+"""Attacks on the delivery of weights, most of them written without knowledge of its code.
 
-What the engine ends up with is exchanged where it takes weights over, so that an attack stands for
-every fault between file and memory that has this effect.
+The tests exchange the engine's weights at the place where it loads them, so an attack covers every
+fault between file and memory with this effect.
 """
 
 import random
@@ -34,11 +34,11 @@ from tests.serving import MAX_LENGTH, adapted, ask, moved, new_model
 TEXTS = tuple(Bfcl(RunConfig(name="texts", environment={"use": "bfcl"})).texts())
 
 BESIDE = ("old_file_beside", "index_to_old_shard")
-"""They lay a file beside the others, which nothing reads."""
+"""These put a file beside the others that nothing reads."""
 
 
 def fits(attack: FileAttack, format: WeightsFormat) -> bool:
-    """Whether the attack is one on weights of this format."""
+    """Return whether the attack applies to weights of this format."""
     return attack.__dict__["form"] in (format, "either")
 
 
@@ -58,7 +58,7 @@ class TransformersScene(Scene[TransformersGenerator]):
         )
 
     def sabotage(self, change: Callable[[], Weights], monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have the engine take over other weights than it is given."""
+        """Make the engine load other weights than it is given."""
         engine = self.generator._queued.engine  # pyright: ignore[reportPrivateUsage]
         swap = engine.swap_weights
         monkeypatch.setattr(engine, "swap_weights", lambda _, version: swap(change(), version))
@@ -91,7 +91,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> dict[WeightsFormat, Tran
 
 @contextmanager
 def put_back(scene: TransformersScene) -> Generator[Path]:
-    """Yield the folder of the right version, which is afterwards as it was."""
+    """Yield the folder of the right version, and restore it afterwards."""
     folder, copy = scene.run_dir / scene.right.path, scene.run_dir / "copy"
     shutil.copytree(folder, copy)
     yield folder
@@ -141,7 +141,7 @@ async def test_an_adapter_with_another_scale_is_noticed(
         await scene.engine().serve(scene.right)
 
 
-async def test_another_model_to_begin_with_is_noticed(tmp_path: Path) -> None:
+async def test_another_initial_model_is_detected(tmp_path: Path) -> None:
     scene = TransformersScene(tmp_path, "bfloat16", "lora")
     await scene.engine().serve(scene.right)
     moved(new_model("qwen3")).save_pretrained(tmp_path / "model")
@@ -174,11 +174,11 @@ async def test_an_adapter_on_a_model_that_holds_it_already_is_noticed(tmp_path: 
 async def test_another_precision_than_configured_is_noticed(tmp_path: Path) -> None:
     scene = TransformersScene(tmp_path, "bfloat16")
     scene.config = RunConfig(name="exact", policy=scene.config.policy)
-    with pytest.raises(DeliveryError, match="serves bfloat16, which the run file does not say"):
+    with pytest.raises(DeliveryError, match="serves bfloat16, which differs from the run file"):
         await scene.engine().serve(scene.right)
 
 
-async def test_what_no_file_publishes_has_to_stay(tmp_path: Path) -> None:
+async def test_unpublished_tensors_must_not_change(tmp_path: Path) -> None:
     scene = TransformersScene(tmp_path, "float32")
     engine = scene.engine()
     await engine.serve(scene.before)
@@ -188,7 +188,7 @@ async def test_what_no_file_publishes_has_to_stay(tmp_path: Path) -> None:
         await engine.serve(scene.right)
 
 
-async def test_weights_that_hold_no_numbers_answer_nothing(tmp_path: Path) -> None:
+async def test_nan_weights_raise_an_error(tmp_path: Path) -> None:
     scene = TransformersScene(tmp_path, "bfloat16")
     parameters = dict(scene.generator._model.named_parameters())  # pyright: ignore
     with torch.no_grad():
@@ -228,7 +228,7 @@ async def test_a_parameter_that_nobody_published_is_noticed(tmp_path: Path) -> N
 async def test_weights_that_are_not_rounded_are_noticed(tmp_path: Path) -> None:
     scene = TransformersScene(tmp_path, "bfloat16")
     scene.generator._model.float()  # pyright: ignore
-    with pytest.raises(DeliveryError, match="not those that the published files give"):
+    with pytest.raises(DeliveryError, match="differ from the published files"):
         await scene.engine().serve(scene.right)
 
 

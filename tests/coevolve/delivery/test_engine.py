@@ -137,7 +137,7 @@ async def test_a_file_that_changed_after_it_was_published_raises_an_alarm(
     assert alarm.reason.expected_digest == run.versions()[2].digest
     assert said == sentence(alarm)
     assert alarm.reason.found_digest[:12] in said
-    assert "version 2 has to be served by rollout-0" in said
+    assert "rollout-0 must serve version 2" in said
     assert "the learner writes the newest version again when the run is resumed" in said
 
 
@@ -162,7 +162,7 @@ async def test_weights_that_were_wrong_when_they_were_published_raise_an_alarm(
     assert alarm.reason.max_abs_difference == pytest.approx(off.max())
     assert alarm.reason.position == off.argmax() + 1
     assert f"token {alarm.reason.position} of the probe" in said
-    assert "allowed: 0.001" in said
+    assert "maximum: 0.001" in said
 
 
 async def test_an_old_file_in_a_new_place_is_called_by_its_version(
@@ -175,7 +175,7 @@ async def test_an_old_file_in_a_new_place_is_called_by_its_version(
     assert "by the digest it serves version 1 instead" in said
 
 
-async def test_an_engine_that_only_says_it_took_a_version_over_is_found_out(
+async def test_an_engine_that_wrongly_claims_a_version_is_detected(
     run: Published, generator: TransformersGenerator
 ) -> None:
     engine = run.engine(DeafGenerator(generator))
@@ -197,7 +197,7 @@ async def test_an_engine_that_says_itself_that_it_serves_an_old_version_is_belie
     assert alarm.reason == OldVersionServed(served=0, evidence="statement")
 
 
-async def test_logprobs_that_are_no_numbers_raise_an_alarm(run: Published) -> None:
+async def test_nan_logprobs_raise_an_alarm(run: Published) -> None:
     class Broken(ScriptGenerator):
         async def load(self, version: PolicyVersion) -> ServedWeights:
             nothing = columns.float32([float("nan")] * (PROBE_TOKENS - 1))
@@ -242,9 +242,9 @@ def test_the_tolerance_is_the_configured_one_or_that_of_the_precision() -> None:
     assert tolerance_of(RunConfig(name="test", delivery=DeliveryConfig(tolerance=0.2))) == 0.2
 
 
-def test_what_is_not_delivered_names_the_log_and_the_setting() -> None:
+def test_a_missing_delivery_names_the_log_and_the_setting() -> None:
     reason = NothingDelivered(waited_s=300.2, newest=-1)
     said = sentence(WeightSyncAlarm(engine="rollout-1", version=7, reason=reason))
-    assert "version 7 has to be served by rollout-1, and no proof came within 300 s" in said
+    assert "rollout-1 must serve version 7, and no proof came within 300 s" in said
     assert "logs/rollout-1.jsonl; raise delivery.timeout_s" in said
-    assert "go on with --resume" in said
+    assert "continue with --resume" in said

@@ -17,22 +17,20 @@ def steps_to_alarm(watch: SamplerWatch, difference: float) -> int:
 def test_rounding_alone_raises_no_alarm_however_long_the_run() -> None:
     watch = SamplerWatch(HALF_TOLERANCE)
     rng = np.random.default_rng(0)
-    # As much as is allowed on average, and ten times as much in one step of ten.
+    # The maximum on average, with ten times as much in one step of ten.
     differences = np.where(rng.random(20_000) < 0.1, 10, 0) * HALF_TOLERANCE * 0.9
     assert not any(watch.add(float(each), TOKENS) for each in differences)
 
 
 @pytest.mark.parametrize(("times", "most"), [(2, 40), (10, 9), (1000, 3)])
-def test_what_is_more_than_allowed_is_found_the_sooner_the_more_it_is(
-    times: float, most: int
-) -> None:
+def test_larger_differences_are_detected_sooner(times: float, most: int) -> None:
     watch = SamplerWatch(FLOAT32_TOLERANCE)
     for _ in range(500):
         assert watch.add(1e-7, TOKENS) is None
     assert 0 < steps_to_alarm(watch, times * FLOAT32_TOLERANCE) <= most
 
 
-def test_logprobs_that_are_no_numbers_count_as_the_most() -> None:
+def test_nan_logprobs_count_as_the_maximum() -> None:
     watch = SamplerWatch(FLOAT32_TOLERANCE)
     assert steps_to_alarm(watch, float("nan")) == steps_to_alarm(
         SamplerWatch(FLOAT32_TOLERANCE), 1.0

@@ -1,4 +1,4 @@
-"""What an engine samples with besides the tensors of the files: tables, and settings in words."""
+"""An engine's sampling state besides the tensors of the files: tables, and settings as text."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.learning import MemoryJournal
 from tests.serving import MAX_LENGTH, SHAPE, VOCABULARY, ask, moved, published
 
 ORIGINAL = 64
-"""Tokens that the models were first made for, where that matters."""
+"""Original maximum length of the models, for kinds where it matters."""
 
 SCALED = {"factor": 4.0, "original_max_position_embeddings": ORIGINAL}
 FACTORS = {"short_factor": [1.0] * 16, "long_factor": [2.0] * 16}
@@ -43,7 +43,7 @@ CHANGING = ("dynamic", "longrope")
 
 
 def rope(kind: str, name: str) -> dict[str, Any]:
-    """Settings of a model; gemma3 has tables for each type of its layers."""
+    """Return the settings of a model; gemma3 has tables for each type of its layers."""
     settings = {"rope_type": name, "rope_theta": 10_000.0, **ROPES[name]}
     if kind == "llama":
         return settings
@@ -71,7 +71,7 @@ class Served:
 
     @torch.inference_mode()
     def compute(self, length: int) -> None:
-        """Have the model compute a conversation, longer than requests may be."""
+        """Let the model compute a conversation longer than requests may be."""
         self.model(input_ids=torch.arange(length)[None] % VOCABULARY)
 
     def rotary(self) -> Any:
@@ -93,7 +93,7 @@ async def gemma2(tmp_path: Path) -> AsyncIterator[Served]:
     ("kind", "name"),
     [
         *(("llama", name) for name in ROPES),
-        # With longrope, transformers computes no second long conversation.
+        # With longrope, transformers cannot compute a second long conversation.
         *(("gemma3_text", name) for name in ROPES if name != "longrope"),
     ],
 )
@@ -134,7 +134,7 @@ async def test_conversations_that_would_change_a_table_are_refused(
 async def test_a_model_whose_table_would_change_is_not_served(tmp_path: Path) -> None:
     served = with_rope(tmp_path, "llama", "longrope")
     await served.generator.close()
-    with pytest.raises(GeneratorError, match="computes all positions in another way"):
+    with pytest.raises(GeneratorError, match="computes all positions differently"):
         TransformersGenerator(
             tmp_path / "model", tmp_path, max_concurrent=2, max_length=ORIGINAL + 1
         )
@@ -260,5 +260,5 @@ async def test_a_version_with_the_config_of_another_model_is_noticed(
     other = read_model(tmp_path / "model")
     other.config.rms_norm_eps = 1e-3
     version = published(tmp_path, 3, other)
-    with pytest.raises(DeliveryError, match=r"the config\.json of the version makes another model"):
+    with pytest.raises(DeliveryError, match=r"the config\.json of the version gives another model"):
         await gemma2.engine.serve(version)

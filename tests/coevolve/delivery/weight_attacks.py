@@ -1,7 +1,8 @@
-"""Hostile test cases: ways in which an engine ends up with other weights than the published ones.
+"""Hostile test cases: ways in which an engine can get other weights than the published ones.
 
-`WEIGHTS` holds faults of the tensors in memory, `FILES` faults of the files on disk. A function
-marked "same function" changes numbers but (nearly) no output: only comparing weights finds it.
+`WEIGHTS` lists faults of the tensors in memory, `FILES` faults of the files on disk. A function
+marked "same function" changes numbers but (nearly) no output, so only a comparison of weights
+detects it.
 """
 
 import json
@@ -36,7 +37,7 @@ def _draw(count: int, rng: torch.Generator) -> int:
 
 
 def _name(tensors: Tensors, rng: torch.Generator, end: str = MATRIX) -> str:
-    """Draw the name of a tensor among those whose names end so."""
+    """Draw the name of a tensor whose name ends with ``end``."""
     names = [name for name in tensors if name.endswith(end)]
     return names[_draw(len(names), rng)]
 

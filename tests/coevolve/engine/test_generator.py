@@ -79,7 +79,7 @@ def ask(conversation: str, prompt: Sequence[int], **settings: Any) -> Generation
 
 @torch.no_grad()
 def reference_logprobs(model: Any, request: GenerationRequest, said: Generation) -> torch.Tensor:
-    """One plain forward over the whole conversation: (tokens said, vocabulary)."""
+    """Return a plain forward over the whole conversation: (sampled tokens, vocabulary)."""
     ids = torch.tensor([request.prompt_ids + said.token_ids])
     logits = model(input_ids=ids, use_cache=False).logits[0, len(request.prompt_ids) - 1 : -1]
     return torch.log_softmax(logits / (request.temperature or 1.0), dim=-1)
@@ -99,7 +99,7 @@ def assert_like_a_plain_forward(folder: Path, spoken: Sequence[Spoken]) -> None:
 async def converse(
     generator: Generator, name: str, turns: int, *, longest: int = 40
 ) -> list[Spoken]:
-    """Hold a conversation with random words in between, and keep it cached."""
+    """Hold a conversation with random tokens in between, and keep it cached."""
     rng = np.random.default_rng(list(name.encode()))
     ids = rng.integers(VOCABULARY, size=rng.integers(1, longest)).tolist()
     spoken: list[Spoken] = []
@@ -143,7 +143,7 @@ async def test_new_tokens_fed_at_once_or_one_by_one_make_no_difference(
 
 
 async def test_slots_that_moved_keep_their_conversations(qwen3: Path, tmp_path: Path) -> None:
-    # Long answers beside short ones leave holes, and each conversation then goes on.
+    # Long answers beside short ones leave holes; then each conversation continues.
     generator = TransformersGenerator(qwen3, tmp_path, max_concurrent=32, max_length=MAX_LENGTH)
     rng = np.random.default_rng(0)
     prompts = [rng.integers(VOCABULARY, size=20).tolist() for _ in range(32)]
@@ -238,12 +238,12 @@ async def test_a_second_request_of_a_conversation_in_flight_is_refused(
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (ask("talk", [1] * 250), r"250 \+ 8 tokens asked for, 256 served"),
-        (ask("talk", []), r"0 \+ 8 tokens asked for"),
-        (ask("talk", [1], stop_ids=tuple(range(9))), "at most 8 stop tokens are served, got 9"),
+        (ask("talk", [1] * 250), r"250 \+ 8 tokens, the maximum is 256"),
+        (ask("talk", []), r"0 \+ 8 tokens"),
+        (ask("talk", [1], stop_ids=tuple(range(9))), "at most 8 stop tokens, got 9"),
     ],
 )
-async def test_what_cannot_be_served_is_refused(
+async def test_invalid_requests_are_refused(
     served: TransformersGenerator, request_: GenerationRequest, words: str
 ) -> None:
     with pytest.raises((ContractError, GeneratorError), match=words):
@@ -292,7 +292,7 @@ async def test_weights_that_differ_from_their_record_are_refused_and_the_old_one
     before = await served.generate(ask("before", [1, 2, 3], temperature=0.0))
     weights = tmp_path / version.path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
-    with pytest.raises(GeneratorError, match=r"is not as recorded: SHA-256 .* stay"):
+    with pytest.raises(GeneratorError, match=r"is not as recorded: SHA-256 .* keeps"):
         await served.load(version)
     weights.unlink()
     with pytest.raises(GeneratorError, match="cannot read the weights of version 1"):
@@ -305,7 +305,9 @@ async def test_weights_of_another_model_are_refused(
     served: TransformersGenerator, tmp_path: Path
 ) -> None:
     version = published(tmp_path, 1, new_model("llama"))
-    with pytest.raises(GeneratorError, match=r"needs the tensors of the model .*: lm_head\.weight"):
+    with pytest.raises(
+        GeneratorError, match=r"needs the tensors of the run's initial model.*: lm_head\.weight"
+    ):
         await served.load(version)
 
 
@@ -325,7 +327,7 @@ async def test_an_adapter_is_served_merged(folder: Path, tmp_path: Path, rslora:
     generator = TransformersGenerator(folder, tmp_path, max_concurrent=2, max_length=MAX_LENGTH)
     adapter = adapted(folder, use_rslora=rslora)
     architecture = "qwen3" if "qwen3" in folder.name else "llama"
-    # Full weights in between: the adapter belongs to those that the run started from.
+    # Full weights in between: the adapter belongs to the run's initial weights.
     await generator.load(published(tmp_path, 1, new_model(architecture, seed=5)))
     await generator.load(published(tmp_path, 2, adapter, "lora"))
     request = ask("talk", [1, 2, 3], temperature=0.0, max_tokens=20)
@@ -360,7 +362,7 @@ async def test_a_broken_engine_fails_everyone_who_waits(
     )
     assert [type(result) for result in results] == [GeneratorError] * 3
     assert "ZeroDivisionError" in str(results[0])
-    with pytest.raises(GeneratorError, match="the rollout engine broke"):
+    with pytest.raises(GeneratorError, match="the rollout engine failed"):
         await generator.generate(ask("late", [1, 2]))
     await generator.close()
 
@@ -413,7 +415,7 @@ async def test_an_idle_engine_spends_no_cpu_time(served: TransformersGenerator) 
             {"layer_types": ["sliding_attention"] * 2, "sliding_window": 128},
             "all 256 tokens .* 128",
         ),
-        ({"max_position_embeddings": 200}, r"made for 200; lower rollout\.max_tokens"),
+        ({"max_position_embeddings": 200}, r"supports 200; lower rollout\.max_tokens"),
     ],
 )
 async def test_a_model_that_cannot_see_a_whole_conversation_is_refused(
@@ -431,7 +433,7 @@ async def test_the_generator_satisfies_the_interface(served: TransformersGenerat
 
 
 BRACKETS = Grammar(states=(((5, 1), (6, 2)), ((7, 0), (8, END)), ((9, 1),)))
-"""5 is followed by 7 and the beginning, or by 8 and the end; 6 is followed by 9 first."""
+"""5 is followed by 7 and the start, or by 8 and the end; 6 is followed by 9 first."""
 
 
 def accepts(grammar: Grammar, token_ids: Sequence[int]) -> bool:
@@ -444,7 +446,7 @@ def accepts(grammar: Grammar, token_ids: Sequence[int]) -> bool:
     return True
 
 
-async def test_what_is_sampled_stays_within_its_grammar(served: TransformersGenerator):
+async def test_samples_stay_within_their_grammar(served: TransformersGenerator):
     asked = [
         ask(f"c{n}", [1, 2, 3 + n], seed=n, stop_ids=(8,), grammar=BRACKETS, max_tokens=12)
         for n in range(24)
@@ -502,7 +504,7 @@ async def test_a_grammar_that_cannot_be_served_is_refused(
 def test_a_grammar_that_gets_stuck_is_refused():
     with pytest.raises(ValueError, match="state 1 has none"):
         Grammar(states=(((5, 1),), ()))
-    with pytest.raises(ValueError, match="found token 5 to 2"):
+    with pytest.raises(ValueError, match="got token 5 to state 2"):
         Grammar(states=(((5, 2),), ((5, END),)))
 
 
@@ -521,7 +523,7 @@ async def test_tokens_over_keys_and_values_of_older_weights_carry_both_versions(
     further = (*first.prompt_ids, *said.token_ids, 7)
     on = await served.generate(ask("talk", further, max_tokens=5))
     assert (set(on.versions), set(on.cache_versions)) == ({1}, {0})
-    # Without what is cached all is of one version again.
+    # Without the cache, all tokens have one version again.
     for talk, prompt in (("other", further), ("talk", (9, *further))):
         anew = await served.generate(ask(talk, prompt, max_tokens=5))
         assert (set(anew.versions), anew.cache_versions) == ({1}, ())

@@ -1,4 +1,4 @@
-"""The thread of an engine, with an engine that only counts."""
+"""Tests of the engine's thread, with an engine that only counts."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from protocols.errors import GeneratorError
 
 
 class Counting:
-    """Answers each request with its number after a step."""
+    """Answers each request with its number after one step."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[Waiter, int]] = []
@@ -55,7 +55,7 @@ def asking(engine: Counting, number: int):
     return order
 
 
-async def test_everyone_gets_an_answer_of_their_own(engine: Counting, stepper: Stepper):
+async def test_every_caller_gets_its_own_answer(engine: Counting, stepper: Stepper):
     answers = await asyncio.gather(*(stepper.ask(asking(engine, n)) for n in range(20)))
     assert answers == list(range(20))
 
@@ -97,23 +97,23 @@ async def test_an_order_that_is_refused_concerns_nobody_else(engine: Counting, s
     assert await stepper.ask(asking(engine, 2)) == 2
 
 
-async def test_a_step_that_fails_is_told_to_everyone(
+async def test_a_failed_step_reaches_every_caller(
     engine: Counting, stepper: Stepper, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("threading.excepthook", lambda _: None)
     engine.fails = True
     for _ in range(2):
-        with pytest.raises(GeneratorError, match="the rollout engine broke: ValueError: no step"):
+        with pytest.raises(GeneratorError, match="the rollout engine failed: ValueError: no step"):
             await stepper.ask(asking(engine, 1))
 
 
 async def test_a_step_that_does_not_end_is_noticed_in_time(engine: Counting, stepper: Stepper):
     engine.stuck.clear()
     began = time.monotonic()
-    with pytest.raises(GeneratorError, match=r"stuck: a step has taken more than 0\.4 s"):
+    with pytest.raises(GeneratorError, match=r"hangs: a step has taken more than 0\.4 s"):
         await stepper.ask(asking(engine, 1))
     assert time.monotonic() - began < 5
-    with pytest.raises(GeneratorError, match="stuck"):
+    with pytest.raises(GeneratorError, match="hangs"):
         await stepper.ask(asking(engine, 2))
 
 
@@ -123,7 +123,7 @@ async def test_an_idle_engine_is_not_stuck(engine: Counting, stepper: Stepper):
     assert await stepper.ask(asking(engine, 2)) == 2
 
 
-async def test_closing_tells_everyone_why_and_leaves_no_thread(engine: Counting):
+async def test_closing_gives_every_caller_the_reason_and_leaves_no_thread(engine: Counting):
     stepper = Stepper(engine, step_timeout_s=60.0)
     before = threading.active_count()
     engine.stuck.clear()

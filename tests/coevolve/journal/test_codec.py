@@ -49,7 +49,9 @@ def test_a_record_with_fields_from_the_future_is_still_read(message: Any, extra:
         ({"outcome_key": 10**30}, "a rollout cannot be recorded"),
     ],
 )
-def test_what_could_not_be_read_again_is_not_recorded(changes: dict[str, Any], words: str) -> None:
+def test_a_message_that_cannot_be_decoded_is_not_recorded(
+    changes: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ContractError, match=words):
         encode(msgspec.structs.replace(rollout(0, 0, size=4), **changes))
 

@@ -29,22 +29,23 @@ from tests.journals import (
 )
 
 KILLS = 40
-"""Per durability level."""
+"""Number of kills per durability level."""
 
 LONGEST_LIFE_S = 0.1
 DIES_WRITING = 0.85
-"""Share of the processes that live until the journal is open; others may die opening it."""
+"""Share of the processes that live until the journal is open; the others may die while opening
+it."""
 
 ROOT = Path(__file__).parents[3]
 PAGE_BYTES = 4096
 STATES = 120
-"""Transactions of the power cuts' history; one cut in each."""
+"""Number of transactions before the power cuts; one cut in each."""
 
 METAS = (0, 1)
 
 
 class Witness:
-    """What the killed writers had been told, and what the journal must therefore hold."""
+    """The answers that killed writers received, and thus what the journal must contain."""
 
     def __init__(self) -> None:
         self.sent: dict[tuple[str, int], str] = {}
@@ -128,7 +129,7 @@ def _life(
     unanswered: list[tuple[str, int, str]],
     chance: random.Random,
 ) -> list[str]:
-    """Let one process write for a moment, kill it, and return what it said."""
+    """Let one process write for a moment, kill it, and return its output."""
     assert spawner.stdin is not None
     assert spawner.stdout is not None
     life = {"folder": str(folder), "durability": durability, "unanswered": unanswered}
@@ -146,7 +147,7 @@ def _life(
     return heard
 
 
-# Power cuts, simulated: what the flushes guarantee, plus any part of what was written since.
+# Simulated power cuts: the file has everything flushed, plus any part of later writes.
 
 
 def test_a_power_cut_at_level_power_loses_nothing_acknowledged(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ def test_a_power_cut_at_level_power_loses_nothing_acknowledged(tmp_path: Path) -
 
 
 class _State:
-    """The file as the page cache has it between two transactions."""
+    """The file in the page cache between two transactions."""
 
     def __init__(self, file: Path, acknowledged: int) -> None:
         content = file.read_bytes()
@@ -176,10 +177,10 @@ class _State:
 
 
 def _recorded_states(folder: Path, chance: random.Random) -> list[_State]:
-    """Write under pressure and without; pages are reused, because old records are evicted.
+    """Write with and without pressure; pages are reused, because old records are evicted.
 
-    The journal asks for the time at the start of each transaction: that is when to look, and to
-    append something that will wait for it to end.
+    The journal reads the clock at the start of each transaction. At that time the test copies the
+    file, and appends a record that waits for the transaction's end.
     """
     states: list[_State] = []
     opened: list[Journal] = []
@@ -211,8 +212,8 @@ def _recorded_states(folder: Path, chance: random.Random) -> list[_State]:
 def _cut(folder: Path, states: Sequence[_State], chance: random.Random) -> list[bytes]:
     """Return pages that a disk may hold if the power fails in the transaction after ``states[1]``.
 
-    The data of the one before is flushed; its meta page only where it was acknowledged without
-    waiting for the next. Of what was written since, any part may be there.
+    The data of the transaction before is flushed. Its meta page is flushed only if it was
+    acknowledged without waiting for the next one. Any part of later writes may be on the disk.
     """
     before, now, after = states
     pages = list(now.pages)
@@ -243,7 +244,7 @@ def _opened(folder: Path, pages: list[bytes]) -> Generator[Journal]:
     journal.close()
 
 
-# A disk without room
+# A full disk
 
 
 FILL = """
@@ -272,7 +273,7 @@ while len(refusals) < 5:
     except JournalFullError as error:
         refusals.append(str(error))
     assert bodies(everything(journal)) == kept
-assert kept and "free space on the disk" in refusals[0], refusals
+assert kept and "Free space on the disk" in refusals[0], refusals
 if kind == "tmpfs":
     ballast.unlink()
 else:

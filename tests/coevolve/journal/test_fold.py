@@ -58,7 +58,7 @@ async def test_topics_longer_than_a_page_are_read_to_their_end(tmp_path: Path):
 
 
 class LateStore(LocalStore):
-    """A journal that grows while its topics are being looked at."""
+    """A journal that grows while its topics are read."""
 
     def __init__(self, journal: Journal, late: list[Message]) -> None:
         super().__init__(journal)
@@ -66,7 +66,7 @@ class LateStore(LocalStore):
         self._late = late
 
     async def last(self, topic: str) -> StoredRecord | None:
-        """Look, and have the journal grow once."""
+        """Return the last record, and let the journal grow once."""
         found = await super().last(topic)
         late, self._late = self._late, []
         write(self._journal_written, late)

@@ -11,7 +11,7 @@ from protocols.interfaces import Reader, Store
 from tests.journals import append, bodies, complete, record, take
 
 LONG_S = 30.0
-"""Longer than any test may take: whoever waits so long was not woken."""
+"""Longer than any test may take; a call that waits this long was not woken."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def test_a_take_waits_for_a_lease_to_run_out(store: LocalStore) -> None:
     assert bodies(other) == ["a"]
 
 
-async def test_a_take_is_woken_by_what_another_member_gives_up(store: LocalStore) -> None:
+async def test_a_take_wakes_when_another_member_releases_records(store: LocalStore) -> None:
     await store.append(append(record("a")))
     await store.take(take("note"))
     waiting = asyncio.create_task(
@@ -57,7 +57,7 @@ async def test_a_take_is_woken_by_what_another_member_gives_up(store: LocalStore
     assert bodies(await waiting) == ["a"]
 
 
-async def test_a_take_is_woken_where_a_seat_changes_hands(store: LocalStore) -> None:
+async def test_a_take_wakes_when_a_seat_gets_a_new_incarnation(store: LocalStore) -> None:
     await store.append(append(record("a")))
     await store.take(take("note"))
     waiting = asyncio.create_task(
@@ -89,7 +89,7 @@ async def test_a_take_may_ask_for_a_minimum(store: LocalStore) -> None:
     assert bodies(late) == ["4"]
 
 
-async def test_a_displaced_member_hears_of_it_while_it_waits(store: LocalStore) -> None:
+async def test_a_replaced_member_gets_an_error_while_it_waits(store: LocalStore) -> None:
     older = asyncio.create_task(store.take(take("note", incarnation="m1", wait_s=LONG_S)))
     await asyncio.sleep(0.05)
     newer = asyncio.create_task(store.take(take("note", incarnation="m2", wait_s=0.2)))

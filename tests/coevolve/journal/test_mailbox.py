@@ -17,7 +17,7 @@ LONG_S = 30.0
 
 
 class SlowStore:
-    """A store that counts writes, and lets them through one permission at a time."""
+    """A store that counts writes and lets each pass only with a permission."""
 
     def __init__(self, store: LocalStore) -> None:
         self.store = store
@@ -93,7 +93,7 @@ async def test_messages_go_in_and_come_out(store: LocalStore) -> None:
     assert [each.sequence for each in await box.take(5, LONG_S)] == [3]
 
 
-async def test_what_is_asked_during_a_write_forms_the_next(store: LocalStore) -> None:
+async def test_requests_during_a_write_form_the_next_write(store: LocalStore) -> None:
     slow = SlowStore(store)
     box = mailbox(slow)
     await store.append(append_of(20))
@@ -161,7 +161,7 @@ async def test_a_full_disk_leaves_the_work_in_hand(store: LocalStore) -> None:
     assert await box.complete([1]) == ()
 
 
-async def test_a_broken_store_is_heard_of_by_every_caller(store: LocalStore) -> None:
+async def test_a_store_failure_reaches_every_caller(store: LocalStore) -> None:
     slow = SlowStore(store)
     box = mailbox(slow)
     slow.broken = ConnectionError("the store is gone")

@@ -1,7 +1,7 @@
-"""Any interleaving of writes, takes, crashes and repetitions, against a model in plain memory.
+"""Any interleaving of writes, takes, crashes and repetitions, compared with a model in memory.
 
-The model is meant to be obviously right: it keeps every record in a list, searches it from the
-start, and knows nothing of transactions, cursors or files.
+The model is simple enough to be obviously correct: it keeps every record in a list, searches the
+list from the start, and has no transactions, cursors or files.
 """
 
 import shutil
@@ -52,7 +52,7 @@ class ConsumerModel:
 
 
 class JournalModel:
-    """What the journal has to look like from outside."""
+    """The journal's behaviour as callers see it."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -96,7 +96,7 @@ class JournalModel:
                 excess -= size(n)
 
     def take(self, request: Take, now_s: float) -> list[int] | None:
-        """Return the sequences, None where the take is refused."""
+        """Return the sequences, or None if the take is refused."""
         consumer = self.consumers[request.consumer]
         seat = consumer.seats.setdefault(request.member, [])
         if request.incarnation in seat[:-1]:
@@ -125,7 +125,7 @@ class JournalModel:
         return free[: request.limit]
 
     def complete(self, request: Complete, now_s: float) -> tuple[int, ...] | None:
-        """Return the outputs' sequences, None where the completion is refused."""
+        """Return the outputs' sequences, or None if the completion is refused."""
         consumer = self.consumers[request.consumer]
         if request.incarnation in consumer.seats.get(request.member, [])[:-1]:
             return None
@@ -331,7 +331,7 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """Go on with the file as it is at this moment, as after a `kill -9`."""
+        """Continue with the file as it is at this moment, as after a `kill -9`."""
         copy = self.root / str(self.opened + 1)
         copy.mkdir()
         shutil.copy(self.root / str(self.opened) / DATA_FILE, copy)

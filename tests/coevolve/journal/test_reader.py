@@ -31,7 +31,7 @@ for line in sys.stdin:
 
 
 class Writer:
-    """A journal's writer in another process, where a reader's writer always is."""
+    """A journal's writer in another process, as in production."""
 
     def __init__(self, folder: Path, map_size_bytes: int = 1 << 40) -> None:
         self.process = subprocess.Popen(
@@ -124,7 +124,7 @@ async def test_a_reader_follows_a_map_that_a_later_writer_made_larger(tmp_path: 
     writer.kill()
 
 
-def test_what_a_reader_returned_does_not_change_afterwards(tmp_path: Path) -> None:
+def test_records_returned_by_a_reader_do_not_change_afterwards(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path / "store", retain_bytes=0, evictable=("rollout",))
     with journal.snapshot() as state:
         pass
@@ -180,5 +180,5 @@ def test_a_truncated_file_is_refused_by_readers_too(tmp_path: Path) -> None:
     appended(journal, append(*(record("x" * 5000) for _ in range(100))))
     journal.close()
     os.truncate(tmp_path / DATA_FILE, 200_000)
-    with pytest.raises(JournalFormatError, match="its end is missing"):
+    with pytest.raises(JournalFormatError, match="so it is truncated"):
         JournalReader(tmp_path)

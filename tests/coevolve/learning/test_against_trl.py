@@ -1,9 +1,9 @@
-"""The learner's losses and gradients beside those of TRL's `GRPOTrainer`, on the same tokens.
+"""The learner's losses and gradients compared with TRL's `GRPOTrainer`, on the same tokens.
 
-Both are in float32 and compute the same sums in another order: losses agree to 1e-5 of themselves,
-or to 1e-6 where their terms cancel; each tensor of the gradient to 1e-4 of its norm. TRL weights
-its KL term by the importance ratio unless it is told not to (DeepSeek-V3.2); GRPO's own term, which
-is the learner's, has no weight.
+Both are in float32 and compute the same sums in another order. Losses agree to a relative 1e-5, or
+to 1e-6 if their terms cancel; each tensor of the gradient agrees to 1e-4 of its norm. By default
+TRL weights its KL term by the importance ratio (DeepSeek-V3.2); GRPO's own term, which the learner
+uses, has no weight.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ TOKENS = 16
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny policy some steps away from version 0."""
+    """Return the tiny policy, some steps away from version 0."""
     folder = tmp_path_factory.mktemp("trained")
     model = read_model(TINY_FOLDER)
     generator = torch.Generator().manual_seed(0)
@@ -54,7 +54,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def conversation(policy: Policy, rng: np.random.Generator) -> Tokens:
-    """Two turns of the policy between given tokens, from a sampler that is slightly off."""
+    """Return two turns of the policy between given tokens, from a sampler that is slightly off."""
     parts = [int(n) for n in rng.integers(2, 7, size=5)]
     mask = [
         value for value, count in zip((0, 1, 0, 1, 0), parts, strict=True) for _ in range(count)
@@ -74,7 +74,7 @@ def conversation(policy: Policy, rng: np.random.Generator) -> Tokens:
 
 @pytest.fixture(scope="module")
 def rollouts(trained: Path) -> tuple[Rollout, ...]:
-    """A group of which two succeeded."""
+    """Return a group with two successes."""
     policy = Policy(PolicyConfig(), trained)
     rng = np.random.default_rng(1)
     first = rollout(1, 0, size=SIZE)
@@ -92,7 +92,7 @@ def rollouts(trained: Path) -> tuple[Rollout, ...]:
 
 
 def settings(learner: LearnerConfig) -> RunConfig:
-    """One group a step; nothing is imitated and no gradient is clipped."""
+    """Return settings with one group per step, without imitation and gradient clipping."""
     learner = msgspec.structs.replace(
         learner,
         groups_per_step=1,
@@ -114,7 +114,7 @@ def group_of(rollouts: Sequence[Rollout]) -> BatchGroup:
 def learned(
     config: RunConfig, group: BatchGroup, weights: Path, folder: Path
 ) -> tuple[float, dict[str, torch.Tensor]]:
-    """The learner's loss, and its gradient by parameter as Adam's first step remembers it."""
+    """Return the learner's loss, and its gradient by parameter, taken from Adam's first step."""
     trainer = Trainer(config, TINY_FOLDER, weights=weights)
     metrics = trainer.take_step(Batch(step=1, groups=(group,)))
     trainer.save(folder)
@@ -127,7 +127,7 @@ def learned(
 def updated(
     config: RunConfig, rows: Sequence[SampledRow], weights: Path
 ) -> tuple[float, dict[str, torch.Tensor]]:
-    """The learner's loss and gradient of an update of ``rows``, wherever the step began."""
+    """Return the learner's loss and gradient for an update of ``rows`` from any starting point."""
     learner = config.learner
     policy = Policy(config.policy, TINY_FOLDER, weights=weights, with_reference=True)
     surrogate = policy_gradient.surrogate(objective_of(learner))
@@ -158,7 +158,7 @@ def objective_of(learner: LearnerConfig) -> PolicyGradient:
 def trl_learned(
     config: RunConfig, rows: Sequence[SampledRow], weights: Path, folder: Path, loss_type: str
 ) -> tuple[float, dict[str, torch.Tensor]]:
-    """TRL's loss and gradient by parameter."""
+    """Return TRL's loss and gradient by parameter."""
     learner, objective = config.learner, objective_of(config.learner)
     peer = TrlPeer(
         weights,
@@ -190,7 +190,7 @@ def trl_learned(
 
 
 def at_positions(row: SampledRow) -> list[float]:
-    """``old_logprobs`` with zeros for the tokens that the policy did not write."""
+    """Return ``old_logprobs`` with zeros for the tokens that the policy did not write."""
     written = iter(row.old_logprobs)
     return [next(written) if each else 0.0 for each in row.mask]
 

@@ -27,7 +27,7 @@ def some_parameters() -> list[torch.nn.Parameter]:
 
 
 def apart(part: Part) -> torch.Tensor:
-    """The gradient of one part alone, from a graph of its own."""
+    """Return the gradient of one part alone, from a separate graph."""
     weights = some_parameters()
     found = torch.autograd.grad(LOSSES[part](weights), weights, materialize_grads=True)
     return torch.cat([each.flatten() for each in found])
@@ -72,7 +72,7 @@ def test_a_source_without_rows_has_a_norm_of_0():
     assert found["source/imitation/grad_norm"] == found["source/replay/grad_norm"] == 0.0
 
 
-def test_what_was_measured_is_forgotten_with_the_update():
+def test_sums_reset_after_an_update():
     weights = some_parameters()
     gauge = Gauge(weights)
     measure(gauge, weights, "even", "odd")
@@ -111,7 +111,7 @@ def test_the_shares_of_the_movement_by_hand():
     found = moves((3.0, 0.0, 0.0), (0.0, 1.0, 0.0))
     assert found["source/objective/movement_share"] == pytest.approx(0.9)
     assert found["source/imitation/movement_share"] == pytest.approx(0.1)
-    # (2, 0, 0) and (-1, 0, 0): the one takes back half of what the other did.
+    # (2, 0, 0) and (-1, 0, 0): the second undoes half of the first.
     found = moves((2.0, 0.0, 0.0), (-1.0, 0.0, 0.0))
     assert found["source/movement"] == pytest.approx(1.0)
     assert found["source/objective/movement_share"] == pytest.approx(2.0)
@@ -142,7 +142,7 @@ def test_a_teacher_alone_has_the_whole_movement_and_without_any_there_are_no_sha
     assert set(nothing.values()) == {0.0}
 
 
-def test_of_many_entries_a_part_is_looked_at_and_stands_for_all():
+def test_a_sample_of_many_entries_represents_all():
     count = 3 * ENTRIES
     generator = torch.Generator().manual_seed(2)
     weights = [torch.nn.Parameter(torch.zeros(count))]
@@ -159,11 +159,11 @@ SIGNAL_D = torch.tensor([1.0, -2.0, 2.0] + [0.0] * 17, dtype=torch.float64)
 """The gradient that every group has: |G|^2 = 9."""
 
 DEVIATION = 1.5
-"""Of each entry of a group's gradient from it: S = 20 * 1.5^2 = 45, so the scale is 5 groups."""
+"""Deviation of each entry of a group's gradient: S = 20 * 1.5^2 = 45, so the scale is 5 groups."""
 
 
 def halves(groups: int, generator: torch.Generator) -> dict[str, float]:
-    """The sums of a step on so many groups, each with the divisor of all."""
+    """Return the sums of a step on ``groups`` groups, each with the divisor of all."""
     noise_N_D = torch.randn((groups, len(SIGNAL_D)), generator=generator, dtype=torch.float64)
     gradients_N_D = (SIGNAL_D + DEVIATION * noise_N_D) / groups
     even_D, odd_D = gradients_N_D[0::2].sum(0), gradients_N_D[1::2].sum(0)
@@ -187,7 +187,7 @@ def test_signal_and_noise_are_found_again_in_gradients_made_of_them(groups: int)
             assert found["gradient_noise/scale_groups"] == pytest.approx(max(0.0, noise) / signal)
         else:
             assert "gradient_noise/scale_groups" not in found
-    # The averages fade, so one step's are still noisy; their mean is not.
+    # The averages decay, so one step's are still noisy; their mean is not.
     warm = states[100:]
     signal = sum(each for each, _ in warm) / len(warm)
     noise = sum(each for _, each in warm) / len(warm)
@@ -217,7 +217,7 @@ def test_one_half_alone_says_nothing_about_noise():
     assert scale.state == (1.0, 2.0)
 
 
-def test_where_the_halves_disagree_there_is_no_scale():
+def test_there_is_no_scale_if_the_halves_disagree():
     sums = {"gradient_even": 1.0, "gradient_odd": 1.0, "gradient_halves": -1.0}
     assert NoiseScale().add(sums, 2, 2) == {"gradient_noise/cosine_of_halves": -1.0}
 

@@ -1,4 +1,4 @@
-"""A policy gradient within a grammar: over what was allowed, and nothing else."""
+"""A policy gradient within a grammar: over the allowed tokens only."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from protocols.generation import END, Grammar
 from tests.learning import VOCABULARY, small_model
 
 BRACKETS = Grammar(states=(((5, 1), (6, 2)), ((7, 0), (8, END)), ((9, 1),)))
-"""5 or 6 first; after 5 and after 6 9 either 7, which begins anew, or 8, which ends."""
+"""5 or 6 first; after 5, and after 6 9, either 7, which starts again, or 8, which ends."""
 
 ALL = frozenset(range(VOCABULARY))
 
@@ -62,7 +62,7 @@ def test_rows_without_a_grammar_are_not_constrained():
 
 def test_a_grammar_of_another_model_is_refused():
     foreign = Grammar(states=(((VOCABULARY, END),),))
-    with pytest.raises(GeneratorError, match="it was made for another model"):
+    with pytest.raises(GeneratorError, match="it belongs to another model"):
         Constraints(VOCABULARY).allowed([row([1, 2], [0, 1], foreign)])
 
 

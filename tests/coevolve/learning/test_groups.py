@@ -138,11 +138,11 @@ def test_dapo_replaces_every_group_that_teaches_nothing(passed: bool):
 
 
 REFILL = LearnerConfig(groups_per_step=2, max_staleness=1, refill_batches=2)
-"""Up to four groups a step are replaced."""
+"""Each step replaces up to four groups."""
 
 
 def complete(groups: Groups, numbers: Iterable[int], *passed: bool, version: int = 0) -> None:
-    """Hand over whole groups, whose records' sequences follow from their numbers."""
+    """Add whole groups, whose records' sequences follow from their numbers."""
     for number in numbers:
         records = members(number, *passed, version=version)
         filled(groups, list(enumerate(records, start=1 + 2 * number)))
@@ -182,7 +182,7 @@ def test_groups_that_are_discarded_for_another_reason_are_not_counted_as_replace
 
 
 @pytest.mark.parametrize("replaced", range(6))
-def test_what_was_replaced_before_a_restart_counts_towards_the_bound(replaced: int):
+def test_groups_replaced_before_a_restart_count_towards_the_bound(replaced: int):
     groups = Groups(REFILL, step=1, consumed=replaced, replaced=replaced)
     complete(groups, range(6), True, True)
     left = max(0, 4 - replaced)
@@ -208,7 +208,7 @@ def test_a_group_of_which_an_abandoned_version_may_have_written_some_is_discarde
     complete(groups, [1], True, False, version=3)
     complete(groups, [2], True, False, version=4)
     complete(groups, [3], True, False, version=5)
-    # Begun by version 2, ended by version 5; then a rollout that went from version 4 to 5.
+    # From version 2 to version 5; then a rollout from version 4 to 5.
     filled(groups, [(9, rollout(4, 0, size=2, version=2)), (10, rollout(4, 1, size=2, version=5))])
     long = msgspec.structs.replace(rollout(5, 1, size=2, version=5), version_min=4)
     filled(groups, [(11, rollout(5, 0, size=2, version=5)), (12, long)])
@@ -246,7 +246,7 @@ def test_a_step_back_judges_the_batch_so_far_once_more_and_needs_no_groups():
     assert [group.number for group in groups.take_batch()] == [4, 10]
 
 
-def test_a_step_back_makes_what_waits_in_the_batch_abandoned_or_stale():
+def test_a_step_back_makes_waiting_groups_abandoned_or_stale():
     groups = Groups(msgspec.structs.replace(CONFIG, groups_per_step=3), step=4, consumed=0)
     complete(groups, [0], True, False, version=2)
     complete(groups, [1], True, False, version=3)
@@ -269,7 +269,7 @@ def test_a_redelivered_record_changes_nothing():
     assert groups.held == 2
 
 
-def test_what_is_missing_is_the_fewest_records_that_can_fill_the_batch():
+def test_missing_is_the_minimum_number_of_records_that_fill_the_batch():
     groups = Groups(CONFIG, step=1, consumed=0)
     assert groups.missing(3) == 6
     filled(groups, [(1, rollout(0, 0, size=3)), (2, rollout(1, 0, size=3))])
@@ -290,7 +290,7 @@ def test_a_batch_is_not_handed_over_before_it_is_full():
 
 
 def journal(seed: int) -> list[tuple[int, Rollout | FailedRollout]]:
-    """30 groups of 3 whose members arrive mixed up, some failed, at slowly rising versions."""
+    """Return 30 groups of 3, interleaved, some members failed, at slowly rising versions."""
     rng = random.Random(seed)
     arrivals = sorted((group + rng.random() * 6, group, i) for group in range(30) for i in range(3))
     return [
@@ -313,7 +313,7 @@ def play(
 ) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
     """Return the batches and discards of a learner that takes ``records`` in random portions.
 
-    One that ``dies`` loses its memory after random portions and gets all unfinished records anew.
+    If it ``dies``, it loses its memory after random portions and gets all unfinished records again.
     """
     config = LearnerConfig(groups_per_step=2, max_staleness=1, refill_batches=refill_batches)
     batches: list[tuple[str, ...]] = []

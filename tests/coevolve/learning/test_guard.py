@@ -12,7 +12,7 @@ ONE_COMPARISON = partial(LearnerConfig, steps=10)
 
 
 def canaries(version: int, passed: str) -> CanaryScores:
-    """A mark for each canary: 1 passed, 0 did not, a blank failed."""
+    """One mark per canary: 1 passed, 0 did not, a blank failed."""
     scores = [
         TaskScore(task_id=f"c{number}", turns_passed=int(mark), turns_total=1)
         for number, mark in enumerate(passed)
@@ -73,7 +73,7 @@ def test_the_sign_test_by_hand(lost: int, gained: int, expected: float):
     assert sign_test(lost, gained) == expected
 
 
-def test_what_was_lost_is_told_with_its_counts():
+def test_a_regression_reports_its_counts():
     assert folded(GOOD, BAD).loss() == PolicyRegressed(
         version=10,
         score=0.5,
@@ -97,8 +97,8 @@ def test_equal_scores_are_no_loss_and_neither_is_a_first_score():
     assert folded(BAD, canaries(20, "0" * 10 + "1" * 10)).loss() is None
 
 
-def test_a_loss_that_chance_explains_is_none_however_large_it_is():
-    # 6 of 8: a fall of 0.75, and one of 64 by chance.
+def test_a_large_loss_that_chance_explains_is_ignored():
+    # 6 of 8: a fall of 0.75, and a chance of one in 64.
     before = canaries(0, "11111100")
     after = canaries(1, "00000000")
     assert folded(before, after).loss() is None
@@ -108,8 +108,8 @@ def test_a_loss_that_chance_explains_is_none_however_large_it_is():
     assert folded(before, after, chance=0.0156).loss() is None
 
 
-def test_a_loss_that_is_small_is_none_however_certain_it_is():
-    # 8 of 100: a fall of 0.08, and one of 256 by chance.
+def test_a_small_but_certain_loss_is_ignored():
+    # 8 of 100: a fall of 0.08, and a chance of one in 256.
     before, after = canaries(0, "1" * 100), canaries(1, "1" * 92 + "0" * 8)
     assert folded(before, after).loss() is None
     assert folded(before, after, max_loss=0.08 + 1e-9).loss() is None
@@ -117,7 +117,7 @@ def test_a_loss_that_is_small_is_none_however_certain_it_is():
 
 
 def test_gains_are_set_against_losses():
-    # 11 lost and 1 gained of 20: 13 of 4096 by chance. With 6 gained it is one of 6 or so.
+    # 11 lost and 1 gained of 20: a chance of 13 in 4096. With 6 gained it is about one in 6.
     before = canaries(0, "1" * 11 + "0" * 9)
     after = canaries(1, "0" * 11 + "1" + "0" * 8)
     found = folded(before, after).loss()
@@ -161,7 +161,7 @@ def test_a_version_is_compared_with_the_best_and_not_with_the_one_before():
     assert (found.version, found.best_version, found.lost) == (20, 0, 8)
 
 
-def test_a_loss_is_told_once():
+def test_a_loss_is_reported_once():
     loss = folded(GOOD, BAD, action="warn").loss()
     assert loss is not None
     assert loss.action == "warn"
@@ -185,7 +185,7 @@ def test_a_guard_that_does_nothing_finds_nothing():
     assert folded(GOOD, BAD, action="none").loss() is None
 
 
-def test_versions_that_were_left_are_never_compared_with():
+def test_abandoned_versions_are_never_compared():
     guard = folded(canaries(0, "1" * 19 + "0"), canaries(10, "1" * 20), canaries(20, "0" * 20))
     loss = guard.loss()
     assert loss is not None
@@ -193,7 +193,7 @@ def test_versions_that_were_left_are_never_compared_with():
     guard.fold(returned(24, 10))
     assert guard.abandoned == set(range(11, 24))
     assert guard.loss() is None
-    # What the evaluator says late of a version that was left is passed over.
+    # Late scores of an abandoned version are ignored.
     guard.fold(canaries(23, "0" * 20))
     assert guard.loss() is None
     guard.fold(canaries(22, "1" * 20))
@@ -220,7 +220,7 @@ def test_the_rate_factor_is_that_of_the_last_return():
     assert folded(returned(12, 0), returned(20, 0, 0.25)).rate_factor == 0.25
 
 
-def test_it_is_known_which_versions_have_scores_those_that_were_left_included():
+def test_scored_versions_include_abandoned_ones():
     guard = folded(GOOD, BAD, returned(12, 0), canaries(20, "1" * 20))
     assert [guard.is_scored(version) for version in (0, 10, 12, 20)] == [True, True, False, True]
 
@@ -244,7 +244,7 @@ def test_a_guard_that_is_rebuilt_judges_alike():
         assert rebuilt.abandoned == live.abandoned
 
 
-def test_a_version_that_machines_left_half_unscored_is_neither_best_nor_judged():
+def test_a_half_scored_version_is_neither_best_nor_judged():
     lucky = canaries(10, "1" * 2 + " " * 18)
     guard = folded(GOOD, lucky)
     assert guard.best == 0
@@ -262,5 +262,5 @@ def test_the_comparisons_of_a_run_share_its_chance():
         guard = Guard(LearnerConfig(steps=steps, guard=SETTINGS))
         guard.fold(GOOD)
         guard.fold(nine)
-        # One chance in 512, against one in 100, 400 and 1000.
+        # A chance of one in 512, compared with one in 100, 400 and 1000.
         assert (guard.loss() is not None) == is_lost

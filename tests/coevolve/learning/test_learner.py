@@ -56,7 +56,7 @@ def settings(model: Path, train: WeightsFormat = "full", **learner: object) -> R
         policy=PolicyConfig(model=str(model), train=train, lora_rank=2, lora_alpha=4),
         rollout=RolloutConfig(group_size=4),
         evaluator=EvaluatorConfig(every=4),
-        # Nobody sampled the rollouts of these tests.
+        # No engine sampled the rollouts of these tests.
         delivery=DeliveryConfig(sampler_tolerance=1.0),
         learner=msgspec.convert(
             {
@@ -160,7 +160,7 @@ async def test_adapters_load_with_peft_alone(model: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("train", ["full", "lora"])
 @pytest.mark.parametrize("step", [1, 3, 5])
-async def test_a_learner_that_dies_goes_on_as_if_it_had_not(
+async def test_a_restarted_learner_continues_unchanged(
     model: Path, tmp_path: Path, train: WeightsFormat, step: int
 ):
     config = settings(model, train)
@@ -282,11 +282,11 @@ async def test_without_any_checkpoint_the_run_is_taken_again_from_version_0(
     assert digests(journal) == digests(await trained(config, tmp_path / "straight"))
 
 
-async def test_steps_that_lead_elsewhere_are_refused(model: Path, tmp_path: Path):
+async def test_repeated_steps_with_other_weights_are_refused(model: Path, tmp_path: Path):
     journal = await trained(settings(model, steps=2, checkpoint_every=9), tmp_path, groups=8)
     shutil.rmtree(tmp_path / "checkpoints")
     other = settings(model, steps=3, max_grad_norm=1e-3)
-    with pytest.raises(LearnerError, match=r"step 1, taken again from version 0, reached weights"):
+    with pytest.raises(LearnerError, match=r"step 1, repeated from version 0, reached weights"):
         await learner(other, tmp_path, journal).run()
     assert len(reports(journal)) == 2
 
@@ -295,9 +295,7 @@ async def test_steps_whose_rollouts_were_evicted_are_named(model: Path, tmp_path
     journal = await trained(settings(model, steps=2, checkpoint_every=9), tmp_path, groups=8)
     shutil.rmtree(tmp_path / "checkpoints")
     journal.evict(reports(journal)[0].groups[0].sequences)
-    with pytest.raises(
-        LearnerError, match=r"step 1 cannot be taken again: .*raise store.retain_gb"
-    ):
+    with pytest.raises(LearnerError, match=r"step 1 cannot be repeated: .*raise store.retain_gb"):
         await learner(settings(model, steps=3), tmp_path, journal).run()
 
 
@@ -378,7 +376,7 @@ async def test_a_batch_without_anything_to_learn_is_a_step_with_the_same_weights
 
 
 def equal(journal: MemoryJournal, numbers: range) -> None:
-    """Append groups that everybody passed."""
+    """Append groups in which every rollout passed."""
     for number in numbers:
         journal.add(tool_task("ls", task_id=f"t{number}"))
         journal.add(*(rollout(number, index, size=4) for index in range(4)))

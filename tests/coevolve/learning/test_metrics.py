@@ -39,7 +39,7 @@ def test_the_ratios_of_a_sequence_are_its_tokens_product():
     assert found["sampling/importance_sampling_ratio/max"] == pytest.approx(1.0)
 
 
-def test_losses_are_means_over_updates_and_what_was_not_there_is_left_out():
+def test_losses_are_means_over_updates_and_missing_metrics_are_omitted():
     step_metrics = StepMetrics(level="token", cap=2.0)
     step_metrics.add(policy_loss=1.0)
     step_metrics.add(policy_loss=2.0, imitation_loss=4.0)

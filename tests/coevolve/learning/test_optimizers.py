@@ -9,7 +9,7 @@ from protocols.config import LearnerConfig
 
 RATE = 0.01
 EPSILON = 1e-8
-"""What AdamW adds to the root of the squares."""
+"""AdamW's addition to the root of the squares."""
 
 
 def one(*values: float) -> list[torch.nn.Parameter]:
@@ -23,7 +23,7 @@ def update(
     gradient: Sequence[float],
     rate: float = RATE,
 ) -> list[float]:
-    """One update; returns how far it moved the weights."""
+    """Make one update; return how far it moved the weights."""
     before = weights[0].detach().clone()
     optimizers.zero_grad()
     weights[0].grad = torch.tensor(gradient, dtype=torch.float64)
@@ -32,7 +32,7 @@ def update(
 
 
 def slow_adam(gradients: Sequence[float], rates: Sequence[float]) -> list[float]:
-    """The moves of one weight by Adam, with nothing but floats."""
+    """Return Adam's moves of one weight, computed with plain floats."""
     mean = square = 0.0
     moves: list[float] = []
     for number, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), start=1):
@@ -87,7 +87,7 @@ def test_a_step_of_one_teacher_leaves_the_momentum_of_the_other_where_it_is():
     assert state["imitation"]["state"][0]["exp_avg"].tolist() == pytest.approx([-0.9])
 
 
-def test_what_was_saved_goes_on_as_if_nothing_had_happened(tmp_path: Path):
+def test_saved_optimizers_continue_unchanged(tmp_path: Path):
     weights = one(0.3, 0.7)
     optimizers = Optimizers(weights, LearnerConfig())
     update(optimizers, weights, "objective", [1.0, -2.0])
@@ -110,7 +110,7 @@ def test_a_reset_forgets_the_momentum_of_both():
             update(optimizers, weights, teacher, [1.0])
     optimizers.reset()
     assert all(state["state"] == {} for state in optimizers.state().values())
-    # A first step is of the size of the rate, whatever the gradient.
+    # A first step has the size of the rate, whatever the gradient.
     assert update(optimizers, weights, "objective", [-0.01]) == pytest.approx([RATE], rel=1e-5)
     assert update(optimizers, weights, "imitation", [-100.0]) == pytest.approx([RATE], rel=1e-5)
 
@@ -122,7 +122,7 @@ def test_weights_decay_in_the_objectives_steps_alone():
     assert update(optimizers, weights, "objective", [0.0]) == pytest.approx([-2.0 * RATE * 0.5])
 
 
-def test_a_gradient_is_scaled_down_to_the_limit_and_its_norm_is_told():
+def test_a_gradient_is_scaled_down_to_the_limit_and_its_norm_is_returned():
     weights = one(0.0, 0.0)
     optimizers = Optimizers(weights, LearnerConfig(max_grad_norm=0.5))
     weights[0].grad = torch.tensor([3.0, 4.0], dtype=torch.float64)

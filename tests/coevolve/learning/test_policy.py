@@ -36,7 +36,7 @@ def test_bfloat16_differs_from_float32_by_rounding_only(model: Path):
         assert 0 < (found_N - exact_N).abs().max() < 0.03
 
 
-def test_what_learns_is_in_float32_whatever_the_precision(model: Path):
+def test_trainable_weights_are_in_float32_at_any_precision(model: Path):
     for train in ("full", "lora"):
         policy = Policy(PolicyConfig(train=train, precision="bf16"), model)
         assert {each.dtype for each in policy.parameters()} == {torch.float32}

@@ -1,7 +1,7 @@
-"""A learner that goes back to an earlier version, on canary scores that a test dictates.
+"""A learner that returns to an earlier version, with canary scores given by the test.
 
 Seven steps of two groups. Of 16 canaries version 0 passes 4, version 1 all, version 2 all but one
-and version 3 two: so step 5 goes back to version 1.
+and version 3 two, so step 5 returns to version 1.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ from tests.learning import (
 CANARIES = 16
 
 PASSED = {0: 4, 1: 16, 2: 15, 3: 2, 5: 16, 6: 16}
-"""Version -> canaries that it passes."""
+"""Version -> number of canaries that it passes."""
 
 Undisturbed = Mapping[WeightsFormat, tuple[Path, MemoryJournal]]
 
@@ -61,7 +61,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def undisturbed(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    """Run directory and journal of a learner that nobody kills."""
+    """Return run directory and journal of a learner that is not killed."""
     found: dict[WeightsFormat, tuple[Path, MemoryJournal]] = {}
     for train in ("full", "lora"):
         folder = tmp_path_factory.mktemp(train)
@@ -90,7 +90,7 @@ def canaries(version: int, passed: int) -> CanaryScores:
 def scored_late(
     journal: MemoryJournal, passed: Mapping[int, int]
 ) -> Callable[[Sequence[Message]], None]:
-    """Have each version's scores come in while the step after it is taken."""
+    """Let each version's scores arrive during the step after it."""
 
     def score(outputs: Sequence[Message]) -> None:
         for output in outputs:
@@ -101,7 +101,7 @@ def scored_late(
 
 
 def prepared(passed: Mapping[int, int] = PASSED) -> MemoryJournal:
-    """Groups for four steps by the version before each, two by version 4, and four by version 5."""
+    """Return groups: four steps by the version before each, two by version 4, four by version 5."""
     journal = MemoryJournal()
     for version in range(4):
         add_groups(journal, range(2 * version, 2 * version + 2), version=version)
@@ -139,7 +139,7 @@ def rates(journal: MemoryJournal) -> list[tuple[float, float]]:
 
 
 def comparable(journal: MemoryJournal) -> list[tuple[object, ...]]:
-    """Everything about the steps but how long they took."""
+    """Return everything about the steps except their durations."""
     return [
         (
             report.step,
@@ -248,7 +248,7 @@ async def test_a_second_return_lowers_the_rate_again(model: Path, tmp_path: Path
 
 
 def fallible(journal: MemoryJournal, step: int) -> None:
-    """Let the write of a step fail, whether it trained or went back."""
+    """Make the write of a step fail, whether it trained or returned."""
     score = journal.before_complete
 
     def fail(outputs: Sequence[Message]) -> None:
@@ -337,8 +337,8 @@ async def test_weights_that_the_evaluator_has_yet_to_score_stay_although_their_v
     add_groups(journal, range(14, 16), version=7)
     add_groups(journal, range(16, 18), version=8)
     await learner(settings(model, steps=9), tmp_path, journal).run()
-    # By step 9 all before version 6 are old. Versions 2 to 4 were left, and of 4 alone no scores
-    # have come: the evaluator, which is slow, will still be told to serve it.
+    # By step 9 all before version 6 are old. Versions 2 to 4 are abandoned, and only the scores of
+    # 4 are missing: the slow evaluator will still have to serve it.
     there = {path.name for path in (tmp_path / "versions").iterdir()}
     assert there == {"v_0", "v_1", "v_4", "v_6", "v_7", "v_8", "v_9"}
 
@@ -368,7 +368,7 @@ async def test_a_return_to_weights_that_are_gone_is_refused(model: Path, tmp_pat
         await learner(config, tmp_path, journal).run()
     journal.before_append = lambda _: None
     shutil.rmtree(tmp_path / "versions/v_1")
-    words = r"v_1: step 5 goes back to version 1, whose weights are missing or were changed"
+    words = r"v_1: step 5 returns to version 1, whose weights are missing or were changed"
     with pytest.raises(CheckpointError, match=words):
         await learner(config, tmp_path, journal).run()
     assert len(reports(journal)) == 4

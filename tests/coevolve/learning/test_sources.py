@@ -1,4 +1,4 @@
-"""What each source of a step's gradient does to the weights, and steps back to earlier ones."""
+"""Tests of how far each gradient source moves the weights, and of steps back to earlier weights."""
 
 import math
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def weights_of(folder: Path) -> bytes:
 
 
 def moments(folder: Path) -> dict[str, Any]:
-    """Teacher -> what its optimizer remembers of the first parameter."""
+    """Return teacher -> its optimizer's state of the first parameter."""
     states = torch.load(folder / "optimizer.pt")
     return {teacher: states[teacher]["state"].get(0, {}) for teacher in states}
 
@@ -125,7 +125,7 @@ def test_the_sources_of_a_step_are_counted_and_measured(model: Path):
         for teacher, parts in gradients.items()
     }
     assert metrics["source/objective/grad_norm"] == pytest.approx(norms["objective"], rel=1e-4)
-    # Replay draws the one reference that there is, so its gradient is parallel, with 2 for 8.
+    # Replay draws the only reference, so its gradient is parallel, with weight 2 instead of 8.
     assert metrics["source/imitation/grad_norm"] == pytest.approx(
         0.8 * norms["imitation"], rel=1e-4
     )
@@ -142,7 +142,7 @@ def test_the_shares_of_a_steps_movement_add_up_to_1(model: Path):
 
 
 def two_mixed(step: int, *, which: Sequence[int] = (0, 1)) -> Batch:
-    """Two informative groups with others before and between them, or one of the two."""
+    """Return two informative groups with others before and between them, or one of the two."""
     mixed, passed, failed = batch().groups
     rollouts = tuple(rollout(6, index, size=4, passed=index < 2) for index in range(4))
     record = msgspec.structs.replace(mixed.record, group_id="g6", group=6, successes=2)
@@ -192,7 +192,7 @@ def test_without_an_objective_references_are_imitated_all_the_same(model: Path, 
     ]  # fmt: skip
     assert metrics["source/imitation/movement_share"] == pytest.approx(1.0)
     assert metrics["actor/grad_norm"] == metrics["actor/pg_loss"] == 0.0
-    # That is what a policy gradient leaves of imitation where it hardly moves: the same divisor.
+    # A policy gradient that hardly moves leaves the same of imitation: the divisor is the same.
     idle = settings(LearnerConfig(objective=DrGrpo(), learning_rate=1e-12))
     other = Trainer(idle, model)
     other.take_step(batch())
@@ -265,14 +265,14 @@ def test_a_step_back_has_the_earlier_weights_no_momentum_and_lower_rates(
     assert weights_of(back) == weights_of(first)
     assert moments(back) == {"objective": {}, "imitation": {}}
 
-    # It goes on as one that begins with those weights and has such rates from the start.
+    # It continues like a trainer that starts with those weights and has such rates from the start.
     slower = msgspec.structs.replace(
         learner,
         learning_rate=0.25 * learner.learning_rate,
         imitation=ImitationConfig(replay_per_step=0, learning_rate=0.25 * 1e-3),
     )
     fresh = Trainer(settings(slower, train=train), model, weights=first)
-    # What the version before the step sampled is another matter: it has another number.
+    # Leave out metrics about the version before the step, because its number differs.
     expected, found = (
         {name: value for name, value in metrics.items() if "on_policy" not in name}
         for metrics in (fresh.take_step(batch(1)), trainer.take_step(batch(5)))
@@ -311,5 +311,5 @@ def test_a_checkpoint_of_a_step_back_goes_on_bit_by_bit(model: Path, tmp_path: P
 
 def test_a_step_back_out_of_turn_is_refused(model: Path):
     trainer = Trainer(settings(LearnerConfig()), model)
-    with pytest.raises(LearnerError, match="after step 0 comes no step 2"):
+    with pytest.raises(LearnerError, match="step 1 is next, got step 2"):
         trainer.go_back(2, model, 0.5)

@@ -1,4 +1,4 @@
-"""The loss of micro-batches, against slow forwards of one token each.
+"""The loss of micro-batches, compared with slow forward passes of one token each.
 
 Letters: B rows, N tokens that the policy wrote.
 """
@@ -33,7 +33,7 @@ from tests.coevolve.learning.test_trainer import batch, slow_logprob
 from tests.learning import small_model
 
 TOKENS = 7.0
-"""Divisor of the losses of tokens; that of pairs is 2."""
+"""Divisor of the token losses; that of pairs is 2."""
 
 TEMPERATURES = pytest.mark.parametrize("temperature", [1.0, 0.6])
 
@@ -71,7 +71,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Weights that differ from those of ``model``, so that a preference is more than its half."""
+    """Return weights that differ from those of ``model``, so that no preference is exactly half."""
     return small_model(tmp_path_factory.mktemp("moved"), seed=1)
 
 
@@ -86,7 +86,7 @@ def settings(temperature: float, learner: LearnerConfig | None = None) -> RunCon
 def of(
     rows: Sequence[Row], temperature: float, base: Path, weights: Path
 ) -> tuple[StepMetrics, list[torch.Tensor]]:
-    """What a micro-batch adds up: sums, and the gradient."""
+    """Return the sums and the gradient of a micro-batch."""
     config = settings(temperature)
     policy = Policy(PolicyConfig(), base, weights=weights, with_reference=True)
     step_metrics = StepMetrics(level="token", cap=1.2)

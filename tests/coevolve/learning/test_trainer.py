@@ -50,7 +50,7 @@ def settings(
 
 
 def batch(step: int = 1) -> Batch:
-    """A mixed group, a hopeless one and one that everybody passed."""
+    """Return a mixed group, a group without success and a group in which every rollout passed."""
     record = TrainedGroup(
         group_id="g1",
         group=1,
@@ -84,13 +84,13 @@ def batch(step: int = 1) -> Batch:
 
 
 def slow_logprob(model: torch.nn.Module, ids: list[int], position: int, t: float) -> torch.Tensor:
-    """The log-probability of one token after its prefix alone, from a forward of its own."""
+    """Return the log-probability of one token given its prefix, from a separate forward."""
     logits_V = model(torch.tensor([ids[:position]])).logits[0, -1] / t
     return logits_V[ids[position]] - logits_V.exp().sum().log()
 
 
 def slow_importance(config: RunConfig, logprobs: list[float], sampler: list[float]) -> list[float]:
-    """The weight of every token of one rollout, with nothing but floats."""
+    """Return the weight of every token of one rollout, computed with plain floats."""
     differences = [own - other for own, other in zip(logprobs, sampler, strict=True)]
     if config.learner.importance == "sequence":
         differences = [sum(differences)] * len(differences)
@@ -100,7 +100,7 @@ def slow_importance(config: RunConfig, logprobs: list[float], sampler: list[floa
 
 
 def slow_scale(config: RunConfig, written: int) -> float:
-    """What one token's loss counts in a sequence of so many written ones of ``batch()``."""
+    """Return the weight of a token's loss in a sequence of ``batch()`` with ``written`` tokens."""
     assert isinstance(config.learner.objective, Grpo | DrGrpo | Dapo | Gspo)
     tokens = [sum(one.tokens.mask) for group in batch().groups for one in group.rollouts]
     match config.learner.objective.aggregation:
@@ -114,7 +114,7 @@ def slow_scale(config: RunConfig, written: int) -> float:
 
 
 def slow_gradients(folder: Path, config: RunConfig) -> dict[Teacher, list[torch.Tensor]]:
-    """The gradients of a step on ``batch()``, token by token, before they are clipped."""
+    """Return the gradients of a step on ``batch()``, token by token, before clipping."""
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     base = AutoModelForCausalLM.from_pretrained(folder).eval()
     parameters = list(model.parameters())
@@ -128,7 +128,7 @@ def slow_gradients(folder: Path, config: RunConfig) -> dict[Teacher, list[torch.
 def slow_objective(
     model: torch.nn.Module, base: torch.nn.Module, config: RunConfig
 ) -> torch.Tensor:
-    """The loss of the rollouts of ``batch()``, at the temperature of rollouts."""
+    """Return the loss of the rollouts of ``batch()``, at the temperature of rollouts."""
     learner, t = config.learner, config.rollout.temperature
     centred_only = isinstance(learner.objective, DrGrpo)
     loss = torch.zeros(())
@@ -150,7 +150,7 @@ def slow_objective(
 
 
 def slow_imitation(model: torch.nn.Module, config: RunConfig) -> torch.Tensor:
-    """The loss of the reference of ``batch()``, at temperature 1; replay draws the same one."""
+    """Return the loss of ``batch()``'s reference, at temperature 1; replay draws the same one."""
     imitation = config.learner.imitation
     weight = imitation.weight + imitation.replay_weight * (imitation.replay_per_step > 0)
     loss = torch.zeros(())
@@ -179,7 +179,7 @@ def slow_imitation(model: torch.nn.Module, config: RunConfig) -> torch.Tensor:
 def test_the_gradient_is_the_one_of_a_slow_independent_implementation(
     model: Path, tmp_path: Path, config: RunConfig
 ):
-    # The objective's update comes first; here it moves nothing before references are imitated.
+    # The objective's update comes first; it moves nothing here before references are imitated.
     learner = msgspec.structs.replace(config.learner, learning_rate=1e-12)
     trainer = Trainer(msgspec.structs.replace(config, learner=learner), model)
     metrics = trainer.take_step(batch())
@@ -403,20 +403,20 @@ def test_a_checkpoint_in_bfloat16_goes_on_bit_by_bit(model: Path, tmp_path: Path
     assert straight.take_step(batch(2)) == resumed.take_step(batch(2))
 
 
-def test_the_share_of_padding_is_told(model: Path):
+def test_the_share_of_padding_is_reported(model: Path):
     metrics = Trainer(
         settings(LearnerConfig(imitation=ImitationConfig(replay_per_step=0))), model
     ).take_step(batch())
     lengths = [len(one.tokens.mask) for one in batch().groups[0].rollouts]
     assert len(set(lengths)) > 1
-    # The reference, of 5 tokens, is in a micro-batch of its own.
+    # The reference, of 5 tokens, is in a separate micro-batch.
     used = len(lengths) * max(lengths) + 5
     assert metrics["perf/padding_share"] == pytest.approx(1 - (sum(lengths) + 5) / used)
 
 
 def test_a_batch_out_of_turn_is_refused(model: Path):
     trainer = Trainer(settings(LearnerConfig()), model)
-    with pytest.raises(LearnerError, match="after step 0 comes no step 2"):
+    with pytest.raises(LearnerError, match="step 1 is next, got step 2"):
         trainer.take_step(batch(2))
 
 

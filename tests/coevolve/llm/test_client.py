@@ -122,8 +122,8 @@ async def test_a_passing_fault_is_tried_again(server: ChatServer, name: str) -> 
 LASTING: dict[str, tuple[Behaviour, str]] = {
     "status 500": (fails(500, "out of order"), "out of order"),
     "half a body": (drops_half_way, "the connection failed"),
-    "a body that is no JSON": (is_no_json, "its answer is no chat completion"),
-    "a web page": (is_a_web_page, "up to /v1"),
+    "a body that is no JSON": (is_no_json, "its answer is not a chat completion"),
+    "a web page": (is_a_web_page, "ends in /v1"),
 }
 
 
@@ -140,17 +140,17 @@ async def test_a_lasting_fault_is_an_error_after_all_tries(server: ChatServer, n
     assert words in message
 
 
-async def test_an_error_that_comes_as_an_answer_is_told_in_its_own_words(
+async def test_an_error_sent_as_an_answer_is_quoted(
     server: ChatServer,
 ) -> None:
     server.then(fails(200, "the model is overloaded"))
     assert "the model is overloaded" in await refusal(server, tries=1)
 
 
-async def test_nobody_at_the_address_is_an_error() -> None:
+async def test_an_unreachable_address_is_an_error() -> None:
     with serving() as server:
         pass
-    assert "see that the server runs" in await refusal(server, tries=1)
+    assert "check that the server runs" in await refusal(server, tries=1)
 
 
 @pytest.mark.parametrize("hang", [is_slow, dribbles])
@@ -193,12 +193,12 @@ async def test_a_refused_key_names_the_variable_and_never_its_value(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     server.then(fails(401, "no key"))
-    assert "the environment variable OPENAI_API_KEY is unset" in await refusal(server)
+    assert "the environment variable OPENAI_API_KEY is not set" in await refusal(server)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     for status in (401, 403):
         server.then(fails(status, "wrong key: sk-secret"))
         message = await refusal(server)
-        assert "OPENAI_API_KEY is not right" in message
+        assert "OPENAI_API_KEY is wrong" in message
         assert "sk-secret" not in message
     assert len(server.requests) == 3
 
@@ -213,7 +213,9 @@ async def test_an_unknown_model_is_final(server: ChatServer) -> None:
     "refuses",
     [("response_format",), ("max_tokens", "temperature"), ("temperature", "response_format")],
 )
-async def test_what_a_server_refuses_is_left_out_for_good(refuses: tuple[str, ...]) -> None:
+async def test_settings_that_a_server_refuses_are_omitted_for_good(
+    refuses: tuple[str, ...],
+) -> None:
     with serving(lambda messages: "well", refuses=refuses) as server:
         chat = Chat(model_at(server.base_url, tries=1))
         for _ in range(2):

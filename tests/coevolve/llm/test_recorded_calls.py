@@ -84,9 +84,15 @@ async def test_a_noted_call_is_found_by_the_next_log(store: LocalStore):
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({"max_tokens": 250}, "synthesizer.max_tokens: the run may take 250; 200 are spent"),
-        ({"max_cost_usd": 0.5}, "synthesizer.max_cost_usd: the run may take 0.5; 0.4 are spent"),
-        ({"max_tokens_by_kind": {"rare": 250}}, "synthesizer.max_tokens_by_kind.rare: the run may"),
+        ({"max_tokens": 250}, "synthesizer.max_tokens: the limit of the run is 250; 200 are used"),
+        (
+            {"max_cost_usd": 0.5},
+            "synthesizer.max_cost_usd: the limit of the run is 0.5; 0.4 are used",
+        ),
+        (
+            {"max_tokens_by_kind": {"rare": 250}},
+            "synthesizer.max_tokens_by_kind.rare: the limit of the run",
+        ),
     ],
 )
 async def test_a_restarted_process_goes_on_counting(
@@ -109,11 +115,9 @@ async def test_a_teacher_and_synthesizers_have_budgets_of_their_own(store: Local
     await add(store, taught, call(0), call(1))
     teachers = Ledger(Budget(section="environment.teacher", max_tokens=250, teaches=True), store)
     await log(store, teachers, "teaching").allow(90, 10, 0.0)
-    with pytest.raises(
-        OverBudgetError, match=r"environment\.teacher\.max_tokens: .* 100 are spent"
-    ):
+    with pytest.raises(OverBudgetError, match=r"environment\.teacher\.max_tokens: .* 100 are used"):
         await log(store, teachers, "teaching").allow(190, 10, 0.0)
-    with pytest.raises(OverBudgetError, match=r"synthesizer\.max_tokens: .* 200 are spent"):
+    with pytest.raises(OverBudgetError, match=r"synthesizer\.max_tokens: .* 200 are used"):
         await log(store, ledger(store, max_tokens=250)).allow(90, 10, 0.0)
 
 
@@ -123,7 +127,7 @@ async def test_calls_of_another_process_count_as_soon_as_they_are_recorded(store
         await calls.allow(90, 10, 0.0)
         await calls.note(call(0))
         await add(store, call(1))
-        with pytest.raises(OverBudgetError, match="200 are spent"):
+        with pytest.raises(OverBudgetError, match="200 are used"):
             await calls.allow(90, 10, 0.0)
         await calls.allow(40, 10, 0.0)
 
@@ -154,11 +158,11 @@ async def test_calls_made_at_the_same_time_never_exceed_the_budget(store: LocalS
     outcomes = await asyncio.gather(*map(ask, range(20)), return_exceptions=True)
     refused = [each for each in outcomes if isinstance(each, OverBudgetError)]
     assert most <= 1000
-    # The last call is made while 800 are spent: 200 more may be taken, 100 are.
+    # The last call is made when 800 are used: 200 more are allowed, and it uses 100.
     assert (made, len(refused)) == (900, 11)
 
 
-async def test_what_was_reserved_for_a_call_that_failed_is_given_back(store: LocalStore):
+async def test_the_reservation_of_a_failed_call_is_released(store: LocalStore):
     book = ledger(store, max_tokens=100)
     for _ in range(3):
         async with log(store, book) as calls:
@@ -178,11 +182,11 @@ async def test_whichever_call_ends_first_enough_stays_reserved(store: LocalStore
         await asyncio.wait_for(waiting, 10.0)
 
 
-async def test_without_its_model_only_what_is_recorded_is_answered():
+async def test_without_a_model_only_recorded_calls_are_answered():
     calls = RecordedCalls([call(0), call(1)])
     assert await calls.recorded(1) == call(1)
     assert await calls.recorded(2) is None
     with pytest.raises(EndpointError, match="call 2 is not recorded: the journal has 2 calls"):
         await calls.allow(1, 1, 0.0)
-    with pytest.raises(EndpointError, match="although no model is to be asked"):
+    with pytest.raises(EndpointError, match="although a replay asks no model"):
         await calls.note(call(2))

@@ -90,11 +90,11 @@ def test_the_newest_whole_checkpoint_is_chosen(tmp_path: Path):
     assert checkpoint.newest_valid(tmp_path, found[1:]) is None
 
 
-def test_what_is_wrong_with_a_checkpoint_is_said(tmp_path: Path):
+def test_a_checkpoint_error_names_the_fault(tmp_path: Path):
     one = registered(tmp_path, 10)
     (tmp_path / "checkpoints/step_10/weights").write_bytes(b"9")
     with pytest.raises(CheckpointError, match=r"step 10 is incomplete or was changed: its digest"):
         checkpoint.verify(tmp_path, one)
     (tmp_path / "checkpoints/step_10").rename(tmp_path / "elsewhere")
-    with pytest.raises(CheckpointError, match=r"step 10 is missing; put the folder back"):
+    with pytest.raises(CheckpointError, match=r"step 10 is missing; restore the folder"):
         checkpoint.verify(tmp_path, one)

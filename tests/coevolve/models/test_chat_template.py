@@ -16,7 +16,7 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 @pytest.mark.parametrize("kind", TEMPLATES)
 @settings(max_examples=40)
 @given(asked=TEXT, said=TEXT, results=st.lists(TEXT, min_size=1, max_size=3))
-def test_what_stands_behind_a_message_is_the_end_of_the_whole_conversation(
+def test_tokens_after_a_message_equal_the_end_of_the_whole_rendering(
     kind: str, asked: str, said: str, results: list[str]
 ) -> None:
     template = TEMPLATES[kind]

@@ -33,8 +33,8 @@ def test_an_outline_has_the_tables_and_the_ties_of_the_model(folder: Path):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"model_type": "t5"}, "causal language model which transformers .* makes: found t5;"),
-        ({"model_type": "tomorrow"}, "makes: .*tomorrow"),
+        ({"model_type": "t5"}, "causal language model which transformers .* supports: found t5;"),
+        ({"model_type": "tomorrow"}, "supports: .*tomorrow"),
     ],
 )
 @pytest.mark.parametrize("read", [read_model, read_outline])

@@ -13,13 +13,13 @@ QWEN = "Qwen/Qwen3-4B-Instruct-2507"
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of Hugging Face, in place of the user's."""
+    """Return an empty Hugging Face cache that replaces the user's."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     return tmp_path
 
 
 def cached(cache: Path, name: str, *files: str) -> Path:
-    """Lay a model into the cache as huggingface_hub does."""
+    """Put a model into the cache as huggingface_hub does."""
     place = cache / f"models--{name.replace('/', '--')}"
     (place / "refs").mkdir(parents=True)
     (place / "refs" / "main").write_text("abc")

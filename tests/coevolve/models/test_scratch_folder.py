@@ -41,7 +41,7 @@ def test_the_next_folder_removes_what_a_killed_process_left(place: Path):
     assert list(place.iterdir()) == []
 
 
-def test_what_is_young_may_be_somebody_elses_and_stays():
+def test_a_young_folder_may_be_in_use_and_stays():
     left = left_by_a_killed_process()
     with scratch_folder():
         assert left.exists()

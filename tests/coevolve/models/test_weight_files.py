@@ -1,4 +1,4 @@
-"""Digests stay what earlier runs recorded."""
+"""Digests stay equal to those that earlier runs recorded."""
 
 from pathlib import Path
 

@@ -24,7 +24,7 @@ def test_a_bug_leaves_its_traceback_in_the_log_of_the_part(tmp_path: Path) -> No
     assert gc.isenabled()
 
 
-def test_an_error_with_words_of_its_own_leaves_none(tmp_path: Path) -> None:
+def test_an_error_of_this_project_leaves_no_traceback(tmp_path: Path) -> None:
     with pytest.raises(CoevolveError), starting(tmp_path, "part"):
         raise ConfigError("a setting is wrong")
     assert logged(tmp_path) == []

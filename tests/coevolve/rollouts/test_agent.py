@@ -49,7 +49,7 @@ def test_an_attempt_is_recorded_with_the_versions_that_wrote_it() -> None:
         (episode(passed=2), "task t: a rollout needs 0 <= turns_passed <= turns_total"),
     ],
 )
-def test_an_attempt_that_cannot_be_is_refused(made: Episode, words: str) -> None:
+def test_an_impossible_attempt_is_refused(made: Episode, words: str) -> None:
     with pytest.raises(ContractError, match=words):
         rollout_of(REQUEST, made)
 

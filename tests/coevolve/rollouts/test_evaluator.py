@@ -21,7 +21,7 @@ TRIES = 3
 
 
 def settings(**guard: Any) -> RunConfig:
-    """Held-out tasks after every second step, canaries after every third, both after the last."""
+    """Score held-out tasks every second step, canaries every third, both after the last."""
     learner = {"steps": 7, "guard": {"every": 3, **guard}}
     return RunConfig(
         name="test",
@@ -43,7 +43,7 @@ def version(number: int, config: RunConfig) -> PolicyVersion:
 
 
 class Scorer:
-    """Every task passes as many turns as its name has letters; some break the simulator."""
+    """Each task passes as many turns as its name has letters; some tasks break the simulator."""
 
     def __init__(self, broken: Sequence[str] = ()) -> None:
         self._broken = broken
@@ -91,7 +91,7 @@ def evaluator(
 
 
 async def scored(part: Evaluator, journal: MemoryJournal, versions: int) -> None:
-    """Let the evaluator work until it has proven so many versions."""
+    """Let the evaluator work until it has proven this many versions."""
     running = asyncio.create_task(part.run())
     await journal.until(lambda: len(journal.all(WeightsVerified)) == versions or running.done())
     await part.stop()
@@ -99,7 +99,7 @@ async def scored(part: Evaluator, journal: MemoryJournal, versions: int) -> None
 
 
 def evaluations(journal: MemoryJournal) -> list[tuple[str, int, list[str], int]]:
-    """Kind, version, tasks and errors of every record of scores, in order."""
+    """Return kind, version, tasks and errors of every record of scores, in order."""
     found: list[tuple[str, int, list[str], int]] = []
     for each in journal.all(object):
         if not isinstance(each, Evaluation | CanaryScores):
@@ -111,7 +111,7 @@ def evaluations(journal: MemoryJournal) -> list[tuple[str, int, list[str], int]]
 
 
 async def everything(config: RunConfig, scorer: Scorer, **tasks: Sequence[str]) -> MemoryJournal:
-    """The journal of a whole run's versions, all of them scored that are to be."""
+    """Return the journal of a whole run after all due versions are scored."""
     journal = MemoryJournal()
     journal.add(*(version(number, config) for number in range(8)))
     part = evaluator(config, journal, scorer, **tasks)

@@ -31,7 +31,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 
 
 class Loop:
-    """A rollout part with a real engine on a real journal, beside somebody who publishes."""
+    """A rollout part with a real engine and a real journal, and a publisher of versions."""
 
     def __init__(self, run: Published, folder: Path, opened: type[LocalStore] = LocalStore) -> None:
         self.run = run
@@ -67,12 +67,12 @@ class Loop:
         )
 
     async def proofs(self, count: int) -> list[int]:
-        """The versions that were proven, once there are ``count``."""
+        """Return the proven versions, once there are ``count``."""
         found = await self.written(WeightsVerified, count)
         return [each.version for each in found if isinstance(each, WeightsVerified)]
 
     async def written(self, kind: type[msgspec.Struct], count: int) -> list[Message]:
-        """Every message of a kind, once there are ``count``."""
+        """Return every message of a kind, once there are ``count``."""
         async with asyncio.timeout(WAIT_S):
             seen = 0
             while True:
@@ -105,7 +105,7 @@ async def test_an_engine_that_was_killed_and_came_back_is_proven_again(
     assert not await loop.store.scan(topic_of(WeightSyncAlarm))
 
 
-async def test_versions_that_were_missed_are_passed_over_even_where_their_weights_are_gone(
+async def test_missed_versions_are_skipped_even_if_their_weights_are_gone(
     published: Published, tmp_path: Path
 ) -> None:
     run = published.copy(tmp_path / "run")
@@ -130,7 +130,7 @@ async def test_versions_that_were_missed_are_passed_over_even_where_their_weight
     assert not await loop.store.scan(topic_of(WeightSyncAlarm))
 
 
-async def test_a_part_whose_engine_serves_something_else_ends_with_the_alarm_on_record(
+async def test_a_part_whose_engine_serves_other_weights_records_the_alarm_and_ends(
     published: Published, tmp_path: Path
 ) -> None:
     loop = Loop(published, tmp_path)
@@ -141,14 +141,14 @@ async def test_a_part_whose_engine_serves_something_else_ends_with_the_alarm_on_
     generator = published.generator()
     with pytest.raises(BaseExceptionGroup) as failure:
         await asyncio.wait_for(loop.worker(generator).run(), WAIT_S)
-    assert failure.group_contains(DeliveryError, match="version 4 has to be served by rollout-0")
+    assert failure.group_contains(DeliveryError, match="rollout-0 must serve version 4")
     assert len(await loop.store.scan(topic_of(WeightSyncAlarm))) == 1
     assert not await loop.store.scan(topic_of(WeightsVerified))
     await generator.close()
 
 
 class Reluctant(LocalStore):
-    """A store that finishes nothing until it may."""
+    """A store that finishes nothing until it is allowed to."""
 
     def __init__(self, journal: Journal) -> None:
         super().__init__(journal)
@@ -160,7 +160,7 @@ class Reluctant(LocalStore):
 
 
 class Awaited(ScriptGenerator):
-    """Ends every turn at once; ``asked`` is set by the last request of the script."""
+    """Ends every turn at once; the script's last request sets ``asked``."""
 
     def __init__(self, requests: int) -> None:
         super().__init__([None] * requests)

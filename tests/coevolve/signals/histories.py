@@ -1,4 +1,4 @@
-"""Visits and rollouts for tests of the signals."""
+"""Summaries and rollouts for tests of the signals."""
 
 from collections.abc import Sequence
 

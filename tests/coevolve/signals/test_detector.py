@@ -23,7 +23,7 @@ def judged(visits: list[GroupSummary], config: SignalsConfig = EAGER) -> list[Si
     return [signal for each in visits for signal in detector.judge(each)]
 
 
-def test_a_signal_says_whom_it_is_about_and_when():
+def test_a_signal_names_its_subject_and_version():
     [signal] = judged([visit(4, version=5, version_max=6, group=17)], SignalsConfig())
     assert signal.signal_id == "boundary-g17-0"
     assert signal.about == OnTask(task_id="task")

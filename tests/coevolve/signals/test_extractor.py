@@ -39,7 +39,7 @@ Member = Rollout | FailedRollout
 
 
 def members(groups: int, seed: int) -> list[Member]:
-    """Groups of a few tasks that get worse, members of neighbouring groups mixed up."""
+    """Return groups of a few tasks that get worse, with interleaved members."""
     draws = random.Random(seed)
     made: list[Member] = []
     for group in range(groups):
@@ -63,7 +63,7 @@ def members(groups: int, seed: int) -> list[Member]:
 
 
 class Desk:
-    """A journal with rollouts in it, and extractors at work on it."""
+    """A journal with rollouts, and extractors that work on it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -92,13 +92,13 @@ class Desk:
         )
 
     async def visits(self, count: int) -> None:
-        """Wait until there are so many visits."""
+        """Wait until there are ``count`` summaries."""
         seen = 0
         while len(await self.store.scan("group_summary", limit=10_000)) < count:
             seen = await self.store.wait(("group_summary",), seen, 10)
 
     async def said(self) -> list[dict[str, Any]]:
-        """Every visit and signal in order, with evidence named by group and index."""
+        """Return every summary and signal in order, with evidence as group and index."""
         records = [
             *await self.store.scan("group_summary", limit=10_000),
             *await self.store.scan("signal", limit=10_000),
@@ -113,7 +113,7 @@ class Desk:
 
 @contextlib.asynccontextmanager
 async def at_work(extractor: SignalExtractor):
-    """Let an extractor run, and end it without a word."""
+    """Let an extractor run, and cancel it without a clean stop."""
     running = asyncio.create_task(extractor.run())
     try:
         yield running

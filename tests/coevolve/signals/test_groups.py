@@ -60,7 +60,7 @@ def test_a_group_is_complete_with_its_last_member_failed_or_not():
     assert summary_of(group.members, root="task", calls=0).evidence == (4, 1, 3)
 
 
-def test_what_is_missing_counts_the_nearest_groups_first():
+def test_missing_records_count_the_nearest_groups_first():
     groups = OpenGroups()
     assert groups.missing(2, 4) == 8
     for sequence, member in enumerate([rollout(0, 0), rollout(1, 0), rollout(1, 1), rollout(1, 2)]):
@@ -83,7 +83,7 @@ def test_arrival_changes_nothing_but_the_order_of_groups(order: list[int]):
         assert (summary.successes, summary.rollouts) == (number, 3)
 
 
-def test_what_a_teacher_wrote_is_no_token_of_the_policy():
+def test_a_teachers_tokens_do_not_count_as_the_policys():
     own = rollout(0, 0, passed=True)
     taught = msgspec.structs.replace(own, author="teacher")
     summary = summary_of([(1, taught)], root="task", calls=0)

@@ -47,7 +47,7 @@ def visit(
 
 
 async def visited(store: LocalStore, *tasks: str, patterns: bool = True) -> dict[str, list[int]]:
-    """Add tasks with two rollouts each, and their visits; return the rollouts by task."""
+    """Add tasks with two rollouts each, and their summaries; return the rollouts by task."""
     evidence: dict[str, list[int]] = {}
     for name in tasks:
         _, *evidence[name] = await add(
@@ -79,7 +79,7 @@ async def test_the_arms_have_the_same_number_of_rounds_steps_and_attempts(store:
     assert tool_context(full).starts[1:] == tool_context(placebo).starts[1:]
 
 
-async def test_full_tells_the_signal_and_random_nothing(store: LocalStore):
+async def test_full_gives_the_signals_subject_and_random_none(store: LocalStore):
     evidence = await visited(store, *TASKS)
     flagged = signal("s", about=OnTask(task_id="a"), evidence=evidence["a"])
     full = await arm_briefs(store, "full").brief(flagged, 99)
@@ -152,7 +152,7 @@ async def test_a_placebo_shows_as_many_rollouts_as_the_signal_the_newest_first(s
     assert said(brief) == ["b3()", "b4()", "b1()"]
 
 
-async def test_where_nothing_else_was_visited_a_placebo_tells_nothing(store: LocalStore):
+async def test_a_placebo_without_another_subject_is_empty(store: LocalStore):
     evidence = await visited(store, "a")
     await add(store, visit("failed", ()))
     flagged = signal("s", about=OnTask(task_id="a"), evidence=evidence["a"])

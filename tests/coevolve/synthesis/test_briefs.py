@@ -28,7 +28,7 @@ async def store(tmp_path: Path) -> AsyncIterator[LocalStore]:
 
 
 class Forgetful(LocalStore):
-    """A journal whose retention evicted some records."""
+    """A journal whose retention deleted some records."""
 
     def __init__(self, journal: Journal, gone: set[int]) -> None:
         super().__init__(journal)
@@ -46,7 +46,7 @@ def writer(reader: LocalStore, **changes: object) -> BriefWriter:
 
 
 def marked(made: Task) -> Task:
-    """Return the task with a reference, and its results, that say the canary."""
+    """Return the task with a reference, and results, that contain the canary word."""
     turns = tuple(
         msgspec.structs.replace(turn, reference=(f"mkdir('{CANARY}')",), results=(CANARY,))
         for turn in read_body(made.body).turns
@@ -102,7 +102,7 @@ def test_seeds_are_the_same_in_every_process():
     assert all(0 <= seed_of(0, f"s{n}", "brief") < 2**31 for n in range(100))
 
 
-async def test_what_retention_evicted_is_left_out(tmp_path: Path):
+async def test_rollouts_deleted_by_retention_are_left_out(tmp_path: Path):
     journal = Journal.open(tmp_path / "store")
     _, *evidence = await add(
         LocalStore(journal), task(), *(rollout(said=f"cd('{n}')") for n in range(3))

@@ -78,7 +78,7 @@ def worker(
 async def working(
     store: LocalStore, stage: Stage, run_config: RunConfig = CONFIG
 ) -> AsyncGenerator[SynthesizerWorker]:
-    """A worker that is stopped in the end, and has to stop."""
+    """Run a worker that is stopped at the end, and must stop."""
     part = worker(store, store, stage, run_config)
     running = asyncio.create_task(part.run())
     try:
@@ -117,7 +117,7 @@ async def test_a_signal_is_settled_together_with_what_came_of_it(store: LocalSto
     assert sequences == list(range(sequences[0], sequences[0] + 3))
 
 
-async def test_whatever_is_killed_each_signal_is_settled_exactly_once(tmp_path: Path):
+async def test_each_signal_is_settled_exactly_once_despite_kills(tmp_path: Path):
     writes = 2 * (CALLS + 1)
     for dies_at in range(1, writes + 1):
         for keeps in (False, True):
@@ -142,12 +142,12 @@ async def test_whatever_is_killed_each_signal_is_settled_exactly_once(tmp_path: 
             calls = await everything(store, "model_call", ModelCall)
             assert len({(call.signal_id, call.ordinal) for call in calls}) == 2 * CALLS
             assert len(calls) == 2 * CALLS
-            # Two calls can be under way: what was not on record has to be asked again.
+            # Two calls may be in flight; those without a record must be repeated.
             assert len(stage.asked) <= 2 * CALLS + (0 if keeps else 2)
             journal.close()
 
 
-async def test_a_signal_that_is_begun_again_pays_only_for_what_was_not_asked(store: LocalStore):
+async def test_a_restarted_signal_pays_only_for_new_calls(store: LocalStore):
     stage = Stage(held={"s": asyncio.Event()})
     await add(store, signal("s"))
     first = asyncio.create_task(worker(store, store, stage).run())
@@ -159,7 +159,7 @@ async def test_a_signal_that_is_begun_again_pays_only_for_what_was_not_asked(sto
     assert stage.asked == [("policy@0", "s", ordinal) for ordinal in range(CALLS)]
 
 
-async def test_the_calls_of_another_model_are_not_taken_for_ones_own(store: LocalStore):
+async def test_recorded_calls_of_another_model_are_not_reused(store: LocalStore):
     stage = Stage(held={"s": asyncio.Event()})
     await add(store, signal("s"))
     first = asyncio.create_task(worker(store, store, stage).run())
@@ -323,7 +323,9 @@ async def test_the_budget_of_the_run_ends_synthesis_and_outlives_a_restart(store
     async with working(store, stage, run_config):
         outcome = (await settled(store, 3))["s2"]
     assert (outcome.outcome, len(stage.asked)) == ("over_budget", 2 * CALLS)
-    assert outcome.reason.startswith("synthesizer.max_tokens: the run may take 60; 60 are spent")
+    assert outcome.reason.startswith(
+        "synthesizer.max_tokens: the limit of the run is 60; 60 are used"
+    )
 
 
 async def test_a_paused_run_begins_no_signal_but_finishes_and_swaps(store: LocalStore):

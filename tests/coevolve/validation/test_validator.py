@@ -1,4 +1,4 @@
-"""The validator at work on a real journal, with BFCL's simulators and a policy made up for it."""
+"""Tests of the validator on a real journal, with BFCL's simulators and a scripted policy."""
 
 import asyncio
 from collections import Counter
@@ -57,7 +57,7 @@ WAIT_S = 20.0
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 Policy = Callable[[ProbeRequest], tuple[int, int, int]]
-"""Successes, rollouts and failed ones of a probe."""
+"""Returns successes, rollouts and failed rollouts of a probe."""
 
 
 def learns(_: ProbeRequest) -> tuple[int, int, int]:
@@ -69,14 +69,14 @@ def fails(_: ProbeRequest) -> tuple[int, int, int]:
 
 
 class StubbornJudge:
-    """Says the same of everything."""
+    """Always gives the same opinion."""
 
     async def opinion(self, candidate: Candidate) -> Opinion:
         return Opinion(judge="stubborn", success=False, reason=f"no to {candidate.candidate_id}")
 
 
 class Desk:
-    """A journal, a validator at work on it, and everybody else's side of the conversation."""
+    """A journal, a validator that works on it, and the other parts' side of the exchange."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ def version(number: int) -> PolicyVersion:
 
 
 def sound(seed: int, count: int) -> list[Candidate]:
-    """Candidates with one turn that creates a file: nothing can be held against them."""
+    """Return valid candidates with one turn that creates a file."""
     return [
         candidate(
             with_turns(
@@ -235,7 +235,7 @@ async def test_none_of_many_planted_bad_candidates_is_admitted(
     await desk.say(*pool)
     expected: dict[str, str] = {}
     for gate, bodies in SPOILT.items():
-        # What has no turns cannot even be a record.
+        # A candidate without turns cannot be recorded.
         for body in islice(filter(lambda body: body.turns, bodies()), 18):
             expected[(bad := candidate(body)).candidate_id] = gate
             await desk.say(bad)
@@ -252,7 +252,7 @@ async def test_none_of_many_planted_bad_candidates_is_admitted(
         assert isinstance(verdict.outcome, Refused)
         right[verdict.outcome.gate] += verdict.outcome.gate == expected[verdict.candidate_id]
         if verdict.outcome.gate == "contaminated":
-            assert verdict.outcome.found.endswith("like a held-out task")
+            assert verdict.outcome.found.endswith("to a held-out task")
     assert right.keys() == {*expected.values()}
     assert min(right.values()) >= 10
     assert not await desk.all(ProbeRequest)
@@ -316,7 +316,7 @@ async def test_probes_label_and_failed_ones_are_asked_for_again(
     await desk.close()
 
 
-async def test_the_share_of_what_the_policy_cannot_do_is_bounded(
+async def test_the_share_of_too_hard_tasks_is_bounded(
     tmp_path: Path, quickstart: RunConfig
 ) -> None:
     easy, hard = sound(2, 10), sound(3, 30)
@@ -331,7 +331,7 @@ async def test_the_share_of_what_the_policy_cannot_do_is_bounded(
     await desk.say(*easy)
     await desk.verdicts(25)
     await desk.say(*hard[15:])
-    # Beside 10 that it can do, 10 that it cannot are half.
+    # With 10 solvable tasks, 10 too-hard ones make up half.
     assert kinds(await desk.verdicts(40))[Admitted] == 10 + 10
     await desk.close()
 
@@ -348,7 +348,7 @@ async def test_what_is_too_hard_is_parked_without_a_share_and_not_for_want_of_im
     await desk.close()
 
 
-async def test_what_is_parked_is_probed_again_when_the_policy_has_moved_on(
+async def test_parked_candidates_are_probed_again_after_enough_versions(
     tmp_path: Path, quickstart: RunConfig
 ) -> None:
     desk = Desk(tmp_path, quickstart, fails, not_yet_share=0.0, retry_after_versions=5)
@@ -359,7 +359,7 @@ async def test_what_is_parked_is_probed_again_when_the_policy_has_moved_on(
     await desk.say(version(3), version(6))
     await desk.say(
         hard_again := candidate(read_body(hard.body))
-    )  # what is parked is a task in waiting
+    )  # a parked candidate counts as a task
     _, duplicate = await desk.verdicts(2)
     assert isinstance(duplicate.outcome, Refused)
     assert duplicate.candidate_id == hard_again.candidate_id
@@ -394,7 +394,7 @@ async def test_candidates_that_come_together_are_not_twins_in_the_pool(
 
 
 class BreakingSimulator(InProcessSimulator):
-    """Breaks the first trials, which is more often than the gates try."""
+    """Fails the first trials, more often than the gates retry."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -407,7 +407,9 @@ class BreakingSimulator(InProcessSimulator):
         return await super().trial(name, task, turns)
 
 
-async def test_a_machine_s_failure_refuses_nothing(tmp_path: Path, quickstart: RunConfig) -> None:
+async def test_an_infrastructure_failure_refuses_no_candidate(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
     desk = Desk(tmp_path, quickstart, simulator=BreakingSimulator())
     await desk.say(*sound(6, 1))
     (verdict,) = await desk.verdicts(1)
@@ -431,7 +433,7 @@ async def test_a_candidate_that_another_member_took_over_is_dropped(
 
 
 class MortalStore:
-    """A store whose caller dies at its n-th call: before it is carried out, or just after."""
+    """A store whose caller dies at its n-th call, before or just after its execution."""
 
     def __init__(self, store: LocalStore, calls: int, *, after: bool) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Adapters beside the weights of a vLLM engine: whose request gets which, and for how long."""
+"""Unmerged adapters in a vLLM engine: which request uses which adapter, and for how long."""
 
 import asyncio
 import os

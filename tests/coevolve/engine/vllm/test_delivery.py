@@ -1,4 +1,4 @@
-"""Attacks on the delivery of weights to vLLM, and deliveries that nobody attacked."""
+"""Attacks on the delivery of weights to vLLM, and deliveries without attacks."""
 
 import asyncio
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class VllmScene(Scene[Any]):
         self.generator = open_engine(self.base, folder, adapters=adapters, dtype=dtype)
 
     def sabotage(self, change: Callable[[], Weights], monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have the engine take over other weights than it is given."""
+        """Make the engine load other weights than it is given."""
         core = self.generator._core
         serve = core.serve_weights
         monkeypatch.setattr(
@@ -138,7 +138,7 @@ SETTINGS = (_softmax_scale, _attention_cap, _output_scale, _output_cap, _epsilon
 async def test_a_changed_table_or_setting_is_noticed(
     scene: VllmScene, change: Callable[[Any], tuple[Any, str, Any]], already: bool
 ) -> None:
-    """Whether or not the engine has proven a version before: it was not right when it started."""
+    """Covers engines that have proven a version and engines that were wrong from the start."""
     engine = scene.engine()
     if already:
         await engine.serve(scene.before)
@@ -156,7 +156,7 @@ async def test_a_changed_table_or_setting_is_noticed(
 def tampered(
     monkeypatch: pytest.MonkeyPatch, change: Callable[[Weights, dict[str, Any]], None]
 ) -> None:
-    """Change what the engine loads of an adapter after it was read and checked."""
+    """Change the adapter that the engine loads, after it was read and checked."""
     write = Published.copy_adapter
 
     def copy(self: Published, folder: Path) -> None:

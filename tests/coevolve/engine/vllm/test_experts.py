@@ -15,7 +15,7 @@ SETTINGS = VllmEngine(kv_cache_mb=64, dtype="bfloat16")
 
 
 async def serve(folder: Path) -> None:
-    """Start an engine, which compares itself with transformers before it serves, and attack it."""
+    """Start an engine, which compares itself with transformers at start-up, and attack it."""
     from coevolve.engine.vllm import environment
 
     environment.settle(SETTINGS)
@@ -52,7 +52,7 @@ def test_a_mixture_of_experts_serves_the_weights_that_replaced_its_first(tmp_pat
         folder,
         TEXTS,
     )
-    # vLLM groups a process's ranks once, by its first model, and experts need a group of theirs.
+    # vLLM groups a process's ranks once, by its first model, and experts need a separate group.
     alone = multiprocessing.get_context("spawn").Process(target=serve_alone, args=(folder,))
     alone.start()
     try:

@@ -1,4 +1,4 @@
-"""The operations of adapters on the CPU, beside those that vLLM ships."""
+"""The adapter operations on the CPU, compared with those that vLLM ships."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How requests are served by a vLLM engine, whatever its weights."""
+"""How a vLLM engine serves requests, independent of its weights."""
 
 import asyncio
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator["VllmGenerator"
 async def test_a_request_does_not_depend_on_its_company(
     served: "VllmGenerator", prompt_tokens: int
 ):
-    # The long prompts are more than one step takes, so some are fed in pieces.
+    # The long prompts exceed one step, so some are fed in pieces.
     requests = [
         ask(f"talk {n}", [n + 1, *[2, 3, 5, 8] * (prompt_tokens // 4)], max_tokens=20, seed=n)
         for n in range(12)
@@ -75,12 +75,12 @@ async def test_a_second_request_of_a_conversation_in_flight_is_refused(served: "
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (ask("talk", [1] * 250), r"250 \+ 8 tokens asked for, 256 served"),
-        (ask("talk", []), r"0 \+ 8 tokens asked for"),
+        (ask("talk", [1] * 250), r"250 \+ 8 tokens, the maximum is 256"),
+        (ask("talk", []), r"0 \+ 8 tokens"),
         (ask("talk", [1, 5000]), "tokens from 0 to 199, found 1 to 5000"),
     ],
 )
-async def test_what_cannot_be_served_is_refused(
+async def test_invalid_requests_are_refused(
     served: "VllmGenerator", request_: GenerationRequest, words: str
 ):
     with pytest.raises((ContractError, GeneratorError), match=words):
@@ -161,6 +161,6 @@ async def test_an_engine_that_breaks_in_a_step_fails_everyone_who_waits(
     )
     assert [type(result) for result in results] == [GeneratorError] * 3
     assert "ZeroDivisionError" in str(results[0])
-    with pytest.raises(GeneratorError, match="the rollout engine broke"):
+    with pytest.raises(GeneratorError, match="the rollout engine failed"):
         await generator.generate(ask("late", [1, 2]))
     await generator.close()

@@ -1,4 +1,4 @@
-"""What a vLLM engine computes, beside transformers: the same, and the weights that were loaded."""
+"""A vLLM engine computes the same as transformers, with the weights that were loaded."""
 
 import asyncio
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(300)]
 
 FLOAT32 = 1e-4
 BFLOAT16 = 0.3
-"""Nats; of single tokens of a random model with large weights. 0.02 on average: `MEAN`."""
+"""Nats, for single tokens of a random model with large weights. 0.02 on average: `MEAN`."""
 
 MEAN = 0.05
 
@@ -67,7 +67,7 @@ def served(qwen3: Path, run_dir: Path) -> Iterator["VllmGenerator"]:
 
 @pytest.fixture
 async def fresh(served: "VllmGenerator", run_dir: Path) -> "VllmGenerator":
-    """The engine, serving version 1, the model of the folder."""
+    """Return the engine, serving version 1, the model of the folder."""
     await served.load(published(run_dir, 1, new_model("qwen3")))
     return served
 
@@ -165,7 +165,7 @@ async def test_a_request_in_flight_goes_on_under_the_new_weights(
     assert list(said.versions) == sorted(said.versions)
     assert set(said.versions) == {1, 9}
     assert proof.pause_s > 0
-    # Keys and values were computed again: not one later token has anything of the old weights.
+    # Keys and values are computed again, so no later token depends on the old weights.
     new = np.array(said.versions) == 9
     assert difference(model, request, said)[new].max() < FLOAT32
     assert {len((await each).token_ids) for each in others} == {250}
@@ -178,7 +178,7 @@ async def test_weights_that_differ_from_their_record_are_refused_and_the_old_one
     before = await fresh.generate(ask("before", [1, 2, 3], temperature=0.0))
     weights = run_dir / version.path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
-    with pytest.raises(GeneratorError, match=r"is not as recorded: SHA-256 .* stay"):
+    with pytest.raises(GeneratorError, match=r"is not as recorded: SHA-256 .* keeps"):
         await fresh.load(version)
     weights.unlink()
     with pytest.raises(GeneratorError, match="cannot read the weights of version 11"):
@@ -188,7 +188,9 @@ async def test_weights_that_differ_from_their_record_are_refused_and_the_old_one
 
 async def test_weights_of_another_model_are_refused(served: "VllmGenerator", run_dir: Path):
     version = published(run_dir, 12, new_model("llama"))
-    with pytest.raises(GeneratorError, match=r"needs the tensors of the model .*: lm_head\.weight"):
+    with pytest.raises(
+        GeneratorError, match=r"needs the tensors of the run's initial model.*: lm_head\.weight"
+    ):
         await served.load(version)
 
 

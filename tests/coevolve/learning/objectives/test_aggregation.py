@@ -35,6 +35,6 @@ def test_given_rows_are_averaged_over_their_tokens_and_pairs():
     assert (normalizer.tokens, normalizer.pairs, normalizer.scale(5)) == (7.0, 3.0, 1.0)
 
 
-def test_nothing_written_is_no_division_by_zero():
+def test_a_batch_without_tokens_causes_no_division_by_zero():
     assert aggregation.of_batch("token_mean", [0], expected_tokens=30.0).tokens == 1.0
     assert aggregation.of_batch("sequence_mean", [], expected_tokens=30.0).scale(0) == 1.0

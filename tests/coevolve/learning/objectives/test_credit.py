@@ -1,4 +1,4 @@
-"""Conversations are drawn as text, a turn a word: a dot is a given token, a hash a written one."""
+"""Conversations as text, one word per turn: a dot is a given token, a hash a written one."""
 
 import random
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ NO_IMITATION = ImitationConfig(weight=0.0, replay_per_step=0)
 
 
 def conversation(turns: str, *, passed: int, total: int = 3, index: int = 0) -> Rollout:
-    """A rollout that began as many turns as there are words in ``turns``."""
+    """Return a rollout with as many started turns as ``turns`` has words."""
     words = turns.split()
     mask = [token == "#" for word in words for token in word]
     return Rollout(
@@ -82,7 +82,7 @@ FIRST_FAILED = conversation("..#", passed=0)
 
 
 def test_a_turn_is_compared_with_the_same_turn_of_those_that_began_it():
-    # Turn 0: 1, 1 and 0, their mean 2/3. Turn 1: 1 and 0. Turn 2: nobody to compare with.
+    # Turn 0: 1, 1 and 0, their mean 2/3. Turn 1: 1 and 0. Turn 2: no rollout to compare with.
     found = credit.by_turn((ALL_THREE, SECOND_FAILED, FIRST_FAILED), CENTRED)
     third = pytest.approx(1 / 3)
     assert found == [
@@ -147,7 +147,7 @@ def test_turns_are_credited_as_rollouts_where_a_task_has_one_turn(objective: Pol
     assert by_turn[0][0] < 0 < by_turn[1][0]
 
 
-def test_what_is_below_the_baseline_is_scaled_with_either_credit():
+def test_negative_advantages_are_scaled_with_either_credit():
     rollouts = (ALL_THREE, SECOND_FAILED, FIRST_FAILED)
     third, above = pytest.approx(1 / 3), pytest.approx(2 / 3)
     assert advantages_of(rollouts, DrGrpo(), "turn", 0.25) == [
@@ -165,7 +165,7 @@ def test_what_is_below_the_baseline_is_scaled_with_either_credit():
 
 
 def slow(rollouts: Sequence[Rollout]) -> list[list[float]]:
-    """Centred advantages, token by token, each of a comparison made anew."""
+    """Return centred advantages, token by token, each from a separate comparison."""
 
     def turn_of(rollout: Rollout, position: int) -> int:
         return max(turn for turn, start in enumerate(rollout.turn_starts) if start <= position)

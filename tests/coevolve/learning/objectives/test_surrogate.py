@@ -45,7 +45,7 @@ def test_a_value_is_spread_over_the_tokens_of_its_rollout():
 def slow_loss(
     token: tuple[float, float, float, float], mean_difference: float | None, cap: float
 ) -> float:
-    """One token's loss with nothing but floats; a mean difference makes the ratio the rollout's."""
+    """Return one token's loss with plain floats; a mean difference gives the rollout's ratio."""
     logprob, start, sampler, advantage = token
     ratio = math.exp(logprob - start if mean_difference is None else mean_difference)
     kept = min(max(ratio, 0.8), 1.28)

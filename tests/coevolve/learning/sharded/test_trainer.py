@@ -1,4 +1,4 @@
-"""Two CPU processes beside one, and what becomes of them when one of them fails."""
+"""Two CPU processes compared with one, and the effect of a failure of one of them."""
 
 import os
 import signal
@@ -23,14 +23,14 @@ from tests.coevolve.learning.test_trainer import batch
 from tests.learning import small_model
 
 pytestmark = pytest.mark.timeout(300)
-"""Another process has to import torch and transformers, which takes long on a busy machine."""
+"""Another process must import torch and transformers, which takes long on a busy machine."""
 
 PATIENCE_S = 10.0
 STEPS = 3
 
 
 def configured(devices: int, policy: PolicyConfig) -> RunConfig:
-    """Everything that a step can have: rollouts, references, replay and a divergence."""
+    """Return settings with all parts of a step: rollouts, references, replay and a divergence."""
     return RunConfig(
         name="sharded",
         seed=5,
@@ -54,7 +54,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pair(model: Path) -> Generator[tuple[Trainer, ShardedTrainer]]:
-    """A trainer of one process and one of two, some steps from the same weights."""
+    """Return a trainer of one process and one of two, some steps from the same weights."""
     one = Trainer(configured(1, PolicyConfig()), model)
     two = ShardedTrainer(configured(2, PolicyConfig()), model)
     yield one, two
@@ -70,7 +70,7 @@ def others() -> list[psutil.Process]:
 
 
 def comparable(metrics: dict[str, float]) -> dict[str, float]:
-    """All but padding, which depends on who computes what."""
+    """Return all metrics except padding, which depends on the partition."""
     return {name: value for name, value in metrics.items() if name != "perf/padding_share"}
 
 
@@ -177,7 +177,7 @@ def test_two_processes_go_on_with_an_adapter_of_one_and_wait_for_nobody_for_ever
 def test_a_second_group_in_one_process_is_refused(model: Path):
     torch.distributed.init_process_group("gloo", store=open_meeting(1), rank=0, world_size=1)
     try:
-        with pytest.raises(LearnerError, match="a process of its own"):
+        with pytest.raises(LearnerError, match="in its own process"):
             ShardedTrainer(configured(2, PolicyConfig()), model)
     finally:
         torch.distributed.destroy_process_group()

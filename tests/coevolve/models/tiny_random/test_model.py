@@ -90,7 +90,7 @@ def test_an_architecture_that_nobody_makes_is_refused(tmp_path: Path):
         write_model(tiny_random(str(tmp_path)), tmp_path / "model", TEXTS)
 
 
-def test_what_has_no_tiny_random_model_is_refused_before_the_run():
+def test_a_model_without_a_tiny_random_version_is_refused_before_the_run():
     check_model(tiny_random(DENSE).policy, own=())
     with pytest.raises(ConfigError, match=r"policy.tiny_random: .* found 'tiny', which is small"):
         check_model(tiny_random("tiny").policy, own=())

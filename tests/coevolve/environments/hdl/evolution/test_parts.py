@@ -379,7 +379,7 @@ async def test_signals_lead_to_tasks_of_every_kind_and_each_to_one_verdict(desk:
     outcomes = {each.candidate_id: each.outcome for each in verdicts}
     assert isinstance(outcomes["s0-0"], Admitted)
     assert isinstance(outcomes["s2-0"], Admitted)
-    twin = Refused(gate="duplicate", found="to the degree 1.00 like task-s0-0")
+    twin = Refused(gate="duplicate", found="similarity 1.00 to task-s0-0")
     assert outcomes["s3-0"] == twin
     assert isinstance(outcomes["s1-0"], Refused)  # no testbench reaches DONE->IDLE
     tasks = [each for each in await desk.held("task") if isinstance(each, Task)]

@@ -269,13 +269,13 @@ def test_every_end_of_text_of_the_model_ends_a_message(tmp_path: Path) -> None:
             models.TAGS.replace(
                 "<|im_end|>\n{% elif message.role == 'tool'", "\n{% elif message.role == 'tool'"
             ),
-            "needs to end an assistant message by a token of its own",
+            "must end an assistant message with a special token",
         ),
         (
             models.TAGS.replace(
                 "{%- endfor %}<|im_end|>", "{%- endfor %}<|im_end|>{{ loop.index }}"
             ),
-            "depends on what was said before",
+            "depends on the messages before",
         ),
         (
             models.TAGS.replace("{{ message.content }}\n</tool_response>", "</tool_response>"),
@@ -286,7 +286,7 @@ def test_every_end_of_text_of_the_model_ends_a_message(tmp_path: Path) -> None:
                 "{%- if add_generation_prompt %}<|im_start|>assistant\n",
                 "{%- if add_generation_prompt %}<|im_start|>assistant\nHere: ",
             ),
-            "begins an assistant message otherwise than a generation prompt",
+            "begins an assistant message differently from a generation prompt",
         ),
         ("{{ raise_exception('no chat') }}", "refuses a conversation of user: no chat"),
     ],
