@@ -1,7 +1,7 @@
-"""Writes the report of a live or dead run: `python -m coevolve.report [RUN] [--out FILE]`.
+"""Write the report of a run, finished or not: `python -m coevolve.report [RUN] [--out FILE]`.
 
-RUN is a run's folder, or its name under `runs/`; without it the newest run is taken. The file goes
-beside the run's journal as `report.html`, and its path is printed.
+RUN is the folder of a run, or its name under `runs/`; the default is the newest run. The command
+writes `report.html` beside the run's journal and prints its path.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from protocols.errors import CoevolveError
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write the report and print its path; return the exit status."""
+    """Write the report, print its path and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m coevolve.report", description=__doc__)
     parser.add_argument("run", nargs="?", help="a run's folder or name; default: the newest")
     parser.add_argument(

@@ -222,7 +222,7 @@ def test_a_run_that_has_only_begun_says_in_every_section_that_nothing_is_there()
             "Nothing has been synthesized.",
             "No step has been taken yet.",
             "The loop has made no task yet.",
-            "Not recorded: it is measured when a run finishes.",
+            "Not measured yet: a run records it when it finishes.",
         ):
             assert sentence in text
 
@@ -233,7 +233,7 @@ def test_an_arm_without_synthesis_has_its_success_and_its_seed_tasks():
     text = parsed(page(data(messages, config))).text
     assert "none in this arm" in text
     assert "0 of 1 training groups (0.0 %)" in text
-    assert "made, learnable" not in text
+    assert "synthesized, learnable" not in text
 
 
 @pytest.mark.parametrize("arm", ["full", "random", "placebo", "uniform", "static"])
