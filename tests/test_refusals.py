@@ -179,7 +179,7 @@ def test_attaching_to_what_is_no_run_is_refused(tmp_path: Path):
 def test_attaching_to_a_run_that_ended_says_how_to_go_on(run: RunDirectory):
     for command in ("stop", "checkpoint"):
         said = refusal("attach", str(run.path), command)
-        assert "quickstart: does not run; go on with" in said
+        assert "quickstart: not running; resume it with" in said
 
 
 def test_a_topic_that_does_not_exist_is_answered_with_those_that_do(run: RunDirectory):

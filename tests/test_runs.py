@@ -79,7 +79,9 @@ def test_a_stuck_run_says_who_waits_for_whom_and_a_second_interrupt_stops_it_at_
         processes = run.processes()
         os.kill(pids["learner"], signal.SIGSTOP)
         run.signal(signal.SIGINT)
-        run.until("the clean stop to begin", lambda: "stopping: the step in hand" in run.said())
+        run.until(
+            "the clean stop to begin", lambda: "stopping: finishing the current step" in run.said()
+        )
         run.signal(signal.SIGINT)
         assert run.wait(20) == 130
         assert not gone(processes)

@@ -52,7 +52,7 @@ def test_a_file_that_changed_while_nothing_ran_is_written_again_on_resume(tmp_pa
         weights.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
         run.start("--resume", "learner.steps=5")
         assert run.wait() == 0, run.said()
-        assert "the learner writes version 3 again" in run.said()
+        assert "the learner rewrites version 3" in run.said()
         with run.reader().snapshot() as state:
             assert state.newest("weight_sync_alarm") == 0
             newest = decode(next(iter(state.read([state.newest("step_report")]))))

@@ -185,10 +185,10 @@ def stopped(run: LaunchedRun) -> None:
     assert "go on with --resume" in run.said()
     assert (run.directory / "checkpoints" / f"step_{run.count(StepReport)}").is_dir()
     dead = run.attach("status")
-    assert "does not run; what follows is from its journal" in dead.stdout
+    assert "not running; this is its state in the journal" in dead.stdout
     refused = run.attach("checkpoint")
     assert refused.returncode == 1
-    assert "does not run; go on with" in refused.stderr
+    assert "not running; resume it with" in refused.stderr
 
 
 def resumed_to_the_end(run: LaunchedRun) -> int:

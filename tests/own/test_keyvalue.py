@@ -79,7 +79,7 @@ def test_an_environment_that_cannot_be_one_is_refused_in_words(
         ("keyvalue:Nothing", "module keyvalue has no 'Nothing'"),
         ("nowhere:KeyValue", "cannot be imported"),
         ("bfcll", "did you mean 'bfcl'?"),
-        ("brain:Messages", "needs to be a class"),
+        ("brain:Messages", "has to be a class"),
     ):
         with pytest.raises(SystemExit) as ended:
             command.main(["check", use])

@@ -4,7 +4,7 @@ from coevolve.attach.arguments import COMMANDS, parse
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_has_an_answer_for_programs(command: str):
+def test_every_command_can_answer_in_json(command: str):
     further = {
         "lineage": ["made-1"],
         "tail": ["signal"],
@@ -13,7 +13,7 @@ def test_every_command_has_an_answer_for_programs(command: str):
     assert parse([command, *further.get(command, ()), "--json"]).json
 
 
-def test_what_stands_before_the_command_is_the_run():
+def test_the_argument_before_the_command_names_the_run():
     assert parse(["status"]).run is None
     arguments = parse(["runs/a", "signals", "--kind", "rare", "-n", "3"])
     assert (arguments.run, arguments.kind, arguments.last) == ("runs/a", "rare", 3)
@@ -34,7 +34,7 @@ def test_what_stands_before_the_command_is_the_run():
         (["swap-synthesizer", "--policy", "--base-url", "u"], "not allowed with argument --policy"),
     ],
 )
-def test_a_command_line_that_makes_no_sense_is_refused(
+def test_an_invalid_command_line_is_refused(
     argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ):
     with pytest.raises(SystemExit) as left:

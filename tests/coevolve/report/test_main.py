@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def run(tmp_path: Path, quickstart: RunConfig) -> RunDirectory:
-    """A run's folder whose journal is being written by nobody."""
+    """The folder of a run that is not running."""
     config = msgspec.structs.replace(
         quickstart, arm="uniform", environment={"use": "filesystem", "held_out": 2}
     )
@@ -28,7 +28,7 @@ def run(tmp_path: Path, quickstart: RunConfig) -> RunDirectory:
     return directory
 
 
-def test_the_report_of_a_dead_run_lies_in_its_folder(
+def test_the_report_of_a_stopped_run_is_written_to_its_folder(
     run: RunDirectory, capsys: pytest.CaptureFixture[str]
 ):
     assert main(["trial", "--runs", str(run.path.parent)]) == 0
@@ -36,7 +36,9 @@ def test_the_report_of_a_dead_run_lies_in_its_folder(
     assert "2 of 4 training groups" in (run.path / "report.html").read_text()
 
 
-def test_the_newest_run_is_taken_and_the_file_may_lie_elsewhere(run: RunDirectory, tmp_path: Path):
+def test_the_default_is_the_newest_run_and_out_names_another_file(
+    run: RunDirectory, tmp_path: Path
+):
     out = tmp_path / "other.html"
     assert main(["--runs", str(run.path.parent), "--out", str(out)]) == 0
     assert out.is_file()
@@ -56,10 +58,10 @@ def test_a_run_is_reported_while_its_journal_is_being_written(run: RunDirectory)
         assert main([str(run.path)]) == 0
     finally:
         writer.communicate(b"\n", timeout=30)
-    assert "nothing moved for 60 s" in (run.path / "report.html").read_text()
+    assert "no progress for 60 s" in (run.path / "report.html").read_text()
 
 
-def test_what_is_no_run_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_name_without_a_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["nobody", "--runs", str(tmp_path)]) == 1
     assert "nobody: is neither a run's folder nor the name of one" in capsys.readouterr().err
 

@@ -72,7 +72,7 @@ def _answer_of_another(server: ForkServer) -> bytes:
 
 def test_an_answer_that_does_not_begin_is_the_machines_failure(server: ForkServer):
     endless = Limits(cpu_s=1, memory_mb=512, stack_kb=1 << 30, wall_s=20)
-    with pytest.raises(SimulatorError, match="could not begin"):
+    with pytest.raises(SimulatorError, match="did not start"):
         server.ask(b"return 1", endless)
 
 

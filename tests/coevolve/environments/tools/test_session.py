@@ -86,7 +86,7 @@ def test_after_a_failed_turn_every_turn_fails() -> None:
     session.act("touch(file_name='c')")
     assert session.grade() == Failed(reason="instance_state_mismatch")
     assert session.grade() == Failed(reason="instance_state_mismatch")
-    with pytest.raises(SimulatorError, match="2 turns have all been graded"):
+    with pytest.raises(SimulatorError, match="2 turns of the session have been graded already"):
         session.grade()
 
 

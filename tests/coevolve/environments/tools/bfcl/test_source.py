@@ -135,7 +135,7 @@ def test_a_reference_that_fails_is_left_out_with_its_reason() -> None:
     )
     wrong = [(*turns[0], "cat(file_name='nowhere')"), *turns[1:]]
     assert fault(TrialRun(read_body(task.body), wrong).play()).startswith(
-        "turn 1 answers by an error: {"
+        "turn 1 answers with an error: {"
     )
 
 

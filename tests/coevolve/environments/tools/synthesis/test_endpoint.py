@@ -199,7 +199,7 @@ async def test_a_reflection_that_is_garbage_twice_is_an_error() -> None:
                 await synthesizer.synthesize(brief_about(BODY), MemoryCalls())
     assert str(caught.value) == (
         f"the model scripted at {server.base_url} was asked twice to reflect for signal signal-7 "
-        "and gave nothing usable: it holds no JSON object; then: it holds no JSON object; "
+        "and gave no usable answer: it holds no JSON object; then: it holds no JSON object; "
         "a larger max_answer_tokens or a stronger model may help"
     )
     assert len(server.requests) == 2
