@@ -1,4 +1,4 @@
-"""What the learning studies compare, and what they refuse."""
+"""Tests of the comparisons of the learning studies, and of their refusals."""
 
 from argparse import Namespace
 from pathlib import Path

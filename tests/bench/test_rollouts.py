@@ -18,7 +18,7 @@ GROUP_SIZE = 8
 
 
 def rollout(index: int, mask: list[int]) -> Rollout:
-    """Return a rollout whose tokens are numbered from 10 times its index on."""
+    """Return a rollout whose tokens are numbered from ten times its index."""
     tokens = Tokens(
         token_ids=columns.int32(range(10 * index, 10 * index + len(mask))),
         mask=columns.uint8(mask),
