@@ -1,4 +1,4 @@
-"""The project's commands, in a process of their own or, where that proves the same, in this one."""
+"""Runs the project's commands in their own process, or in this one if that proves the same."""
 
 import contextlib
 import io
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said, and the code it ended with."""
+    """The output of a command and its exit code."""
 
     returncode: int
     stdout: str
@@ -38,7 +38,7 @@ def called(command: str, *words: str, **environment: str) -> Answer:
 
 
 def answered(main: Callable[[Sequence[str]], object], *words: str) -> Answer:
-    """Let a command answer in this process: it does not have to load anything first."""
+    """Run a command in this process, without the time to import everything again."""
     out, err = io.StringIO(), io.StringIO()
     with _as_it_was(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = _code(main, words)
@@ -46,7 +46,7 @@ def answered(main: Callable[[Sequence[str]], object], *words: str) -> Answer:
 
 
 def _code(main: Callable[[Sequence[str]], object], words: Sequence[str]) -> int:
-    """Return the status that the interpreter would end with."""
+    """Return the exit status that the interpreter would have."""
     try:
         ended = main(words)
     except SystemExit as left:
@@ -56,7 +56,7 @@ def _code(main: Callable[[Sequence[str]], object], words: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _as_it_was() -> Generator[None]:
-    """Put back what a command changes in its process: who hears of interrupts, and the log."""
+    """Restore what a command changes in its process: the interrupt handlers and the log."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     log = structlog.get_config()
     try:

@@ -1,4 +1,4 @@
-"""Classes and task files of others: what is wrong with them is told, and reaches nothing here."""
+"""Faults of users' classes and task files are reported and affect nothing else."""
 
 import asyncio
 import itertools
@@ -65,7 +65,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def module(folder: Path, source: str) -> str:
-    """Return a module's name of its own, since processes remember it."""
+    """Write a module with a new name, because processes cache modules; return its name."""
     name = f"own_{next(NUMBERS)}"
     (folder / f"{name}.py").write_text(source)
     return name
@@ -145,7 +145,7 @@ def test_what_a_reference_does_happens_in_a_child(folder: Path, body: str, words
         made(folder, source, lines("go(a='{n}')")).source()
 
 
-def test_a_tool_that_sleeps_is_told_with_its_task(folder: Path) -> None:
+def test_a_tool_that_hangs_is_reported_with_its_task(folder: Path) -> None:
     environment = made(folder, f"import time\n{TOOL}        time.sleep(1000)\n")
     (folder / "tasks.jsonl").write_text(
         "".join(json.dumps(t) + "\n" for t in lines("go(a='{n}')")[3:5])
@@ -230,7 +230,7 @@ def test_inherited_methods_are_tools(folder: Path) -> None:
         (STORE.replace("Store", "Shop"), r"has no 'Store'; it is .*\.py"),
     ],
 )
-def test_a_class_that_cannot_be_used_is_refused_in_a_sentence(
+def test_an_unusable_class_is_refused_in_one_sentence(
     folder: Path, source: str, words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
@@ -248,7 +248,9 @@ def test_a_class_that_cannot_be_used_is_refused_in_a_sentence(
         ("    def reward(self, task):\n        return None\n", "t0: reward.. raised TypeError"),
     ],
 )
-def test_methods_that_raise_are_told_with_a_task(folder: Path, methods: str, words: str) -> None:
+def test_methods_that_raise_are_reported_with_a_task(
+    folder: Path, methods: str, words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         made(folder, STORE + methods).source()
 
@@ -264,7 +266,7 @@ def test_methods_that_raise_are_told_with_a_task(folder: Path, methods: str, wor
         (json.dumps(lines()[0]).encode(), "needs tasks of both splits, but all 1 are train"),
     ],
 )
-def test_a_file_that_is_none_is_refused_in_a_sentence(
+def test_an_invalid_file_is_refused_in_one_sentence(
     folder: Path, content: bytes, words: str
 ) -> None:
     environment = made(folder, STORE)
@@ -280,7 +282,7 @@ def test_a_byte_order_mark_is_accepted(folder: Path) -> None:
     assert environment.source().left_out == {}
 
 
-def test_folders_and_tables_that_are_none_are_refused(folder: Path) -> None:
+def test_invalid_folders_and_tables_are_refused(folder: Path) -> None:
     use = made(folder, STORE).name
     (folder / "t.parquet").write_bytes(b"PAR1nonsense")
     (folder / "empty").mkdir()

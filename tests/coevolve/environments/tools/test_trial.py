@@ -76,7 +76,7 @@ def referenced(task: Task) -> Trial:
 
 
 def endless_tree() -> list[str]:
-    """Calls after which looking for anything takes longer than anybody waits."""
+    """Return calls that build a tree whose search would take too long."""
     calls = ["mkdir(dir_name='x')"]
     for _ in range(26):  # each round doubles the paths through the tree, not the tree
         calls += [
@@ -134,7 +134,7 @@ async def test_trials_in_two_processes_reach_the_same_states(worker: ToolWorker)
     assert all(turn.state and turn.verdict == Passed() for tried in here for turn in tried.turns)
 
 
-async def test_a_trial_whose_world_multiplies_is_cut_short_and_says_how_far_it_came(
+async def test_a_trial_with_an_exploding_world_is_cut_short_and_returns_the_earlier_turns(
     worker: ToolWorker,
 ) -> None:
     calls = [["touch(file_name='c')"], [*endless_tree(), "find(name='zzz')", "ls()"]]
@@ -180,7 +180,7 @@ async def test_a_trial_whose_child_is_killed_is_the_machine_s_fault(worker: Tool
     assert worker.restarts == 1
 
 
-async def test_text_that_utf8_cannot_carry_does_not_break_a_trial(worker: ToolWorker) -> None:
+async def test_text_that_utf8_cannot_encode_breaks_no_trial(worker: ToolWorker) -> None:
     (tried,) = await worker.execute([trial([["touch(file_name='\ud800')"]])])
     assert isinstance(tried, Tried)
 
