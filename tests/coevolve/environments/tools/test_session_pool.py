@@ -245,7 +245,7 @@ async def test_an_answer_out_of_place_is_the_machine_s_fault() -> None:
     pool = pool_of(worker)
     await pool.reset("x", TASK)
     worker.answer = lambda _: Ready()
-    with pytest.raises(SimulatorError, match="out of place"):
+    with pytest.raises(SimulatorError, match="unexpected reply"):
         await pool.act("x", "ls()")
 
 
@@ -282,7 +282,7 @@ async def test_a_broken_trial_is_the_machine_s_fault() -> None:
     with pytest.raises(SimulatorError, match="the child ended"):
         await pool.trial("t", TASK, ())
     misplaced = pool_of(FakeWorker(usual))
-    with pytest.raises(SimulatorError, match="out of place"):
+    with pytest.raises(SimulatorError, match="unexpected reply"):
         await misplaced.trial("t", TASK, ())
 
 

@@ -115,7 +115,7 @@ async def test_a_trial_neither_opens_nor_touches_a_session(worker: ToolWorker) -
     broken = Trial(session="x", task=BODY, turns=REFERENCE * 2)
     replies = await worker.execute([broken, Act(session="x", text="ls()")])
     assert replies[0] == Broken(
-        reason="the session's 2 turns of the session have been graded already"
+        reason="all 2 turns of the session have been graded already"
     )
     assert isinstance(replies[1], Observed)
     replies = await worker.execute(
