@@ -260,7 +260,7 @@ def test_every_end_of_text_of_the_model_ends_a_message(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("template", "words"),
     [
-        (models.PLAIN, "needs a chat template that tells the model its tools"),
+        (models.PLAIN, "needs a chat template that lists the tools"),
         (
             models.TAGS.replace("<tool_call>", "<call>").replace("</tool_call>", "</call>"),
             "writes calls in one of the forms tags, json, python",
@@ -302,7 +302,7 @@ def test_the_model_folder_decides_which_renderer_is_used(tmp_path: Path) -> None
     renderer: Renderer = Filesystem(RunConfig(name="test", policy=chat_policy(folder))).renderer()
     assert isinstance(renderer, ChatRenderer)
     assert renderer.form == "tags"
-    with pytest.raises(ConfigError, match="kind policy is the tiny policy's second role"):
+    with pytest.raises(ConfigError, match="kind policy works only with the tiny policy"):
         requirements.check(RunConfig(name="test", policy=chat_policy(folder)))
     requirements.check(RunConfig(name="test", arm="static", policy=chat_policy(folder)))
     (folder / "chat_template.jinja").unlink()
