@@ -114,9 +114,7 @@ async def test_a_trial_neither_opens_nor_touches_a_session(worker: ToolWorker) -
     assert [type(reply) for reply in replies] == [Ready, Observed, Tried, Passed]
     broken = Trial(session="x", task=BODY, turns=REFERENCE * 2)
     replies = await worker.execute([broken, Act(session="x", text="ls()")])
-    assert replies[0] == Broken(
-        reason="all 2 turns of the session have been graded already"
-    )
+    assert replies[0] == Broken(reason="all 2 turns of the session have been graded already")
     assert isinstance(replies[1], Observed)
     replies = await worker.execute(
         [Trial(session="y", task=BODY, turns=REFERENCE), Act(session="y", text="ls()")]
