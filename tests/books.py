@@ -1,4 +1,4 @@
-"""What has to balance in the journal of a run that took its last step."""
+"""Checks that the journal of a finished run is consistent."""
 
 import collections
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from protocols.tasks import Task
 
 
 def check_books(messages: Sequence[Message], steps: int) -> None:
-    """Every request answered once, every group consumed once, every step taken once."""
+    """Check that every request has one answer, every group one consumer, every step one report."""
     requests = [(m.group_id, m.index) for m in messages if isinstance(m, RolloutRequest)]
     answers = collections.Counter(
         (m.group_id, m.index) for m in messages if isinstance(m, Rollout | FailedRollout)
@@ -35,7 +35,7 @@ def check_books(messages: Sequence[Message], steps: int) -> None:
 
 
 def check_evolution(messages: Sequence[Message]) -> None:
-    """Each group visited at most once, each signal settled and each candidate judged likewise."""
+    """Check that groups are summarized, signals resolved and candidates judged at most once."""
     visits = [m.group_id for m in messages if isinstance(m, GroupSummary)]
     signals = [m.signal_id for m in messages if isinstance(m, Signal)]
     settled = [m.signal_id for m in messages if isinstance(m, SignalSettled)]

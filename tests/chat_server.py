@@ -1,8 +1,8 @@
-"""A real HTTP server that speaks ``/v1/chat/completions``, well or badly, as scripted.
+"""A real HTTP server for ``/v1/chat/completions`` that behaves well or badly, as scripted.
 
-`serving` starts one on the loopback interface. Each request is answered by the next scripted
-behaviour, and by a small scripted "model" where none is left; that one knows BFCL's file system
-well enough to answer every prompt of `tools.synthesis.prompts`. By hand, beside a run:
+`serving` starts one on the loopback interface. Each request gets the next scripted behaviour. If
+none is left, a small scripted "model" answers, which knows BFCL's file system well enough for every
+prompt of `tools.synthesis.prompts`. To run it by hand:
 
     python -m tests.chat_server --port 8099
 """
@@ -21,7 +21,7 @@ from typing import Any
 
 Messages = Sequence[Mapping[str, str]]
 Brain = Callable[[Messages], str]
-"""What the model says to a chat."""
+"""Returns the model's answer to a chat."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Received:
 
     @property
     def prompt(self) -> str:
-        """All that was said in it."""
+        """The text of all its messages."""
         return "\n".join(message["content"] for message in self.body["messages"])
 
 
@@ -43,12 +43,12 @@ Behaviour = Callable[["_Exchange"], None]
 
 @dataclass
 class ChatServer:
-    """The server as a test sees it."""
+    """The server, as a test uses it."""
 
     base_url: str
     brain: Brain
     refuses: tuple[str, ...] = ()
-    """Settings that are answered by status 400 wherever they are sent."""
+    """Settings that the server answers with status 400."""
 
     counts_tokens: bool = True
     requests: list[Received] = field(default_factory=list[Received])
@@ -57,11 +57,11 @@ class ChatServer:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def then(self, *behaviours: Behaviour) -> None:
-        """Answer the next requests like this, one each."""
+        """Answer the next requests with these behaviours, one each."""
         self._script.extend(behaviours)
 
     def receive(self, request: Received) -> Behaviour:
-        """Keep the request and say how to answer it."""
+        """Record the request and return the behaviour for it."""
         with self._lock:
             self.requests.append(request)
             refused = [name for name in self.refuses if name in request.body]
@@ -116,35 +116,35 @@ class _Exchange:
 
 
 def answers(exchange: _Exchange) -> None:
-    """The scripted model's answer."""
+    """Answer as the scripted model."""
     says(exchange.server.brain(exchange.request.body["messages"]))(exchange)
 
 
 def says(text: str | None) -> Behaviour:
-    """A completion with this text."""
+    """Return a behaviour: a completion with this text."""
     return lambda exchange: exchange.send(exchange.completion(text))
 
 
 def fails(status: int, message: str = "no", headers: Mapping[str, str] | None = None) -> Behaviour:
-    """An error in the API's own shape."""
+    """Return a behaviour: an error in the API's format."""
     body = json.dumps({"error": {"message": message, "type": "error", "code": None}}).encode()
     return lambda exchange: exchange.send(body, status, headers)
 
 
 def is_slow(exchange: _Exchange) -> None:
-    """Nothing, until the server closes."""
+    """Send nothing until the server closes."""
     exchange.server.closing.wait(30.0)
 
 
 def dribbles(exchange: _Exchange) -> None:
-    """A byte now and then, so that no single read takes long."""
+    """Send a byte now and then, so that no single read takes long."""
     exchange.head(200, {}, 10_000)
     while not exchange.server.closing.wait(0.05):
         exchange.handler.wfile.write(b" ")
 
 
 def drops_half_way(exchange: _Exchange) -> None:
-    """Half of a good answer, then the connection is gone."""
+    """Send half of a good answer, then close the connection."""
     body = exchange.completion("{}")
     exchange.head(200, {}, len(body))
     exchange.handler.wfile.write(body[: len(body) // 2])
@@ -152,17 +152,17 @@ def drops_half_way(exchange: _Exchange) -> None:
 
 
 def hangs_up(exchange: _Exchange) -> None:
-    """Not a single byte."""
+    """Close the connection without a byte."""
     exchange.handler.close_connection = True
 
 
 def is_no_json(exchange: _Exchange) -> None:
-    """A body that breaks off although it has the length that it says."""
+    """Send a body of the declared length whose JSON breaks off."""
     exchange.send(b'{"id": "chatcmpl-1", "choices": [')
 
 
 def is_a_web_page(exchange: _Exchange) -> None:
-    """What something else on this port might say."""
+    """Send a web page, as another server on this port might."""
     exchange.send(b"<html>It works!</html>", headers={"Content-Type": "text/html"})
 
 
@@ -205,7 +205,7 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
             behaviour = server.receive(request)
             if self.path != "/v1/chat/completions":
                 behaviour = fails(404, "no such path")
-            with suppress(ConnectionError):  # whoever asked may have given up
+            with suppress(ConnectionError):  # the client may have given up
                 behaviour(_Exchange(server, request, self))
 
         def log_message(self, format: str, *args: object) -> None:
@@ -220,7 +220,7 @@ _LISTING = "current_directory_content"
 
 
 def file_system_brain(messages: Messages) -> str:
-    """Answer a prompt of the synthesizer, as far as the file system is concerned."""
+    """Answer a prompt of the synthesizer about the file system."""
     task = messages[0]["content"]
     if '"failure_cause"' in task:
         return json.dumps(
@@ -242,7 +242,7 @@ def file_system_brain(messages: Messages) -> str:
 
 
 def _explored(messages: Messages) -> str:
-    """List, then look at every file that was listed, then be done."""
+    """List the folder, then read every listed file, then finish."""
     calls = [
         json.loads(message["content"])["action"]
         for message in messages
@@ -284,7 +284,7 @@ _SAYINGS = (
 
 
 def _abstracted(prompt: str) -> str:
-    """Make a task of each call that worked, and one of two turns of each two in a row."""
+    """Make a task of each call that worked, and a task of two turns of each two successive ones."""
     turns: list[dict[str, Any]] = []
     for line in re.findall(r'^\{"step".*\}$', prompt, flags=re.MULTILINE):
         step = json.loads(line)

@@ -1,4 +1,4 @@
-"""The project's commands, in a process of their own or, where that proves the same, in this one."""
+"""Runs the project's commands in their own process, or in this one if that proves the same."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said, and the code it ended with."""
+    """The output of a command and its exit code."""
 
     returncode: int
     stdout: str

@@ -15,7 +15,7 @@ from hypothesis import settings
 from coevolve.config import load_config
 from protocols.config import RunConfig
 
-# How long an example takes says more about what else the machine does.
+# The time of an example depends mostly on the other load of the machine.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
@@ -26,9 +26,9 @@ LIVE = ("ray", "vllm")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let each of two workers begin with half of the tests that start whole runs.
+    """Let each of two workers start with half of the tests that start whole runs.
 
-    A worker begins at one end of its half of the list, and takes from the other's when it is done:
+    A worker starts at one end of its half of the list, and takes from the other's when it is done:
     long tests at the end would leave one of them without work.
     """
     live = [item for item in items if any(item.get_closest_marker(name) for name in LIVE)]
@@ -44,6 +44,6 @@ def quickstart() -> RunConfig:
 
 @pytest.fixture(autouse=True)
 def log_lines_go_where_they_went() -> Iterator[None]:
-    """Undo what a command set up: its output is closed when the test that ran it is over."""
+    """Undo a command's log settings, because its output is closed when its test is over."""
     yield
     structlog.reset_defaults()

@@ -1,4 +1,4 @@
-"""A short run with real weights on disk, and engines that serve them, for tests of the delivery."""
+"""A short run with real weights on disk, and engines for them, for tests of the delivery."""
 
 import asyncio
 import shutil
@@ -25,7 +25,7 @@ MAX_LENGTH = 64
 
 
 def settings(model: Path, train: WeightsFormat = "lora", **delivery: float) -> RunConfig:
-    """Steps so large that no two versions are alike."""
+    """Return a config whose steps are so large that all versions differ."""
     return RunConfig(
         name="test",
         policy=PolicyConfig(model=str(model), train=train, lora_rank=2, lora_alpha=4),
@@ -38,13 +38,13 @@ def settings(model: Path, train: WeightsFormat = "lora", **delivery: float) -> R
             refill_batches=0,
             imitation=ImitationConfig(replay_size=24),
         ),
-        # Nobody sampled the rollouts that are learned from.
+        # The rollouts were not sampled from the policy.
         delivery=msgspec.convert({"sampler_tolerance": 1.0} | delivery, DeliveryConfig),
     )
 
 
 def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal) -> Learner:
-    """The learner of a run on ``journal``."""
+    """Return the learner of a run on ``journal``."""
     return Learner(
         config,
         run_dir,
@@ -72,7 +72,7 @@ class Published:
         return cls(config, folder, journal)
 
     def copy(self, folder: Path) -> "Published":
-        """The same run in another folder, to be tampered with."""
+        """Return the same run in another folder, where a test can tamper with it."""
         shutil.copytree(self.run_dir, folder, dirs_exist_ok=True)
         journal = MemoryJournal()
         journal.add(*self.versions())
@@ -94,7 +94,7 @@ class Published:
         return [alarm for alarm in found if isinstance(alarm, WeightSyncAlarm)]
 
     def generator(self) -> TransformersGenerator:
-        """A fresh engine that serves version 0."""
+        """Return a new engine that serves version 0."""
         return TransformersGenerator(
             Path(self.config.policy.model), self.run_dir, max_concurrent=8, max_length=MAX_LENGTH
         )
@@ -106,7 +106,7 @@ class Published:
         reader: Reader | None = None,
         append: Announce | None = None,
     ) -> VerifiedEngine:
-        """``generator`` as the engine of rollout-0, on the run's journal unless told otherwise."""
+        """Return ``generator`` as the engine of rollout-0; the default journal is the run's."""
         return proven(
             generator, self.journal, self.run_dir, self.config, reader=reader, append=append
         )
@@ -121,7 +121,7 @@ def proven(
     reader: Reader | None = None,
     append: Announce | None = None,
 ) -> VerifiedEngine:
-    """``generator`` as the engine of rollout-0, on ``journal`` unless told otherwise."""
+    """Return ``generator`` as the engine of rollout-0; the default journal is ``journal``."""
 
     async def add(messages: Sequence[Message]) -> None:
         journal.add(*messages)
@@ -137,7 +137,7 @@ def proven(
 
 
 class TamperedGenerator:
-    """An engine whose loading of weights is interfered with."""
+    """An engine with a hook before each load of weights."""
 
     def __init__(self, generator: Generator) -> None:
         self._generator = generator
@@ -163,7 +163,7 @@ class TamperedGenerator:
 
 
 class DeafGenerator(TamperedGenerator):
-    """Says that it serves what it was given, and goes on with what it had."""
+    """Reports the version that it got, but continues with its old weights."""
 
     def __init__(self, generator: Generator) -> None:
         super().__init__(generator)

@@ -1,4 +1,4 @@
-"""Visits of designs, made by hand."""
+"""Group summaries of designs, for tests."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ def design_visit(
     author: Writer = "policy",
     evidence: Sequence[int] = (),
 ) -> DesignSummary:
-    """A visit with so many rollouts that cover each point."""
+    """Return a summary with the given number of rollouts that cover each point."""
     every = np.zeros(points, "<u2")
     for point, count in counts.items():
         every[point] = count

@@ -1,4 +1,4 @@
-"""Messages of a run whose tasks evolve, with everything that a test does not look at filled in."""
+"""Messages of a run with synthesized tasks; fields that tests do not check are filled in."""
 
 from collections.abc import Sequence
 
@@ -157,7 +157,7 @@ def admitted(task_id: str, successes: int = 2) -> Admitted:
 
 
 def admission(candidate_id: str, signal_id: str, task_id: str) -> tuple[Task, CandidateVerdict]:
-    """What the validator writes of a candidate that becomes a task."""
+    """Return the validator's records for a candidate that becomes a task."""
     return made(task_id, candidate_id, signal_id), verdict(
         candidate_id, signal_id, admitted(task_id)
     )
@@ -231,7 +231,7 @@ def swapped(request_id: str = "r1", to: str = "glm") -> SynthesizerSwapped:
 
 
 def story() -> list[Message]:
-    """A seed task is forgotten; one candidate becomes a task, one is parked, one refused."""
+    """Return the story of a forgotten task: one candidate admitted, one parked, one refused."""
     return [
         seed(),
         visit("seed-1", 6, version=0),
@@ -262,7 +262,7 @@ def story() -> list[Message]:
 
 
 def write(journal: Journal, messages: Sequence[Message]) -> None:
-    """Append ``messages``, each with a sequence of its own."""
+    """Append ``messages``, each with its own sequence number."""
     for number, message in enumerate(messages, 1):
         receipt = Receipt(producer="test", counter=number)
         journal.append(Append(records=(encode(message),), receipt=receipt)).result(10)

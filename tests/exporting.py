@@ -1,4 +1,4 @@
-"""Runs on disk for tests of exports: a journal, weights of versions, and models to chat with."""
+"""Runs on disk for tests of exports: a journal, weights of versions, and chat models."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 
 def chat_model(folder: Path, texts: Sequence[str], *, vocabulary: int = 1024) -> Path:
-    """A random Qwen3 of some hundred thousand parameters, whose tokenizer was made of ``texts``."""
+    """Write a random Qwen3 of some 100,000 parameters with a tokenizer trained on ``texts``."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -72,7 +72,7 @@ def chat_model(folder: Path, texts: Sequence[str], *, vocabulary: int = 1024) ->
 
 
 def settings(config: RunConfig, **changes: object) -> RunConfig:
-    """A small run named ``trial``, with ``changes`` to its sections."""
+    """Return the config of a small run named ``trial``, with ``changes`` to its sections."""
     tree = cast("dict[str, Any]", msgspec.to_builtins(config))
     tree |= {"name": "trial", "arm": "static"}
     tree["environment"] |= {"held_out": 4, "seeds": 6}
@@ -82,7 +82,7 @@ def settings(config: RunConfig, **changes: object) -> RunConfig:
 
 
 def write_run(path: Path, config: RunConfig, messages: Sequence[Message]) -> RunDirectory:
-    """A run's folder with a journal of ``messages`` that nobody writes any more."""
+    """Write the folder of a finished run with a journal of ``messages``."""
     directory = run_directory.create(path, config)
     journal = Journal.open(directory.store)
     evolving.write(journal, messages)
@@ -93,7 +93,7 @@ def write_run(path: Path, config: RunConfig, messages: Sequence[Message]) -> Run
 def write_versions(
     path: Path, config: RunConfig, numbers: Sequence[int], *, folder: str = "versions/v_{}"
 ) -> list[PolicyVersion]:
-    """Weights in ``folder``, each version's a little further from the base, and their records."""
+    """Write weights to ``folder``, each version further from the base; return their records."""
     found: list[PolicyVersion] = []
     for number in numbers:
         policy = Policy(config.policy, model_folder(config.policy.model), seed=number)
@@ -120,19 +120,19 @@ def write_versions(
 
 
 def policy_of(directory: RunDirectory, number: int) -> Policy:
-    """The run's own model at a version."""
+    """Return the run's own model at a version."""
     config = directory.config()
     weights = directory.path / f"versions/v_{number}"
     return Policy(config.policy, model_folder(config.policy.model), weights=weights)
 
 
 def scored(version: int, passed: int, total: int = 4) -> Evaluation:
-    """``passed`` of ``total`` held-out tasks."""
+    """Return an evaluation in which ``passed`` of ``total`` held-out tasks passed."""
     return Evaluation(version=version, scores=_marks("h", passed, total), errors=0, wall_s=1.0)
 
 
 def watched(version: int, passed: int, total: int = 4) -> CanaryScores:
-    """``passed`` of ``total`` tasks of the guard."""
+    """Return scores in which ``passed`` of ``total`` tasks of the guard passed."""
     return CanaryScores(version=version, scores=_marks("c", passed, total), errors=0)
 
 
@@ -153,10 +153,9 @@ def tiny_rollout(
     tail: Sequence[int] = (),
     actions: int | None = None,
 ) -> Rollout:
-    """The tiny policy carries out the reference of ``task``.
+    """Return a rollout in which the tiny policy makes the calls of the reference of ``task``.
 
-    ``cut`` tokens are missing at the end, where ``tail`` was written; ``actions`` calls were
-    carried out.
+    The last ``cut`` tokens are replaced by ``tail``; ``actions`` calls were executed.
     """
     body = tool_task(task)
     ids, mask = TinyRenderer.load(CHECKPOINT).demonstration(task)

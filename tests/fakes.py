@@ -1,4 +1,4 @@
-"""Stand-ins that satisfy the interfaces of `protocols.interfaces`; pyright checks that they do."""
+"""Fakes that satisfy the interfaces of `protocols.interfaces`, as pyright checks."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +16,7 @@ CALL, END, SAY, SEE = 1, 2, 3, 4
 
 
 def tool_task(*instructions: str, task_id: str = "task") -> Task:
-    """A task whose reference for each turn is one call named like the instruction."""
+    """Return a task whose reference has one call per turn, named like the instruction."""
     return Task(
         task_id=task_id,
         split="train",
@@ -35,7 +35,7 @@ def tool_task(*instructions: str, task_id: str = "task") -> Task:
 
 
 class ScriptRenderer:
-    """Says every character as its code point plus 100; a semicolon stands between two calls."""
+    """Encodes a character as its code point plus 100; a semicolon separates two calls."""
 
     stop_ids = (CALL, END)
 
@@ -63,7 +63,7 @@ class ScriptRenderer:
 
 
 class ScriptGenerator:
-    """Writes the given texts, one a request: a call, or the end of the turn for ``None``."""
+    """Writes the given texts, one per request: a call, or the end of the turn for ``None``."""
 
     def __init__(self, script: Sequence[str | None], version: int = 0) -> None:
         self._script = list(script)
@@ -144,7 +144,7 @@ class ScriptSimulator:
 
 
 class EmptyReader:
-    """A journal that holds nothing."""
+    """An empty journal."""
 
     async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
         if sequences:
@@ -162,7 +162,7 @@ class EmptyReader:
 
 
 class ScriptPart:
-    """A supervised part whose runs end as told: an exception is raised, None means stopped."""
+    """A supervised part with scripted runs: each raises an exception, or stops for None."""
 
     def __init__(self, name: str, endings: Sequence[Exception | None]) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""A server of questions that do something to the process that answers them."""
+"""A server whose questions do something to the process that answers them."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Simulators of testbenches that run nothing, and waiting for what they do."""
+"""Simulators of testbenches that run nothing, and a wait for their effects."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from tests.hdl_points import POINTS, all_but, covering
 
 
 class ScriptedSimulator:
-    """Answers every testbench by ``outcome``; breaks ``broken`` times first."""
+    """Answers every testbench with ``outcome``, after ``broken`` failures."""
 
     def __init__(self, outcome: Callable[[str], Outcome] | None = None, *, broken: int = 0) -> None:
         self.outcome = outcome or _by_its_words
@@ -56,7 +56,7 @@ class ScriptedSimulator:
 
 
 class EndlessSimulator(ScriptedSimulator):
-    """Never answers; says in a file that it was asked."""
+    """Never answers; writes a file when it gets a request."""
 
     def __init__(self, asked: Path) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def _by_its_words(testbench: str) -> Outcome:
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Block until it is true, for 30 s at most."""
+    """Block until the condition is true, for at most 30 s."""
     deadline = time.monotonic() + 30
     while not true():
         assert time.monotonic() < deadline

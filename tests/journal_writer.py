@@ -1,10 +1,10 @@
-"""A process that writes to a journal as fast as it can and says what it does, until it is killed.
+"""A process that writes to a journal as fast as it can, and reports each step until it is killed.
 
-Every line goes out in one piece before the next step: `sent` before a write, `done` after its
-answer. So the reader of the pipe knows what had been answered at the moment of death.
+It prints each line in one piece before the next step: `sent` before a write, `done` after its
+answer. So the reader of the pipe knows which writes had been answered when the process died.
 
-Run as a program it forks such a process for each line of input, because starting Python takes
-longer than the process is to live, and says `dead` when it is gone.
+Run as a program, it forks such a process for each line of input, because starting Python takes
+longer than the process should live, and prints `dead` when the process has ended.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ def write_until_killed(
 ) -> None:
     """Repeat ``unanswered`` writes (producer, counter, body), then append, take and complete."""
     journal = Journal.open(folder, durability=durability, retain_bytes=200_000)
-    # Retention spares only what somebody has subscribed to, so subscribe before the first append.
+    # Retention keeps only what a consumer has subscribed to, so subscribe before the first append.
     journal.take(take("rollout", member="first", incarnation=uuid.uuid4().hex, lease_s=0.0)).result(
         WAIT_S
     )

@@ -7,11 +7,11 @@ from protocols.journal import Append, Complete, Receipt, Record, StoredRecord, T
 
 LEASE_S = 10.0
 WAIT_S = 20.0
-"""Bounds every wait for an answer; none takes nearly as long."""
+"""Bounds every wait for an answer; all answers come much sooner."""
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that only a test moves."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0

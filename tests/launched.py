@@ -1,4 +1,4 @@
-"""A real run in a process group of its own, for tests that look at it from outside."""
+"""A real run in its own process group, for tests that observe it from outside."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ SMALL = (
     "learner.checkpoint_every=3",
     "learner.imitation.replay_per_step=4",
 )
-"""What makes the quickstart's run short."""
+"""Settings that make the quickstart's run short."""
 
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
@@ -72,11 +72,11 @@ class LaunchedRun:
         )
 
     def said(self) -> str:
-        """Return everything that was printed so far."""
+        """Return the output so far."""
         return (self._runs / f"{self._name}.out").read_text(encoding="utf-8")
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        """Return the JSON lines of one kind that were printed so far."""
+        """Return the JSON lines of one kind in the output so far."""
         lines = (line for line in self.said().splitlines() if line.startswith("{"))
         found: list[dict[str, Any]] = []
         for line in lines:
@@ -87,7 +87,7 @@ class LaunchedRun:
         return found
 
     def until(self, what: str, condition: Callable[[], bool], timeout_s: float = 300.0) -> None:
-        """Wait for ``condition``; fail with the run's output where it does not come."""
+        """Wait for ``condition``; fail with the run's output if it does not come true."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             assert self.process is not None
@@ -110,7 +110,7 @@ class LaunchedRun:
         return answered("attach", str(self.directory), *words)
 
     def told(self, *words: str) -> dict[str, Any]:
-        """Return what attach answers to a program."""
+        """Return the JSON answer of attach."""
         answer = self.attach(*words, "--json")
         assert answer.returncode == 0, answer.stderr
         return json.loads(answer.stdout)
@@ -165,7 +165,7 @@ class LaunchedRun:
         return []
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the launcher alone."""
+        """Send a signal to the launcher only."""
         assert self.process is not None
         os.kill(self.process.pid, number)
 
@@ -174,7 +174,7 @@ class LaunchedRun:
 def launched(
     runs: Path, name: str, *overrides: str, run_file: str = QUICKSTART
 ) -> Generator[LaunchedRun]:
-    """Start a run and leave nothing of it behind."""
+    """Start a run, and end all its processes after the block."""
     run = LaunchedRun(runs, name, *overrides, run_file=run_file)
     run.start()
     try:
@@ -188,6 +188,6 @@ def launched(
 
 
 def gone(processes: list[psutil.Process], timeout_s: float = 30.0) -> list[psutil.Process]:
-    """Return those that still live after ``timeout_s``."""
+    """Return the processes that are still alive after ``timeout_s``."""
     _, alive = psutil.wait_procs(processes, timeout=timeout_s)
     return alive

@@ -28,7 +28,7 @@ VOCABULARY = 64
 
 
 def tokens(prompt: int, written: int, *, seed: int = 0, version: int = 0) -> Tokens:
-    """A conversation of ``prompt`` tokens that were given and ``written`` ones of the policy."""
+    """Return a conversation of ``prompt`` given tokens and ``written`` tokens of the policy."""
     count = prompt + written
     return Tokens(
         token_ids=columns.int32((7 * seed + 3 * position) % 60 for position in range(count)),
@@ -46,7 +46,7 @@ def rollout(
     passed: bool = True,
     version: int = 0,
 ) -> Rollout:
-    """A rollout of the task ``t{group}``."""
+    """Return a rollout of the task ``t{group}``."""
     return Rollout(
         group_id=f"g{group}",
         group=group,
@@ -67,7 +67,7 @@ def rollout(
 
 
 def failed(group: int, index: int, *, size: int) -> FailedRollout:
-    """A rollout that a machine's failure ended."""
+    """Return a rollout that failed because of the infrastructure."""
     return FailedRollout(
         group_id=f"g{group}",
         group=group,
@@ -106,7 +106,7 @@ class ReferenceRenderer(ScriptRenderer):
 
 
 class MemoryJournal:
-    """A `Store` and a `Reader` in memory; a new incarnation gets whatever is not finished."""
+    """A `Store` and a `Reader` in memory; a new incarnation of a consumer gets unfinished work."""
 
     def __init__(self) -> None:
         self._records: list[StoredRecord] = []
@@ -115,22 +115,23 @@ class MemoryJournal:
         self._grown = asyncio.Condition()
         self.finished: set[int] = set()
         self.before_complete: Callable[[Sequence[Message]], None] = lambda _: None
-        """Called with the outputs before they are kept: may raise in place of the journal."""
+        """Called with the outputs before they are stored; it may raise an error like the
+        journal."""
 
         self.before_append: Callable[[Sequence[Message]], None] = lambda _: None
-        """The same for records that finish nothing."""
+        """The same for records that complete no work."""
 
     def add(self, *messages: Message) -> tuple[int, ...]:
         """Append without waiting."""
         return self._keep([encode(message) for message in messages])
 
     async def tell(self) -> None:
-        """Have those who wait look at what was added."""
+        """Wake the waiting callers, so that they see new records."""
         async with self._grown:
             self._grown.notify_all()
 
     def as_append(self) -> Append:
-        """Everything so far, to be put into another journal."""
+        """Return all records so far, to put them into another journal."""
         return Append(
             records=tuple(
                 Record(topic=record.topic, body=record.body, keys=keys)
@@ -144,11 +145,11 @@ class MemoryJournal:
         return [m for m in map(decode, self._records) if isinstance(m, kind)]
 
     def evict(self, sequences: Sequence[int]) -> None:
-        """Forget records, as retention does."""
+        """Remove records, as retention does."""
         self._gone.update(sequences)
 
     async def until(self, so: Callable[[], bool]) -> None:
-        """Wait for something that is true at some write, or when somebody starts to take."""
+        """Wait until a condition holds at some write, or when a consumer starts to take."""
         async with self._grown:
             await asyncio.wait_for(self._grown.wait_for(so), 30)
 
@@ -223,12 +224,12 @@ class MemoryJournal:
 
 
 def decode_record(record: Record) -> Message:
-    """The message of a record on its way in."""
+    """Return the message of a record before it is stored."""
     return decode(StoredRecord(sequence=1, topic=record.topic, time_ns=0, body=record.body))
 
 
 def add_groups(journal: MemoryJournal, numbers: range, *, size: int = 4, version: int = 0) -> None:
-    """Append tasks and groups; every fourth fails as a whole, every fourth but one passes."""
+    """Append tasks and groups: one in four fails completely, one in four passes completely."""
     for number in numbers:
         journal.add(tool_task("ls", task_id=f"t{number}"))
         wins = {0: 0, 2: size}.get(number % 4, size // 2)

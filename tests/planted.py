@@ -1,4 +1,4 @@
-"""Candidates whose worth is known: draws of the task grammar, as they are and spoilt on purpose."""
+"""Candidates of known quality: draws of the task grammar, unchanged and spoilt on purpose."""
 
 import itertools
 import json
@@ -14,7 +14,7 @@ from protocols.evolution import Candidate, Gate
 from protocols.tasks import Task, body_of
 
 FICKLE = "fickle"
-"""Simulators that answer differently each time do so for candidates of this name."""
+"""Name of the candidates for which simulators give different answers each time."""
 
 READING = ("cat", "sort", "wc", "du", "ls")
 DOORS = ("driver", "passenger", "rear_left", "rear_right")
@@ -35,7 +35,7 @@ def candidate(body: ToolTask, name: str = "candidate") -> Candidate:
 
 
 def has_effect(body: ToolTask) -> bool:
-    """Whether every turn changes something or answers something."""
+    """Return whether every turn changes something or answers something."""
     tried = TrialRun(body, [turn.reference for turn in body.turns]).play()
     before = tried.initial
     for turn in tried.turns:
@@ -47,7 +47,7 @@ def has_effect(body: ToolTask) -> bool:
 
 
 def draws(seed: int) -> Iterator[Task]:
-    """Fresh tasks of which every turn has an effect."""
+    """Yield new tasks in which every turn has an effect."""
     return filter(
         lambda task: has_effect(read_body(task.body)),
         (uniform_task(seed, n) for n in itertools.count()),
@@ -55,7 +55,7 @@ def draws(seed: int) -> Iterator[Task]:
 
 
 def single(seed: int, skill: str) -> Iterator[Task]:
-    """Fresh tasks whose first turn is of a skill, with that turn alone."""
+    """Yield new tasks with one turn, which has the given skill."""
     for task in draws(seed):
         if task.skills[0] == skill:
             body = read_body(task.body)
@@ -84,7 +84,7 @@ def recalled(body: ToolTask, turn: int, *reference: str) -> ToolTask:
 
 
 def some_file(body: ToolTask) -> str:
-    """A file in the folder where the conversation begins."""
+    """Return a file in the folder in which the conversation starts."""
     return next(name for name, item in contents(body).items() if item["type"] == "file")
 
 
@@ -155,7 +155,7 @@ def no_effect(seed: int) -> Iterator[ToolTask]:
 
 
 def read_at_last(seed: int) -> Iterator[ToolTask]:
-    """Bodies whose last turn is one reading call."""
+    """Yield bodies whose last turn is one reading call."""
     for task in draws(seed):
         (first, *others) = read_body(task.body).turns[-1].reference
         if not others and first.partition("(")[0] in READING:
@@ -243,7 +243,7 @@ def description_invents(seed: int) -> Iterator[ToolTask]:
 
 
 def copies(tasks: Sequence[Task]) -> Iterator[ToolTask]:
-    """Tasks as they are, in other case and punctuation, and paraphrased in the same world."""
+    """Yield tasks unchanged, with other case and punctuation, and paraphrased in the same world."""
     for number, task in enumerate(tasks):
         turns = list(read_body(task.body).turns)
         for position, turn in enumerate(turns):
@@ -273,4 +273,4 @@ SPOILT: dict[Gate, Callable[[], Iterator[ToolTask]]] = {
     "description_omits": lambda: description_omits(109),
     "description_invents": lambda: description_invents(110),
 }
-"""Bodies that one gate has to refuse, by gate; without those that depend on other tasks."""
+"""Gate -> bodies that it has to refuse; gates that compare with other tasks are left out."""

@@ -1,11 +1,11 @@
-"""A policy that does what a demonstration does."""
+"""A policy that repeats a demonstration."""
 
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, ServedWeights
 
 
 class RecitingGenerator:
-    """Continues a prompt as a demonstration does."""
+    """Continues a prompt with the tokens of a demonstration."""
 
     def __init__(self, token_ids: tuple[int, ...], mask: tuple[int, ...]) -> None:
         self._token_ids = token_ids

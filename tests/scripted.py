@@ -1,4 +1,4 @@
-"""A synthesizer that does as it is told, and a journal with signals for it to work on."""
+"""A scripted synthesizer, and a journal with signals for it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -48,11 +48,11 @@ from tests.fakes import tool_task
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 WAIT_S = 20.0
-"""Bounds every wait; none takes nearly as long."""
+"""Bounds every wait; all waits end much sooner."""
 
 CALLS = 3
 TOKENS = 10
-"""What a call takes at most and, unless told otherwise, takes."""
+"""Maximum tokens of a call, and its default number."""
 
 CONFIG = RunConfig(name="test", synthesizer=SynthesizerConfig(rounds=3, concurrent=2))
 
@@ -67,22 +67,22 @@ def name_of(model: SynthesizerModel) -> str:
 
 @dataclass
 class Stage:
-    """What every scripted synthesizer of a test is told, and what they did."""
+    """The script of all synthesizers of a test, and the record of their calls."""
 
     down: set[str] = field(default_factory=set[str])
     """Models that do not answer."""
 
     fails: dict[str, Exception] = field(default_factory=dict[str, Exception])
-    """What the work on a signal raises after its first call."""
+    """Signal -> the error that its work raises after the first call."""
 
     barren: set[str] = field(default_factory=set[str])
-    """Signals of which nothing comes."""
+    """Signals without candidates."""
 
     held: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
-    """Signals whose work waits after the first call, until the event is set."""
+    """Signal -> event for which its work waits after the first call."""
 
     asked: list[tuple[str, str, int]] = field(default_factory=list[tuple[str, str, int]])
-    """Calls that were made: model, signal, ordinal."""
+    """Calls made: model, signal, ordinal."""
 
     briefs: list[Brief] = field(default_factory=list[Brief])
     checks: list[str] = field(default_factory=list[str])
@@ -95,7 +95,7 @@ class Stage:
 
 
 class ScriptedSynthesizer:
-    """Asks its model `CALLS` times a signal; each brief becomes one candidate that tells them."""
+    """Calls its model `CALLS` times per signal; each request gives one candidate."""
 
     def __init__(self, name: str, stage: Stage) -> None:
         self._name = name
@@ -189,7 +189,7 @@ class ScriptedSynthesizer:
 
 
 class NumberedSource:
-    """A task source whose starts say their number."""
+    """A task source whose starts are numbered."""
 
     def pool(self) -> Sequence[Task]:
         return ()
@@ -208,7 +208,7 @@ class NumberedSource:
 
 
 class MortalStore:
-    """A store whose process is killed at its ``dies_at``-th write, before or after it is kept."""
+    """A store whose process is killed at its ``dies_at``-th write, before or after storing it."""
 
     def __init__(self, store: LocalStore, dies_at: int, *, keeps: bool) -> None:
         self._store = store
@@ -246,13 +246,13 @@ class MortalStore:
 
 
 async def add(store: LocalStore, *messages: Message) -> tuple[int, ...]:
-    """Append and return the sequences."""
+    """Append messages and return their sequence numbers."""
     receipt = Receipt(producer=f"test-{id(messages)}-{await store.wait((), 0, 0.0)}", counter=1)
     return await store.append(Append(records=tuple(map(encode, messages)), receipt=receipt))
 
 
 async def settled(store: LocalStore, count: int) -> dict[str, SignalSettled]:
-    """Wait until ``count`` signals are settled and return them by id, in their order."""
+    """Wait until ``count`` signals are resolved; return the records by signal id, in order."""
     seen = 0
     async with asyncio.timeout(WAIT_S):
         while True:
@@ -268,7 +268,7 @@ async def everything(store: LocalStore, topic: str, kind: type[Kind]) -> list[Ki
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait, a little at a time, until something holds that no record tells of."""
+    """Poll until a condition holds that no record reports."""
     async with asyncio.timeout(WAIT_S):
         while not condition():  # noqa: ASYNC110 -- nothing tells of it
             await asyncio.sleep(0.005)
@@ -338,5 +338,5 @@ def version(number: int) -> PolicyVersion:
 
 
 def told(config: RunConfig) -> ToolBriefs:
-    """What briefs say of tools, with numbered worlds."""
+    """Return the tool part of synthesis requests, with numbered worlds."""
     return ToolBriefs(config, source=NumberedSource())

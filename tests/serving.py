@@ -85,7 +85,7 @@ def published(
 
 @torch.no_grad()
 def plain_logprobs(model: Any, token_ids: Sequence[int], temperature: float) -> torch.Tensor:
-    """One plain forward over a whole conversation: (tokens, vocabulary)."""
+    """Return logprobs of one plain forward pass over a whole conversation: (tokens, vocabulary)."""
     logits = model(input_ids=torch.tensor([token_ids]), use_cache=False).logits[0].float()
     return torch.log_softmax(logits / (temperature or 1.0), dim=-1)
 
@@ -95,7 +95,7 @@ def chosen(logprobs_T_V: torch.Tensor, token_ids: Sequence[int]) -> torch.Tensor
 
 
 def difference(model: Any, request: GenerationRequest, said: Generation) -> torch.Tensor:
-    """Return how far each logprob is from a plain forward's; greedy tokens have to be its best."""
+    """Return each logprob's difference from a plain forward; greedy tokens must be its best."""
     ids = request.prompt_ids + said.token_ids
     expected = plain_logprobs(model, ids, request.temperature)[len(request.prompt_ids) - 1 : -1]
     found = torch.tensor(said.logprobs)
@@ -115,7 +115,7 @@ def ask(conversation: str, prompt: Sequence[int], **settings: Any) -> Generation
 async def converse(
     generator: Generator, name: str, turns: int, *, longest: int = 40
 ) -> list[Spoken]:
-    """Hold a conversation with random words in between."""
+    """Hold a conversation with random words of the environment in it."""
     rng = np.random.default_rng(list(name.encode()))
     ids = rng.integers(VOCABULARY, size=rng.integers(1, longest)).tolist()
     spoken: list[Spoken] = []

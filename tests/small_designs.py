@@ -1,4 +1,4 @@
-"""A small design under verification, made without a folder, with whatever a test wants changed."""
+"""A small design under verification, built without a folder, with changes for a test."""
 
 from typing import Any
 

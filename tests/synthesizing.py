@@ -1,4 +1,4 @@
-"""What the tests of an endpoint's synthesizer ask for, and a call log that keeps to memory."""
+"""Requests and an in-memory call log for tests of an endpoint's synthesizer."""
 
 import msgspec
 
@@ -48,7 +48,7 @@ def brief_about(
     rounds: int = 2,
     steps: int = 6,
 ) -> Brief:
-    """Return a brief on a flagged task, to be explored where that starts."""
+    """Return a request about a flagged task, with exploration from the task's start."""
     start = Start(
         origin="grammar:world:1",
         classes=body.classes,
@@ -74,6 +74,6 @@ def brief_about(
 
 
 def with_context(brief: Brief, **changes: object) -> Brief:
-    """Return a brief that tells other things of tools."""
+    """Return a request with another tool part."""
     context = msgspec.structs.replace(tool_context(brief), **changes)
     return msgspec.structs.replace(brief, context=body_of(context))

@@ -1,4 +1,4 @@
-"""A teacher behind a scripted server, and what its testbenches cover."""
+"""A teacher behind a scripted server, and the coverage of its testbenches."""
 
 import re
 

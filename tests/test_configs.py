@@ -1,5 +1,4 @@
-"""Every run file of `configs/`: it is read, it fits its model, and it runs with a tiny
-random one."""
+"""Every run file of `configs/` is readable, fits its model, and runs with a tiny random model."""
 
 from pathlib import Path
 
@@ -33,7 +32,7 @@ TRIED = (
     "learner.steps=2",
     "learner.groups_per_step=2",
     "learner.mini_batches=1",
-    # Random weights solve nothing: references are what there is to learn from.
+    # Random weights solve nothing, so the only source of gradient is the references.
     "learner.imitation.weight=1",
     "learner.threads=1",
     "rollout.actors=1",
@@ -106,8 +105,9 @@ def test_a_run_file_runs_with_all_its_parts_on_a_tiny_random_model(tmp_path: Pat
         run_file = "configs/bfcl_qwen3_4b.yaml"
         with launched(tmp_path, "tried", *TRIED, *FEW, *FULL, model, run_file=run_file) as run:
             assert run.wait(500) == 0, run.said()
-        # Random weights call no tool, so nothing is signalled and no task is asked for; the
-        # synthesizer makes sure that its model answers all the same.
+        # Random weights call no tool, so there is no signal and no synthesis request. The
+        # synthesizer
+        # still checks that its model answers.
         assert server.requests
     check_run(run)
     assert not run.holds(Signal)
@@ -120,7 +120,7 @@ def test_a_run_file_runs_with_all_its_parts_on_a_tiny_random_model(tmp_path: Pat
     ("name", "overrides"),
     [
         ("bfcl_qwen2_5_7b", ()),
-        # On a CPU vLLM serves no adapter beside experts.
+        # On a CPU, vLLM serves no adapter together with experts.
         ("bfcl_qwen3_30b_a3b", ("rollout.engine.deliver=merged",)),
     ],
 )

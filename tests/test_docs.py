@@ -1,4 +1,4 @@
-"""What the pages say of the project's own files."""
+"""Tests that the pages agree with the project's files."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ NAMED = re.compile(r"`((?:coevolve|actors|protocols|tests|configs|designs)[/.][\
 
 
 def is_there(name: str) -> bool:
-    """Whether ``name`` is a file, a folder, a module, or something in a module."""
+    """Return whether ``name`` is a file, a folder, a module, or an object in a module."""
     if (ROOT / name).exists():
         return True
     parts = name.split(".")
@@ -25,12 +25,12 @@ def is_there(name: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_file_that_a_page_names_is_there(page: Path):
+def test_every_file_named_by_a_page_exists(page: Path):
     names = set(NAMED.findall(page.read_text()))
     assert not [name for name in sorted(names) if not is_there(name)]
 
 
-def test_a_file_that_is_gone_would_be_found():
+def test_a_missing_file_is_found():
     assert is_there("coevolve/journal/journal.py")
     assert is_there("protocols.journal.Append")
     assert not is_there("coevolve/rollouts/gone.py")
@@ -38,7 +38,7 @@ def test_a_file_that_is_gone_would_be_found():
 
 
 def code_after(heading: str) -> list[str]:
-    """The indented blocks of README's section, without their indentation."""
+    """Return the indented blocks of a section of README, without their indentation."""
     section = (ROOT / "README.md").read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", section, re.MULTILINE)
     return [textwrap.dedent(block).strip("\n") for block in blocks]

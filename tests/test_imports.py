@@ -1,4 +1,4 @@
-"""What a module may load, checked in a fresh interpreter."""
+"""Checks, in a new interpreter, which modules an import may load."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 COMPOSITION_ROOTS = {"coevolve.launch", "coevolve.launcher.launch", "coevolve.attach.live"}
 VLLM = "coevolve.engine.vllm"
-"""vLLM itself loads Ray where it is installed."""
+"""vLLM itself loads Ray if Ray is installed."""
 
 MODEL_USERS = (
     "coevolve.environments.tools.chat.renderer",
@@ -68,7 +68,7 @@ COMMANDS_OF_MODELS = {
 }
 
 
-def test_what_does_no_model_work_loads_no_torch():
+def test_modules_without_model_work_load_no_torch():
     names = [n for n in modules("coevolve") if not n.startswith(MODEL_USERS)]
     names = [n for n in names if n not in COMMANDS_OF_MODELS]
     assert not {"torch", "transformers"} & loaded_by(names)

@@ -1,4 +1,4 @@
-"""What must not be known: references to the policy, held-out tasks to anybody but the evaluator."""
+"""Tests that the policy sees no reference, and only the evaluator sees held-out tasks."""
 
 import msgspec
 import pytest
@@ -19,7 +19,7 @@ RENDERER = TinyRenderer.load(CHECKPOINT)
 
 
 class ListeningGenerator:
-    """Ends every turn at once and remembers what it was shown."""
+    """Ends every turn at once and records its prompts."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []
@@ -39,7 +39,7 @@ class ListeningGenerator:
 
 
 def marked(body: ToolTask) -> ToolTask:
-    """Return the task with a reference, and its results, that say the canary."""
+    """Return the task with the canary in its reference and results."""
     turns = tuple(
         msgspec.structs.replace(
             turn, reference=(f"mkdir(dir_name='{CANARY}{index}')",), results=(f"made {CANARY}",)

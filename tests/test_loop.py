@@ -97,7 +97,7 @@ async def test_the_loop_trains_and_scores_every_version(
 
 @pytest.mark.parametrize("arm", ["full", "random", "placebo"])
 async def test_the_loop_closes(arm: str, quickstart: RunConfig, tmp_path: Path):
-    # In steps with the training, so that no machine is too slow for the new tasks to be met.
+    # In steps with the training, so that the new tasks are met even on a slow machine.
     store = await run_here(small(quickstart, arm, steps=24, evolve_every=8), tmp_path)
     visits: list[GroupSummary] = await everything(store, GroupSummary)
     signals: list[Signal] = await everything(store, Signal)

@@ -1,7 +1,7 @@
-"""What the two commands refuse before anything starts: one message, exit code 1, nothing written.
+"""The refusals of the two commands before anything starts: one message, exit code 1, no change.
 
-What the readers of settings and of journals refuse is tested beside them; here stands what takes a
-command line, a folder or a process to get wrong.
+The refusals of settings and journals are tested with their readers. These are the faults of a
+command line, a folder or a process.
 """
 
 import os
@@ -43,7 +43,7 @@ def message(answer: Answer) -> str:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """Return every file below a folder but the locks, which are nobody's property."""
+    """Return every file below a folder, except lock files."""
     return {
         path: path.read_bytes()
         for path in folder.rglob("*")
@@ -53,7 +53,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 @pytest.fixture
 def run(tmp_path: Path, quickstart: RunConfig) -> RunDirectory:
-    """A run that began and was stopped."""
+    """A run that was started and stopped."""
     directory = run_directory.create(tmp_path / "quickstart", quickstart)
     began(directory, directory.identity().run_id)
     return directory
@@ -85,7 +85,7 @@ def test_all_faults_of_a_run_file_come_in_one_message(tmp_path: Path):
     assert "the run file stands before its overrides" in said
 
 
-def test_a_model_that_is_not_there_leaves_no_run_behind(tmp_path: Path):
+def test_a_missing_model_creates_no_run(tmp_path: Path):
     said = refusal("launch", RUN_FILE, "policy.model=/none", "--runs", str(tmp_path / "runs"))
     assert "needs 'tiny', a folder in Hugging Face layout, or the name of a model" in said
     assert "found '/none'" in said
@@ -100,7 +100,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path: 
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_cluster_address_where_nothing_listens_leaves_no_run_behind(tmp_path: Path):
+def test_an_unreachable_cluster_address_creates_no_run(tmp_path: Path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -115,7 +115,7 @@ def test_a_folder_of_runs_that_cannot_be_written_is_refused(tmp_path: Path):
     assert "cannot be created" in said
 
 
-def test_a_run_that_exists_stays_as_it_is(run: RunDirectory):
+def test_an_existing_run_is_not_changed(run: RunDirectory):
     before = contents(run.path)
     said = refusal("launch", RUN_FILE, "--runs", str(run.path.parent))
     assert "exists already; --resume continues that run" in said
@@ -136,7 +136,7 @@ def test_the_journal_of_another_run_is_refused(run: RunDirectory):
     assert "put the right journal back" in said
 
 
-def test_a_run_that_went_on_and_lost_its_journal_does_not_start_over(run: RunDirectory):
+def test_a_run_that_lost_its_journal_does_not_start_over(run: RunDirectory):
     run.metrics.write_text("")
     shutil.rmtree(run.store)
     assert "the journal of a run that went on is missing; put it back" in resume_refused(run)
@@ -148,7 +148,7 @@ def test_a_journal_with_its_end_missing_is_refused_before_anything_starts(run: R
     assert "so it is truncated; restore a checkpoint" in resume_refused(run)
 
 
-def test_a_second_launcher_is_refused_and_takes_nothing_over(run: RunDirectory):
+def test_a_second_launcher_is_refused_and_changes_nothing(run: RunDirectory):
     journal = Journal.open(run.store)
     before = contents(run.path)
     try:
@@ -167,24 +167,24 @@ def test_a_broken_file_of_a_run_is_named(run: RunDirectory, file: str):
     assert f"{run.path / file}: cannot be read: " in said
 
 
-def test_attaching_to_what_is_no_run_is_refused(tmp_path: Path):
+def test_attaching_to_a_folder_without_a_run_is_refused(tmp_path: Path):
     assert "holds no run; start one" in refusal("attach", "--runs", str(tmp_path), "status")
     said = refusal("attach", "nothing", "--runs", str(tmp_path), "status")
     assert "nothing: is neither a run's folder nor the name of one under" in said
 
 
-def test_attaching_to_a_run_that_ended_says_how_to_go_on(run: RunDirectory):
+def test_attaching_to_a_stopped_run_says_how_to_resume(run: RunDirectory):
     for command in ("stop", "checkpoint"):
         said = refusal("attach", str(run.path), command)
-        assert "quickstart: does not run; go on with" in said
+        assert "quickstart: not running; resume it with" in said
 
 
-def test_a_topic_that_does_not_exist_is_answered_with_those_that_do(run: RunDirectory):
+def test_an_unknown_topic_is_refused_and_the_known_ones_are_listed(run: RunDirectory):
     said = refusal("attach", str(run.path), "tail", "stepreport")
     assert "there is no topic 'stepreport'; topics: run_started, " in said
 
 
-def test_a_count_of_records_that_is_none_is_refused(run: RunDirectory):
+def test_an_invalid_count_of_records_is_refused(run: RunDirectory):
     answers = [
         answered("attach", str(run.path), "tail", "run_started", "-n", count)
         for count in ("-1", "0")

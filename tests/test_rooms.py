@@ -9,7 +9,7 @@ from coevolve.environments.registry import BUILT_IN
 ROOT = Path(__file__).parents[1]
 HOUSES = ("coevolve", "actors", "protocols")
 MAY_KNOW = ("coevolve/environments/", "coevolve/build/", "coevolve/cli/", "coevolve/docs/")
-"""Environments themselves, what puts parts together, and commands."""
+"""Folders that may name environments: the environments, the builder, the commands, the docs."""
 
 WORDS = re.compile(rf"\b({'|'.join(BUILT_IN)}|verilator|verilog|testbench\w*|gorilla\w*)\b", re.I)
 
@@ -34,8 +34,8 @@ DOORS = (
     "coevolve.environments.interface",
     "coevolve.environments.registry",
 )
-"""What leads to environments without naming one: for run files, actors and commands. Which rooms
-may use it, import-linter says."""
+"""Modules that lead to environments without naming one: for run files, actors and commands.
+Import-linter states which packages may use them."""
 
 
 def test_the_core_imports_no_environment():

@@ -27,7 +27,7 @@ PARTS = {
 }
 
 
-def test_a_run_goes_on_whichever_actor_is_killed(tmp_path: Path):
+def test_a_run_continues_when_any_actor_is_killed(tmp_path: Path):
     steps = 45
     with launched(tmp_path, "killed", *SMALL, f"learner.steps={steps}") as run:
         rolls_out_without_a_learner(run)
@@ -45,7 +45,7 @@ def test_a_run_goes_on_whichever_actor_is_killed(tmp_path: Path):
 
 
 def rolls_out_without_a_learner(run: LaunchedRun) -> None:
-    """Every rollout asked for is made while the learner, which has taken no step, is dead."""
+    """Check that all requested rollouts are made while the learner is dead."""
     run.until("version 0", lambda: run.holds(PolicyVersion))
     learner = run.process_of("LearnerShell")
     learner.suspend()
@@ -57,11 +57,11 @@ def rolls_out_without_a_learner(run: LaunchedRun) -> None:
 
 
 def alarms(run: LaunchedRun, after: int = 0) -> list[str]:
-    """Return every line of every alarm beyond the first ``after``."""
+    """Return every line of every alarm after the first ``after``."""
     return [line for event in run.events("stalled")[after:] for line in event["waiting"]]
 
 
-def test_a_stuck_run_says_who_waits_for_whom_and_a_second_interrupt_stops_it_at_once(
+def test_a_stuck_run_reports_what_parts_wait_for_and_a_second_interrupt_stops_it_at_once(
     tmp_path: Path,
 ):
     plain = (*SMALL, "arm=static", "learner.steps=200", "watchdog.quiet_s=3")
@@ -79,7 +79,9 @@ def test_a_stuck_run_says_who_waits_for_whom_and_a_second_interrupt_stops_it_at_
         processes = run.processes()
         os.kill(pids["learner"], signal.SIGSTOP)
         run.signal(signal.SIGINT)
-        run.until("the clean stop to begin", lambda: "stopping: the step in hand" in run.said())
+        run.until(
+            "the clean stop to begin", lambda: "stopping: finishing the current step" in run.said()
+        )
         run.signal(signal.SIGINT)
         assert run.wait(20) == 130
         assert not gone(processes)

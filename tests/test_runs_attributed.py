@@ -1,4 +1,4 @@
-"""A real run, and what its sources of gradient were worth: on its batches, and in a run without."""
+"""A real run, and the measured effect of its sources of gradient on its result."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def scored(folder: Path) -> dict[int, float]:
     return {each["step"]: each["val/success/all"] for each in lines if "val/success/all" in each}
 
 
-def test_a_run_is_made_again_without_a_source_and_both_summary_and_report_say_what_it_was_worth(
+def test_a_run_is_repeated_without_a_source_and_summary_and_report_show_the_effect(
     tmp_path: Path,
 ):
     small = (*SMALL, "arm=static", f"learner.steps={STEPS}")

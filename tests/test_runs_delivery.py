@@ -1,4 +1,4 @@
-"""A real run whose engine does not agree with its learner."""
+"""A real run whose engine disagrees with its learner."""
 
 import contextlib
 import time
@@ -24,7 +24,7 @@ SETTINGS = (
     "policy.train=lora",
     "delivery.tolerance=1e-9",
 )
-"""No engine that merges an adapter agrees with the learner to so many digits."""
+"""No engine that merges an adapter agrees with the learner to this precision."""
 
 
 def test_an_engine_that_disagrees_ends_the_run_with_the_reason(tmp_path: Path):
@@ -43,7 +43,7 @@ def test_an_engine_that_disagrees_ends_the_run_with_the_reason(tmp_path: Path):
         assert sum(isinstance(message, StepReport) for message in since) <= 1
 
 
-def test_a_file_that_changed_while_nothing_ran_is_written_again_on_resume(tmp_path: Path):
+def test_a_version_file_changed_between_runs_is_rewritten_on_resume(tmp_path: Path):
     short = (*SETTINGS[:-1], "learner.steps=3", "evaluator.every=100")
     with launched(tmp_path, "damaged", *short) as run:
         assert run.wait() == 0, run.said()
@@ -52,7 +52,7 @@ def test_a_file_that_changed_while_nothing_ran_is_written_again_on_resume(tmp_pa
         weights.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
         run.start("--resume", "learner.steps=5")
         assert run.wait() == 0, run.said()
-        assert "the learner writes version 3 again" in run.said()
+        assert "the learner rewrites version 3" in run.said()
         with run.reader().snapshot() as state:
             assert state.newest("weight_sync_alarm") == 0
             newest = decode(next(iter(state.read([state.newest("step_report")]))))

@@ -1,4 +1,4 @@
-"""A real run that is steered, killed whole and stopped, and goes on as it was each time."""
+"""A real run that is steered, killed completely and stopped, and continues unchanged each time."""
 
 import json
 import signal
@@ -26,16 +26,16 @@ from tests.launched import SMALL, LaunchedRun, gone, launched
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 SCRIPTED = "scripted-model"
-"""What `tests.chat_server` is called where it synthesizes."""
+"""Name of `tests.chat_server` as a synthesizer."""
 
 RESTING = "rollout requests from the curriculum"
-"""What a rollout part without conversations waits for."""
+"""The state of a rollout part without conversations."""
 
 FURTHER_STEPS = 15
-"""Enough for the policy to synthesize again."""
+"""Enough steps for the policy to synthesize again."""
 
 
-def test_a_run_that_is_swapped_killed_whole_paused_and_stopped_goes_on_each_time(tmp_path: Path):
+def test_a_run_that_is_swapped_killed_paused_and_stopped_continues_each_time(tmp_path: Path):
     small = (*SMALL, "synthesizer.rounds=1", "learner.steps=400")
     with serving() as server, launched(tmp_path, "steered", *small) as run:
         refused_at = swapped(run, server)
@@ -66,15 +66,15 @@ def test_a_run_that_is_swapped_killed_whole_paused_and_stopped_goes_on_each_time
 
 
 def to_endpoint(base_url: str, model: str = SCRIPTED) -> tuple[str, ...]:
-    """Return the words of attach that let a model behind an endpoint synthesize."""
+    """Return the arguments of attach that make an endpoint's model the synthesizer."""
     named = ("swap-synthesizer", "--base-url", base_url, "--model", model)
     return (*named, "--tries", "1", "--timeout-s", "20")
 
 
 def swapped(run: LaunchedRun, server: ChatServer) -> int:
-    """Let ``server`` synthesize, then a model that does not answer: the old one stays.
+    """Swap to ``server``, then to a model that does not answer, so that the old one stays.
 
-    Returns a sequence after the refusal.
+    Return a sequence number after the refusal.
     """
     run.until("the first step", lambda: run.step() >= 1)
     swap = run.attach(*to_endpoint(server.base_url))
@@ -91,12 +91,12 @@ def swapped(run: LaunchedRun, server: ChatServer) -> int:
 
 
 def makers(run: LaunchedRun, after: int = 0) -> list[str]:
-    """Return who made each candidate beyond a sequence, oldest first."""
+    """Return the synthesizer of each candidate after a sequence number, oldest first."""
     return [each.synthesizer for each in run.scan(Candidate, after)]
 
 
 def killed_whole(run: LaunchedRun) -> list[tuple[int, Message]]:
-    """Kill the launcher, with which all goes; return what the journal holds then."""
+    """Kill the launcher, which ends the whole run; return the journal's records."""
     processes = run.processes()
     run.signal(signal.SIGKILL)
     assert not gone(processes)
@@ -104,9 +104,9 @@ def killed_whole(run: LaunchedRun) -> list[tuple[int, Message]]:
 
 
 def paused_and_looked_into(run: LaunchedRun) -> int:
-    """Copy and pause the run; synthesis goes on while the policy rests.
+    """Copy and pause the run; synthesis continues while the policy rests.
 
-    Returns a sequence from which on no rollout was asked for.
+    Return a sequence number after which no rollout was requested.
     """
     resumed_at = run.newest()
     run.until("a candidate of the resumed run", lambda: len(makers(run, resumed_at)) > 0)
@@ -132,21 +132,21 @@ def paused_and_looked_into(run: LaunchedRun) -> int:
 
 
 def admitted(run: LaunchedRun, synthesizer: str) -> int:
-    """Return how many candidates of a synthesizer became tasks."""
+    """Return the number of a synthesizer's candidates that became tasks."""
     verdicts = [each for each in run.scan(CandidateVerdict) if each.synthesizer == synthesizer]
     return sum(isinstance(verdict.outcome, Admitted) for verdict in verdicts)
 
 
 def waits(run: LaunchedRun, part: str) -> str:
-    """Return what a part waits for."""
+    """Return the state of a part: what it waits for."""
     parts = run.told("status")["parts"]
     return next(each["waits_for"] for each in parts if each["part"] == part)
 
 
 def check_views(run: LaunchedRun, *, running: bool) -> None:
-    """What attach tells of signals, tasks and lineage fits together, on a live or dead run.
+    """Check that attach's views of signals, tasks and lineage agree, on a live or stopped run.
 
-    A live one may admit what was under probe between one answer and the next.
+    A live run may admit a probed candidate between one answer and the next.
     """
     status = run.told("status")
     signals = run.told("signals", "-n", "100000")
@@ -176,7 +176,7 @@ def check_views(run: LaunchedRun, *, running: bool) -> None:
 
 
 def stopped(run: LaunchedRun) -> None:
-    """Stop the run from another terminal: it ends cleanly, with a checkpoint."""
+    """Stop the run from another terminal; check that it ends cleanly, with a checkpoint."""
     processes = run.processes()
     stop = called("attach", str(run.directory), "stop")
     assert stop.returncode == 0, stop.stderr
@@ -185,14 +185,14 @@ def stopped(run: LaunchedRun) -> None:
     assert "go on with --resume" in run.said()
     assert (run.directory / "checkpoints" / f"step_{run.count(StepReport)}").is_dir()
     dead = run.attach("status")
-    assert "does not run; what follows is from its journal" in dead.stdout
+    assert "not running; this is its state in the journal" in dead.stdout
     refused = run.attach("checkpoint")
     assert refused.returncode == 1
-    assert "does not run; go on with" in refused.stderr
+    assert "not running; resume it with" in refused.stderr
 
 
 def resumed_to_the_end(run: LaunchedRun) -> int:
-    """Go on, paused as before, end the pause and hand synthesis back; return the last step."""
+    """Resume the paused run, end the pause and swap back; return the last step."""
     steps = run.count(StepReport) + FURTHER_STEPS
     before = len(run.events("launch"))
     run.start("--resume", f"learner.steps={steps}")
@@ -205,12 +205,12 @@ def resumed_to_the_end(run: LaunchedRun) -> int:
 
 
 def said_since(run: LaunchedRun, events: int) -> list[str]:
-    """Return what the launcher said beyond its first ``events`` lines."""
+    """Return the launcher's output after its first ``events`` lines."""
     return [event["text"] for event in run.events("launch")[events:]]
 
 
 def check_swaps(run: LaunchedRun, messages: list[Message]) -> None:
-    """Each swap happened once, and the last one decides who synthesizes."""
+    """Check that each swap happened once, and that the last one names the synthesizer."""
     swaps = [each.synthesizer for each in messages if isinstance(each, SynthesizerSwapped)]
     assert swaps == [SCRIPTED, "policy@0"]
     assert makers(run)[-1] == "policy@0"

@@ -1,4 +1,4 @@
-"""A real run with vLLM as the rollout engine: it trains, and outlives its engine."""
+"""A real run with vLLM as the rollout engine: it trains, and survives the death of its engine."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""A merged export behind vLLM's own server, and the endpoint synthesizer's client in front of it.
+"""A merged export on vLLM's own server, with the endpoint synthesizer's client.
 
-The model's weights are random, so its answers are garbage: what is promised is that garbage is
-refused, counted, paid for and survived.
+The model's weights are random, so its answers are garbage. The tests check that garbage is refused,
+counted and paid for, and that the run survives it.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ SMALL = (
 
 
 class Served:
-    """A run of an adapter on a random chat model, its export, and the server of that."""
+    """A run of an adapter on a random chat model, its export, and the export's server."""
 
     def __init__(self, folder: Path) -> None:
         texts = [message.content for message in prompts.reflect(BRIEF)]
@@ -101,9 +101,9 @@ def model_of(server: VllmServer) -> EndpointModel:
 
 
 def greedy(served: Served, ids: Sequence[int]) -> tuple[list[int], list[float]]:
-    """What PEFT on the base would write behind each of ``ids``, and how sure it is of it.
+    """Return PEFT's greedy continuation of each of ``ids``, and its margins.
 
-    Of the run's own adapter: independent of the export, of vLLM and of its cache.
+    It uses the run's own adapter, independent of the export, of vLLM and of its cache.
     """
     base = AutoModelForCausalLM.from_pretrained(served.run.config().policy.model)
     model = PeftModel.from_pretrained(base, str(served.run.path / "versions" / "v_1"))
@@ -148,7 +148,7 @@ async def test_the_client_gets_a_constrained_answer_with_the_servers_own_counts(
     prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
     assert said.prompt_tokens == len(prompt)
     assert 0 < said.answer_tokens <= 32
-    # The client asks for a JSON object; a random model would hardly begin one by itself.
+    # The client asks for a JSON object; without that, a random model would hardly begin one.
     assert said.text.lstrip().startswith("{")
 
 
@@ -170,7 +170,7 @@ def test_the_server_keeps_to_a_json_schema(server: VllmServer):
         ).choices[0]
         for seed in range(4)
     ]
-    # A random model may write blanks between two words until it is cut off.
+    # A random model may write blanks between two words until its length limit.
     whole = [each.message.content or "" for each in answers if each.finish_reason == "stop"]
     assert whole
     found = json.loads(whole[0])
@@ -213,7 +213,9 @@ def call_log(
     return JournalCallLog(signal, "boundary", GARBLER, ledger=ledger, reader=book, append=append)
 
 
-async def test_a_judge_that_talks_garbage_has_no_opinion_and_is_paid(server: VllmServer):
+async def test_a_judge_that_answers_garbage_has_no_opinion_and_its_calls_are_counted(
+    server: VllmServer,
+):
     calls = MemoryCalls()
 
     async def account_of(candidate: Candidate) -> Account:
@@ -235,7 +237,7 @@ async def test_a_judge_that_talks_garbage_has_no_opinion_and_is_paid(server: Vll
 
 
 @pytest.mark.ray
-def test_a_live_run_survives_a_model_that_talks_garbage_and_goes_on_with_another(
+def test_a_live_run_survives_a_model_that_answers_garbage_and_continues_with_another(
     server: VllmServer, tmp_path: Path
 ):
     with serving() as scripted, launched(tmp_path, "served", *SMALL) as run:
@@ -263,7 +265,7 @@ def test_a_live_run_survives_a_model_that_talks_garbage_and_goes_on_with_another
 
 
 def swap(run: LaunchedRun, base_url: str, model: str) -> None:
-    """Let another model synthesize, at a price."""
+    """Swap to another model, with a price."""
     answer = run.attach(
         *("swap-synthesizer", "--base-url", base_url, "--model", model, "--tries", "1"),
         *("--timeout-s", "60", "--max-answer-tokens", "48" if model == GARBLER else "2048"),
@@ -273,7 +275,7 @@ def swap(run: LaunchedRun, base_url: str, model: str) -> None:
 
 
 def found(run: LaunchedRun, kind: type[Any]) -> list[Any]:
-    """Every message of a kind that the run has recorded by now."""
+    """Return every message of a kind that the run has recorded so far."""
     topic = kind.__struct_config__.tag
     with run.reader().snapshot() as state:
         return [decode(record) for record in state.scan(topic, limit=10**6)]
@@ -284,7 +286,7 @@ def makers(run: LaunchedRun) -> set[str]:
 
 
 def refused_signals(run: LaunchedRun) -> list[SignalSettled]:
-    """The signals of which the garbage came to nothing."""
+    """Return the signals without candidates, because of the garbage."""
     return [
         settled
         for settled in found(run, SignalSettled)

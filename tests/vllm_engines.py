@@ -1,4 +1,4 @@
-"""Opens vLLM engines for tests; vLLM is imported when the first one is opened."""
+"""Opens vLLM engines for tests; the first one imports vLLM."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CONCURRENT = 16
 KEPT: list[object] = []
-"""Every engine of this process: when vLLM drops one, the others have nothing to compute with."""
+"""Every engine of this process: if vLLM drops one, the others cannot compute any more."""
 
 
 def open_engine(

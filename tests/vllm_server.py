@@ -1,4 +1,4 @@
-"""vLLM's OpenAI-compatible server in a process group of its own, on the CPU.
+"""vLLM's OpenAI-compatible server in its own process group, on the CPU.
 
 `serving_model` starts one on the loopback interface and ends it with all its children.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 READY_S = 240.0
-"""It takes 16 s on idle cores."""
+"""Maximum seconds until it is ready; it takes 16 s on idle cores."""
 
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -36,7 +36,7 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class VllmServer:
-    """The server as a test sees it."""
+    """The server, as a test uses it."""
 
     base_url: str
     model: str
@@ -79,7 +79,7 @@ def _await_health(process: "subprocess.Popen[bytes]", port: int, log: Path) -> N
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End the server and whatever it started, whether they want to or not."""
+    """End the server and all its children, by force if necessary."""
     children: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         children = psutil.Process(process.pid).children(recursive=True)

@@ -1,4 +1,4 @@
-"""`attach lineage`: from the weakness that a task came of to what the policy makes of it now."""
+"""`attach lineage`: the origin of a task, and the policy's results on it so far."""
 
 import difflib
 
@@ -23,11 +23,11 @@ from protocols.evolution import (
 from protocols.tasks import Synthesized, TaskText
 
 NEAR = 5
-"""Ids that a refusal names."""
+"""Maximum number of ids that an error message lists."""
 
 
 async def lineage(subject: Subject, task: str, *, as_json: bool) -> None:
-    """Print where the task whose id begins with ``task`` comes from and what it led to."""
+    """Print the origin and the results of the task whose id begins with ``task``."""
     evolution = await whole_fold(subject.reader)
     found = evolution.lineage(_task_id(subject, evolution, task))
     if as_json:
@@ -39,7 +39,7 @@ async def lineage(subject: Subject, task: str, *, as_json: bool) -> None:
 
 
 def _task_id(subject: Subject, evolution: LineageIndex, prefix: str) -> str:
-    """Return the one id that begins with ``prefix``. Raises RunError where there is not one."""
+    """Return the only id that begins with ``prefix``. Raises RunError if it is not unique."""
     if prefix in evolution.tasks:
         return prefix
     matches = [task for task in evolution.tasks if task.startswith(prefix)]
@@ -48,15 +48,16 @@ def _task_id(subject: Subject, evolution: LineageIndex, prefix: str) -> str:
     if matches:
         named = ", ".join(matches[:NEAR]) + (", ..." if len(matches) > NEAR else "")
         raise RunError(
-            f"{subject.name}: {len(matches)} tasks begin with {prefix!r}: {named}; give more of it"
+            f"{subject.name}: {len(matches)} tasks begin with {prefix!r}: {named}; "
+            "give a longer prefix"
         )
     near = difflib.get_close_matches(prefix, evolution.tasks, NEAR, cutoff=0.4)
-    hint = f"did you mean {', '.join(near)}?" if near else "`tasks` lists those that there are"
+    hint = f"did you mean {', '.join(near)}?" if near else "`attach tasks` lists all tasks"
     raise RunError(f"{subject.name}: no task has an id that begins with {prefix!r}; {hint}")
 
 
 def _tree(environment: Environment, evolution: LineageIndex, found: Lineage) -> Tree:
-    """Return the lineage as a tree whose last leaf is how the policy does."""
+    """Return the lineage as a tree: the signal at the root, the task and its results as leaves."""
     history = found.history
     origin = history.task.origin
     if not isinstance(origin, Synthesized):
@@ -65,7 +66,7 @@ def _tree(environment: Environment, evolution: LineageIndex, found: Lineage) -> 
         root = stem = (
             _signal(environment, evolution, found.signal)
             if found.signal
-            else Tree(f"signal {origin.signal_id}: no record of it")
+            else Tree(f"signal {origin.signal_id}: not recorded")
         )
         if found.exploration:
             stem = _exploration(stem, found.exploration)
@@ -96,8 +97,8 @@ def _exploration(stem: Tree, exploration: Exploration) -> Tree:
     for name, text in (
         ("failure cause", reflection.failure_cause),
         ("instability", reflection.instability_pattern),
-        ("explore again", ", ".join(reflection.focus_pattern)),
-        ("avoid", ", ".join(reflection.avoid_pattern)),
+        ("to explore", ", ".join(reflection.focus_pattern)),
+        ("to avoid", ", ".join(reflection.avoid_pattern)),
     ):
         if text:
             reflected.add(f"{name}: {text}")
@@ -113,7 +114,7 @@ def _exploration(stem: Tree, exploration: Exploration) -> Tree:
 
 def _candidate(environment: Environment, stem: Tree, candidate: Candidate) -> Tree:
     return stem.add(
-        f"candidate {candidate.candidate_id} of {candidate.synthesizer}, "
+        f"candidate {candidate.candidate_id} by {candidate.synthesizer}, "
         f"{environment.describe_candidate(candidate)}, version {candidate.policy_version}"
     )
 
@@ -126,26 +127,26 @@ def _verdicts(
     for verdict in verdicts:
         match verdict.outcome:
             case Admitted() as admitted:
-                said = (
+                sentence = (
                     f"admitted as {admitted.label}, "
                     f"{admitted.probe_successes}/{admitted.probe_rollouts} probes"
                 )
             case Parked():
-                said = "parked: the policy cannot do it yet"
+                sentence = "parked: the policy does not solve it yet"
             case Refused(gate=gate, found=found):
-                said = f"refused by {gate}: {found}"
-        node = stem.add(f"verdict at version {verdict.policy_version}: {said}")
+                sentence = f"refused by {gate}: {found}"
+        node = stem.add(f"verdict at version {verdict.policy_version}: {sentence}")
         if verdict.opinion.judge:
             opinion = verdict.opinion
             view = "sound" if opinion.success else "unsound"
-            node.add(f"{opinion.judge} thinks it {view}: {opinion.reason}")
+            node.add(f"judge {opinion.judge}: {view}; {opinion.reason}")
 
 
 def _task(stem: Tree, history: TaskHistory, text: TaskText) -> Tree:
     node = stem.add(f"task {history.task.task_id}")
     _turns(node, text)
     node.add(f"trained on in steps: {steps(history) or 'none yet'}")
-    visited = node.add("visits" if history.visits else "visits: none yet")
+    visited = node.add("groups" if history.visits else "groups: none yet")
     for visit in history.visits:
         versions = f"version {visit.version_min}"
         if visit.version_max != visit.version_min:
@@ -160,4 +161,4 @@ def _turns(node: Tree, text: TaskText) -> None:
         node.add(text.headline)
     for number, turn in enumerate(text.turns, 1):
         calls = "; ".join(turn.calls) or "no call"
-        node.add(f"turn {number}: {turn.instruction or '(says nothing)'}\n{calls}")
+        node.add(f"turn {number}: {turn.instruction or '(no instruction)'}\n{calls}")

@@ -1,6 +1,7 @@
-"""Finds the run that was asked for, by its folder or on a Ray cluster, and joins its actors.
+"""Finds a run by its folder or on a Ray cluster, and connects to its actors.
 
-Reads go by the journal's map where the run's folder is, and through the store's actor elsewhere.
+With the run's folder on this machine, reads go through the memory-mapped journal; otherwise they
+go through the store's actor.
 """
 
 import contextlib
@@ -29,12 +30,12 @@ from protocols.errors import RunError
 from protocols.interfaces import Reader
 
 NAMESPACE = re.compile(r"coevolve-(?P<name>.+)-(?P<run_id>[0-9a-f]{12})")
-"""Of a run's actors, as `coevolve.runs.directory.create` names it."""
+"""The Ray namespace of a run's actors, as `coevolve.runs.directory.create` names it."""
 
 
 @contextlib.contextmanager
 def opened(directory: RunDirectory, *, join: bool) -> Generator[Subject]:
-    """Give the run of ``directory``; with ``join``, and where it goes on, with its actors."""
+    """Yield the run in ``directory``; with ``join``, a running one comes with its actors."""
     identity = directory.identity()
     reader = run_reader(directory.path)
     with contextlib.ExitStack() as stack:
@@ -57,14 +58,14 @@ def opened(directory: RunDirectory, *, join: bool) -> Generator[Subject]:
 
 @contextlib.asynccontextmanager
 async def opened_from_afar(address: str, run: str | None) -> AsyncGenerator[Subject]:
-    """Give a run that goes on at the Ray cluster ``address``; everything goes through its actors.
+    """Yield a run on the Ray cluster ``address``; all access goes through its actors.
 
-    ``run`` may be None where only one runs there. Raises RunError where it does not run there.
+    ``run`` may be None if only one run uses the cluster. Raises RunError if the run is not there.
     """
     if not listens(address):
         raise RunError(
-            f"--address: needs the Ray cluster of a run that goes on, and nothing listens at "
-            f"{address!r}; a run's address stands in its run.json"
+            f"--address: needs the Ray cluster of a running run, but nothing listens at "
+            f"{address!r}; the file run.json of a run holds its address"
         )
     with _joined(address) as actors:
         namespace = _chosen(address, run, actors)
@@ -87,14 +88,14 @@ async def opened_from_afar(address: str, run: str | None) -> AsyncGenerator[Subj
 
 @contextlib.contextmanager
 def _joined(address: str) -> Generator[Mapping[str, Sequence[str]]]:
-    """Join a cluster as long as it lasts; gives the names of its actors by namespace."""
+    """Join a Ray cluster until the block ends; yield the names of its actors by namespace."""
     logging.getLogger("ray").setLevel(logging.ERROR)
-    # Ray protects the clusters that it starts with a token, and asks whoever joins to say so.
+    # Ray protects a cluster that it starts with a token; a client has to turn the token on.
     maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise RunError(f"Ray cannot join the cluster at {address!r}: {error}") from error
+        raise RunError(f"cannot join the Ray cluster at {address!r}: {error}") from error
     try:
         named = cast("list[dict[str, str]]", ray.util.list_named_actors(all_namespaces=True))
         actors: dict[str, list[str]] = {}
@@ -106,7 +107,7 @@ def _joined(address: str) -> Generator[Mapping[str, Sequence[str]]]:
 
 
 def _live(namespace: str, names: Sequence[str]) -> LiveRun | None:
-    """Return the run of a namespace; None where it has no store."""
+    """Return the run of a namespace; None if the namespace has no store."""
     if STORE_NAME not in names:
         return None
     return LiveRun(
@@ -116,7 +117,7 @@ def _live(namespace: str, names: Sequence[str]) -> LiveRun | None:
 
 
 def _chosen(address: str, run: str | None, actors: Mapping[str, Sequence[str]]) -> str:
-    """Return the namespace of the run that is meant. Raises RunError where that is not clear."""
+    """Return the namespace of the run to use. Raises RunError if none or several match."""
     runs = {
         namespace: match["name"]
         for namespace, names in actors.items()
@@ -125,18 +126,18 @@ def _chosen(address: str, run: str | None, actors: Mapping[str, Sequence[str]]) 
     found = [namespace for namespace, name in runs.items() if run in (None, name)]
     if len(found) == 1:
         return found[0]
-    there = ", ".join(sorted(runs.values())) or "none"
-    what = f"the run {run!r}" if run else "one run, or the name of one before the command"
-    raise RunError(f"--address: needs {what} at {address!r}; runs there: {there}")
+    names = ", ".join(sorted(runs.values())) or "none"
+    what = f"the run {run!r}" if run else "exactly one run, or a run's name before the command"
+    raise RunError(f"--address: needs {what} at {address!r}; runs found: {names}")
 
 
 async def _recorded_config(reader: Reader, name: str) -> RunConfig:
-    """Return the settings that the run was started or last resumed with, from its journal."""
+    """Return the settings with which the run was started or last resumed, from its journal."""
     for kind in (RunResumed, RunStarted):
         record = await reader.last(str(kind.__struct_config__.tag))
         if record is not None:
             return msgspec.json.decode(decode_as(record, kind).config, type=RunConfig)
-    raise RunError(f"{name}: has written no record yet; ask again when it has begun")
+    raise RunError(f"{name}: has no record yet; try again when the run has started")
 
 
 def _actor(name: str, namespace: str) -> Any:

@@ -1,4 +1,4 @@
-"""How answers look: tables for people, one JSON document for programs."""
+"""Output of attach: tables for people, one JSON document for programs."""
 
 import sys
 from collections.abc import Sequence
@@ -9,18 +9,18 @@ from rich.console import Console
 from rich.table import Table
 
 WIDTH = 140
-"""Columns of a table that goes to a file or a pipe."""
+"""Width in columns of a table that is written to a file or a pipe."""
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
 def console() -> Console:
-    """Return where tables go. Nothing that is printed is taken for markup."""
+    """Return the console for tables. It does not interpret markup in what it prints."""
     return Console(width=None if sys.stdout.isatty() else WIDTH, markup=False, highlight=False)
 
 
 def table(title: str, columns: Sequence[str], *, wrapped: Sequence[str] = ()) -> Table:
-    """Return an empty table; only the ``wrapped`` columns may break their lines."""
+    """Return an empty table in which only the ``wrapped`` columns may wrap."""
     empty = Table(title=title, title_justify="left")
     for column in columns:
         empty.add_column(column, no_wrap=column not in wrapped, overflow="fold")
@@ -29,7 +29,7 @@ def table(title: str, columns: Sequence[str], *, wrapped: Sequence[str] = ()) ->
 
 def print_json(tree: Any) -> None:
     """Print one JSON document on one line; bytes become base64."""
-    # Bodies of messages are msgpack, which JSON has to have decoded.
+    # A message's body is msgpack inside msgpack; JSON needs it decoded.
     plain = msgspec.msgpack.decode(msgspec.msgpack.encode(tree))
     sys.stdout.write(msgspec.json.encode(plain).decode() + "\n")
     sys.stdout.flush()
@@ -42,7 +42,7 @@ def say(text: str) -> None:
 
 
 def age(seconds: float) -> str:
-    """Return a span of time in its largest whole unit, for example ``3 min``."""
+    """Return a duration in its largest whole unit, for example ``3 min``."""
     for unit_s, unit in ((DAY_S, "d"), (HOUR_S, "h"), (MINUTE_S, "min")):
         if seconds >= unit_s:
             return f"{seconds / unit_s:.0f} {unit}"
@@ -50,5 +50,5 @@ def age(seconds: float) -> str:
 
 
 def share(value: float | None) -> str:
-    """Return a share as percent; empty where there is none."""
+    """Return a share in [0, 1] as a percentage; empty for None."""
     return "" if value is None else f"{100 * value:.0f} %"

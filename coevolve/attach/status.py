@@ -1,4 +1,4 @@
-"""`attach status`: who is alive, how far the run is, and how synthesis does."""
+"""`attach status`: the state of the parts, the run's progress, and the synthesizers' results."""
 
 import asyncio
 from collections import Counter
@@ -23,11 +23,11 @@ from protocols.journal import JournalStatistics
 from protocols.synthesizers import EndpointModel, SynthesizerModel
 
 ERRORS = 5
-"""Failures of parts that are shown, the newest."""
+"""Maximum number of failures shown; the newest are shown."""
 
 
 async def status(subject: Subject, *, as_json: bool) -> None:
-    """Print who is alive and what each waits for, the run's progress and its synthesizers."""
+    """Print what each part waits for, the run's progress and the results of its synthesizers."""
     progress = await _progress(subject)
     evolution = await whole_fold(subject.reader)
     statuses: Sequence[PartStatus] = ()
@@ -92,7 +92,7 @@ def _tree(
 
 
 def _current(subject: Subject, evolution: LineageIndex) -> Mapping[str, Any] | None:
-    """Return the model that synthesizes now and the name of its candidates; None without any."""
+    """Return the current synthesizer: its model and its name; None if the arm has none."""
     if not subject.config.synthesizes:
         return None
     return {"name": evolution.synthesizer, "model": _model(subject, evolution)}
@@ -104,7 +104,7 @@ def _model(subject: Subject, evolution: LineageIndex) -> SynthesizerModel:
 
 def _synthesizer_line(subject: Subject, evolution: LineageIndex) -> str:
     if not subject.config.synthesizes:
-        return f"arm {subject.config.arm}: nothing is synthesized"
+        return f"arm {subject.config.arm}: synthesizes no tasks"
     model = _model(subject, evolution)
     if isinstance(model, EndpointModel):
         line = f"synthesizer: {model.model} at {model.base_url}"
@@ -115,7 +115,7 @@ def _synthesizer_line(subject: Subject, evolution: LineageIndex) -> str:
     if evolution.swaps:
         swap = evolution.swaps[-1]
         line += f", since version {swap.version}"
-        line += f", before it {swap.before}" if swap.before else ""
+        line += f", before that {swap.before}" if swap.before else ""
     return line
 
 
@@ -146,24 +146,21 @@ def _head(subject: Subject, progress: Progress, evolution: LineageIndex) -> list
         f"{subject.standing}; step {progress.step}",
         *([f"ALARM: {sentence(progress.deliveries.alarm)}"] if progress.deliveries.alarm else ()),
         *(regression(each) for each in progress.teaching.returns[-ERRORS:]),
-        *(["paused; `resume` lets it go on"] if evolution.paused else ()),
+        *(["paused; continue with `attach resume`"] if evolution.paused else ()),
         _synthesizer_line(subject, evolution),
         *(
-            f"environment {subject.config.uses} is without {name}: {words}"
+            f"environment {subject.config.uses} lacks {name}: {words}"
             for name, words in absent(subject.environment.capabilities).items()
         ),
     ]
 
 
 def _parts(statuses: Sequence[PartStatus], progress: Progress) -> list[Table | str]:
-    """Return the parts that answer, and what went wrong with any."""
+    """Return the table of the parts that answer, and the errors of all parts."""
     return [
         *([_parts_table(statuses, progress)] if statuses else ()),
         *(f"{each.part}, last error: {each.last_error}" for each in statuses if each.last_error),
-        *(
-            f"{failure.part} was started again: {failure.reason}"
-            for failure in progress.failures[-ERRORS:]
-        ),
+        *(f"{failure.part} restarted: {failure.reason}" for failure in progress.failures[-ERRORS:]),
     ]
 
 
@@ -186,8 +183,8 @@ def _parts_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
 
 
 def _engines_table(progress: Progress) -> Table:
-    """Return what each engine has proven last: of its process now, or of one before."""
-    columns = ("engine", "proven version", "digest", "off by, nats", "taken over in", "pause")
+    """Return the newest proof of each engine, from its current process or an earlier one."""
+    columns = ("engine", "proven version", "digest", "difference, nats", "loaded in", "pause")
     engines = table("engines", columns)
     for engine, proof in sorted(progress.deliveries.newest.items()):
         engines.add_row(
@@ -214,7 +211,7 @@ def _journal_table(statistics: JournalStatistics) -> Table:
 
 
 def _evolution_tables(evolution: LineageIndex) -> list[Table]:
-    """Return what there is to show of signals, synthesizers and refusals."""
+    """Return the tables of signals, synthesizers and refusals; those without rows are left out."""
     tables: list[Table] = []
     if evolution.signals:
         tables.append(_signals_table(evolution))
@@ -228,7 +225,7 @@ def _evolution_tables(evolution: LineageIndex) -> list[Table]:
 
 
 def _signals_table(evolution: LineageIndex) -> Table:
-    signals = table("signals", ("kind", "all", WAITING, "came to nothing", "made candidates"))
+    signals = table("signals", ("kind", "all", WAITING, "no candidates", "made candidates"))
     for kind, outcomes in sorted(evolution.kinds().items()):
         made, waiting = outcomes["synthesized"], outcomes[WAITING]
         nothing = outcomes.total() - made - waiting

@@ -1,4 +1,4 @@
-"""`attach pause`, `resume`, `checkpoint` and `stop`: what changes how a run goes on."""
+"""`attach pause`, `resume`, `checkpoint` and `stop`: the commands that steer a run."""
 
 import asyncio
 import time
@@ -18,12 +18,12 @@ LOOK_S = 0.2
 
 
 async def pause(subject: Subject, *, as_json: bool) -> None:
-    """Let no further work be handed out; say so where that is so already."""
+    """Pause the run, so that it hands out no new work; print whether it was paused already."""
     await _set_paused(subject, paused=True, as_json=as_json)
 
 
 async def resume(subject: Subject, *, as_json: bool) -> None:
-    """End the pause; say so where there is none."""
+    """Resume a paused run; print whether it was paused."""
     await _set_paused(subject, paused=False, as_json=as_json)
 
 
@@ -36,21 +36,24 @@ async def _set_paused(subject: Subject, *, paused: bool, as_json: bool) -> None:
     if as_json:
         print_json({"run": subject.name, "paused": paused, "already": already})
     elif already:
-        say(f"{subject.name}: is paused already" if paused else f"{subject.name}: is not paused")
+        say(f"{subject.name}: is already paused" if paused else f"{subject.name}: is not paused")
     elif paused:
         say(
-            f"{subject.name}: paused; what is under way is finished, and nothing further is handed "
-            "out until resume"
+            f"{subject.name}: paused; work in progress is finished, and no new work is handed out "
+            "until `attach resume`"
         )
     else:
-        say(f"{subject.name}: goes on")
+        say(f"{subject.name}: resumed")
 
 
 async def checkpoint(subject: Subject, to: Path | None, *, as_json: bool) -> None:
-    """Copy the journal into ``to``, or into a new folder beside the learner's checkpoints."""
+    """Copy the journal to ``to``; the default is a new folder beside the learner's checkpoints."""
     live = subject.actors()
     if to is None and subject.folder is None:
-        raise RunError(f"{subject.name}: --to needs a new folder on the machine of the run's store")
+        raise RunError(
+            f"{subject.name}: needs --to with a new folder on the machine of the run's store, "
+            "because the run's folder is not on this machine"
+        )
     name = time.strftime("journal-%Y%m%dT%H%M%SZ", time.gmtime())
     if subject.folder is not None:
         target = (to or subject.folder / "checkpoints" / name).resolve()
@@ -69,7 +72,7 @@ async def checkpoint(subject: Subject, to: Path | None, *, as_json: bool) -> Non
 
 
 async def stop(subject: Subject, *, as_json: bool) -> None:
-    """Ask the run to stop and wait until it did; from another machine, ask alone."""
+    """Stop the run and wait until it has stopped; for a run on another machine, do not wait."""
     await subject.actors().append(StopRequested(run_id=subject.run_id))
     if subject.folder is not None:
         pid = RunDirectory(subject.folder).identity().pid
@@ -77,14 +80,14 @@ async def stop(subject: Subject, *, as_json: bool) -> None:
         while _alive(pid):
             if time.monotonic() > deadline:
                 raise RunError(
-                    f"{subject.name}: asked to stop, still running after {STOP_WAIT_S:.0f} s"
+                    f"{subject.name}: still running {STOP_WAIT_S:.0f} s after the request to stop"
                 )
             await asyncio.sleep(LOOK_S)
     stopped = subject.folder is not None
     if as_json:
         print_json({"run": subject.name, "stopped": stopped})
     else:
-        say(f"{subject.name}: {'stopped' if stopped else 'asked to stop after the step in hand'}")
+        say(f"{subject.name}: {'stopped' if stopped else 'will stop after the current step'}")
 
 
 def _alive(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""The run that a command is about: its journal, and its actors where it goes on."""
+"""The run that a command reads or steers: its journal, and its actors while it runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ LEASE_S = 30.0
 
 @dataclass(frozen=True)
 class LiveRun:
-    """The actors of a run that goes on."""
+    """The actors of a running run."""
 
     store: Store
     parts: Sequence[SupervisedPart]
 
     async def append(self, message: Message) -> None:
-        """Write one record; returns when it is durable."""
+        """Write one record; return when it is durable."""
         mailbox = Mailbox(
             self.store, consumer="attach", topics=(), member="attach", lease_s=LEASE_S
         )
@@ -32,42 +32,43 @@ class LiveRun:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a command looks at or steers."""
+    """The run that a command reads or steers."""
 
     name: str
     run_id: str
     settings: Callable[[], RunConfig]
-    """Reads what the run was started or last resumed with; raises RunError where it cannot."""
+    """Reads the settings with which the run was started or last resumed. Raises RunError."""
 
     reader: Reader
     running: bool
     live: LiveRun | None
-    """None where nothing runs, and where the command asked for no more than the journal."""
+    """None if the run is not running, or if the command needs only the journal."""
 
     folder: Path | None
-    """The run's folder; None where it is on another machine."""
+    """The run's folder; None if it is on another machine."""
 
     @property
     def config(self) -> RunConfig:
-        """What the run was started or last resumed with. Raises RunError."""
+        """The settings with which the run was started or last resumed. Raises RunError."""
         return self.settings()
 
     @property
     def environment(self) -> Environment:
-        """The run's environment. Raises RunError and ConfigError."""
+        """The run's environment. Raises RunError or ConfigError."""
         return environment_of(self.config)
 
     @property
     def standing(self) -> str:
-        """One line on whether the run goes on."""
+        """One line that says whether the run is running."""
         return f"{self.name}: " + (
-            "runs" if self.running else "does not run; what follows is from its journal"
+            "running" if self.running else "not running; this is its state in the journal"
         )
 
     def actors(self) -> LiveRun:
-        """Return the actors. Raises RunError where nothing runs."""
+        """Return the actors. Raises RunError if the run is not running."""
         if self.live is None:
             raise RunError(
-                f"{self.name}: does not run; go on with python -m coevolve.launch RUN.yaml --resume"
+                f"{self.name}: not running; resume it with "
+                "python -m coevolve.launch RUN.yaml --resume"
             )
         return self.live

@@ -1,6 +1,6 @@
-"""`attach tail`: records of a topic as they stand in the journal.
+"""`attach tail`: the records of one topic, in journal order.
 
-A person gets one line a record, with long fields cut; with ``--json`` everything is there.
+The default output is one line per record with long fields cut; ``--json`` prints them whole.
 """
 
 import sys
@@ -18,14 +18,14 @@ from protocols.errors import RunError
 from protocols.journal import StoredRecord
 
 BULKY = "tokens"
-"""The field that is shown as a count, because nobody reads it."""
+"""The field that is shown as a count: it holds thousands of numbers."""
 
 FIELD_CHARS = 160
-"""Of a field that a person sees."""
+"""Maximum characters shown of a field."""
 
 
 async def tail(subject: Subject, topic: str, *, count: int, follow: bool, as_json: bool) -> None:
-    """Print the newest ``count`` records of ``topic``, and with ``follow`` all that come."""
+    """Print the newest ``count`` records of ``topic``; ``follow`` prints new ones too."""
     if topic not in TOPICS:
         raise RunError(f"there is no topic {topic!r}; topics: {', '.join(TOPICS)}")
     newest = 0

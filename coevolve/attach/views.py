@@ -1,4 +1,4 @@
-"""`attach signals` and `attach tasks`: the weaknesses that were found, and the tasks there are."""
+"""`attach signals` and `attach tasks`: the weaknesses found so far, and the tasks."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -34,7 +34,7 @@ Origin = Literal["seed", "synthesized"]
 async def signals(
     subject: Subject, *, kind: SignalKind | None, count: int, now_s: float, as_json: bool
 ) -> None:
-    """Print the newest ``count`` signals and what became of each; ``now_s`` is Unix time."""
+    """Print the newest ``count`` signals and their outcomes; ``now_s`` is Unix time."""
     evolution, environment = await whole_fold(subject.reader), subject.environment
     chosen = [each for each in evolution.signals.values() if kind in (None, each.kind)]
     fates = [evolution.fate(each.signal_id) for each in list(reversed(chosen))[:count]]
@@ -51,11 +51,11 @@ async def signals(
         return
     out = console()
     out.print(f"{subject.standing}; version {evolution.version}")
-    columns = ("since", "kind", "about", "score", "rule", "what became of it")
+    columns = ("since", "kind", "about", "score", "rule", "outcome")
     shown = table(
         f"signals, {len(fates)} of {len(chosen)}",
         columns,
-        wrapped=("about", "rule", "what became of it"),
+        wrapped=("about", "rule", "outcome"),
     )
     for fate in fates:
         shown.add_row(
@@ -70,7 +70,7 @@ async def signals(
 
 
 async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json: bool) -> None:
-    """Print the newest ``count`` tasks and what happened to each."""
+    """Print the newest ``count`` tasks and the history of each."""
     evolution, environment = await whole_fold(subject.reader), subject.environment
     lives = await _lives(subject)
     chosen = [
@@ -96,7 +96,7 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
         return
     out = console()
     out.print(f"{subject.standing}; version {evolution.version}")
-    columns = ("id", "life", "origin", "label", "turns", "visits", "last", "trained in steps")
+    columns = ("id", "life", "origin", "label", "turns", "groups", "last", "trained in steps")
     shown = table(
         f"tasks, {len(histories)} of {len(chosen)}",
         columns,
@@ -117,16 +117,17 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
 
 
 async def _lives(subject: Subject) -> Mapping[str, Life]:
-    """Return how each task of the pool lives, by its id.
+    """Return the state of each task in the pool, by task id.
 
-    Seed tasks that the run does not open with are drawn by other rules than the pool's.
+    Seed tasks are left out if the run's sampler opens without them: the pool then does not draw
+    them.
     """
     pool = Pool(subject.config)
     has_seeds = bool(subject.environment.sampler().opening())
     roots: dict[str, str] = {}
 
     def follow(message: Message) -> None:
-        """Fold a record; work that goes on from a rollout is the task's that it began with."""
+        """Fold a record; a request to continue a rollout counts for the task it started with."""
         match message:
             case Task(origin=Continued(root=root)):
                 roots[message.task_id] = root

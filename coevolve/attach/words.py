@@ -1,4 +1,4 @@
-"""Signals and tasks in a few words, as tables and trees show them."""
+"""Short texts about signals and tasks, for tables and trees."""
 
 from collections import Counter
 
@@ -9,17 +9,17 @@ from protocols.evolution import Admitted, GroupSummary, OnTask, Parked, Refused
 from protocols.tasks import Continued, Seeded, Synthesized
 
 INSTRUCTION = 60
-"""Characters of an instruction that a table shows."""
+"""Maximum characters of an instruction in a table."""
 
 VISITS = 4
-"""Visits of a task that a table shows, the newest."""
+"""Maximum number of a task's groups in a table; the newest are shown."""
 
 STEPS = 6
-"""Training steps that a table shows, the newest."""
+"""Maximum number of training steps in a table; the newest are shown."""
 
 
 def about(environment: Environment, evolution: LineageIndex, fate: SignalHistory) -> str:
-    """Return what a signal is about: a task with what it asks for, or a pattern."""
+    """Return the subject of a signal: a task with its headline, or a pattern."""
     subject = fate.signal.about
     if not isinstance(subject, OnTask):
         return f"{subject.kind} {subject.pattern}"
@@ -29,7 +29,7 @@ def about(environment: Environment, evolution: LineageIndex, fate: SignalHistory
 
 
 def became(fate: SignalHistory) -> str:
-    """Return in a few words what became of a signal, and of the task that it flagged."""
+    """Return the outcome of a signal, and the results on the task that it flagged."""
     lines: list[str] = []
     if fate.settled is None:
         lines.append(fate.outcome)
@@ -49,30 +49,30 @@ def became(fate: SignalHistory) -> str:
 
 
 def scores(visits: tuple[GroupSummary, ...]) -> str:
-    """Return successes of rollouts by visit, the newest `VISITS`, oldest first."""
+    """Return successes/rollouts of the newest `VISITS` groups, oldest first."""
     return " ".join(f"{visit.successes}/{visit.rollouts}" for visit in visits[-VISITS:])
 
 
 def shortened(text: str) -> str:
-    """Return ``text`` on one line, cut where it is too long for a table."""
+    """Return ``text`` on one line, cut to `INSTRUCTION` characters."""
     line = " ".join(text.split())
     return line if len(line) <= INSTRUCTION else f"{line[: INSTRUCTION - 3]}..."
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a count and its noun, for example ``2 turns``."""
+    """Return a count with its noun, for example ``2 turns``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def steps(history: TaskHistory) -> str:
-    """Return the training steps that used a task; those that learnt nothing from it in brackets."""
+    """Return the training steps that used a task; in brackets if they learned nothing from it."""
     return " ".join(
         f"({each.step})" if each.use == "nothing" else str(each.step) for each in history.trained
     )
 
 
 def newest_steps(history: TaskHistory) -> str:
-    """Return the number of training steps that used a task, and the newest `STEPS` of them."""
+    """Return the newest `STEPS` training steps that used a task, after their total if more did."""
     numbers = steps(history).split()
     if len(numbers) <= STEPS:
         return " ".join(numbers)
@@ -80,9 +80,9 @@ def newest_steps(history: TaskHistory) -> str:
 
 
 def origin_of(evolution: LineageIndex, history: TaskHistory) -> str:
-    """Return where a task comes from.
+    """Return the origin of a task.
 
-    Its source, the kind of its signal and who made it, or the rollout that it goes on from.
+    That is its source, its signal's kind and synthesizer, or the rollout that it continues.
     """
     match history.task.origin:
         case Seeded(source=source):
@@ -95,7 +95,7 @@ def origin_of(evolution: LineageIndex, history: TaskHistory) -> str:
 
 
 def _verdicts(fate: SignalHistory) -> Counter[str]:
-    """Count the candidates by what the validator says, refusals by gate."""
+    """Count the candidates by verdict, and refused ones by gate."""
     counts: Counter[str] = Counter()
     for verdict in fate.verdicts:
         match verdict.outcome:

@@ -1,8 +1,8 @@
-"""Puts each part together from the run's config: the one place that knows every room.
+"""Builds each part from the run's config. Only this package composes classes of all packages.
 
-The same functions serve the actors, one part to a process, and a loop that runs in one process.
-Torch and transformers load inside the functions of the parts that use a model, so that the other
-processes start without them.
+The same functions serve the actors, with one part per process, and a loop in a single process.
+Torch and transformers are imported inside the functions of the parts that use a model, so that
+other processes start without them.
 """
 
 import asyncio
@@ -38,24 +38,24 @@ Simulators = Sequence[SimulatorService]
 
 
 def context(config: RunConfig, run_dir: Path, store: Store) -> PartContext:
-    """Return the context of a part on the journal's machine: it reads the map itself."""
+    """Return the context of a part on the journal's machine, which reads the memory-mapped file."""
     return PartContext(config=config, run_dir=run_dir, store=store, reader=run_reader(run_dir))
 
 
 def labels(config: RunConfig) -> Mapping[str, tuple[str, ...]]:
-    """Return the groups that each scored task's success is reported under, by task id."""
+    """Return, by task id, the labels under which each scored task's success is reported."""
     return environment_of(config).labels()
 
 
 def skills(config: RunConfig) -> Mapping[str, tuple[str, ...]]:
-    """Return what each scored task exercises, by task id; empty where that is not known."""
+    """Return the skills of each scored task by task id; empty if the task declares none."""
     tasks = environment_of(config).scored_tasks()
     return {task.task_id: task.skills for task in tasks}
 
 
 @contextmanager
 def spare_store() -> Yielding[tuple[Path, LocalStore]]:
-    """Yield a folder with a journal, both empty, for what is recorded and then thrown away."""
+    """Yield a folder with an empty journal; both are removed after the block."""
     with scratch_folder() as spare, closing(Journal.open(spare.path / STORE_FOLDER)) as journal:
         yield spare.path, LocalStore(journal)
 
@@ -63,7 +63,7 @@ def spare_store() -> Yielding[tuple[Path, LocalStore]]:
 def generator(context: PartContext, concurrent: int) -> Generator:
     """Return an engine that serves ``concurrent`` conversations at a time.
 
-    Raises GeneratorError where the engine cannot serve the run's model.
+    Raises GeneratorError if the engine cannot serve the run's model.
     """
     return _engine(context.config, context.run_dir, concurrent)
 
@@ -93,7 +93,8 @@ def _vllm_engine(
     from coevolve.engine.vllm.core import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 
-    # One adapter for each version that rollouts may be behind, the newest, and one on its way.
+    # One adapter per version that a rollout may lag behind, one for the newest, and one in
+    # transfer.
     adapters = config.learner.max_staleness + 2
     return VllmGenerator(
         model_folder(config.policy.model),
@@ -110,7 +111,7 @@ def _vllm_engine(
 
 
 def proven_engine(context: PartContext, name: str, generator: Generator) -> VerifiedEngine:
-    """Return ``generator``, of the part ``name``, so that every version it serves is proven."""
+    """Return ``generator`` of the part ``name``, which now proves each version it serves."""
     return VerifiedEngine(
         name,
         generator,
@@ -155,7 +156,7 @@ def evaluator(context: PartContext, engine: Generator, simulators: Simulators) -
 async def scores(
     context: PartContext, version: PolicyVersion | None = None
 ) -> tuple[TaskScore, ...]:
-    """Return how a version does on each scored task; without one, the model that the run starts by.
+    """Return the score of a version on each scored task; the default is the model at the start.
 
     Raises DeliveryError, SimulatorError and GeneratorError.
     """
@@ -181,7 +182,7 @@ async def scores(
 
 
 def curriculum(context: PartContext) -> Curriculum:
-    """Return the part that asks for rollouts."""
+    """Return the part that requests rollouts."""
     environment = environment_of(context.config)
     return Curriculum(
         context.config,
@@ -204,7 +205,7 @@ def signals(context: PartContext, simulators: Simulators) -> SignalExtractor:
 
 
 def synthesizer(context: PartContext, simulators: Simulators) -> ComputingPart:
-    """Return the part that makes tasks out of signals."""
+    """Return the part that makes tasks from signals."""
     return environment_of(context.config).synthesizer(context, simulators)
 
 

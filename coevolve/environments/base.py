@@ -1,9 +1,9 @@
-"""What an environment need not say itself: begin here for one that is no set of tools.
+"""Default methods of an environment: start here for an environment that is not a set of tools.
 
 A subclass has ``name`` and ``config_type``, and adds ``texts``, ``conformance``, ``sampler``,
-``scored_tasks``, ``describe``, ``simulator``, ``agents`` and ``scorer``; each is explained in
-`coevolve.environments.interface`. As it is, tasks are given (arm ``static``), the rewards of
-rollouts are all that the learner is told, and signals are about whole tasks.
+``scored_tasks``, ``describe``, ``simulator``, ``agents`` and ``scorer``;
+`coevolve.environments.interface` explains each. With these defaults the loop makes no tasks (arm
+``static``), the learner gets nothing but the rewards, and signals are about whole tasks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ from protocols.tasks import Task
 
 
 class BaseEnvironment:
-    """A `coevolve.environments.interface.Environment`, but for its tasks and attempts."""
+    """A `coevolve.environments.interface.Environment` without tasks and attempts."""
 
     name: ClassVar[str]
     config_type: ClassVar[type[msgspec.Struct]]
@@ -51,7 +51,7 @@ class BaseEnvironment:
         self._config = config
 
     def faults(self) -> Sequence[Fault]:
-        """Return no rule of its own."""
+        """Return no rules."""
         return ()
 
     def check(self) -> Sequence[str]:
@@ -63,53 +63,53 @@ class BaseEnvironment:
         return {}
 
     def make_model(self, folder: Path) -> None:
-        """Write nothing: the model is given."""
+        """Do nothing: the run file names a model that exists."""
         return
 
     @property
     def imitates_others(self) -> bool:
-        """Return False: what is trained on is the policy's own."""
+        """Return False: the learner imitates only what the policy itself wrote."""
         return False
 
     def canaries(self) -> Sequence[Task]:
-        """Return none: the guard watches the tasks that are scored."""
+        """Return no tasks: the guard then watches the scored tasks."""
         return ()
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return no group but that of all."""
+        """Return no labels besides that of all tasks."""
         return {}
 
     def describe_candidate(self, candidate: Candidate) -> str:
-        """Return its id."""
+        """Return the candidate's id."""
         return candidate.candidate_id
 
     def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
-        """Return what looks at the successes of tasks."""
+        """Return an observer of the rewards of tasks."""
         return TaskObserver(self._config)
 
     def synthesizer(
         self, context: PartContext, simulators: Sequence[SimulatorService]
     ) -> ComputingPart:
-        """Refuse: tasks are given. Raises ConfigError."""
-        raise self._given()
+        """Raise ConfigError: this environment makes no tasks."""
+        raise self._no_synthesis()
 
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
-        """Refuse: tasks are given. Raises ConfigError."""
-        raise self._given()
+        """Raise ConfigError: this environment makes no tasks."""
+        raise self._no_synthesis()
 
     def task_index(self) -> TaskIndex:
-        """Refuse: tasks are given. Raises ConfigError."""
-        raise self._given()
+        """Raise ConfigError: this environment makes no tasks."""
+        raise self._no_synthesis()
 
     def judge(self, context: PartContext) -> Judge:
-        """Return nobody."""
+        """Return a judge without opinions."""
         return NoJudge()
 
     def supervision(self, reader: Reader) -> Supervision:
-        """Return what adds nothing to rewards."""
+        """Return a supervision that adds nothing to the rewards."""
         return RewardsAlone()
 
-    def _given(self) -> ConfigError:
+    def _no_synthesis(self) -> ConfigError:
         return ConfigError(
             f"$.arm: environment {self._config.uses} makes no tasks of its own, found arm "
             f"{self._config.arm}; choose static"
@@ -117,25 +117,25 @@ class BaseEnvironment:
 
 
 class TaskObserver:
-    """A `coevolve.signals.extractor.Observer` of how tasks go."""
+    """A `coevolve.signals.extractor.Observer` of the rewards of tasks."""
 
     topics = ("group_summary", "signal")
 
     def __init__(self, config: RunConfig, tools: Sequence[str] = ()) -> None:
-        """Remember nothing; ``tools`` are patterns that count as rare until they are seen."""
+        """Start empty; a pattern in ``tools`` counts as rare until a rollout contains it."""
         self._detector = Detector(config.signals, tools)
 
     def patterns(self, rollouts: Sequence[Rollout]) -> tuple[PatternCount, ...]:
-        """Return none: what is done in a rollout says nothing."""
+        """Return no patterns: this observer does not look into rollouts."""
         return ()
 
     def recall(self, message: Message) -> None:
-        """Take in a summary or a signal."""
+        """Add a group summary or a signal to the detector's history."""
         assert isinstance(message, GroupSummary | Signal)
         self._detector.recall(message)
 
     async def judge(self, group: CompleteGroup) -> tuple[GroupSummary, Sequence[Signal]]:
-        """Sum up the group and ask the rules; see `coevolve.signals.extractor.Observer`."""
+        """Return the group's summary and its signals; see `coevolve.signals.extractor.Observer`."""
         rollouts = [each for _, each in group.members if isinstance(each, Rollout)]
         summary = summary_of(
             group.members,
@@ -147,22 +147,22 @@ class TaskObserver:
 
 
 class RewardsAlone:
-    """A `protocols.interfaces.Supervision` that leaves rewards as they are."""
+    """A `protocols.interfaces.Supervision` that leaves the rewards unchanged."""
 
     def shape(self, rollouts: Sequence[Rollout]) -> tuple[float, ...]:
         """Return the rewards."""
         return tuple(rollout.reward for rollout in rollouts)
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """Return None: there are no references."""
+        """Return None: tasks have no references."""
         return None
 
     async def select(
         self, task: Task, group: int, rollouts: Sequence[Rollout]
     ) -> tuple[int, ...] | None:
-        """Return None: the rewards choose."""
+        """Return None: the learner selects by the rewards."""
         return None
 
     async def grammar(self, task: Task) -> Grammar | None:
-        """Return None: the policy writes freely."""
+        """Return None: the policy's text is unconstrained."""
         return None

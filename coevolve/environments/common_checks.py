@@ -1,6 +1,6 @@
-"""What `check` measures of every environment, whatever else its author measures.
+"""The checks that `coevolve environment check` makes of every environment.
 
-Nothing is attempted, since that takes a model: a run of one step shows it soonest.
+They attempt no task, because that needs a model; a run of one step tests it sooner.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from protocols.config import RunConfig
 from protocols.tasks import Task
 
 DRAWS = 20
-"""Groups whose tasks are drawn."""
+"""Number of groups whose tasks are drawn."""
 
 
 async def common_findings(config: RunConfig, most: int) -> tuple[Finding, ...]:
-    """Return what came of the checks that every environment has to pass.
+    """Return the findings of the checks that every environment has to pass.
 
-    ``most`` is how many tasks of each kind are read. Raises ConfigError.
+    ``most`` is the maximum number of tasks of each kind that are read. Raises ConfigError.
     """
     subject = _Twice(config, environment_of(config), environment_of(config), most)
     return await measured(_CHECKS, subject, subject.one.capabilities)
@@ -31,7 +31,7 @@ async def common_findings(config: RunConfig, most: int) -> tuple[Finding, ...]:
 
 @dataclass(frozen=True)
 class _Twice:
-    """An environment as two processes of a run build it."""
+    """An environment built twice, as in two processes of a run."""
 
     config: RunConfig
     one: Environment
@@ -40,22 +40,22 @@ class _Twice:
 
     @cached_property
     def opening(self) -> tuple[Task, ...]:
-        """Return the tasks that a run begins with."""
+        """The tasks that a run begins with."""
         return _opening(self.one)
 
     @cached_property
     def scored(self) -> tuple[Task, ...]:
-        """Return the tasks that versions are scored on."""
+        """The tasks that versions are scored on."""
         return tuple(self.one.scored_tasks())
 
     @cached_property
     def draws(self) -> tuple[Draw, ...]:
-        """Return what the first groups attempt."""
+        """The draws of the first groups."""
         return _draws(self.one, self.config)
 
     @cached_property
     def trained(self) -> dict[str, Task]:
-        """Return the tasks that are known when the last of these groups is asked for, by id."""
+        """The training tasks known after the last of these draws, by id."""
         news = [each for draw in self.draws for each in draw.news if isinstance(each, Task)]
         return {task.task_id: task for task in (*self.opening, *news)}
 
@@ -65,7 +65,7 @@ def _opening(environment: Environment) -> tuple[Task, ...]:
 
 
 def _draws(environment: Environment, config: RunConfig) -> tuple[Draw, ...]:
-    """Draw as the curriculum does: what is drawn, and asked for, is folded into the sampler."""
+    """Draw as the curriculum does: fold each draw and its requests into the sampler."""
     sampler = environment.sampler()
     for message in sampler.opening():
         sampler.fold(message)
@@ -80,7 +80,7 @@ def _draws(environment: Environment, config: RunConfig) -> tuple[Draw, ...]:
 
 
 async def _tasks_exist(found: _Twice) -> tuple[bool, str]:
-    counts = f"{len(found.trained)} training tasks at first, {len(found.scored)} scored ones"
+    counts = f"{len(found.trained)} training tasks at first, {len(found.scored)} scored tasks"
     return bool(found.trained and found.scored), counts
 
 
@@ -102,12 +102,12 @@ async def _processes_agree(found: _Twice) -> tuple[bool, str]:
         ("scores", found.scored, found.other.scored_tasks()),
         ("draws", found.draws, _draws(found.other, found.config)),
     ):
-        if _written(one) != _written(other):
-            return False, f"built a second time, it {what} other tasks"
-    return True, "built twice, with the same tasks"
+        if _ids_and_bodies(one) != _ids_and_bodies(other):
+            return False, f"a second instance {what} other tasks"
+    return True, "two instances have the same tasks"
 
 
-def _written(found: Sequence[Task | Draw]) -> list[tuple[str, bytes]]:
+def _ids_and_bodies(found: Sequence[Task | Draw]) -> list[tuple[str, bytes]]:
     return [(each.task_id, bytes(each.body) if isinstance(each, Task) else b"") for each in found]
 
 

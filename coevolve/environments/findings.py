@@ -1,4 +1,4 @@
-"""What came of checking an environment, in one form for all of them."""
+"""Findings of the checks of an environment."""
 
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,17 +11,18 @@ from protocols.capabilities import WITHOUT, Capabilities
 from protocols.errors import CoevolveError
 
 State = Literal["holds", "fails", "absent"]
-"""``absent``: a capability that the environment does not have, and does not claim to have."""
+"""``absent``: a capability that the environment neither has nor declares."""
 
 SubjectT = TypeVar("SubjectT")
 
 Checks = Mapping[str, Callable[[SubjectT], Awaitable[tuple[bool, str]]]]
-"""Name of a check -> what measures it: whether it holds, and what was found. Where the name is that
-of a capability, the environment's claim decides what it means if it does not hold."""
+"""Name of a check -> its function, which returns whether the check holds, and what it found. If the
+name is that of a capability, a check that does not hold fails only if the capability is
+declared."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one check."""
+    """The result of one check."""
 
     check: str
     state: State
@@ -34,7 +35,7 @@ async def findings(
 ) -> tuple[Finding, ...]:
     """Return the findings of every check; ``claimed`` is what the environment declares.
 
-    What it declares, and no check measures, fails.
+    A declared capability that no check measures fails.
     """
     made = await measured(checks, subject, claimed)
     return (*made, *(_unmeasured(name, claimed) for name in WITHOUT if name not in checks))
@@ -43,19 +44,19 @@ async def findings(
 async def measured(
     checks: Checks[SubjectT], subject: SubjectT, claimed: Capabilities
 ) -> tuple[Finding, ...]:
-    """Return the findings of every check, and no word on what none of them measures."""
+    """Return the findings of every check; capabilities without a check are left out."""
     return tuple([await _finding(name, checks, subject, claimed) for name in checks])
 
 
 def _unmeasured(name: str, claimed: Capabilities) -> Finding:
     if getattr(claimed, name):
-        found = "declared, and no check measures it"
+        found = "declared, but no check measures it"
         return Finding(check=name, state="fails", found=found)
     return Finding(check=name, state="absent", found=WITHOUT[name])
 
 
 def _place(error: Exception) -> str:
-    """Return where an exception was raised, as ``file.py:12``."""
+    """Return the place where an exception was raised, as ``file.py:12``."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{Path(last.filename).name}:{last.lineno}"
 
@@ -72,7 +73,7 @@ async def _finding(
     if name not in WITHOUT:
         return Finding(check=name, state="holds" if holds else "fails", found=found)
     if getattr(claimed, name):
-        advice = "" if holds else "; it is declared: mend it, or declare that it is lacking"
+        advice = "" if holds else "; it is declared: fix it, or declare it as absent"
         return Finding(check=name, state="holds" if holds else "fails", found=found + advice)
-    advice = "; it holds, and could be declared" if holds else f": {WITHOUT[name]}"
+    advice = "; it holds and could be declared" if holds else f": {WITHOUT[name]}"
     return Finding(check=name, state="absent", found=found + advice)

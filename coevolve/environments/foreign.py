@@ -1,4 +1,4 @@
-"""Where classes and files of others are read: whatever that raises is told in one sentence."""
+"""Turns errors of users' classes and files into one-sentence errors of this project."""
 
 import contextlib
 import sys
@@ -7,14 +7,14 @@ from collections.abc import Generator
 from protocols.errors import CoevolveError, ConfigError
 
 TOLD_CHARS = 400
-"""Of what was raised, this much is told: a file may stand in it."""
+"""Maximum characters quoted of an error's message, which may contain a whole file."""
 
 
 @contextlib.contextmanager
 def told(what: str, remedy: str = "") -> Generator[None]:
-    """Raise ConfigError in place of what is raised, and print on standard error.
+    """Raise ConfigError for any exception of the block, and send its prints to standard error.
 
-    ``what`` says what is needed and where. Errors with words of their own are left alone.
+    ``what`` says what is required and where. A CoevolveError passes unchanged.
     """
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -26,7 +26,7 @@ def told(what: str, remedy: str = "") -> Generator[None]:
 
 
 def described(error: BaseException) -> str:
-    """Return the kind of an error, and what it says, in one line."""
-    said = " ".join(str(error).split())
-    shown = said if len(said) <= TOLD_CHARS else f"{said[:TOLD_CHARS]}..."
+    """Return the type of an error and its message in one line."""
+    text = " ".join(str(error).split())
+    shown = text if len(text) <= TOLD_CHARS else f"{text[:TOLD_CHARS]}..."
     return f"{type(error).__name__}: {shown}"

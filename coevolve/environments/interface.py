@@ -1,13 +1,13 @@
-"""What an environment is: read this before adding one.
+"""The interface of an environment: read this before adding one.
 
-An environment is a domain that a policy acts in, as the loop sees it: where tasks come from, how an
-attempt at one goes and is graded, what a finished group says, how new tasks are made and judged.
-The loop calls nothing else of it, and knows no environment by name: the ``use`` of a run file's
-section ``environment`` names one (`coevolve.environments.registry`). Every process of a run builds
-its own object, from the run file alone.
+An environment is a domain in which a policy acts. It provides tasks, attempts at them and their
+grades, summaries of finished groups, and the making and judging of new tasks. The loop calls
+nothing else, and knows no environment by name: the field ``use`` of the section ``environment`` of
+a run file names one (`coevolve.environments.registry`). Every process of a run builds its own
+object, from the run file alone.
 
-To bring tools of your own, write a plain class (`coevolve.environments.tools.simple`) and no class
-of this kind.
+To bring your own tools, write a plain class (`coevolve.environments.tools.simple`) instead of an
+environment.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,21 +36,21 @@ from protocols.synthesizers import EndpointModel
 from protocols.tasks import Task, TaskText
 
 Fault = tuple[bool, str]
-"""Whether a rule is broken, and the message that says so: what is needed, what was found, and the
-remedy."""
+"""Whether a rule is broken, and the message for that case: what is required, what was found, and
+the remedy."""
 
 
 class Environment(Protocol):
-    """A domain as the loop sees it."""
+    """A domain, as the loop uses it."""
 
     name: ClassVar[str]
-    """How a run file and a user call it."""
+    """Its name in run files and on the command line."""
 
     config_type: ClassVar[type[msgspec.Struct]]
-    """Its settings in the run file: the section ``environment`` without ``use``."""
+    """The type of its settings: the section ``environment`` of a run file without ``use``."""
 
     patience_s: ClassVar[float]
-    """Longest time that a simulator may take for an answer; beyond it the simulator is lost."""
+    """Maximum seconds for an answer of a simulator; after that the simulator is replaced."""
 
     def __init__(self, config: RunConfig) -> None:
         """Read the settings; load nothing that only some parts need."""
@@ -59,7 +59,7 @@ class Environment(Protocol):
     # The run file.
 
     def faults(self) -> Sequence[Fault]:
-        """Return the rules between settings that the environment adds."""
+        """Return the rules that the environment adds to those of the run file."""
         ...
 
     def check(self) -> Sequence[str]:
@@ -76,48 +76,48 @@ class Environment(Protocol):
         ...
 
     def make_model(self, folder: Path) -> None:
-        """Write the model that the run starts from into ``folder``, if the run makes it itself."""
+        """Write the initial model to ``folder``, if the run makes it itself."""
         ...
 
     def texts(self) -> Iterable[str]:
-        """Yield what attempts are made of, of the training split alone.
+        """Yield texts like those of attempts, from the training split only.
 
-        The tokenizer of a tiny random model is made from it.
+        They train the tokenizer of a tiny random model.
         """
         ...
 
     @property
     def imitates_others(self) -> bool:
-        """Whether a run imitates what somebody else than the policy writes."""
+        """Whether a run imitates texts that someone other than the policy wrote."""
         ...
 
     capabilities: ClassVar[Capabilities]
-    """What the loop may do; what is absent is said in status and report."""
+    """What the loop may do; status and report name the absent capabilities."""
 
     swappable: ClassVar[bool]
-    """Whether a model synthesizes, which can be swapped for another while the run goes on."""
+    """Whether tasks are synthesized by a model that can be replaced while the run goes on."""
 
     own_models: ClassVar[Mapping[str, ModelConfig]]
-    """The models that `make_model` makes: what ``policy.model`` calls them -> `config.json`."""
+    """The models that `make_model` makes: name in ``policy.model`` -> its `config.json`."""
 
     exports: ClassVar[Mapping[str, Exporter]]
-    """The tables that `coevolve.export` can write of a run, by name."""
+    """The tables that `coevolve.export` can write for a run, by name."""
 
     commands: ClassVar[Mapping[str, str]]
     """Its own commands, ``coevolve NAME COMMAND``: name -> ``module:attribute`` of a click command,
     which is imported when it is asked for."""
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
-        """Return what came of checking that the environment keeps what it declares.
+        """Return the findings of checking that the environment keeps what it declares.
 
-        Measured on at most ``most`` tasks of each split. Raises ConfigError and DependencyError.
+        The checks use at most ``most`` tasks of each split. Raises ConfigError and DependencyError.
         """
         ...
 
     # Tasks.
 
     def sampler(self) -> TaskSampler:
-        """Return what draws the tasks of groups; nothing is folded into it yet."""
+        """Return a new task sampler, into which nothing has been folded."""
         ...
 
     def scored_tasks(self) -> Sequence[Task]:
@@ -125,25 +125,25 @@ class Environment(Protocol):
         ...
 
     def canaries(self) -> Sequence[Task]:
-        """Return the tasks that the guard watches: neither trained on nor reported, if possible."""
+        """Return the tasks that the guard watches, if possible neither trained on nor reported."""
         ...
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the groups that the score of each scored task is reported under, by task id."""
+        """Return, by task id, the labels under which a scored task's result is also reported."""
         ...
 
     def describe(self, task: Task) -> TaskText:
-        """Return the task in words."""
+        """Return a description of the task in words."""
         ...
 
     def describe_candidate(self, candidate: Candidate) -> str:
-        """Return in a few words what a candidate would be, for example ``2 turns``."""
+        """Return a short description of a candidate, for example ``2 turns``."""
         ...
 
     # Attempts.
 
     def simulator(self) -> SimulatorService:
-        """Return one member of the simulator pool, for a process of its own."""
+        """Return one member of the simulator pool; it runs in its own process."""
         ...
 
     def agents(
@@ -153,44 +153,44 @@ class Environment(Protocol):
         engine: VerifiedEngine,
         simulators: Sequence[SimulatorService],
     ) -> Mapping[Writer, Agent]:
-        """Return who attempts tasks in the part ``name``, by who writes."""
+        """Return the agents that attempt tasks in the part ``name``, by writer."""
         ...
 
     def scorer(
         self, context: PartContext, engine: VerifiedEngine, simulators: Sequence[SimulatorService]
     ) -> Scorer:
-        """Return what scores the policy that ``engine`` serves."""
+        """Return a scorer of the policy that ``engine`` serves."""
         ...
 
     # Evolution.
 
     def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
-        """Return what sums up groups and finds weaknesses; it remembers nothing yet."""
+        """Return a new observer, which summarizes groups and finds weaknesses."""
         ...
 
     def synthesizer(
         self, context: PartContext, simulators: Sequence[SimulatorService]
     ) -> ComputingPart:
-        """Return the part that makes tasks out of signals."""
+        """Return the part that makes tasks from signals."""
         ...
 
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
-        """Return what says whether a candidate is sound."""
+        """Return the gates that decide whether a candidate is sound."""
         ...
 
     def task_index(self) -> TaskIndex:
-        """Return what finds tasks that are much alike; there are none in it yet."""
+        """Return a new, empty index that finds similar tasks."""
         ...
 
     def judge(self, context: PartContext) -> Judge:
-        """Return who is asked for an opinion on candidates, which is recorded and decides nothing.
+        """Return the judge of candidates. Its opinions are recorded and decide nothing.
 
-        `coevolve.validation.judge.NoJudge` has none.
+        The default, `coevolve.validation.judge.NoJudge`, gives none.
         """
         ...
 
     # Learning.
 
     def supervision(self, reader: Reader) -> Supervision:
-        """Return what the learner is told beyond rewards."""
+        """Return what the learner gets besides rewards."""
         ...

@@ -11,7 +11,7 @@ SettingsT = TypeVar("SettingsT", bound=msgspec.Struct)
 
 
 def settings_of(config: RunConfig, kind: type[SettingsT]) -> SettingsT:
-    """Return the environment's settings. Raises ConfigError if they are no ``kind``."""
+    """Return the environment's settings. Raises ConfigError if they do not match ``kind``."""
     given = {name: value for name, value in config.environment.items() if name != "use"}
     try:
         return msgspec.convert(given, kind)
@@ -20,7 +20,7 @@ def settings_of(config: RunConfig, kind: type[SettingsT]) -> SettingsT:
 
 
 def section(use: str, settings: msgspec.Struct | None = None) -> dict[str, Any]:
-    """Return the section that names the environment ``use``, every setting spelled out."""
+    """Return the section for the environment ``use``, with every setting written out."""
     spelled: dict[str, Any] = (
         {} if settings is None else msgspec.json.decode(msgspec.json.encode(settings))
     )

@@ -1,4 +1,4 @@
-"""The README.md of an export: what it is, the run that it comes of, and how to load it."""
+"""The README.md of an export: what it contains, which run it is from, and how to load it."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ tokenizer = AutoTokenizer.from_pretrained("{folder}")
 """
 
 SERVED_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""What vLLM's ``--max-lora-rank`` may be."""
+"""The values that vLLM accepts for ``--max-lora-rank``."""
 
 ROWS = """\
 ```python
@@ -71,14 +71,14 @@ def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, fold
         (
             f"---\nlibrary_name: {library}\npipeline_tag: text-generation\ntags: [coevolve]\n---",
             f"# {source.config.name}, version {number}\n",
-            f"A policy that coevolve trained, as {library} loads it.\n",
+            f"A policy trained with coevolve, in the format of {library}.\n",
             _table(("what", "value"), weights),
-            "## Loading it\n",
+            "## Loading\n",
             commands,
             f"## Held-out {progress.measure}\n",
             _table(("tasks", progress.measure), scores)
             if scores
-            else "This version was not scored on held-out tasks.\n",
+            else "This version has no score on held-out tasks.\n",
             *_run(source),
         )
     )
@@ -87,7 +87,7 @@ def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, fold
 def data_card(
     source: Source, kind: str, content: str, about: str, *, file: str, folder: str
 ) -> str:
-    """Return the card of a table; ``about`` explains its columns."""
+    """Return the card of a table; ``about`` describes its columns."""
     return "\n".join(
         (
             "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n"
@@ -95,7 +95,7 @@ def data_card(
             f"# {source.config.name}: {kind}\n",
             f"{content}.\n",
             f"{about.strip()}\n",
-            "## Loading it\n",
+            "## Loading\n",
             ROWS.format(folder=folder),
             *_run(source),
         )
@@ -103,7 +103,7 @@ def data_card(
 
 
 def _run(source: Source) -> Iterable[str]:
-    """Yield what the run was, and what its training data came of."""
+    """Yield the facts of the run and the origin of its training data."""
     config, evolution = source.config, source.material.evolution
     origins = [isinstance(task.origin, Synthesized) for task in source.tasks.values()]
     digest = hashlib.sha256((source.directory.path / "config.yaml").read_bytes()).hexdigest()
@@ -135,11 +135,11 @@ def _run(source: Source) -> Iterable[str]:
     costs = [[cost.name.strip(), cost.text] for cost in source.material.costs.lines()]
     yield "## The run\n"
     yield _table(("what", "value"), facts)
-    yield "Weaknesses that it found in the policy's rollouts, and what became of them:\n"
+    yield "Weaknesses found in the policy's rollouts, and their outcomes:\n"
     yield _table(("signal", "count", "outcomes"), signals)
-    yield "Who made tasks of them:\n"
+    yield "Synthesizers that made tasks from them:\n"
     yield _table(("synthesizer", "candidates", "admitted", "calls", "tokens", "USD"), synthesizers)
-    yield "What the run took:\n"
+    yield "Resources that the run used:\n"
     yield _table(("what", "amount"), costs)
 
 
@@ -149,7 +149,7 @@ def _base(source: Source) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table; ``none`` where there are no rows."""
+    """Return a Markdown table; ``None.`` if there are no rows."""
     if not rows:
         return "None.\n"
     lines = [head, ["---"] * len(head), *rows]

@@ -1,4 +1,4 @@
-"""What an environment brings for an export: how a table is written of its runs."""
+"""The interface between an environment and the export: how to write one table of a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ class Exporter:
     about: str
     file: str
     module: str
-    """Whose coroutine ``write(source, path, **options)`` makes the table of a
-    `coevolve.export.source.Source` and returns what is in it, and whose docstring explains its
-    columns. It is imported only then."""
+    """Module with the coroutine ``write(source, path, **options)``, which writes the table of a
+    `coevolve.export.source.Source` and returns a description of its content. The module's docstring
+    describes the columns. It is imported only when the table is exported."""
 
     options: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """Keywords of ``write``, each with its choices, the default first."""
+    """Keyword arguments of ``write``, each with its choices; the first is the default."""

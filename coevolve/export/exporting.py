@@ -1,4 +1,4 @@
-"""What can be exported, and how each kind is put together."""
+"""Exports weights and tables of a run."""
 
 import asyncio
 import importlib
@@ -17,26 +17,26 @@ from protocols.errors import RunError
 
 WEIGHTS = {
     "adapter": "the LoRA adapter of a policy version, in PEFT's layout",
-    "merged": "a policy version as a whole model that transformers and vLLM load",
+    "merged": "a policy version as a complete model that transformers and vLLM load",
 }
 
 
 class Exported(Described, Protocol):
-    """What an export asks of the run's environment."""
+    """The part of a run's environment that an export uses."""
 
     exports: ClassVar[Mapping[str, Exporter]]
-    """The tables that can be written, by name."""
+    """The tables that the environment can write, by name."""
 
 
 def export_weights(
     directory: RunDirectory, environment: Exported, kind: str, wanted: str, target: Path
 ) -> str:
-    """Write a policy version's weights, tokenizer and card to ``target``; return what is there.
+    """Write a policy version's weights, tokenizer and card to ``target``; return a description.
 
-    ``environment`` is the run's. Raises RunError where ``wanted`` names no version whose weights
-    are on disk, and where ``target`` is not free or cannot be written.
+    ``environment`` is that of the run. Raises RunError if ``wanted`` names no version whose weights
+    are on disk, or if ``target`` is not free or cannot be written.
     """
-    # Torch and peft load here, not where tables alone are written.
+    # Torch and peft are imported here, so that exporting a table does not load them.
     from coevolve.export.versions import find_version
     from coevolve.export.weights import write_adapter, write_merged
 
@@ -66,11 +66,12 @@ def export_data(
     target: Path,
     options: Mapping[str, str],
 ) -> str:
-    """Write a table and its card to ``target``; return what is in it.
+    """Write a table and its card to ``target``; return a description of the table.
 
-    ``environment`` is the run's, ``options`` are those of its exporter. Raises RunError where the
-    run has no such table, and where ``target`` is not free or cannot be written, and
-    DependencyError where a package that writes the table is not installed.
+    ``environment`` is that of the run; ``options`` are those of the exporter. Raises RunError if
+    the
+    run has no such table, or if ``target`` is not free or cannot be written. Raises DependencyError
+    if a package that the table needs is not installed.
     """
     check_target(target)
     exporter = _exporter(directory, environment, kind)
@@ -93,10 +94,10 @@ def export_data(
 
 
 def _exporter(directory: RunDirectory, environment: Exported, kind: str) -> Exporter:
-    """Return what writes the table ``kind``. Raises RunError where the run has no such table."""
+    """Return the exporter of the table ``kind``. Raises RunError if the run has no such table."""
     if kind in environment.exports:
         return environment.exports[kind]
     raise RunError(
-        f"{directory.path}: a run of environment {directory.config().uses} has no table {kind}; "
-        f"it has: {', '.join(environment.exports)}"
+        f"{directory.path}: environment {directory.config().uses} has no table {kind}; "
+        f"its tables: {', '.join(environment.exports)}"
     )

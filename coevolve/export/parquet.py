@@ -1,6 +1,6 @@
-"""Parquet files that `datasets`, pandas and verl read: written row by row.
+"""Parquet files for `datasets`, pandas and verl, written row by row.
 
-Holds one row group in memory. Needs the optional package pyarrow.
+One row group is held in memory. This module needs the optional package pyarrow.
 """
 
 # pyarrow is partly untyped.
@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 ROWS = 512
-"""Of one row group."""
+"""Rows per row group."""
 
 
 class ParquetFile:
-    """A table that is being written."""
+    """A table file that is open for writing."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         self._schema = schema
@@ -29,14 +29,14 @@ class ParquetFile:
         self.count = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row; columns that it does not name are null."""
+        """Add a row; columns that the row does not name become null."""
         self._rows.append(row)
         self.count += 1
         if len(self._rows) == ROWS:
             self._flush()
 
     def close(self) -> None:
-        """Write what is left, and the end of the file."""
+        """Write the remaining rows and the end of the file."""
         self._flush()
         self._writer.close()
 
@@ -48,7 +48,7 @@ class ParquetFile:
 
 @contextmanager
 def writing(path: Path, columns: Mapping[str, Any]) -> Generator[ParquetFile]:
-    """Open a new table with ``columns``, name -> pyarrow type; it is whole when the block ends."""
+    """Open a new table with ``columns``, name -> pyarrow type; the end of the block closes it."""
     file = ParquetFile(path, pa.schema(list(columns.items())))
     try:
         yield file

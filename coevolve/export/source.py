@@ -1,4 +1,4 @@
-"""What exports are made of: a run's settings, its journal, and what was folded from it."""
+"""The input of an export: a run's settings, its journal, and the data folded from it."""
 
 import asyncio
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from protocols.tasks import Task
 
 @dataclass(frozen=True)
 class Source:
-    """One run, as far as it has come."""
+    """One run up to its newest record."""
 
     directory: RunDirectory
     config: RunConfig
@@ -22,7 +22,7 @@ class Source:
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """The training tasks by id, seeds and synthesized ones; never a held-out one."""
+        """The training tasks by id, seed and synthesized; no held-out task."""
         tasks = self.material.evolution.tasks.values()
         return {task.task_id: task for task in tasks if task.split == "train"}
 
@@ -30,7 +30,7 @@ class Source:
 def open_source(directory: RunDirectory, environment: Described) -> Source:
     """Read a run of ``environment``.
 
-    Raises RunError or JournalError where its folder or journal is unreadable.
+    Raises RunError or JournalError if its folder or journal cannot be read.
     """
     config = directory.config()
     reader = run_reader(directory.path)

@@ -1,4 +1,4 @@
-"""The folder that an export fills: there as a whole in the end, or not at all."""
+"""The folder of an export; it appears complete or not at all."""
 
 import shutil
 from collections.abc import Callable
@@ -9,25 +9,23 @@ from protocols.errors import CheckpointError, RunError
 
 
 def check_target(target: Path) -> None:
-    """Raise RunError unless ``target`` is free: an export never replaces anything."""
+    """Raise RunError unless ``target`` is new or empty: an export replaces nothing."""
     try:
         free = not target.exists() or (target.is_dir() and not any(target.iterdir()))
     except OSError as error:
-        raise RunError(
-            f"{target}: cannot be looked into: {error}; give another --to DIR"
-        ) from error
+        raise RunError(f"{target}: cannot be read: {error}; give another --to DIR") from error
     if not free:
         raise RunError(
-            f"{target}: an export needs a new or an empty folder, and this one holds something; "
+            f"{target}: an export needs a new or empty folder, but this one is not empty; "
             "give another --to DIR, or remove it"
         )
 
 
 def write_target(target: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill a folder beside ``target``, and put it there when it is complete.
+    """Let ``write`` fill a temporary folder beside ``target``, then rename it to ``target``.
 
     Raises:
-        RunError: ``target`` holds something, or the disk refused; nothing is left behind then.
+        RunError: ``target`` is not empty, or writing failed; the temporary folder is then removed.
     """
     check_target(target)
     try:

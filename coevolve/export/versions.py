@@ -1,7 +1,7 @@
-"""Finds the policy version that is asked for, and where its weights are.
+"""Finds a policy version and its weights.
 
-Weights lie in the version's own folder until no rollout can need them, and in the checkpoint of
-the step that made them.
+The weights are in the version's own folder while a rollout may need them, and in the checkpoint
+of the step that made them.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from protocols.interfaces import Reader
 from protocols.learning import PolicyVersion
 
 NAMED = 12
-"""Versions that a refusal lists."""
+"""Maximum number of versions that an error message lists."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class HeldVersion:
 
     @property
     def weights(self) -> Path:
-        """The file that the version's digest is of."""
+        """The file whose digest the journal records."""
         return self.folder / WEIGHTS_FILES[self.version.format]
 
 
@@ -37,9 +37,10 @@ async def find_version(
 ) -> HeldVersion:
     """Return the version number ``wanted``, the ``newest`` on disk, or the ``best``.
 
-    The best has the highest score on the guard's ``canaries``, and is the newest of equals; so what
-    is held out remains a fair measure of it. Raises RunError where there is no such version, or its
-    weights are gone.
+    The best has the highest score on the guard's ``canaries``, and is the newest of equals. The
+    held-out tasks do not choose it, so they remain a fair measure of it. Raises RunError if there
+    is no
+    such version or its weights are gone.
     """
     versions: dict[int, PolicyVersion] = {}
     async for record in whole_topic(reader, "policy_version"):
@@ -52,19 +53,19 @@ async def find_version(
     }
     if not held:
         raise RunError(
-            f"{run_dir}: holds no weights of the {len(versions)} policy versions that its journal "
-            "tells of; put its folders versions/ and checkpoints/ back"
+            f"{run_dir}: has no weights for any of the {len(versions)} policy versions in "
+            "its journal; restore its folders versions/ and checkpoints/"
             if versions
-            else f"{run_dir}: has made no policy version yet; wait until it has started"
+            else f"{run_dir}: has no policy version yet; wait until the run has started"
         )
     number = _number(run_dir, wanted, held, canaries)
     if number in held:
         return held[number]
     found = "its weights were removed" if number in versions else "the run never made it"
     raise RunError(
-        f"{run_dir}: version {number} is not to be had: {found}; there are weights of "
-        f"{_listed(held)}; kept are those that are scored (evaluator.every) or are a checkpoint "
-        "(learner.checkpoint_every)"
+        f"{run_dir}: version {number} is not available: {found}; weights exist for "
+        f"{_listed(held)}. A run keeps the versions that it scores (evaluator.every) and those "
+        "of its checkpoints (learner.checkpoint_every)"
     )
 
 
@@ -78,8 +79,8 @@ def _number(
             scored = canaries.keys() & held.keys()
             if not scored:
                 raise RunError(
-                    f"{run_dir}: no version was scored on the guard's canaries (learner.guard), so "
-                    f"none is the best; --version newest is version {max(held)}"
+                    f"{run_dir}: no version has a score on the guard's canaries (learner.guard), "
+                    f"so there is no best one; --version newest gives version {max(held)}"
                 )
             return max(scored, key=lambda number: (canaries[number], number))
         case _:

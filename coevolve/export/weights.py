@@ -1,7 +1,7 @@
-"""Writes a policy version's weights as other software loads them.
+"""Writes the weights of a policy version in the formats of other libraries.
 
-An adapter is the run's own file, byte by byte. Full weights get the names under which models of
-their kind are published. An adapter is merged in float32, as the engines merge it that serve it.
+An adapter is a byte-by-byte copy of the run's file. Full weights get the parameter names of their
+published architecture. An adapter is merged in float32, as the engines that serve it do.
 """
 
 # torch and transformers are partly untyped.
@@ -34,14 +34,14 @@ TOKENIZER_FILES = (
     "chat_template.jinja",
     "chat_template.json",
 )
-"""Names under which `transformers` looks for a tokenizer and its chat template."""
+"""File names that `transformers` reads for a tokenizer and its chat template."""
 
 
 def write_adapter(held: HeldVersion, config: RunConfig, folder: Path) -> None:
-    """Write the adapter of ``held`` in PEFT's layout. Raises RunError where it has none."""
+    """Write the adapter of ``held`` in PEFT's layout. Raises RunError if it has none."""
     if held.version.format != "lora":
         raise RunError(
-            f"version {held.version.version} holds full weights (policy.train: full) and no "
+            f"version {held.version.version} has full weights (policy.train: full) and no "
             "adapter; export `merged` instead"
         )
     _copy_weights(held, folder)
@@ -49,7 +49,7 @@ def write_adapter(held: HeldVersion, config: RunConfig, folder: Path) -> None:
 
 
 def write_merged(held: HeldVersion, config: RunConfig, folder: Path) -> None:
-    """Write the whole model of ``held``, so that transformers loads it without PEFT."""
+    """Write the complete model of ``held``, which transformers loads without PEFT."""
     if held.version.format == "lora":
         _merge(held, config, folder)
     else:
@@ -68,7 +68,7 @@ def _merge(held: HeldVersion, config: RunConfig, folder: Path) -> None:
 
 
 def _copy_weights(held: HeldVersion, folder: Path) -> None:
-    """Copy weights and configs, and make sure that the journal registered these very weights."""
+    """Copy weights and configs; raise RunError if they differ from the journal's digest."""
     number = held.version.version
     try:
         shutil.copyfile(held.weights, folder / held.weights.name)
@@ -76,13 +76,13 @@ def _copy_weights(held: HeldVersion, folder: Path) -> None:
         found = version_digest(folder, held.version.format)
     except FileNotFoundError as error:
         raise RunError(
-            f"{held.folder}: version {number} was removed while it was copied; "
-            "export --version newest or one that is scored"
+            f"{held.folder}: version {number} was removed during the copy; "
+            "export --version newest, or a version that the run scores"
         ) from error
     if found != held.version.digest:
         raise RunError(
-            f"{held.weights}: is not what the journal registered as version {number}: its digest "
-            f"is {found[:12]}, the journal says {held.version.digest[:12]}; export another version"
+            f"{held.weights}: is not the file that the journal recorded as version {number}: its "
+            f"digest is {found[:12]}, not {held.version.digest[:12]}; export another version"
         )
 
 

@@ -1,4 +1,4 @@
-"""Counts as bars: stacked columns over bins of steps, and rows with a name each."""
+"""Bar charts of counts: stacked columns over bins of steps, and named rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ HEIGHT = 280.0
 BOTTOM = HEIGHT - 44
 ROW = 22.0
 NAMES = 210.0
-"""Right edge of the names of rows."""
+"""Right edge of the row names."""
 
 SMALL = 48
 SMALL_STEP = 9.0
@@ -36,7 +36,7 @@ class Layer:
 
     name: str
     amounts: tuple[float, ...]
-    """By column."""
+    """One amount per column."""
 
 
 def stacked_chart(
@@ -53,11 +53,11 @@ def stacked_chart(
         for order, layer in enumerate(layers):
             amount = layer.amounts[index]
             if amount > 0:
-                said = f"{name}: {layer.name} {number(amount)}"
+                label = f"{name}: {layer.name} {number(amount)}"
                 height = y(below) - y(below + amount)
                 x = LEFT + step * index + step * 0.08
                 kind = f"fill c{order % COLOURS}"
-                blocks.append(block(x, y(below + amount), step * 0.84, height, kind, said))
+                blocks.append(block(x, y(below + amount), step * 0.84, height, kind, label))
             below += amount
     return drawing(
         title,
@@ -75,21 +75,21 @@ def row_chart(
     *,
     written: Callable[[float], str] = number,
 ) -> Markup:
-    """Draw one bar to the right for each (name, amount), its amount written at its end."""
+    """Draw a horizontal bar for each (name, amount) and write the amount at its end."""
     height = ROW * len(rows) + 4
     x = Scale(0.0, max(*(amount for _, amount in rows), 1e-12), NAMES, RIGHT + 40)
     parts: list[str] = []
     for index, (name, amount) in enumerate(rows):
         top = ROW * index + 2
-        said = f"{name}: {written(amount)}"
+        label = f"{name}: {written(amount)}"
         parts.append(words(NAMES - 8, top + ROW / 2 - 2, clipped(name, 32), anchor="end"))
-        parts.append(block(NAMES, top, x(amount) - NAMES, ROW - 5, "fill c0", said))
+        parts.append(block(NAMES, top, x(amount) - NAMES, ROW - 5, "fill c0", label))
         parts.append(words(x(amount) + 6, top + ROW / 2 - 2, written(amount)))
     return drawing(title, height, *parts)
 
 
 def _key(layers: Sequence[Layer]) -> Markup:
-    """Name the layers beside the plot, in the order in which they are stacked."""
+    """Return the legend: the names of the layers beside the plot, in stacking order."""
     parts: list[str] = []
     for order, layer in enumerate(layers):
         y = BOTTOM - (LINE_HEIGHT + 3) * order - 8
@@ -99,18 +99,18 @@ def _key(layers: Sequence[Layer]) -> Markup:
 
 
 def small_columns(title: str, columns: Sequence[tuple[str, int, int]]) -> Markup:
-    """Draw (what it says, part, whole) as columns from 0 to 1, as high as a line or two of text.
+    """Draw columns from 0 to 1, one or two text lines high, from (label, part, whole).
 
-    Only the newest columns that fit are drawn.
+    Only the newest `SMALL` columns are drawn.
     """
     shown = columns[-SMALL:]
     parts: list[str] = []
-    for index, (said, part, whole) in enumerate(shown):
+    for index, (label, part, whole) in enumerate(shown):
         full = SMALL_HEIGHT - 2
         height = full * part / whole if whole else 0.0
         x = SMALL_STEP * index
-        parts.append(block(x, 1, SMALL_STEP - 2, full, "none", said))
-        parts.append(block(x, 1 + full - height, SMALL_STEP - 2, height, "fill c0", said))
+        parts.append(block(x, 1, SMALL_STEP - 2, full, "none", label))
+        parts.append(block(x, 1 + full - height, SMALL_STEP - 2, height, "fill c0", label))
     return tag(
         "svg",
         tag("title", title),

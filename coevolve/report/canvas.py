@@ -1,4 +1,4 @@
-"""The frame of a chart: its size, axes and labels. Colours come from the page's style sheet."""
+"""The frame of a chart: size, axes and labels. The page's style sheet sets the colours."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +8,7 @@ from coevolve.report.scales import Scale, ticks
 WIDTH = 760.0
 LEFT = 56.0
 RIGHT = 600.0
-"""Right edge of the plot; names of series stand beyond it."""
+"""Right edge of the plot. The names of the series are to the right of it."""
 
 TOP = 24.0
 LINE_HEIGHT = 15.0
@@ -17,7 +17,7 @@ COLOURS = 7
 
 
 def drawing(title: str, height: float, *children: str) -> Markup:
-    """Return an SVG that scales with the page and says what it shows."""
+    """Return an SVG that scales with the page and has ``title`` as its label."""
     return tag(
         "svg",
         tag("title", title),
@@ -40,12 +40,12 @@ def rule(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
 
 
 def block(x: float, y: float, width: float, height: float, kind: str, title: str) -> Markup:
-    """Return a rectangle that says what it stands for when it is pointed at."""
+    """Return a rectangle with ``title`` as its tooltip."""
     return tag("rect", tag("title", title), x=x, y=y, width=width, height=height, class_=kind)
 
 
 def upright(y: Scale, title: str, written: Callable[[float], str]) -> Markup:
-    """Return the vertical axis: its title on top, light rules across the plot."""
+    """Return the vertical axis: the title on top and light lines across the plot."""
     marks: list[str] = [words(4, 8, title, kind="axis")]
     for value in ticks(y.low, y.high):
         marks.append(rule(LEFT, y(value), RIGHT, y(value), "grid" if value else "base"))
@@ -54,14 +54,14 @@ def upright(y: Scale, title: str, written: Callable[[float], str]) -> Markup:
 
 
 def level(places: Sequence[tuple[float, str]], bottom: float, title: str) -> Markup:
-    """Return the horizontal axis: a label at each place, the title below."""
+    """Return the horizontal axis: a label at each place and the title below."""
     labels = [words(x, bottom + 12, text, anchor="middle", kind="tick") for x, text in places]
     middle = words((LEFT + RIGHT) / 2, bottom + 30, title, anchor="middle", kind="axis")
     return joined([*labels, middle])
 
 
 def thinned(places: Sequence[tuple[float, str]], gap: float = 46.0) -> list[tuple[float, str]]:
-    """Leave out places that stand closer than ``gap`` to the one before; the first stays."""
+    """Return the places without those less than ``gap`` after the last one kept."""
     kept: list[tuple[float, str]] = []
     for place in places:
         if not kept or place[0] - kept[-1][0] >= gap:

@@ -1,4 +1,4 @@
-"""What sections are made of: charts with the table behind them, tables, and what is missing."""
+"""The elements of a section: charts with their tables, tables alone, and notes on missing data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ Row = Sequence[str]
 
 @dataclass(frozen=True)
 class Table:
-    """A table; its cells are text or markup."""
+    """A table. Each cell is text or markup."""
 
     caption: str
     columns: Row
     rows: Sequence[Row]
     words: int = 1
-    """Columns on the left that hold words; the others hold numbers and are aligned right."""
+    """Number of columns on the left that hold words. The others hold numbers, aligned right."""
 
     def markup(self) -> Markup:
-        """Return the table with a caption and headers of rows and columns."""
+        """Return the table with a caption, column headers and row headers."""
         head = tag("tr", *(tag("th", name, scope="col") for name in self.columns))
         return tag(
             "div",
@@ -41,12 +41,12 @@ class Table:
 
 
 def section(name: str, title: str, *children: str) -> Markup:
-    """Return a section of the page that can be linked to as ``#name``."""
+    """Return a section of the page; links reach it as ``#name``."""
     return tag("section", tag("h2", title, id=name), *children, aria_labelledby=name)
 
 
 def figure(title: str, note: str, chart: Markup, table: Table) -> Markup:
-    """Return a chart under its title, what to know of it, and its numbers behind a click."""
+    """Return a chart with a title and a note; its numbers are in a table that opens on a click."""
     return tag(
         "figure",
         tag("figcaption", tag("h3", title), *paragraphs(note)),
@@ -56,7 +56,7 @@ def figure(title: str, note: str, chart: Markup, table: Table) -> Markup:
 
 
 def listed(title: str, note: str, table: Table) -> Markup:
-    """Return a table under its title, where the table is the thing to see."""
+    """Return a table with a title and a note, and no chart."""
     return tag("div", tag("h3", title), *paragraphs(note), table.markup(), class_="listed")
 
 
@@ -66,17 +66,17 @@ def paragraphs(*texts: str) -> list[str]:
 
 
 def missing(sentence: str) -> Markup:
-    """Say why there is nothing to show."""
+    """Return a paragraph that says why there is nothing to show."""
     return tag("p", sentence, class_="missing")
 
 
 def code(text: str) -> Markup:
-    """Return text in a fixed-width face."""
+    """Return ``text`` in a fixed-width font."""
     return tag("code", text)
 
 
 def several(parts: Sequence[str]) -> Markup:
-    """Return the parts with commas in between."""
+    """Return the parts, separated by commas."""
     spaced: list[str] = []
     for part in parts:
         spaced.extend((", ", part) if spaced else (part,))

@@ -1,4 +1,4 @@
-"""Shares by row and column: the more, the darker, with the number in each cell."""
+"""Heat maps of shares: a larger share is darker, and each cell shows its number."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ NAMES = 150.0
 ROW = 20.0
 WIDEST = 64.0
 STRONGEST = 0.6
-"""Opacity of a full share: the number on top of it stays readable."""
+"""Opacity of a share of 100 %, low enough that the number on top stays readable."""
 
 Cell = tuple[int, int]
 """Successes and attempts."""
@@ -23,7 +23,7 @@ def heat_map(
     *,
     across: str,
 ) -> Markup:
-    """Draw the success share of each (row, column); pairs without attempts stay empty."""
+    """Draw the share of successes of each (row, column). A pair without attempts stays empty."""
     step = min(WIDEST, (WIDTH - NAMES - 8) / max(1, len(columns)))
     bottom = ROW * len(rows) + 2
     parts: list[str] = []
@@ -44,10 +44,10 @@ def heat_map(
 def _cell(x: float, y: float, width: float, done: Cell, where: str) -> Markup:
     successes, attempts = done
     share = successes / attempts if attempts else 0.0
-    said = f"{where}: {successes} of {attempts}" if attempts else f"{where}: no attempts"
+    label = f"{where}: {successes} of {attempts}" if attempts else f"{where}: no attempts"
     box = tag(
         "rect",
-        tag("title", said),
+        tag("title", label),
         x=x + 1,
         y=y + 1,
         width=width - 2,

@@ -1,4 +1,4 @@
-"""Lines over steps, each named at its end."""
+"""Line charts over steps. The name of each line stands at its end."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from coevolve.report.scales import Scale, apart, ceiling, number, ticks
 HEIGHT = 300.0
 BOTTOM = HEIGHT - 44
 DOTS = 40
-"""Lines of no more points show each of them."""
+"""A line with at most this many points shows a dot for each of them."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Line:
     name: str
     points: tuple[tuple[float, float], ...]
     bounds: tuple[tuple[float, float], ...] = ()
-    """Lower and upper bound of each point, drawn as a bar through it; empty for none."""
+    """Lower and upper bound of each point, drawn as a vertical bar; empty if there are none."""
 
     strong: bool = False
-    """Whether this is the line to look at."""
+    """Whether the line is drawn thicker than the others."""
 
 
 def line_chart(
@@ -48,7 +48,7 @@ def line_chart(
 ) -> Markup:
     """Draw ``lines`` over axes that begin at 0; ``across`` and ``up`` are the axes' titles.
 
-    ``high`` is the top of the vertical axis, by default a round value above all points.
+    ``high`` is the top of the vertical axis; the default is a round value above all points.
     """
     shown = [line for line in lines if line.points]
     xs = [x for line in shown for x, _ in line.points]
@@ -61,12 +61,14 @@ def line_chart(
         HEIGHT,
         upright(y, up, written),
         level(places, BOTTOM, across),
-        *(_drawn(line, index, x, y, written) for index, line in enumerate(shown)),
+        *(_line_marks(line, index, x, y, written) for index, line in enumerate(shown)),
         _names(shown, x, y, written),
     )
 
 
-def _drawn(line: Line, index: int, x: Scale, y: Scale, written: Callable[[float], str]) -> Markup:
+def _line_marks(
+    line: Line, index: int, x: Scale, y: Scale, written: Callable[[float], str]
+) -> Markup:
     kind = f"c{index % COLOURS}"
     weight = "strong" if line.strong else "thin"
     path = " ".join(f"{x(px):.1f},{y(py):.1f}" for px, py in line.points)
@@ -75,13 +77,13 @@ def _drawn(line: Line, index: int, x: Scale, y: Scale, written: Callable[[float]
         parts.append(rule(x(px), y(low), x(px), y(high), f"bound {kind}"))
     if len(line.points) <= DOTS:
         for px, py in line.points:
-            said = tag("title", f"{line.name}, {number(px)}: {written(py)}")
-            parts.append(tag("circle", said, cx=x(px), cy=y(py), r=3.5, class_=f"dot {kind}"))
+            label = tag("title", f"{line.name}, {number(px)}: {written(py)}")
+            parts.append(tag("circle", label, cx=x(px), cy=y(py), r=3.5, class_=f"dot {kind}"))
     return joined(parts)
 
 
 def _names(lines: Sequence[Line], x: Scale, y: Scale, written: Callable[[float], str]) -> Markup:
-    """Write each line's name and last value beside its end, without overlaps."""
+    """Return the name and last value of each line, placed beside its end without overlaps."""
     ends = [line.points[-1] for line in lines]
     heights = apart([y(py) for _, py in ends], LINE_HEIGHT, TOP, BOTTOM)
     parts: list[str] = []

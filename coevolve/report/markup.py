@@ -1,4 +1,4 @@
-"""HTML and SVG elements as text. Whatever is not `Markup` is escaped where it is put in."""
+"""HTML and SVG elements as text. Each function escapes every string that is not `Markup`."""
 
 import html
 import re
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 NOT_A_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""What HTML does not allow; tasks and models may contain it."""
+"""Characters that HTML does not allow. Texts of tasks and models may contain them."""
 
 
 class Markup(str):
-    """Text that is markup already; made by the functions of this module alone."""
+    """Text that is markup already. Only the functions of this module make it."""
 
     __slots__ = ()
 
 
 def escaped(text: str) -> Markup:
-    """Return ``text`` so that a browser shows it as it is, markup or not."""
+    """Return ``text`` so that a browser shows it literally; `Markup` stays as it is."""
     if isinstance(text, Markup):
         return text
     return Markup(html.escape(_UNPRINTABLE.sub(NOT_A_CHARACTER, text), quote=True))
@@ -25,7 +25,7 @@ def escaped(text: str) -> Markup:
 def tag(name: str, *children: str, **attributes: str | float) -> Markup:
     """Return the element ``name`` with its children in order.
 
-    Attributes are named as in Python: ``class_`` is ``class``, ``stroke_width`` ``stroke-width``.
+    Attribute names follow Python: ``class_`` becomes ``class``, ``stroke_width`` ``stroke-width``.
     """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(_text(value))}"'
@@ -35,12 +35,12 @@ def tag(name: str, *children: str, **attributes: str | float) -> Markup:
 
 
 def joined(children: Sequence[str]) -> Markup:
-    """Return the children one after the other."""
+    """Return the concatenated children."""
     return Markup("".join(map(escaped, children)))
 
 
 def clipped(text: str, most: int) -> str:
-    """Return ``text`` with at most ``most`` characters, an ellipsis for the rest."""
+    """Return ``text`` cut to at most ``most`` characters; an ellipsis marks the cut."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 

@@ -1,7 +1,7 @@
-"""The whole report as one file that needs nothing else: no network, no script, no fonts.
+"""The whole report as one file: it needs no network, no script and no fonts.
 
-What tasks and models wrote is escaped wherever it stands; should that ever fail, the page's own
-policy still keeps a browser from running or fetching anything.
+The page escapes every text that a task or a model wrote. As a second defence, its content
+security policy forbids a browser to run scripts or to fetch anything.
 """
 
 import os
@@ -42,7 +42,7 @@ SECTIONS = {
     "events": events_section,
     "run": run_section,
 }
-"""By anchor, in reading order."""
+"""The function of each section, by anchor, in reading order."""
 
 _BEFORE = """<!doctype html>
 <html lang="en">
@@ -54,9 +54,9 @@ _BEFORE = """<!doctype html>
 
 
 def write_report(path: Path, data: ReportData) -> None:
-    """Write the report of a run as a whole: readers see the old file or the new one.
+    """Write the report of a run atomically: a reader sees the old file or the new one.
 
-    Raises RunError where the file cannot be written.
+    Raises RunError if the file cannot be written.
     """
     text = page(data)
     try:

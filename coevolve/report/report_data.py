@@ -1,4 +1,4 @@
-"""What a report is made of, folded from a run's journal."""
+"""The data of a report, folded from a run's journal."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ from protocols.tasks import Task, TaskText
 TOPICS = tuple(
     dict.fromkeys((*TIMELINE_TOPICS, *PROGRESS_TOPICS, *EVOLUTION_TOPICS, *COSTS_TOPICS))
 )
-"""All but the rollouts and what belongs to them: visits sum those up."""
+"""All topics but rollouts and their parts: the group summaries already count those."""
 
 NO_TOOL = "no call"
 
 
 class Described(Protocol):
-    """What a report asks of the run's environment."""
+    """The part of a run's environment that a report uses."""
 
     capabilities: ClassVar[Capabilities]
 
@@ -41,37 +41,37 @@ class Described(Protocol):
         ...
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the groups that the score of each scored task is reported under, by task id."""
+        """Return, by task id, the labels under which a scored task's result is also reported."""
         ...
 
     def describe(self, task: Task) -> TaskText:
-        """Return the task in words."""
+        """Return a description of the task in words."""
         ...
 
 
 @dataclass(frozen=True)
 class ReportData:
-    """One run, as far as it has come."""
+    """The data of one run up to its newest record."""
 
     config: RunConfig
     skills: Mapping[str, Sequence[str]]
-    """Scored task id -> skills, one a turn where that is known."""
+    """Scored task id -> skills. There is one skill per turn if the task declares them by turn."""
 
     describe: Callable[[Task], TaskText]
-    """Puts a task into words."""
+    """Returns the description of a task in words."""
 
     without: Mapping[str, str]
-    """Capabilities that the environment does not have, with what the loop does without each."""
+    """Capabilities that the environment lacks -> what the loop does without each."""
 
     progress: Progress
     evolution: LineageIndex
     costs: Costs
     timeline: Timeline
     attribution: Attribution | RunError | None = None
-    """What each source of gradient was found to be worth, where somebody asked."""
+    """The measured effect of each source of gradient; None if nobody measured it."""
 
     def fold(self, message: Message, time_ns: int) -> None:
-        """Take in one record, recorded at this Unix time."""
+        """Add one record; ``time_ns`` is the Unix time of the record."""
         self.progress.fold(message)
         self.evolution.fold(message, time_ns)
         self.costs.fold(message)
@@ -81,7 +81,7 @@ class ReportData:
 def nothing_yet(
     config: RunConfig, environment: Described, attribution: Attribution | RunError | None = None
 ) -> ReportData:
-    """Return the data of a run of ``environment`` without records."""
+    """Return the data of a run of ``environment`` that has no records yet."""
     return ReportData(
         config=config,
         skills={task.task_id: task.skills for task in environment.scored_tasks()},
@@ -101,7 +101,7 @@ async def gather(
     environment: Described,
     attribution: Attribution | RunError | None = None,
 ) -> ReportData:
-    """Return everything that the journal holds by now; the run may go on meanwhile."""
+    """Return the data of all records in the journal so far. The run may still be going on."""
     data = nothing_yet(config, environment, attribution)
     async for record in in_order(reader, TOPICS):
         data.fold(decode(record), record.time_ns)
@@ -109,10 +109,10 @@ async def gather(
 
 
 def judged(visits: Sequence[GroupSummary]) -> list[GroupSummary]:
-    """Leave out the visits of which machines' failures left no rollout: they have no version."""
+    """Return the summaries without those whose rollouts all failed: these have no version."""
     return [visit for visit in visits if visit.rollouts]
 
 
 def skills_of(data: ReportData, task: Task) -> tuple[str, ...]:
-    """Return what the task exercises: its skills, or the tools that it takes; each once."""
+    """Return the skills of the task, or else the tools of its reference; each once."""
     return tuple(dict.fromkeys(task.skills or data.describe(task).tools)) or (NO_TOOL,)

@@ -1,4 +1,4 @@
-"""Where things stand in a chart, and how numbers are written."""
+"""Positions of marks in a chart, and the text of numbers."""
 
 import math
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def ceiling(value: float, most: int = 6) -> float:
-    """Return the first tick of an axis from 0 that is not below ``value``; 1 where that is 0."""
+    """Return the first tick at or above ``value`` of an axis from 0; 1 if ``value`` is <= 0."""
     if value <= 0:
         return 1.0
     marks = ticks(0, value, most)
@@ -44,7 +44,7 @@ def ceiling(value: float, most: int = 6) -> float:
 def bins(first: int, last: int, most: int) -> list[range]:
     """Return at most ``most`` ranges of one round width that cover ``first`` to ``last``.
 
-    A range of width w begins at ``first`` plus a multiple of w, so the newest may be cut short.
+    A range of width w begins at ``first`` plus a multiple of w; the last range may be shorter.
     """
     width = 1
     while (last - first + width) // width > most:
@@ -58,7 +58,7 @@ def bin_name(each: range) -> str:
 
 
 def evenly(count: int, most: int) -> list[int]:
-    """Return at most ``most`` of the positions 0 to ``count`` - 1, with the first and the last."""
+    """Return at most ``most`` positions from 0 to ``count`` - 1, the first and last included."""
     if count <= most:
         return list(range(count))
     return sorted({round(number * (count - 1) / (most - 1)) for number in range(most)})
@@ -67,7 +67,7 @@ def evenly(count: int, most: int) -> list[int]:
 def apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Return positions near ``wanted``, in the same order, at least ``gap`` apart.
 
-    They stay between ``low`` and ``high`` where there is room for all.
+    All stay between ``low`` and ``high`` if there is enough room.
     """
     order = sorted(range(len(wanted)), key=lambda number: wanted[number])
     placed = [0.0] * len(wanted)
@@ -83,7 +83,7 @@ def apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[
 
 
 def number(value: float) -> str:
-    """Return ``1,234``, ``12.5`` or ``0.031``: three digits that say something, none for nought."""
+    """Return ``value`` with three significant digits: ``1,234``, ``12.5``, ``0.031``."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -92,7 +92,7 @@ def number(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share of 0..1 as ``66.3 %``."""
+    """Return a share in [0, 1] as ``66.3 %``."""
     return f"{100 * share:.1f} %"
 
 

@@ -1,7 +1,7 @@
-"""The page's style sheet: light and dark by the reader's setting, light on paper.
+"""The page's style sheet: light or dark by the reader's setting, light on paper.
 
-Series colours are those of Okabe and Ito (Color Universal Design, 2008), which people with any
-kind of colour vision tell apart; lightened or darkened where the background asks for it.
+The series colours are those of Okabe and Ito (Color Universal Design, 2008), which people with any
+kind of colour vision can tell apart; each theme lightens or darkens some for contrast.
 """
 
 LIGHT = {
@@ -99,7 +99,7 @@ text { fill: var(--ink); }
 
 
 def style_sheet() -> str:
-    """Return the whole style sheet; it names nothing outside the page."""
+    """Return the whole style sheet; it refers to nothing outside the page."""
     series = "".join(
         f".fill.c{n}, .dot.c{n} {{ fill: var(--c{n}); }}\n"
         f".line.c{n}, .bound.c{n}, .leader.c{n} {{ stroke: var(--c{n}); }}\n"

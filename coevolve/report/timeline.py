@@ -1,4 +1,4 @@
-"""When things happened in a run: steps, scores, and whatever went otherwise than planned."""
+"""The timeline of a run: its steps, its scores and its events."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from protocols.learning import (
 _PLAIN: dict[type[Message], str] = {
     RunStarted: "started",
     RunResumed: "resumed",
-    StopRequested: "asked to stop",
+    StopRequested: "stop requested",
     RunPaused: "paused",
     RunContinued: "continued",
 }
@@ -51,11 +51,11 @@ TOPICS = topics_of(
 
 @dataclass(frozen=True)
 class Happening:
-    """Something that a person should know of."""
+    """An event that a person should know about."""
 
     time_ns: int
     step: int
-    """Newest step that was taken before."""
+    """The newest step when it happened."""
 
     what: str
     details: str
@@ -63,7 +63,7 @@ class Happening:
 
 @dataclass
 class Timeline:
-    """Fold records into this in journal order; each changes it once."""
+    """The timeline so far; `fold` takes the records in journal order, each once."""
 
     started_ns: int = 0
     newest_ns: int = 0
@@ -72,7 +72,8 @@ class Timeline:
     """When each of ``steps`` was recorded."""
 
     evaluations: dict[int, Evaluation] = field(default_factory=dict[int, Evaluation])
-    """By version; left out are those of which a machine's failure left nothing."""
+    """By version. Evaluations without any score, because of infrastructure failures, are left
+    out."""
 
     discarded: Counter[str] = field(default_factory=Counter[str])
     happenings: list[Happening] = field(default_factory=list[Happening])
@@ -81,11 +82,11 @@ class Timeline:
 
     @property
     def step(self) -> int:
-        """Newest step that was taken."""
+        """The newest step, or 0."""
         return self.steps[-1].step if self.steps else 0
 
     def fold(self, message: Message, time_ns: int) -> None:
-        """Take in one record; Unix time at which it was recorded."""
+        """Add one record; ``time_ns`` is the Unix time of the record."""
         self.started_ns = self.started_ns or time_ns
         self.newest_ns = max(self.newest_ns, time_ns)
         match message:
@@ -105,25 +106,25 @@ class Timeline:
                 self._note(message, time_ns)
 
     def _note(self, message: Message, time_ns: int) -> None:
-        told = _told(message)
-        if told is not None:
-            what, details = told
+        text = _event_text(message)
+        if text is not None:
+            what, details = text
             self.happenings.append(Happening(time_ns, self.step, what, details))
 
 
-def _told(message: Message) -> tuple[str, str] | None:
+def _event_text(message: Message) -> tuple[str, str] | None:
     match message:
         case Stalled():
-            return f"nothing moved for {message.quiet_s:.0f} s", "; ".join(message.waiting)
+            return f"no progress for {message.quiet_s:.0f} s", "; ".join(message.waiting)
         case PartFailed():
-            return f"{message.part} was started again", message.reason
+            return f"{message.part} restarted", message.reason
         case WeightSyncAlarm(engine=engine):
-            return f"{engine} does not serve what was published", sentence(message)
+            return f"{engine} does not serve the published version", sentence(message)
         case PolicyRegressed(version=version):
-            return f"version {version} lost what an earlier one could do", regression(message)
+            return f"version {version} is worse than an earlier one", regression(message)
         case SynthesizerSwapped():
-            return f"{message.synthesizer} synthesizes from here", ""
+            return f"{message.synthesizer} is the synthesizer from here on", ""
         case SwapRefused():
-            return "another synthesizer was refused", message.reason
+            return "a new synthesizer was refused", message.reason
         case _:
             return (_PLAIN[type(message)], "") if type(message) in _PLAIN else None

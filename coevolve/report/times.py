@@ -1,4 +1,4 @@
-"""Moments and durations as a person reads them."""
+"""Times and durations as text for people."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Writes the report of a run from its folder, whether the run goes on or not."""
+"""Writes the report of a run from its folder, while the run goes on or afterwards."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from coevolve.runs.directory import RunDirectory
 
 
 async def report(directory: RunDirectory, path: Path, environment: Described) -> None:
-    """Write the report of the run in ``directory``, as far as its journal goes, to ``path``.
+    """Write the report of the run in ``directory``, up to its newest record, to ``path``.
 
-    ``environment`` is the run's.
+    ``environment`` is the environment of the run.
     """
     data = await gather(
         run_reader(directory.path),

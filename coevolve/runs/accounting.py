@@ -1,7 +1,8 @@
-"""Where the CPU time of a run goes: models, simulators, and everything else, by part.
+"""CPU time of a run: models, simulators and everything else, by part.
 
-*What is covered*: every process of this machine that descends from the launching one, so the whole
-local Ray cluster. *What is not covered*: processes that died in between, and other machines.
+*What is covered*: the launching process and all its descendants on this machine, so the whole
+local Ray cluster. *What is not covered*: processes that ended between two readings, and other
+machines.
 """
 
 import asyncio
@@ -13,23 +14,23 @@ import psutil
 from protocols.interfaces import SupervisedPart
 
 CLUSTER = "ray"
-"""What no part of the run accounts for: Ray's own processes."""
+"""CPU time that belongs to no part of the run: Ray's own processes."""
 
 LAUNCHER = "launch"
 
 
 @dataclass(frozen=True)
 class CpuShares:
-    """CPU seconds between two moments."""
+    """CPU seconds between two readings."""
 
     model_s: float
     simulator_s: float
     rest_s: Mapping[str, float]
-    """Neither model nor simulator, by part; `CLUSTER` and `LAUNCHER` are two of them."""
+    """CPU seconds outside of models and simulators, by part, `CLUSTER` and `LAUNCHER` included."""
 
     @property
     def rest_share(self) -> float:
-        """Share of Ray, journal and messages in all CPU time, 0..1."""
+        """Share of Ray, journal and messages in all CPU time, in [0, 1]."""
         rest = sum(self.rest_s.values())
         total = self.model_s + self.simulator_s + rest
         return rest / total if total > 0 else 0.0
@@ -37,16 +38,16 @@ class CpuShares:
 
 @dataclass(frozen=True)
 class CpuReading:
-    """Totals since the processes started."""
+    """CPU seconds since the processes started."""
 
     model_s: float
     simulator_s: float
     rest_s: Mapping[str, float]
 
     def until(self, later: "CpuReading") -> CpuShares:
-        """Return what was used between this reading and ``later``.
+        """Return the CPU seconds between this reading and ``later``.
 
-        A part that was started again in between counts from its new start.
+        A part that restarted in between counts from its restart.
         """
         return CpuShares(
             model_s=max(0.0, later.model_s - self.model_s),
@@ -63,7 +64,7 @@ async def read_cpu(
     simulators: Sequence[SupervisedPart],
     others: Sequence[SupervisedPart],
 ) -> CpuReading:
-    """Return what has been used so far. ``models`` and ``simulators`` say how much is theirs."""
+    """Return the CPU seconds so far. ``models`` and ``simulators`` report their own share."""
     parts = (*models, *simulators, *others)
     own = await asyncio.gather(*(part.cpu_s() for part in parts))
     statuses = await asyncio.gather(*(part.status() for part in parts))
@@ -82,7 +83,7 @@ async def read_cpu(
 
 
 def _tree_cpu_s(pid: int) -> float:
-    """Return the CPU seconds of a process and its living descendants, 0 where it is none."""
+    """Return the CPU seconds of a process and its living descendants; 0 if it does not exist."""
     try:
         process = psutil.Process(pid) if pid else None
         processes = [process, *process.children(recursive=True)] if process else []

@@ -1,7 +1,7 @@
-"""What each source of a run's steps was found to be worth: `attribution.json` in its folder.
+"""The measured effect of each source of gradient on a run's result: `attribution.json`.
 
-`coevolve.ablate` finds it out, `coevolve.replay --ablate` prints and keeps it, and the run's
-summary and report show it.
+`coevolve.ablate` measures it, `coevolve.replay --ablate` prints it and stores it in the run's
+folder, and the run's summary and report show it.
 """
 
 from collections.abc import Iterable
@@ -18,46 +18,48 @@ from protocols.objectives import NoObjective
 FILE = "attribution.json"
 
 COMMAND = "python -m coevolve.replay {run} --ablate objective --anew"
-"""Makes the run again without its objective, and says what that is worth."""
+"""Repeats the run without its objective and reports the difference in success."""
 
 UNKNOWN = ("  of these by the objective", "not measured")
 
 Method = Literal["paired runs", "recorded batches"]
-"""``paired runs``: a run of its own without the source, with the same seed. ``recorded batches``:
-those of the run itself, trained on again without the source."""
+"""``paired runs``: a new run with the same seed and without the source. ``recorded batches``:
+training again on the run's own batches without the source."""
 
 
 class Ablated(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of training without one source."""
+    """The result of training without one source."""
 
     source: str
     method: Method
     success: float
-    """Held-out success of the last version, 0..1."""
+    """Held-out success of the last version, in [0, 1]."""
 
     off_policy: float | None = None
-    """On recorded batches, nats per token by which the rollouts' own policy and the one in training
-    differ, mean over the steps that have a policy gradient. Much more than in the run itself means
-    that the batches are not what this policy would have met, and that it may go wrong for that
-    reason alone. None where it was not measured."""
+    """For recorded batches: the difference, in nats per token, between the policy that wrote the
+    rollouts and the policy in training; the mean over the steps with a policy gradient. If it is
+    much
+    larger than in the run itself, these batches are not what this policy would have sampled, and
+    the
+    training may fail for that reason alone. None if it was not measured."""
 
 
 class Attribution(msgspec.Struct, frozen=True, kw_only=True):
-    """Held-out success, 0..1, with every source and without one."""
+    """Held-out success, in [0, 1], with all sources and without one."""
 
     steps: int
-    """Of the run when it was attributed; it may have taken further ones since."""
+    """Steps of the run when it was measured; the run may have taken more since."""
 
     start: float
     final: float
     off_policy: float | None = None
-    """As in `Ablated`, with every source."""
+    """As in `Ablated`, with all sources."""
 
     without: tuple[Ablated, ...]
-    """One for each source and method."""
+    """One entry for each source and method."""
 
     def beside(self, earlier: "Attribution | None") -> "Attribution":
-        """Return this with what was found ``earlier`` about the same steps and not now."""
+        """Return these results, with those of ``earlier`` on the same steps that they lack."""
         if earlier is None or (earlier.steps, earlier.final) != (self.steps, self.final):
             return self
         mine = {(each.source, each.method) for each in self.without}
@@ -70,7 +72,7 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write(run_dir: Path, found: Attribution) -> None:
-    """Keep what was found in the run's folder, beside what was before. Raises RunError."""
+    """Merge the results into the file in the run's folder. Raises RunError."""
     path = run_dir / FILE
     whole = found.beside(read(run_dir))
     try:
@@ -80,7 +82,7 @@ def write(run_dir: Path, found: Attribution) -> None:
 
 
 def read(run_dir: Path) -> Attribution | None:
-    """Return what was found so far; None where nobody asked. Raises RunError where it is broken."""
+    """Return the results so far; None if there are none. Raises RunError if the file is broken."""
     path = run_dir / FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=Attribution)
@@ -88,13 +90,13 @@ def read(run_dir: Path) -> Attribution | None:
         return None
     except (OSError, ValueError) as error:
         raise RunError(
-            f"{path}: cannot be read: {error}; remove it, and `{COMMAND.format(run=run_dir)}` "
-            "makes it again"
+            f"{path}: cannot be read: {error}; remove it and measure again with "
+            f"`{COMMAND.format(run=run_dir)}`"
         ) from error
 
 
 def known(run_dir: Path) -> Attribution | RunError | None:
-    """Return as `read` does, with an error in place of raising it: the rest can still be told."""
+    """Return the result of `read`, or its error, so that the caller can still report the rest."""
     try:
         return read(run_dir)
     except RunError as error:
@@ -102,7 +104,7 @@ def known(run_dir: Path) -> Attribution | RunError | None:
 
 
 def lines(found: Attribution) -> list[str]:
-    """Return what was found, a line a source."""
+    """Return the results as text, one line per source."""
     gain = 100 * (found.final - found.start)
     return [
         f"held-out success {100 * found.start:.1f} -> {100 * found.final:.1f} % in {found.steps} "
@@ -118,16 +120,16 @@ def lines(found: Attribution) -> list[str]:
 def summary(
     config: RunConfig, progress: Progress, found: Attribution | RunError | None
 ) -> list[tuple[str, str]]:
-    """Return what a summary says of the run's result and of its shares, (what, value).
+    """Return (what, value): the run's result and the effect of each source on it.
 
-    Nothing before a second version was scored, and no shares where a single source teaches.
+    The result needs two scored versions; effects need more than one source of gradient.
     """
     scores = progress.held_out()
     if len(scores) < 2:
         return []
     first, last = min(scores), max(scores)
     gain = 100 * (scores[last] - scores[first])
-    told = [
+    rows = [
         (
             f"held-out {progress.measure}, version {first} to {last}",
             f"{100 * scores[first]:.1f} -> {100 * scores[last]:.1f} %, {gain:+.1f} points",
@@ -135,11 +137,11 @@ def summary(
     ]
     learner = config.learner
     if isinstance(learner.objective, NoObjective) or not learner.imitation.weight:
-        return told
+        return rows
     if isinstance(found, RunError):
-        return [*told, ("  what each source is worth", str(found))]
+        return [*rows, ("  effect of each source", str(found))]
     if found is None or found.steps != last:
-        return [*told, UNKNOWN]
+        return [*rows, UNKNOWN]
     best = _by_best_method(found.without)
     shares = [
         (
@@ -148,11 +150,11 @@ def summary(
         )
         for each in best.values()
     ]
-    return [*told, *shares, *([] if "objective" in best else [UNKNOWN])]
+    return [*rows, *shares, *([] if "objective" in best else [UNKNOWN])]
 
 
 def _by_best_method(found: Iterable[Ablated]) -> dict[str, Ablated]:
-    """Return a finding for each source: of paired runs where there is one."""
+    """Return one result per source; that of paired runs if there is one."""
     ordered = sorted(found, key=lambda each: each.method == "paired runs")
     return {each.source: each for each in ordered}
 

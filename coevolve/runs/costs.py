@@ -1,7 +1,8 @@
-"""What a run has used up, folded from its journal: the totals that make arms comparable.
+"""The resources that a run has used, folded from its journal, to compare arms.
 
-Every total counts work that is on record, the discarded groups' included, so two arms with equal
-totals had equal means. Scoring held-out tasks is left out: it is the same in every arm.
+The totals count all recorded work, including that of discarded groups, so two arms with equal
+totals had equal resources. They exclude the scoring of held-out tasks, which is the same in all
+arms.
 """
 
 from collections import Counter
@@ -34,7 +35,7 @@ TOPICS = topics_of(
 
 @dataclass
 class Sampled:
-    """Conversations of the policy and what they took."""
+    """Conversations of the policy and the resources that they used."""
 
     rollouts: int = 0
     """Rollouts that did not fail."""
@@ -55,16 +56,16 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Cost:
-    """One line of the account."""
+    """One line of the costs."""
 
     name: str
     unit: str
     amount: float | None
-    """None where nothing was there to divide by."""
+    """None for a ratio whose denominator is 0."""
 
     @property
     def text(self) -> str:
-        """The amount as a person reads it, with its unit; ``none yet`` for None."""
+        """The amount with its unit, for people; ``none yet`` for None."""
         if self.amount is None:
             return "none yet"
         match self.unit:
@@ -78,10 +79,10 @@ class Cost:
 
 @dataclass
 class Costs:
-    """Fold records into this, in any order; each changes it once."""
+    """The costs so far; `fold` takes the records in any order, each once."""
 
     training: Sampled = field(default_factory=Sampled)
-    """Groups that were finished, those that no step trained on included."""
+    """All finished groups, including those that no step trained on."""
 
     probing: Sampled = field(default_factory=Sampled)
     exploring_calls: int = 0
@@ -91,20 +92,20 @@ class Costs:
     """Simulator calls of the validator, without those of probes."""
 
     visits: int = 0
-    """Groups that were finished."""
+    """Finished groups."""
 
     admitted: int = 0
     synthesizing: ModelUsage = field(default_factory=ModelUsage)
     teaching: ModelUsage = field(default_factory=ModelUsage)
     groups_by_task: Counter[str] = field(default_factory=Counter[str])
-    """Task id -> groups that training steps took, discarded ones left out."""
+    """Task id -> groups that training steps used; discarded groups do not count."""
 
     _synthesized: dict[str, bool] = field(default_factory=dict[str, bool])
     _roots: dict[str, str] = field(default_factory=dict[str, str])
-    """Tasks that go on from a rollout -> the tasks that the work began with."""
+    """Task that continues a rollout -> the task that the rollout started with."""
 
     def fold(self, message: Message) -> None:
-        """Take in one record; kinds that cost nothing are passed over."""
+        """Add one record; records of other kinds change nothing."""
         match message:
             case Task(split="train", origin=Continued(root=root), task_id=task_id):
                 self._roots[task_id] = root
@@ -130,22 +131,22 @@ class Costs:
 
     @property
     def synthesized_tasks(self) -> int:
-        """Tasks that the loop made."""
+        """Number of synthesized tasks."""
         return sum(self._synthesized.values())
 
     @property
     def seed_tasks(self) -> int:
-        """Training tasks that came with the run."""
+        """Number of training tasks that the run started with."""
         return len(self._synthesized) - self.synthesized_tasks
 
     @property
     def groups(self) -> int:
-        """Groups that training steps took."""
+        """Number of groups that training steps used."""
         return self.groups_by_task.total()
 
     @property
     def synthesized_groups(self) -> int:
-        """Those of them whose task the loop made."""
+        """Number of them on synthesized tasks."""
         return sum(
             groups
             for task, groups in self.groups_by_task.items()
@@ -154,7 +155,7 @@ class Costs:
 
     @property
     def synthesized_share(self) -> float | None:
-        """Share of the training groups whose task the loop made, 0..1; None before any."""
+        """Share of the training groups on synthesized tasks, in [0, 1]; None without any group."""
         return _per(self.synthesized_groups, self.groups)
 
     @property
@@ -169,16 +170,16 @@ class Costs:
 
     @property
     def tokens_per_admitted(self) -> float | None:
-        """Synthesizers' tokens for each admitted task; None before any."""
+        """Synthesizers' tokens per admitted task; None without any."""
         return _per(self.synthesizing.tokens, self.admitted)
 
     @property
     def cost_usd_per_admitted(self) -> float | None:
-        """Synthesizers' cost of each admitted task; None before any."""
+        """Synthesizers' cost per admitted task; None without any."""
         return _per(self.synthesizing.cost_usd, self.admitted)
 
     def lines(self) -> tuple[Cost, ...]:
-        """Return the account, a line a total, in the order in which it is read."""
+        """Return the costs, one line per total, in the order in which they are shown."""
         return (
             Cost("seed tasks", "", self.seed_tasks),
             Cost("synthesized tasks", "", self.synthesized_tasks),
@@ -191,11 +192,11 @@ class Costs:
             Cost("simulator calls, exploring", "", self.exploring_calls),
             Cost("simulator calls, judging", "", self.judging_calls),
             Cost("simulator calls, all", "", self.simulator_calls),
-            *_asked("synthesizer", self.synthesizing),
+            *_model_costs("synthesizer", self.synthesizing),
             Cost("  tokens for each admitted task", "", self.tokens_per_admitted),
             Cost("synthesizer, cost", "USD", self.synthesizing.cost_usd),
             Cost("  cost of each admitted task", "USD", self.cost_usd_per_admitted),
-            *_taught(self.teaching),
+            *_teacher_costs(self.teaching),
         )
 
 
@@ -208,14 +209,14 @@ def _sampled(purpose: str, work: Sampled) -> tuple[Cost, ...]:
     )
 
 
-def _taught(work: ModelUsage) -> tuple[Cost, ...]:
-    """Return nothing where nobody taught."""
+def _teacher_costs(work: ModelUsage) -> tuple[Cost, ...]:
+    """Return the teacher's costs; none without a teacher."""
     if not work.calls:
         return ()
-    return (*_asked("teacher", work), Cost("teacher, cost", "USD", work.cost_usd))
+    return (*_model_costs("teacher", work), Cost("teacher, cost", "USD", work.cost_usd))
 
 
-def _asked(who: str, usage: ModelUsage) -> tuple[Cost, ...]:
+def _model_costs(who: str, usage: ModelUsage) -> tuple[Cost, ...]:
     return (
         Cost(f"{who}, calls of its model", "", usage.calls),
         Cost(f"{who}, prompt tokens", "", usage.prompt_tokens),

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live table or JSON lines, and a summary at the end."""
+"""Output of a run on the terminal: a live table or JSON lines, and a summary at the end."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ log = structlog.get_logger()
 
 
 class Display(Protocol):
-    """Shows a run while it goes on."""
+    """Shows a run while it is running."""
 
     def show(self, message: Message, progress: Progress) -> None:
-        """Take notice of a record that ``progress`` has folded."""
+        """Show a record that ``progress`` has already folded."""
         ...
 
     def say(self, text: str) -> None:
-        """Show one line of the program's own."""
+        """Show one line of text."""
         ...
 
     def close(self) -> None:
@@ -43,7 +43,7 @@ class Display(Protocol):
 
 
 class LineDisplay:
-    """One JSON line an event, for logs and other programs."""
+    """Prints one JSON line per event, for logs and other programs."""
 
     def show(self, message: Message, progress: Progress) -> None:
         """Print the event."""
@@ -72,44 +72,44 @@ class LineDisplay:
         log.info("launch", text=text)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 class LiveDisplay:
-    """A table that is redrawn in place."""
+    """Redraws a table in place."""
 
     def __init__(self, config: RunConfig, console: Console) -> None:
         self._config = config
         self._started = time.monotonic()
-        self._said: list[str] = []
+        self._messages: list[str] = []
         self._progress: Progress | None = None
         self._live = Live(self._draw(), console=console, auto_refresh=False, transient=True)
         self._live.start()
 
     def show(self, message: Message, progress: Progress) -> None:
-        """Redraw."""
+        """Redraw the table."""
         self._progress = progress
         match message:
             case PartFailed():
-                self._said.append(f"{message.part} was started again: {message.reason}")
+                self._messages.append(f"{message.part} restarted: {message.reason}")
             case WeightSyncAlarm():
-                self._said.append(sentence(message))
+                self._messages.append(sentence(message))
             case PolicyRegressed():
-                self._said.append(regression(message))
+                self._messages.append(regression(message))
             case Stalled():
-                self._said.append(f"nothing moved for {message.quiet_s:.0f} s:")
-                self._said.extend(f"  {line}" for line in message.waiting)
+                self._messages.append(f"no progress for {message.quiet_s:.0f} s:")
+                self._messages.extend(f"  {line}" for line in message.waiting)
             case _:
                 pass
         self._live.update(self._draw(), refresh=True)
 
     def say(self, text: str) -> None:
         """Add a line below the table."""
-        self._said.append(text)
+        self._messages.append(text)
         self._live.update(self._draw(), refresh=True)
 
     def close(self) -> None:
-        """Take the table away."""
+        """Remove the table."""
         self._live.stop()
 
     def _draw(self) -> Group:
@@ -132,18 +132,18 @@ class LiveDisplay:
             parts.append(Text(_evolution_line(progress)))
         if progress and progress.evaluations:
             parts.extend(score_tables(progress))
-        parts.extend(Text(line) for line in self._said[-6:])
+        parts.extend(Text(line) for line in self._messages[-6:])
         return Group(*parts)
 
 
 def open_display(config: RunConfig, console: Console) -> Display:
-    """Return the live table on a terminal and JSON lines elsewhere."""
+    """Return a live table on a terminal, JSON lines otherwise."""
     return LiveDisplay(config, console) if console.is_terminal else LineDisplay()
 
 
 def _evolution_line(progress: Progress) -> str:
     return (
-        f"signals {progress.count('signal/')}  settled {progress.count('synth/')}"
+        f"signals {progress.count('signal/')}  resolved {progress.count('synth/')}"
         f"  admitted {progress.count('validator/admit/')}"
         f"  parked {progress.count('validator/parked')}"
         f"  refused {progress.count('validator/reject/')}"
@@ -151,9 +151,9 @@ def _evolution_line(progress: Progress) -> str:
 
 
 def score_tables(progress: Progress) -> Sequence[Table]:
-    """Return what was scored, a row a group of tasks and a column a scored version.
+    """Return tables of scores, one row per group of tasks and one column per scored version.
 
-    The environment's measures come first, then success.
+    The tables of the environment's measures come before that of success.
     """
     return (
         *(_score_table(f"{name}, %", means) for name, means in progress.measured.items()),
@@ -174,7 +174,7 @@ def _score_table(title: str, scores: Mapping[int, Mapping[str, float]]) -> Table
 
 
 def _processors(shares: CpuShares) -> list[tuple[str, str]]:
-    """Return where the CPU time went, (what, value)."""
+    """Return the CPU time as (what, value)."""
     rest = sorted(shares.rest_s.items(), key=lambda each: -each[1])
     return [
         ("CPU in models", f"{shares.model_s:.1f} s"),
@@ -201,9 +201,9 @@ def print_summary(
     training_s: float | None,
     shares: CpuShares | None,
 ) -> None:
-    """Print how the run went. Times are seconds of wall clock; what was not seen is left out.
+    """Print the summary of a run. Times are wall-clock seconds; unknown values are left out.
 
-    ``lost`` is what the last versions lost after the last step was taken.
+    ``lost`` is what the guard found lost after the last step.
     """
     console.print(*score_tables(progress), sep="\n")
     attributed = attribution.summary(config, progress, attribution.known(run_dir))
@@ -225,7 +225,7 @@ def print_summary(
         ),
         *((name, str(count)) for name, count in sorted(progress.evolution.items())),
         *((cost.name, cost.text) for cost in costs.lines()),
-        ("parts started again", str(len(progress.failures))),
+        ("restarts of parts", str(len(progress.failures))),
     )
     for what, value in rows:
         if value:
@@ -233,5 +233,5 @@ def print_summary(
     console.print(table)
     if attribution.UNKNOWN in attributed:
         console.print(
-            f"what it is worth: {attribution.COMMAND.format(run=run_dir)}", soft_wrap=True
+            f"to measure the shares: {attribution.COMMAND.format(run=run_dir)}", soft_wrap=True
         )

@@ -1,6 +1,6 @@
-"""One run from its first record to its last: drives the parts and follows what they record.
+"""Drives one run from its first record to its last: starts the parts and follows their records.
 
-Knows no process and no cluster: whoever composes the run hands in the store, the parts and the
+This module knows no processes and no cluster: its caller provides the store, the parts and the
 display.
 """
 
@@ -41,25 +41,26 @@ from protocols.journal import Message, StoredRecord
 from protocols.learning import PolicyVersion, StepReport
 
 ASKED = ("stop_requested", "run_paused", "run_continued")
-"""What is asked of a run that goes on: nothing to one that was started again since."""
+"""Requests to a running run. A run that has restarted since ignores them."""
 
 FOLLOWED = (*TOPICS, *ASKED)
 WAKING = ("step_report", "evaluation", "part_failed", "stalled", "weight_sync_alarm", *ASKED)
-"""What the run is told of at once; the rest is looked up then."""
+"""Topics whose new records wake the run at once; it then reads the other topics too."""
 
 LOOK_GATHER_S = 1.0
-"""How long news wait for others: each look reads every topic."""
+"""Minimum seconds between two reads, because each reads every topic."""
 
 START_UP_S = 600.0
 
-PAUSED = "paused: nothing is handed out until `python -m coevolve.attach resume`"
+PAUSED = "paused; no work is handed out until `python -m coevolve.attach resume`"
 
 
 class Run:
     """Drives a run.
 
-    ``models`` and ``simulators`` are the parts whose CPU time counts as such; the store and the
-    simulators are kept alive by Ray alone.
+    ``models`` and ``simulators`` are the parts whose CPU time has lines of its own. Ray alone
+    restarts
+    the store and the simulators.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Run:
     async def drive(self, stop: asyncio.Event) -> None:
         """Run until every step is taken and scored, or until ``stop``; then stop every part.
 
-        Raises RunError where a part cannot go on.
+        Raises RunError if a part cannot continue.
         """
         opened = await self._open()
         supervising = asyncio.create_task(self._supervisor.run())
@@ -130,7 +131,7 @@ class Run:
             for task in done:
                 await _unwrapped(task)
             if stop.is_set():
-                self._display.say("stopping: the step in hand ends, then a checkpoint is written")
+                self._display.say("stopping: finishing the current step, then writing a checkpoint")
             await self._supervisor.stop()
             await _unwrapped(supervising)
             if self.finished:
@@ -152,13 +153,13 @@ class Run:
         )
 
     async def _open(self) -> int:
-        """Write the run's first record, or that it was opened again; return its sequence."""
+        """Record that the run started or resumed; return the sequence number of that record."""
         newest = await self._reader.last("step_report")
         taken = decode_as(newest, StepReport).step if newest else 0
         if taken > self._config.learner.steps:
             raise RunError(
-                f"{self._directory.path}: has taken {taken} steps already, learner.steps is "
-                f"{self._config.learner.steps}; resume with at least {taken}"
+                f"{self._directory.path}: has already taken {taken} steps, but learner.steps is "
+                f"{self._config.learner.steps}; resume with learner.steps of {taken} or more"
             )
         config = msgspec.json.encode(self._config).decode()
         first = await self._reader.scan("run_started", limit=1)
@@ -170,9 +171,9 @@ class Run:
         return opened
 
     async def _lay_aside(self) -> None:
-        """Remove the newest version's files where they are not as recorded.
+        """Remove the files of the newest version if they differ from their recorded digest.
 
-        An engine would refuse them with an alarm before the learner has written them again.
+        Otherwise an engine would refuse them with an alarm before the learner writes them again.
         """
         newest = await self._reader.last("policy_version")
         if newest is None:
@@ -185,14 +186,14 @@ class Run:
             return
         if found != version.digest:
             self._display.say(
-                f"{folder} is not as recorded; the learner writes version {version.version} again"
+                f"{folder} differs from its record; the learner rewrites version {version.version}"
             )
             await asyncio.to_thread(shutil.rmtree, folder)
 
     async def _follow(self, stop: asyncio.Event, opened: int) -> None:
-        """Fold what is recorded into the progress; return when the run has nothing left to do.
+        """Fold new records into the progress; return when the run has nothing left to do.
 
-        What was asked of the run before the record ``opened`` is passed over, and not shown.
+        Requests from before the record ``opened`` are ignored, and records before it are not shown.
         """
         metrics = MetricsFile(self._directory.metrics)
         seen = {topic: opened if topic in ASKED else 0 for topic in FOLLOWED}
@@ -221,12 +222,12 @@ class Run:
             case RunPaused():
                 self._display.say(PAUSED)
             case RunContinued():
-                self._display.say("goes on")
+                self._display.say("resumed")
             case _:
                 pass
 
     async def _news(self, seen: dict[str, int]) -> list[StoredRecord]:
-        """Return what is new in the followed topics, in journal order."""
+        """Return the new records of the followed topics, in journal order."""
         records: list[StoredRecord] = []
         for topic in FOLLOWED:
             page = await self._reader.scan(topic, after=seen[topic], limit=PAGE)
@@ -236,7 +237,7 @@ class Run:
         return sorted(records, key=lambda record: record.sequence)
 
     async def _time_start_up(self) -> None:
-        """Note when the first rollout of this start came, and how much CPU was used until then."""
+        """Record the time of the first rollout of this start, and the CPU time used until then."""
         known = await self._reader.last("rollout")
         await self._store.wait(("rollout",), known.sequence if known else 0, START_UP_S)
         self.first_rollout_s = time.monotonic() - self._started
@@ -245,13 +246,13 @@ class Run:
         self._training_started = time.monotonic()
 
     async def _measure(self) -> None:
-        """Close the books at the last step."""
+        """Record the training time and the CPU time when the last step is taken."""
         if self._first and self.progress.step == self._config.learner.steps and not self.shares:
             self.shares = self._first.until(await self._reading())
             self.training_s = time.monotonic() - self._training_started
 
     async def _all_up(self) -> None:
-        """Wait until every part has started: what starting costs is not the run's overhead."""
+        """Wait until every part has started, so that start-up does not count as overhead."""
         deadline = time.monotonic() + START_UP_S
         parts = (*self._parts, *self._simulators)
         while time.monotonic() < deadline:
@@ -275,7 +276,7 @@ class Run:
 
 
 async def _unwrapped(task: asyncio.Task[Any]) -> None:
-    """Await ``task``; of several failures at once raise the first."""
+    """Await ``task``; if it raises several errors at once, raise the first."""
     try:
         await task
     except BaseExceptionGroup as group:

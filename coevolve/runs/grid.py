@@ -1,8 +1,8 @@
-"""Runs of several arms and seeds, each by `python -m coevolve.launch`, made once and then kept.
+"""Runs several arms and seeds with `python -m coevolve.launch`; finished runs are kept.
 
-A run is named by its arm, its seed and a digest of its settings, so a grid can be interrupted and
-given again: finished runs are taken as they are, others go on where they were left. Runs of one
-seed stand side by side in the order, so that paired runs meet the same machine.
+A run's name consists of its arm, its seed and a digest of its settings. After an interruption,
+give the same command again: it skips finished runs and resumes the others. Runs of one seed are
+adjacent in the order, so that the machine is in a similar state for paired runs.
 """
 
 import hashlib
@@ -35,20 +35,20 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Folder of the run; other settings have another one."""
+        """Folder name of the run; different settings give a different name."""
         digest = hashlib.sha256(msgspec.json.encode(self.config)).hexdigest()
         return f"{self.arm.replace(' ', '-')}-{self.seed}-{digest[:8]}"
 
 
 def seeds_of(text: str) -> list[int]:
-    """Return the seeds that ``0,1,4`` or ``0-7`` names. Raises RunError."""
+    """Return the seeds named by ``0,1,4`` or ``0-7``. Raises RunError."""
     seeds: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
         ends = (first, last or first)
         if not all(end.isascii() and end.isdecimal() for end in ends):
             raise RunError(
-                "--seeds needs whole numbers of 0 or more, with commas between them, or a range "
+                "--seeds needs whole numbers of 0 or more, separated by commas, or a range "
                 f"such as 0-7; found {text!r}"
             )
         seeds.extend(range(int(ends[0]), int(ends[1]) + 1))
@@ -62,10 +62,10 @@ def run_grid(
     *,
     jobs: int = 1,
 ) -> dict[tuple[str, int], Outcome]:
-    """Return what came of every run, by arm and seed; make those that are missing, ``jobs`` a time.
+    """Return the outcome of every run by (arm, seed); make missing runs, ``jobs`` at a time.
 
-    ``outcome_of`` reads a run's folder, and returns None where the run is not over. Raises RunError
-    for the first run that does not end by itself.
+    ``outcome_of`` reads a run's folder and returns None if the run is not finished. Raises RunError
+    for the first run that does not finish.
     """
     runs.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(max_workers=jobs) as pool:
@@ -82,7 +82,7 @@ def _outcome(
     if known is not None:
         return known
     started = time.monotonic()
-    sys.stderr.write(f"{plan.name}: runs, its output goes to {folder}.log\n")
+    sys.stderr.write(f"{plan.name}: running; its output goes to {folder}.log\n")
     command = [sys.executable, "-m", "coevolve.launch", str(plan.run_file), *plan.overrides]
     command += [f"name={plan.name}", "--runs", str(runs)]
     command += ["--resume"] if (folder / "run.json").exists() else []
@@ -91,8 +91,8 @@ def _outcome(
     made = outcome_of(folder, plan.config)
     if ended.returncode or made is None:
         raise RunError(
-            f"{plan.name}: needs to end by itself, ended with status {ended.returncode}; read "
-            f"{folder}.log, and give the same command again: it goes on from there"
+            f"{plan.name}: has to finish, but ended with status {ended.returncode}; read "
+            f"{folder}.log, then give the same command again to resume the run"
         )
     sys.stderr.write(f"{plan.name}: took {time.monotonic() - started:.0f} s\n")
     return made

@@ -1,10 +1,10 @@
-"""Leaves no process behind when the launcher dies: `python -m coevolve.runs.guard PID`.
+"""Ends Ray's processes when the launcher dies: `python -m coevolve.runs.guard PID`.
 
-Started by the launcher before Ray, in a session of its own, with a pipe as standard input. The pipe
-ends with the launcher, however that ends; then every process of Ray that still holds a file of the
-launcher's Ray session open is killed. Ray's own agents would otherwise outlive a launcher that was
-killed by a minute. A session's folder is known by its name, which ends in the number of the process
-that started it, so that a launcher that dies while Ray is being started is covered, too.
+The launcher starts the guard before Ray, in a session of its own, with a pipe as standard input.
+The pipe closes when the launcher ends, in whatever way. The guard then kills every Ray process
+that still holds a file of the launcher's Ray session open; otherwise Ray's agents would outlive
+a killed launcher by a minute. The guard recognizes the session's folder by its name, which ends in
+the process id of the launcher, so it also covers a launcher that dies while Ray starts.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ PATIENCE_S = 10.0
 
 LOOKS = 3
 BETWEEN_S = 0.5
-"""A further look finds what the first victims started in their last moments."""
+"""Seconds between two looks. A later look finds processes that the killed ones had just started."""
 
 
 @contextlib.contextmanager
 def guarded() -> Generator[None]:
-    """Put the Ray session that this process starts under guard."""
+    """Guard the Ray session that this process starts inside the block."""
     guard = subprocess.Popen(  # noqa: S603 - this very module
         [sys.executable, "-m", "coevolve.runs.guard", str(os.getpid())],
         stdin=subprocess.PIPE,
@@ -43,7 +43,7 @@ def guarded() -> Generator[None]:
 
 
 def holders(launcher: int) -> list[psutil.Process]:
-    """Return the processes of Ray that hold a file of the launcher's session open; no drivers."""
+    """Return the Ray processes, other than drivers, that hold a file of the session open."""
     session = re.compile(rf"session_.+_{launcher}")
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
@@ -58,7 +58,7 @@ def holders(launcher: int) -> list[psutil.Process]:
 
 
 def main() -> None:
-    """Wait for the launcher's end, then kill what is left of its Ray session."""
+    """Wait until the launcher ends, then kill the remaining processes of its Ray session."""
     launcher = int(sys.argv[1])
     sys.stdin.read()
     for _ in range(LOOKS):

@@ -1,4 +1,4 @@
-"""What can be said of a signal, a task or a synthesizer: the answers of `Evolution`."""
+"""Histories of signals, tasks and synthesizers, as `LineageIndex` returns them."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ from protocols.synthesizers import SynthesizerModel
 from protocols.tasks import Task
 
 WAITING = "waiting"
-"""The outcome of a signal that nobody has settled yet."""
+"""The outcome of a signal that the synthesizer has not resolved yet."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A training step whose batch held a group of the task."""
+    """A training step whose batch contained a group of the task."""
 
     step: int
     use: str
@@ -39,65 +39,65 @@ class TaskHistory:
 
     task: Task
     verdict: CandidateVerdict | None
-    """What admitted it; None for a seed task."""
+    """The verdict that admitted it; None for a seed task."""
 
     visits: tuple[GroupSummary, ...]
     trained: tuple[Trained, ...]
 
     @property
     def label(self) -> Label | None:
-        """How the policy did on the probes; None for a seed task."""
+        """The task's label from its probes at admission; None for a seed task."""
         outcome = self.verdict.outcome if self.verdict else None
         return outcome.label if isinstance(outcome, Admitted) else None
 
     @property
     def synthesizer(self) -> str:
-        """Which model made it; empty for a seed task."""
+        """The model that made it; empty for a seed task."""
         return self.verdict.synthesizer if self.verdict else ""
 
 
 @dataclass(frozen=True)
 class SignalHistory:
-    """A signal and what became of it."""
+    """A signal and its outcome."""
 
     signal: Signal
     time_ns: int
-    """Unix time at which it was recorded; 0 where that is not known."""
+    """Unix time of the record; 0 if it is unknown."""
 
     before: tuple[GroupSummary, ...]
-    """Visits of the flagged task until then; empty where a pattern is flagged."""
+    """Groups of the flagged task before the signal; empty if the signal is about a pattern."""
 
     since: tuple[GroupSummary, ...]
-    """Its visits after that."""
+    """Groups of the flagged task after the signal."""
 
     settled: SignalSettled | None
     candidates: tuple[Candidate, ...]
     verdicts: tuple[CandidateVerdict, ...]
-    """The newest of each candidate that was judged."""
+    """The newest verdict on each judged candidate."""
 
     tasks: tuple[TaskHistory, ...]
 
     @property
     def outcome(self) -> str:
-        """``waiting``, or how the synthesizer settled it."""
+        """``waiting``, or the outcome that the synthesizer recorded."""
         return self.settled.outcome if self.settled else WAITING
 
     @property
     def visits(self) -> tuple[GroupSummary, ...]:
-        """The visits of the tasks that came of it."""
+        """The groups of the tasks that resulted from the signal."""
         return tuple(visit for task in self.tasks for visit in task.visits)
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """Where a task comes from and what it led to. A seed task has no lineage above itself."""
+    """The origin of a task and what followed from it. A seed task has only its own history."""
 
     history: TaskHistory
     signal: SignalHistory | None
     exploration: Exploration | None
     candidate: Candidate | None
     verdicts: tuple[CandidateVerdict, ...]
-    """Of the candidate, oldest first: it may have been parked before it was admitted."""
+    """Verdicts on the candidate, oldest first. It may have been parked before its admission."""
 
     probes: tuple[ProbeReport, ...]
     signals: tuple[SignalHistory, ...]
@@ -106,7 +106,7 @@ class Lineage:
 
 @dataclass
 class SynthesizerTotals:
-    """What one synthesizer achieved, and what it took."""
+    """The results of one synthesizer, and the resources that it used."""
 
     synthesizer: str
     settled: Counter[str] = field(default_factory=Counter[str])
@@ -135,26 +135,26 @@ class SynthesizerTotals:
 
     @property
     def acceptance(self) -> float | None:
-        """Admitted share of the judged candidates, 0..1; None before any was judged."""
+        """Share of the judged candidates that were admitted, in [0, 1]; None without any judged."""
         return _ratio(self.admitted, self.admitted + self.parked + self.refused)
 
     @property
     def learnable_share(self) -> float | None:
-        """Share of the admitted ones on which the policy succeeds sometimes; None before any."""
+        """Share of the admitted candidates that are learnable, in [0, 1]; None without any."""
         return _ratio(self.labels["learnable"], self.admitted)
 
     @property
     def tokens_per_admitted(self) -> float | None:
-        """Prompt and answer tokens for each admitted candidate; None before any."""
+        """Prompt and answer tokens per admitted candidate; None without any."""
         return _ratio(self.usage.tokens, self.admitted)
 
     @property
     def cost_usd_per_admitted(self) -> float | None:
-        """Cost of each admitted candidate; None before any."""
+        """Cost per admitted candidate; None without any."""
         return _ratio(self.usage.cost_usd, self.admitted)
 
     def settled_one(self, settled: SignalSettled) -> None:
-        """Count a signal that the synthesizer is done with."""
+        """Count a signal that the synthesizer has resolved."""
         self.settled[settled.outcome] += 1
         self.simulator_calls += settled.simulator_calls
 
@@ -171,15 +171,15 @@ class SynthesizerTotals:
 
 @dataclass(frozen=True)
 class Swap:
-    """One model took over from another."""
+    """A change of the synthesizer's model."""
 
     before: str
-    """The synthesizer's name before; empty where nothing tells it."""
+    """Name of the synthesizer before; empty if no record names it."""
 
     after: str
     model: SynthesizerModel
     version: int
-    """Newest policy version that the journal knew of."""
+    """Newest policy version in the journal at that moment."""
 
     time_ns: int
 

@@ -1,7 +1,7 @@
 """How the training data of a run evolved, folded from its journal for attach and the report.
 
-Every table is keyed by the ids that the messages carry and joined when it is asked for, so what is
-answered does not depend on which of two records of one moment came first.
+Tables are keyed by the ids in the messages and joined when a caller asks, so an answer does not
+depend on the order of records that were written at the same time.
 """
 
 from collections import Counter
@@ -59,26 +59,26 @@ TOPICS = topics_of(
 
 
 class _Noted(NamedTuple):
-    """When a signal was recorded."""
+    """The moment when a signal was recorded."""
 
     time_ns: int
     visits: int
-    """Visits of the flagged task until then."""
+    """Number of groups of the flagged task before."""
 
 
 @dataclass
 class LineageIndex:
-    """Fold records into this; each changes it once."""
+    """The lineage so far; `fold` takes each record once."""
 
     version: int = 0
-    """Newest policy version that training has made."""
+    """The newest policy version that training has made."""
 
     paused: bool = False
     synthesizer: str = ""
-    """Name of the model that synthesizes, as far as records tell; empty before any does."""
+    """Name of the current synthesizer according to the records; empty if there is none yet."""
 
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
-    """Those that work begins with."""
+    """All tasks except those that continue a rollout."""
 
     signals: dict[str, Signal] = field(default_factory=dict[str, Signal])
     settled: dict[str, SignalSettled] = field(default_factory=dict[str, SignalSettled])
@@ -91,7 +91,8 @@ class LineageIndex:
 
     probes: dict[str, list[ProbeReport]] = field(default_factory=dict[str, list[ProbeReport]])
     visits: dict[str, list[GroupSummary]] = field(default_factory=dict[str, list[GroupSummary]])
-    """Task id -> visits, oldest first. Groups that go on from a visit are visits, too."""
+    """Task id -> groups, oldest first. A group that continues a rollout counts for its first
+    task."""
 
     trained: dict[str, list[Trained]] = field(default_factory=dict[str, list[Trained]])
     """Task id -> training steps that used it."""
@@ -104,13 +105,13 @@ class LineageIndex:
     _tasks_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     _signals_about: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     _roots: dict[str, str] = field(default_factory=dict[str, str])
-    """Task that goes on from a rollout -> the task that the work began with."""
+    """Task that continues a rollout -> the task that the rollout started with."""
 
     _usage: dict[str, ModelUsage] = field(default_factory=dict[str, ModelUsage])
-    """Model -> what its calls took, in the order in which they were first asked."""
+    """Model -> resources used by its calls, in the order of the models' first calls."""
 
     def fold(self, message: Message, time_ns: int = 0) -> None:
-        """Take in one record; kinds that say nothing of the training data are passed over."""
+        """Add one record; records of other kinds change nothing."""
         match message:
             case Task() | GroupSummary() | StepReport():
                 self._fold_training(message)
@@ -130,7 +131,7 @@ class LineageIndex:
                 pass
 
     def fate(self, signal_id: str) -> SignalHistory:
-        """Return what became of a signal. Raises KeyError where there is no such signal."""
+        """Return the history of a signal. Raises KeyError if there is no such signal."""
         signal = self.signals[signal_id]
         noted = self._noted[signal_id]
         flagged = signal.about.task_id if isinstance(signal.about, OnTask) else ""
@@ -152,7 +153,7 @@ class LineageIndex:
         )
 
     def history(self, task_id: str) -> TaskHistory:
-        """Return what happened to a task. Raises KeyError where there is no such task."""
+        """Return the history of a task. Raises KeyError if there is no such task."""
         task = self.tasks[task_id]
         origin = task.origin
         candidate_id = origin.candidate_id if isinstance(origin, Synthesized) else ""
@@ -165,7 +166,7 @@ class LineageIndex:
         )
 
     def lineage(self, task_id: str) -> Lineage:
-        """Return all that led to a task. Raises KeyError where there is no such task."""
+        """Return the lineage of a task. Raises KeyError if there is no such task."""
         history = self.history(task_id)
         origin = history.task.origin
         candidate_id = origin.candidate_id if isinstance(origin, Synthesized) else ""
@@ -184,9 +185,9 @@ class LineageIndex:
         )
 
     def synthesizers(self) -> list[SynthesizerTotals]:
-        """Return one totals for each model, in the order in which they first did something.
+        """Return the totals of each model, in the order of the models' first records.
 
-        A model that gave opinions as a judge has a totals, too: of calls, tokens and cost alone.
+        A model that only judged has totals too: its calls, tokens and cost.
         """
         all_totals = {
             model: SynthesizerTotals(synthesizer=model, usage=replace(usage))
@@ -205,7 +206,7 @@ class LineageIndex:
         return list(all_totals.values())
 
     def kinds(self) -> dict[str, Counter[str]]:
-        """Return, for each kind of signal, how many there are of each outcome."""
+        """Return, for each kind of signal, the number of signals by outcome."""
         counts: dict[str, Counter[str]] = {}
         for signal_id, signal in self.signals.items():
             settled = self.settled.get(signal_id)
@@ -214,7 +215,7 @@ class LineageIndex:
         return counts
 
     def refusals(self) -> Counter[str]:
-        """Count the refused candidates by gate."""
+        """Return the number of refused candidates by gate."""
         outcomes = [verdicts[-1].outcome for verdicts in self.verdicts.values()]
         return Counter(each.gate for each in outcomes if isinstance(each, Refused))
 
@@ -253,7 +254,7 @@ class LineageIndex:
                     self._signals_about.setdefault(about.task_id, []).append(signal_id)
             case SignalSettled():
                 self.settled[message.signal_id] = message
-                if not self.swaps:  # after a swap the old model may still finish what it began
+                if not self.swaps:  # after a swap, the old model may still finish its last signals
                     self.synthesizer = message.synthesizer or self.synthesizer
             case Exploration():
                 self.explorations[message.exploration_id] = message
@@ -261,7 +262,7 @@ class LineageIndex:
                 self.candidates[message.candidate_id] = message
                 self._candidates_of.setdefault(message.signal_id, []).append(message.candidate_id)
             case ModelCall(purpose="teach"):
-                pass  # `coevolve.runs.costs` tells
+                pass  # counted in `coevolve.runs.costs`
             case ModelCall(model=model):
                 usage = self._usage.setdefault(model, ModelUsage())
                 usage.add(message.prompt_tokens, message.answer_tokens, message.cost_usd)
@@ -280,7 +281,7 @@ class LineageIndex:
 
 
 async def whole_fold(reader: Reader) -> LineageIndex:
-    """Return the evolution of everything that the journal holds by now."""
+    """Return the lineage of all records in the journal so far."""
     evolution = LineageIndex()
     async for record in in_order(reader, TOPICS):
         evolution.fold(decode(record), record.time_ns)

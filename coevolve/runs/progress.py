@@ -1,4 +1,4 @@
-"""What a run has come to, folded from its journal for the display, the metrics and attach."""
+"""The progress of a run, folded from its journal for the display, the metrics and attach."""
 
 import contextlib
 import json
@@ -41,28 +41,28 @@ TOPICS = (
 RECENT = 5
 
 HELD_OUT = "held out"
-"""The group of tasks that are never trained on, where others are scored beside them."""
+"""Label of the tasks that are never trained on, if other tasks are scored too."""
 
 
 @dataclass
 class Progress:
-    """Fold records into this in journal order; each changes it once."""
+    """The progress so far; `fold` takes the records in journal order, each once."""
 
     labels: Mapping[str, Sequence[str]]
-    """Held-out task id -> groups that its success counts towards."""
+    """Held-out task id -> labels under which its success is reported."""
 
     step: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     evaluations: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
-    """Policy version -> group -> success share; the group ``all`` holds every task."""
+    """Policy version -> label -> share of successes; the label ``all`` covers every task."""
 
     measured: dict[str, dict[int, dict[str, float]]] = field(
         default_factory=dict[str, dict[int, dict[str, float]]]
     )
-    """Measure of the environment -> the same with its means, 0..1."""
+    """Measure of the environment -> policy version -> label -> mean, in [0, 1]."""
 
     canaries: dict[int, float] = field(default_factory=dict[int, float])
-    """Policy version -> mean score over the guard's tasks, 0..1."""
+    """Policy version -> mean score on the guard's tasks, in [0, 1]."""
 
     teaching: Teaching = field(default_factory=Teaching)
     errors: dict[int, int] = field(default_factory=dict[int, int])
@@ -76,7 +76,7 @@ class Progress:
     stalls: list[Stalled] = field(default_factory=list[Stalled])
 
     def fold(self, message: Message) -> None:
-        """Take in one record; kinds that say nothing about progress are passed over."""
+        """Add one record; records of other kinds change nothing."""
         self.deliveries.fold(message)
         self.teaching.fold(message)
         match message:
@@ -106,16 +106,16 @@ class Progress:
 
     @property
     def measure(self) -> str:
-        """What versions are compared by: the environment's first measure, or success."""
+        """The measure that versions are compared by: the environment's first, or else success."""
         return next(iter(self.measured), "success")
 
     @property
     def scores(self) -> Mapping[int, Mapping[str, float]]:
-        """Policy version -> group -> share, by that measure."""
+        """Policy version -> label -> mean of `measure`."""
         return self.measured.get(self.measure, self.evaluations)
 
     def held_out(self) -> dict[int, float]:
-        """Return the score of each scored version on what is held out, by that measure."""
+        """Return the held-out score of each scored version, by `measure`."""
         return {v: each.get(HELD_OUT, each["all"]) for v, each in self.scores.items() if each}
 
     def _success(self, evaluation: Evaluation) -> dict[str, float]:
@@ -124,7 +124,7 @@ class Progress:
         )
 
     def _measure(self, evaluation: Evaluation) -> None:
-        """Take in the means of all measures."""
+        """Add the means of all measures."""
         for name in dict.fromkeys(name for each in evaluation.scores for name in each.measures):
             self.measured.setdefault(name, {})[evaluation.version] = self._means(
                 (score.task_id, score.measures[name])
@@ -133,7 +133,7 @@ class Progress:
             )
 
     def _means(self, scores: Iterable[tuple[str, float]]) -> dict[str, float]:
-        """Return the mean of the tasks' numbers, by group."""
+        """Return the mean of the tasks' numbers by label."""
         found: dict[str, list[float]] = {"all": []}
         for task_id, number in scores:
             for label in ("all", *self.labels.get(task_id, ())):
@@ -142,7 +142,7 @@ class Progress:
 
 
 def _evolved(message: Signal | SignalSettled | CandidateVerdict) -> str:
-    """Return the name that the record is counted under."""
+    """Return the name under which the record is counted."""
     match message:
         case Signal(kind=kind):
             return f"signal/{kind}"
@@ -157,7 +157,7 @@ def _evolved(message: Signal | SignalSettled | CandidateVerdict) -> str:
 
 
 class MetricsFile:
-    """`metrics.jsonl`: one JSON object a step and a score, in journal order."""
+    """`metrics.jsonl`: one JSON object per step and per score, in journal order."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -165,7 +165,7 @@ class MetricsFile:
             self._file = path.open("w", encoding="utf-8", buffering=1)
 
     def write(self, message: Message, progress: Progress) -> None:
-        """Add the line of a message that ``progress`` has folded, if it has one."""
+        """Write the line for a message that ``progress`` has folded; some kinds have none."""
         match message:
             case StepReport():
                 line = {"step": message.step, **message.metrics, **progress.evolution}
@@ -198,5 +198,5 @@ class MetricsFile:
             yield
         except OSError as error:
             raise RunError(
-                f"{self._path}: cannot be written: {error}; free disk space, then --resume"
+                f"{self._path}: cannot be written: {error}; free disk space, then run with --resume"
             ) from error

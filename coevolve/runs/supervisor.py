@@ -1,7 +1,7 @@
-"""Keeps the parts of a run working: one that dies or raises is started again and goes on.
+"""Keeps the parts of a run working: it restarts a part that dies or raises an error.
 
-The rest of the run does not notice more than a pause, because everything that a part needs is in
-the journal. A part that fails again and again ends the run with its own words.
+The rest of the run sees no more than a pause, because everything that a part needs is in the
+journal. If a part keeps failing, the run ends with the error message of that part.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from protocols.interfaces import SupervisedPart
 FAILURES = 8
 WITHIN_S = 120.0
 REVIVAL_S = 180.0
-"""A process that loads vLLM beside others on two busy cores was seen to take 50 s."""
+"""Maximum seconds of a restart. Loading vLLM beside others on two busy cores took up to 50 s."""
 
 PAUSE_S = 0.2
 LOOK_S = 5.0
@@ -46,7 +46,7 @@ HOPELESS = (
     LearnerError,
     OverBudgetError,
 )
-"""What starting again cannot mend."""
+"""Errors that a restart cannot mend."""
 
 log = structlog.get_logger()
 
@@ -54,7 +54,7 @@ log = structlog.get_logger()
 async def note_replacements(
     parts: Sequence[SupervisedPart], note: Callable[[PartFailed], Awaitable[None]]
 ) -> None:
-    """Note, for ever, each of ``parts`` that another process took over: what Ray revives alone."""
+    """Record each of ``parts`` that Ray restarted on its own in a new process; never return."""
     known: dict[str, int] = {}
     while True:
         for part in parts:
@@ -77,7 +77,7 @@ class Supervisor:
         self.restarts = {part.name: 0 for part in parts}
 
     async def run(self) -> None:
-        """Return when every part was stopped.
+        """Return when every part has stopped.
 
         Raises:
             RunError: A part failed in a way that a restart cannot mend, or `FAILURES` times within
@@ -88,7 +88,7 @@ class Supervisor:
                 group.create_task(self._keep(part))
 
     async def stop(self) -> None:
-        """Stop the parts in the order given, each before the next."""
+        """Stop the parts one after the other, in the given order."""
         self._stopping = True
         for part in self._parts:
             await part.stop()
@@ -106,8 +106,8 @@ class Supervisor:
                 failures.append(time.monotonic())
                 if len(failures) == FAILURES and failures[-1] - failures[0] < WITHIN_S:
                     raise RunError(
-                        f"{part.name} failed {FAILURES} times within {WITHIN_S:.0f} s, last with: "
-                        f"{error}; its log is in logs/{part.name}.jsonl"
+                        f"{part.name} failed {FAILURES} times within {WITHIN_S:.0f} s; last error: "
+                        f"{error}; see its log in logs/{part.name}.jsonl"
                     ) from error
                 self.restarts[part.name] += 1
                 log.warning("part_failed", part=part.name, reason=str(error))
@@ -118,12 +118,12 @@ class Supervisor:
                 return
 
     async def _revive(self, part: SupervisedPart, error: CoevolveError) -> None:
-        """Wait until the part's process answers again; replace it where it is alive but broken."""
+        """Wait until the part's process answers again; replace one that is alive but broken."""
         if (await part.status()).pid:
             await part.renew()
         await self._note(PartFailed(part=part.name, reason=str(error)))
         deadline = time.monotonic() + REVIVAL_S
         while not (await part.status()).pid:
             if time.monotonic() > deadline:
-                raise RunError(f"{part.name}: did not come back within {REVIVAL_S:.0f} s: {error}")
+                raise RunError(f"{part.name}: did not restart within {REVIVAL_S:.0f} s: {error}")
             await asyncio.sleep(PAUSE_S)

@@ -1,8 +1,8 @@
 """What the steps of a run learned from, folded from their reports.
 
-Shares say how far each source moved the weights (`coevolve.learning.attribution`). They do not say
-what a source is worth: that takes training without it (`coevolve.replay --ablate`, `tests.bench
-learning sources`).
+The shares say how far each source moved the weights (`coevolve.learning.attribution`), not how
+much a source helped. To measure that, train without the source (`coevolve.replay --ablate`,
+`tests.bench learning sources`).
 """
 
 from collections.abc import Sequence
@@ -17,33 +17,35 @@ DIVERGENCE = "actor/kl_from_start"
 
 @dataclass
 class Teaching:
-    """Fold step reports and the guard's findings into this, in journal order."""
+    """The totals so far; `fold` takes step reports and the guard's findings in journal order."""
 
     steps: int = 0
-    """That trained; returns are counted apart."""
+    """Steps that trained. Steps that returned to an earlier version are not included."""
 
     policy_gradient: int = 0
-    """Groups whose rollouts differ."""
+    """Groups whose rollouts have different rewards."""
 
     imitated: int = 0
     nothing: int = 0
     uninformed: int = 0
-    """Steps without a single group that the objective learns from: it then moves nothing."""
+    """Steps without any group that the objective learns from: the objective then moves no
+    weight."""
 
     movement: float = 0.0
-    """Sum over steps of the share of the movement that the objective made."""
+    """Sum over the steps of the objective's share of the movement."""
 
     noise_scale: float | None = None
-    """Groups at which noise and signal of the gradient are equally large, as told last."""
+    """Groups at which noise and signal of the gradient are equally large; the newest value."""
 
     divergence: float | None = None
-    """From the model that the run started from, nats per token, as told last."""
+    """Divergence from the model at the start, in nats per token; the newest value."""
 
     returns: list[PolicyRegressed] = field(default_factory=list[PolicyRegressed])
-    """Losses of what an earlier version could do, with a return or without."""
+    """The cases in which a version was worse than an earlier one, with or without a return to
+    it."""
 
     def fold(self, message: Message) -> None:
-        """Take in one record; other kinds are passed over."""
+        """Add one record; records of other kinds change nothing."""
         match message:
             case StepReport(returned=None):
                 self._step(message)
@@ -53,13 +55,13 @@ class Teaching:
                 pass
 
     def lines(self) -> Sequence[tuple[str, str]]:
-        """Return what a summary says, (what, value); nothing before the first step."""
+        """Return (what, value) for a summary; nothing before the first step."""
         if not self.steps:
             return ()
         lines = [
             ("groups with a policy gradient, per step", f"{self.policy_gradient / self.steps:.1f}"),
-            ("groups whose reference was imitated, per step", f"{self.imitated / self.steps:.1f}"),
-            ("groups that taught nothing, per step", f"{self.nothing / self.steps:.1f}"),
+            ("groups with an imitated reference, per step", f"{self.imitated / self.steps:.1f}"),
+            ("groups without a gradient, per step", f"{self.nothing / self.steps:.1f}"),
             ("steps without a policy gradient", str(self.uninformed)),
             (
                 "movement of the weights by the objective",
@@ -70,7 +72,7 @@ class Teaching:
             lines.append(("gradient noise scale, groups", f"{self.noise_scale:,.0f}"))
         if self.divergence is not None:
             lines.append(("divergence from the start, nats per token", f"{self.divergence:.3f}"))
-        lines += [("lost and noticed", sentence(each)) for each in self.returns]
+        lines += [("regression", sentence(each)) for each in self.returns]
         return lines
 
     def _step(self, report: StepReport) -> None:
@@ -87,24 +89,24 @@ class Teaching:
 
 
 def lost_at_the_end(loss: PolicyRegressed) -> str:
-    """Return what was lost by the last versions, after which no step follows."""
+    """Return a sentence on what the last versions lost, when no step follows."""
     return (
-        f"{_lost(loss)}; no step followed, and `--version best` of export and evaluate is version "
-        f"{loss.best_version}"
+        f"{_loss_text(loss)}; no step followed, so export and evaluate use version "
+        f"{loss.best_version} for `--version best`"
     )
 
 
 def sentence(loss: PolicyRegressed) -> str:
-    """Return what was lost and what follows, in one sentence."""
+    """Return one sentence: what was lost, and what follows."""
     follows = (
-        f"the next step goes back to version {loss.best_version} at a lower rate"
+        f"the next step returns to version {loss.best_version} with a lower learning rate"
         if loss.action == "return"
-        else "training goes on (learner.guard.action: warn)"
+        else "training continues (learner.guard.action: warn)"
     )
-    return f"{_lost(loss)}: {follows}"
+    return f"{_loss_text(loss)}: {follows}"
 
 
-def _lost(loss: PolicyRegressed) -> str:
+def _loss_text(loss: PolicyRegressed) -> str:
     return (
         f"version {loss.version} passes {100 * loss.score:.0f} % of {loss.canaries} canary tasks, "
         f"version {loss.best_version} passed {100 * loss.best_score:.0f} %"

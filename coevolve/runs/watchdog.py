@@ -1,4 +1,4 @@
-"""Notices that nothing moves, and says who waits for whom: a hang becomes a message."""
+"""Reports a run without progress, with what each part waits for, so that no hang is silent."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from protocols.interfaces import Store, SupervisedPart
 ANSWER_S = 15.0
 
 LOOKS = 4
-"""Looks at the journal in each span of ``quiet_s``: an alarm comes at most a quarter late."""
+"""Journal checks per ``quiet_s``: the alarm comes late by at most a quarter of ``quiet_s``."""
 
 
 async def watch(
@@ -21,10 +21,11 @@ async def watch(
     quiet_s: float,
     alarm: Callable[[Stalled], Awaitable[None]],
 ) -> None:
-    """Call ``alarm`` each time that the journal got no record for ``quiet_s`` seconds; for ever.
+    """Call ``alarm`` whenever the journal got no record for ``quiet_s`` seconds; never return.
 
-    A paused run may be quiet: its seconds count from the end of the pause. A store that does not
-    answer is part of the report, not an error.
+    The seconds of a pause do not count. If the store does not answer, the report says so; that
+    raises
+    no error.
     """
     newest = 0
     quiet_since = time.monotonic()
@@ -46,7 +47,7 @@ async def watch(
 
 
 def sentence(status: PartStatus) -> str:
-    """Return one line about a part: what it waits for and for how long."""
+    """Return one line about a part: what it waits for, and since when."""
     line = f"{status.part} waits for {status.waits_for}"
     if status.pid == 0:
         line = f"{status.part} does not answer"
@@ -55,14 +56,14 @@ def sentence(status: PartStatus) -> str:
 
 
 class _Look(NamedTuple):
-    """What the journal says of the run."""
+    """The state of the run according to the journal."""
 
     newest: int
     paused: bool
 
 
 async def _look(store: Store) -> _Look | None:
-    """Look at the journal; None where the store is silent."""
+    """Return the state of the run; None if the store does not answer."""
     try:
         async with asyncio.timeout(ANSWER_S):
             return _Look(await store.wait((), 0, 0.0), await is_paused(store))

@@ -1,4 +1,4 @@
-"""How a run's policy versions reached its engines, folded from the journal."""
+"""How the policy versions of a run reached its engines, folded from the journal."""
 
 from dataclasses import dataclass, field
 from statistics import median
@@ -14,26 +14,26 @@ PARAM_SYNC = "timing_s/param_sync"
 
 @dataclass
 class Deliveries:
-    """Fold records into this in journal order; each changes it once."""
+    """The weight syncs so far; `fold` takes the records in journal order, each once."""
 
     newest: dict[str, WeightsVerified] = field(default_factory=dict[str, WeightsVerified])
-    """Engine -> what it has proven last."""
+    """Engine -> its newest proof."""
 
     proofs: int = 0
     most_difference: float = 0.0
-    """Between learner and any engine, in nats, over all proofs."""
+    """Largest difference of a logprob between the learner and any engine, in nats."""
 
     longest_pause_s: float = 0.0
-    """For which a change of weights kept requests from their next token."""
+    """Longest time for which loading new weights stopped the sampling of an engine."""
 
     syncs_s: list[float] = field(default_factory=list[float])
-    """From the publication of a version to its last proof, as the steps report it."""
+    """Seconds from the publication of a version to its last proof, as the steps report them."""
 
     alarm: WeightSyncAlarm | None = None
-    """What keeps the run from training; None where nothing does."""
+    """The alarm that keeps the run from training; None if there is none."""
 
     def fold(self, message: Message) -> None:
-        """Take in one record; kinds that have nothing to do with it are passed over."""
+        """Add one record; records of other kinds change nothing."""
         match message:
             case WeightsVerified():
                 self.newest[message.engine] = message
@@ -50,16 +50,16 @@ class Deliveries:
                 pass
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return (what, value) for a summary; [] where nothing was proven."""
+        """Return (what, value) for a summary; [] if no engine has proven a version."""
         if not self.proofs:
             return []
         lines = [
             ("versions proven on engines", str(self.proofs)),
-            ("  largest difference of a logprob", f"{self.most_difference:.1e} nats"),
+            ("  largest logprob difference", f"{self.most_difference:.1e} nats"),
             ("  longest pause of sampling", f"{1e3 * self.longest_pause_s:.0f} ms"),
         ]
         if self.syncs_s:
-            middle, most = median(self.syncs_s), max(self.syncs_s)
-            what = "  publication to last proof, median / most"
-            lines.append((what, f"{middle:.2f} / {most:.2f} s"))
+            middle, largest = median(self.syncs_s), max(self.syncs_s)
+            what = "  from publication to the last proof, median / maximum"
+            lines.append((what, f"{middle:.2f} / {largest:.2f} s"))
         return lines

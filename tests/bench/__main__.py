@@ -16,7 +16,7 @@ BENCHES = {
     "simulator": "tests.bench.simulator",
     "trl": "tests.bench.against_trl",
 }
-"""Module of each bench; its ``main`` gets the remaining arguments."""
+"""Bench -> its module, whose ``main`` gets the remaining arguments."""
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""What came of the runs of an ablation, from their journals, and how they compare."""
+"""The results of an ablation's runs, read from their journals, and their comparison."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,23 +20,24 @@ from protocols.rollouts import Rollout
 from protocols.tasks import NOTHING
 
 SEED = 0
-"""Of the bootstrap."""
+"""Seed of the bootstrap."""
 
 SPLITS = {"train": "seen", "held_out": "held out"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """One run: coverage of each design, 0..1, and what it took."""
+    """One run: the coverage of each design, in [0, 1], and the work that it took."""
 
     before: Mapping[str, float]
     after: Mapping[str, float]
 
     trained: int
-    """Rollouts that steps were taken on."""
+    """Number of rollouts that the learner trained on."""
 
     calls: int
-    """Of the simulator, by all rollouts; a few more were asked for than were trained on."""
+    """Simulator calls of all rollouts; the run requests slightly more rollouts than it trains
+    on."""
 
 
 Outcomes = Mapping[tuple[str, int], Outcome]
@@ -44,7 +45,7 @@ Outcomes = Mapping[tuple[str, int], Outcome]
 
 
 async def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
-    """Return what came of the run in ``folder``; None where it is not over."""
+    """Return the result of the run in ``folder``; None if it is not finished."""
     if not RunDirectory(folder).metrics.exists():
         return None
     reader, scores = run_reader(folder), dict[int, dict[str, float]]()
@@ -64,7 +65,7 @@ async def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
 
 
 def alike(found: Outcomes) -> None:
-    """Refuse runs that were not trained on equally many rollouts, or not on the same designs."""
+    """Refuse runs that trained on different numbers of rollouts or on different designs."""
     for fault, kinds in (
         ("rollouts trained on", {each.trained for each in found.values()}),
         ("designs scored", {len(s) for each in found.values() for s in (each.before, each.after)}),
@@ -78,7 +79,7 @@ def alike(found: Outcomes) -> None:
 
 
 def table(found: Outcomes, designs: Sequence[Design], *, reference: str) -> Table:
-    """Return the table that is printed: two rows an arm, in per cent, beside those of one arm."""
+    """Return a table with two rows per arm, in per cent, and differences to the reference arm."""
     arms = dict.fromkeys(arm for arm, _ in found)
     seeds = dict.fromkeys(seed for _, seed in found)
     shown = Table(title="Overall average of coverage, %")

@@ -1,11 +1,11 @@
-"""The policy gradient beside TRL's: held-out success by rollouts and by CPU seconds.
+"""Compares the policy gradient with TRL's: held-out success by rollouts and by CPU seconds.
 
 Both train the quickstart's policy on the same tasks in the same order, on one thread, in groups of
-the same size, by the policy gradient alone, and are scored by the same engine on the same held-out
-tasks. Each has three learning rates, and is compared at its best one. What differs is what each
-brings along: generation, loss, choice of groups, optimizer. TRL takes a step on every batch of
-groups; this project replaces groups that teach nothing, and all its rollouts count, those of
-replaced groups included. Scoring counts for neither.
+the same size, with the policy gradient only. The same engine scores both on the same held-out
+tasks. Each side has three learning rates and is compared at its best one. The sides differ in
+generation, loss, choice of groups and optimizer. TRL takes a step on every batch of groups; this
+project replaces groups that give no gradient, and the count of its rollouts includes those of
+replaced groups. Scoring counts for neither side.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _train(rollouts: int, every: int, what: tuple[str, float, int]) -> list[Point]:
-    """Train one side at one rate with one seed, in a process of its own."""
+    """Train one side at one rate with one seed, in a separate process."""
     side, rate, seed = what
     settings = (*GRADIENT_ALONE, f"seed={seed}", f"learner.learning_rate={rate}")
     if side == OURS:
@@ -112,7 +112,7 @@ def _train_trl(
 
 
 async def _success(model: Any, config: RunConfig, folder: Path, held_out: Sequence[Task]) -> float:
-    """Return the greedy success of TRL's model, served by the engine of both sides."""
+    """Return the greedy success of TRL's model, served by the engine that scores both sides."""
     served = folder / "scored"
     shutil.copytree(model_folder(config.policy.model), served, dirs_exist_ok=True)
     model.save_pretrained(served)

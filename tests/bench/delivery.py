@@ -1,21 +1,21 @@
-"""Delivers versions that are right, and versions that an engine does not take over.
+"""Delivers versions correctly, and to engines that do not load them.
 
-Each version is moved from the one before by plus or minus a learning rate in every number that
-learns, as an optimizer's step moves it, at rates that follow one another; it is written to disk and
-published with a probe of its own tokens, in float32. An engine of each kind and precision serves
-them all: full weights, and an adapter of rank 8 on every linear layer, which is merged or, with
-vLLM, stands beside the weights.
+Each version differs from the one before by plus or minus a learning rate in every trained number,
+as after an optimizer's step, at a sequence of rates. It is written to disk and published with a
+probe of its own tokens, in float32. An engine of each kind and precision serves all versions: full
+weights, and an adapter of rank 8 on every linear layer, which is merged or, with vLLM, is kept
+beside the weights.
 
-*False alarms* are those of the engine as it is. *Deaf* is the same engine on the same versions with
-its change of weights left out, so that only what it says changes: of the versions whose weights
-differ from those before in the precision that is served, the share that it is alarmed at, and the
-share that the probe alone would find.
+*False alarms* are those of the unchanged engine. *Deaf* is the same engine on the same versions
+without loading their weights: it only reports another version. The column shows, among the versions
+whose weights differ from the previous ones in the served precision, the share that raises an alarm,
+and the share that the probe alone would detect.
 
-*Changed rows* are those that differ, in the precision that is served, from those of the version
-before. *Off* is the largest difference of a probe's logprob between float32 and the engine, in
-nats, for the median version and the worst. *Same bits* counts the right versions that answered the
-probe as the one before, to the last bit. *Serve* is the median time from the order to serve a
-version to the end of its proof, *compare* the proof's part of it.
+*Changed rows* are the rows that differ, in the served precision, from those of the version before.
+*Off* is the largest difference of a probe's logprob between float32 and the engine, in nats, for
+the median version and the worst. *Same bits* counts the correct versions that answered the probe
+exactly as the one before. *Serve* is the median time from the order to serve a version to the end
+of its proof, *compare* the proof's part of it.
 """
 
 import asyncio
@@ -72,14 +72,14 @@ FORMS = ("full", "merged", "adapter")
 DTYPES = ("float32", "bfloat16")
 RANK, ALPHA = 8, 12
 SPREAD = 0.01
-"""Standard deviation of an adapter's B at first."""
+"""Initial standard deviation of an adapter's B."""
 
 LENGTH = 256
 CONCURRENT = 8
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the versions of one rate, on one engine."""
+    """The figures for the versions of one rate on one engine."""
 
     engine: str
     form: str
@@ -88,24 +88,24 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     versions: int
     alarms: int
     changed: float
-    """Median share of rows, 0..1."""
+    """Median share of rows, in [0, 1]."""
 
     off_median: float
     off_most: float
     same_bits: int
     deaf: int
-    """Versions that a deaf engine was given and that differ from the one before."""
+    """Number of versions that the deaf engine got and that differ from the one before."""
 
     deaf_alarms: int
     deaf_probe: int
-    """That the probe alone would find."""
+    """Number of these that the probe alone would detect."""
 
     serve_ms: float
     compare_ms: float
 
 
 class _Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """One version, on an engine as it is and on a deaf one."""
+    """One version, on an unchanged engine and on a deaf one."""
 
     rate: float
     alarmed: bool
@@ -119,7 +119,7 @@ class _Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deaf:
-    """An engine that says of every version that it serves it, and serves ``instead``."""
+    """An engine that reports every version as served, but serves ``instead``."""
 
     def __init__(self, generator: Generator, instead: PolicyVersion) -> None:
         self._generator = generator
@@ -127,7 +127,7 @@ class Deaf:
         self.answer = b""
 
     async def load(self, version: PolicyVersion) -> ServedWeights:
-        """Say that ``version`` is served."""
+        """Report ``version`` as served."""
         probed = msgspec.structs.replace(self._instead, probe=version.probe)
         served = await self._generator.load(probed)
         self.answer = served.logprobs
@@ -159,7 +159,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _apart(engine: str, form: str, dtype: str, options: Any) -> list[Figures]:
-    """Measure in a process of its own: vLLM binds one for good."""
+    """Measure in a separate process, because vLLM binds a process for good."""
     command = [sys.executable, "-m", "tests.bench", "delivery", "--json"]
     command += ["--engines", engine, "--forms", form, "--dtypes", dtype, "--model", options.model]
     command += ["--versions", str(options.versions), "--seed", str(options.seed)]
@@ -236,7 +236,7 @@ async def _delivered(folder: Path, config: RunConfig, place: Path, options: Any)
 
 
 def _held(difference: ProbeDifference, config: RunConfig) -> float:
-    """Return what is held against the tolerance."""
+    """Return the value that is compared with the tolerance."""
     return difference.most if is_exact(config) else difference.mean
 
 
@@ -249,7 +249,7 @@ async def _is_alarmed(engine: VerifiedEngine, version: PolicyVersion) -> bool:
 
 
 def _learning(folder: Path, config: RunConfig, seed: int) -> Any:
-    """Return the model, with an adapter that changes it where one learns."""
+    """Return the model; if an adapter is trained, with one that changes the model."""
     model = cast("Any", read_model(folder)).eval()
     if config.policy.train == "full":
         return model
@@ -263,7 +263,7 @@ def _learning(folder: Path, config: RunConfig, seed: int) -> Any:
 
 
 class _Steps:
-    """A model that is moved step by step."""
+    """A model that changes step by step."""
 
     def __init__(self, folder: Path, place: Path, config: RunConfig, seed: int) -> None:
         self._model = _learning(folder, config, seed)

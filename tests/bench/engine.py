@@ -1,14 +1,14 @@
-"""Measures rollouts through vLLM's asyncio front beside `LLM.generate`, and delivery of weights.
+"""Measures rollouts with vLLM's asyncio front beside `LLM.generate`, and delivery of weights.
 
-*Rollouts*: conversations of several turns, in groups that share an opening, each turn a generation
-and some tokens of the environment's. The front plays them side by side, each at its own pace; its
-peer is vLLM's own offline loop on the same prompts and lengths, all conversations turn by turn,
-with an engine of the same settings. Both are measured in turns, in one process and one run, and the
-ratio is the median of the rounds' ratios. Tokens are those that were sampled.
+*Rollouts*: conversations of several turns, in groups that share an opening; each turn is a
+generation and some tokens of the environment. The front plays them concurrently, each at its own
+pace. Its peer is vLLM's own offline loop with an engine of the same settings, on the same prompts
+and lengths, all conversations turn by turn. Both are measured alternately, in one process and one
+run; the ratio is the median of the rounds' ratios. Only sampled tokens count.
 
-*Delivery*: full weights, changed by a little, while all conversations sample. Latency is from the
-order to serve a version to the end of its probe; the longest stall is that of the requests in
-flight, as `protocols.learning.ServedWeights` says.
+*Delivery*: slightly changed full weights, delivered while all conversations sample. Latency is the
+time from the order to serve a version to the end of its probe; the longest stall is that of the
+requests in flight, as in `protocols.learning.ServedWeights`.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ SHARED_TOKENS = 40
 OPENING_TOKENS = 60
 OBSERVED_TOKENS = 12
 CHANGE = 1e-3
-"""Standard deviations of a weight that a delivered version differs by."""
+"""Difference of a delivered version, in standard deviations of a weight."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     unit: str
     peer: float | None = None
-    """The same by `LLM.generate`."""
+    """The same value with `LLM.generate`."""
 
     ratio: float | None = None
     """Median over the rounds."""
@@ -63,13 +63,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What is generated."""
+    """The conversations to generate."""
 
     vocabulary: int
     conversations: int
     turns: int
     tokens: int
-    """Per turn."""
+    """Tokens per turn."""
 
     @property
     def length(self) -> int:
@@ -82,13 +82,13 @@ class Load:
         return self.conversations * self.turns * self.tokens
 
     def opening(self, conversation: int, round_: int) -> list[int]:
-        """Return the first prompt: the same for a group, another in each round."""
+        """Return the first prompt: equal within a group, different in each round."""
         group = conversation // GROUP
         shared = self._words(SHARED_TOKENS, round_)
         return shared + self._words(OPENING_TOKENS - SHARED_TOKENS, round_, group)
 
     def observed(self, conversation: int, turn: int) -> list[int]:
-        """Return what the environment says after a turn."""
+        """Return the environment's tokens after a turn."""
         return self._words(OBSERVED_TOKENS, conversation, turn, 0)
 
     def _words(self, count: int, *seed: int) -> list[int]:
@@ -113,7 +113,7 @@ def main(arguments: list[str]) -> None:
 
 
 async def measured(folder: Path, settings: VllmEngine, options: Any) -> list[Row]:
-    """Return every row, from one engine and its peer."""
+    """Return all rows, from one engine and its peer."""
     from coevolve.engine.vllm.core import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 
@@ -160,7 +160,7 @@ async def _rollouts(
 
 
 async def play(front: "VllmGenerator", load: Load, round_: int) -> None:
-    """Play every conversation side by side."""
+    """Play all conversations concurrently."""
 
     async def converse(number: int) -> None:
         ids = load.opening(number, round_)
@@ -181,7 +181,7 @@ async def play(front: "VllmGenerator", load: Load, round_: int) -> None:
 
 
 def offline(folder: Path, settings: VllmEngine, load: Load) -> Callable[[int], None]:
-    """Return what plays a round with vLLM's own loop, all conversations turn by turn."""
+    """Return a function that plays a round with vLLM's own loop, all conversations turn by turn."""
     llm = raw_vllm.engine(
         Offline(
             folder=str(folder),
@@ -233,7 +233,7 @@ async def _deliveries(
 
 
 def _changed(model: Any, run_dir: Path, number: int, vocabulary: int) -> PolicyVersion:
-    """Write a version that differs a little from the one before."""
+    """Write a version that differs slightly from the one before."""
     generator = torch.Generator().manual_seed(number)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -1,9 +1,9 @@
-"""Takes the policy gradient apart: one choice changed in each arm, at equal numbers of rollouts.
+"""Ablates the policy gradient: each arm changes one choice, at equal numbers of rollouts.
 
-Each training is the quickstart's policy gradient alone, on the arm ``uniform``, in one process
-(`tests.bench.synchronous`): same tasks in the same order for a seed, and training ends when the
-rollouts are used up, those of replaced groups included. So an arm that replaces more groups takes
-fewer steps.
+Each training uses only the quickstart's policy gradient, on the arm ``uniform``, in one process
+(`tests.bench.synchronous`). All arms have the same tasks in the same order for a seed. Training
+ends when the rollouts are used up, including those of replaced groups, so an arm that replaces more
+groups takes fewer steps.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> None:
 
 
 def arms_of(text: str) -> list[str]:
-    """Return the arms that ``text`` names, the shipped one among them. Raises RunError."""
+    """Return the arms named by ``text``, which must include the shipped one. Raises RunError."""
     arms = list(dict.fromkeys(text.split(",")))
     unknown = [arm for arm in arms if arm not in ARMS]
     if unknown or SHIPPED not in arms:
@@ -97,7 +97,7 @@ def arms_of(text: str) -> list[str]:
 
 
 def _train(rollouts: int, every: int, further: Sequence[str], what: tuple[str, int]) -> list[Point]:
-    """Train one arm with one seed, in a process of its own."""
+    """Train one arm with one seed, in a separate process."""
     arm, seed = what
     settings = (*GRADIENT_ALONE, *schedule(rollouts), *ARMS[arm], *further, f"seed={seed}")
     config = load_config(RUN_FILE, settings)

@@ -1,14 +1,13 @@
-"""Measures the hardware simulator: what one evaluation costs, and what it would cost otherwise.
+"""Measures the hardware simulator: the cost of one evaluation, and that of the alternatives.
 
-All figures are of one run, and what is compared takes turns. An *evaluation* is the good testbench
-of a design, compiled, simulated in the sandbox and scored; its CPU seconds are those of all its
-stages. *Cached* are the milliseconds of wall clock of one that the journal answers
-(`tests.bench.recalled`). *Plain* is Verilator as its manual has it
-(`tests.bench.plain_verilator`), on the same design and testbench. *Programs* are random stimulus
-programs through the design's compiled harness, by the CPU time of harness and caller together, its
-start included. *Sandbox* is what the strongest sandbox adds to an evaluation over bare limits.
-*Two* are evaluations side by side, *one* those one after the other, by wall clock. Medians
-throughout.
+All figures are from one run, and compared variants alternate. An *evaluation* compiles, simulates
+in the sandbox and scores the good testbench of a design; its CPU seconds include all its stages.
+*Cached* is the wall clock, in milliseconds, of an evaluation that the journal answers
+(`tests.bench.recalled`). *Plain* is Verilator as in its manual (`tests.bench.plain_verilator`), on
+the same design and testbench. *Programs* are random stimulus programs on the design's compiled
+harness, by the CPU time of harness and caller together, including its start. *Sandbox* is the cost
+that the strongest sandbox adds to an evaluation with limits only. *Two* are two concurrent
+evaluations, *one* is one after the other, by wall clock. All values are medians.
 """
 
 import argparse
@@ -47,13 +46,13 @@ class DesignFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     design: str
     lines: int
-    """Of RTL."""
+    """Lines of RTL."""
 
     points: int
     evaluation_cpu_s: float
     cached_ms: float
     plain_cpu_s: float | None
-    """None where it was not asked for."""
+    """None if it was not requested."""
 
     sandbox_cpu_s: float
     programs_per_cpu_s: float
@@ -62,17 +61,17 @@ class DesignFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is printed."""
+    """All printed figures."""
 
     designs: tuple[DesignFigures, ...]
     one_per_s: float
     """Evaluations per second, one after the other."""
 
     two_per_s: float
-    """Evaluations per second, two side by side."""
+    """Evaluations per second, two concurrently."""
 
     level: str
-    """Of the sandbox."""
+    """Level of the sandbox."""
 
 
 def main(arguments: list[str]) -> None:
@@ -90,7 +89,7 @@ def main(arguments: list[str]) -> None:
 
 
 async def measured(designs: Sequence[Design], options: argparse.Namespace) -> Figures:
-    """Return the figures of all designs, each of whose rounds follow one another."""
+    """Return the figures of all designs; the rounds of each design follow one another."""
     simulator = open_simulator()
     bare = VerilatorSimulator(
         simulator.toolchain, Sandbox([simulator.tools.runtime.folder], "limits")
@@ -136,7 +135,7 @@ async def _of_design(
 
 
 async def _programs_per_cpu_s(design: Design, simulator: VerilatorSimulator, count: int) -> float:
-    """Return how many random programs a CPU second runs; a child's time is known at its end."""
+    """Return random programs per CPU second; a child's CPU time is known when it ends."""
     programs = [*islice(random_programs(target_of(design), np.random.default_rng(1)), count)]
     harness = await Harness.open(
         design.unit, design.ports, simulator.toolchain, simulator.sandbox, optimise="-O2"
@@ -148,13 +147,13 @@ async def _programs_per_cpu_s(design: Design, simulator: VerilatorSimulator, cou
 
 
 def request_of(design: Design) -> Evaluate:
-    """Ask for the good testbench's coverage."""
+    """Return a request for the good testbench's coverage."""
     testbench = Testbench(text=design.testbenches["good"])
     return Evaluate(unit=design.unit, submission=testbench, seed=design.file.seed)
 
 
 def covered(evaluated: Evaluated) -> Evaluated:
-    """Return what was covered. Raises SimulatorError for another outcome: it does not compare."""
+    """Return the result if it has coverage. Raises SimulatorError for another outcome."""
     match evaluated.outcome:
         case Covered():
             return evaluated
@@ -173,7 +172,8 @@ def _stages(evaluated: Sequence[Evaluated]) -> dict[str, float]:
 async def _rates(
     simulator: VerilatorSimulator, requests: Sequence[Evaluate]
 ) -> tuple[float, float]:
-    """Return evaluations per second, one and two at a time; each request is made twice by turns."""
+    """Return evaluations per second, one and two at a time; each request is made twice,
+    alternating."""
     alone: list[float] = []
     together: list[float] = []
     for request in requests:

@@ -1,26 +1,29 @@
-"""Takes the tiny hardware policy's training apart, at equal numbers of simulator calls.
+"""Ablates the training of the tiny hardware policy, at equal numbers of simulator calls.
 
-Every arm is `configs/hdl_tiny.yaml` with as many steps, groups and rollouts, and one thing changed:
+Every arm is `configs/hdl_tiny.yaml` with the same numbers of steps, groups and rollouts, and one
+change:
 
-- *full*: nothing. Each step on a design goes on from the best testbench of the one before; a stage
-  that imitates the grammar's edits which gained coverage, then GRPO on the policy's own.
-- *worst*, *uniform*: each step goes on from the group's worst testbench (LLM4Cov's rule in
-  training), or from any.
+- *full*: no change. Each step on a design continues from the best testbench of the one before. A
+  first stage imitates the grammar's edits that gained coverage; then GRPO trains on the policy's
+  own.
+- *worst*, *uniform*: each step continues from the group's worst testbench (LLM4Cov's rule in
+  training), or from a random one.
 - *rejection*: rejection-sampled fine-tuning in both stages.
-- *one kept*: the same, but of each group only the step that gained the most is trained on, which is
-  LLM4Cov's rule.
-- *unfiltered*: the same, but of each group as many steps, those that gained the most, whatever they
-  gained: execution-validated, not coverage-guided.
-- *grammar only*: the grammar's edits all along; what *full* has over it, the policy's own brought.
+- *one kept*: as *rejection*, but of each group only the step with the largest gain is trained on
+  (LLM4Cov's rule).
+- *unfiltered*: as *rejection*, but of each group the same number of steps is trained on, those with
+  the largest gains, whatever the gains are: execution-validated, not coverage-guided.
+- *grammar only*: the grammar's edits in all steps; the difference to *full* shows the effect of the
+  policy's own edits.
 - *policy only*: no stage on the grammar's edits.
-- *policy first*: the same two stages, the policy's own edits first.
+- *policy first*: the same two stages in the other order.
 
-Runs follow one another, each by `python -m coevolve.launch`; what is printed is read from their
-journals. A run that is there with the same settings is taken as it is, or goes on where it was
-left. Scores are overall averages of coverage after the run file's steps on each design, before and
-after training. Differences are to the arm that ``--reference`` names, of the last versions, with
-designs and seeds paired; their bootstrap interval over designs
-(`hdl.evaluation.measures`) says nothing of further seeds.
+`python -m coevolve.launch` makes the runs one after the other; the printed figures are read from
+their journals. A finished run with the same settings is used as it is, an unfinished one is
+resumed. Scores are overall averages of coverage after the run file's steps on each design, before
+and after training. Differences are to the arm named by ``--reference``, for the last versions, with
+designs and seeds paired; their bootstrap interval over designs (`hdl.evaluation.measures`) says
+nothing about other seeds.
 """
 
 import argparse
@@ -43,7 +46,7 @@ from tests.bench.ablation_outcome import Outcome, alike, outcome_of, table
 
 RUN_FILE = Path("configs/hdl_tiny.yaml")
 WARM_UP_SHARE = 3
-"""One in so many steps is on the grammar's edits, in the arms that have such a stage."""
+"""One step in this number uses the grammar's edits, in the arms that have such a stage."""
 
 FULL = "full"
 ARMS = (
@@ -62,7 +65,7 @@ FINE_TUNED = ("rejection", "one kept", "unfiltered")
 
 
 def main(arguments: list[str]) -> None:
-    """Run what has not been run, and print a table."""
+    """Make the missing runs and print a table."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench hdl-ablation",
         description=__doc__,
@@ -116,7 +119,7 @@ def _plan(arm: str, seed: int, options: argparse.Namespace) -> Plan:
 
 
 def changes_of(arm: str, base: RunConfig) -> dict[str, str]:
-    """Return the settings of an arm, ``base`` being what all of them share."""
+    """Return the settings of an arm; all arms share ``base``."""
     changes = {"environment.stages": msgspec.json.encode(_stages(arm, base)).decode()}
     if arm in ("worst", "uniform"):
         changes["environment.next_state"] = arm

@@ -23,7 +23,7 @@ def interval(numbers: Sequence[float]) -> Bounds:
 
 
 def told(bounds: Bounds) -> str:
-    """Return the bounds as a table shows them; ``none`` where there is no mean."""
+    """Return the bounds as text for a table; ``none`` if there is no mean."""
     mean, low, high = bounds
     if math.isnan(mean):
         return "none"

@@ -1,9 +1,9 @@
-"""Measures the journal beside a bare LMDB loop and SQLite, and says what the disk was like.
+"""Measures the journal beside a bare LMDB loop and SQLite, and the state of the disk.
 
-Disks and neighbours change by the minute, so what is compared is measured in turns, several
-rounds of it, with the disk's flush (a 4 kB write and its `fdatasync`) before each. Medians are
-printed, and ratios of medians. *In process* has two batches in flight. Reads find everything in the
-page cache and mapped.
+The speed of disks and the load of neighbours change by the minute. So the variants alternate over
+several rounds, and the disk's flush (a 4 kB write and its `fdatasync`) is measured before each. The
+tables show medians, and ratios of medians. *In process* has two batches in flight. Reads find all
+records in the page cache and mapped.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from tests.bench.journal_peers import APPENDERS, NO_LIMIT, TOPIC, requests
 RECORD_BYTES = 10_000
 BATCHES = (1, 10, 100, 1000)
 RUN_RECORDS = {1: 400, 10: 2_000, 100: 10_000, 1000: 20_000}
-"""Records of one run for each batch size."""
+"""Number of records of one run, by batch size."""
 
 GROUP = 64
 TRIPS = 200
@@ -54,7 +54,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     unit: str
     peers: dict[str, float] = {}
-    """The same by others, in the same unit."""
+    """The same measurement for the peers, in the same unit."""
 
 
 def main(arguments: list[str]) -> None:
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> None:
 
 
 def appends(folder: Path, bodies: Sequence[bytes], rounds: int) -> list[Row]:
-    """Compare appends a second, batch by batch; also the flush and the bytes written."""
+    """Compare appends per second, batch by batch; also the flush and the bytes written."""
     flushes: list[float] = []
     rows: list[Row] = []
     for durability in get_args(Durability):
@@ -116,7 +116,7 @@ def flush_s(folder: Path) -> float:
 
 
 async def answers(folder: Path, bodies: Sequence[bytes], durability: Durability) -> list[Row]:
-    """Measure one caller's latency, the way of news, and work taken and completed."""
+    """Measure one caller's latency, that of notifications, and work taken and completed."""
     with _scratch(folder) as place:
         journal = Journal.open(place / "store", durability=durability, retain_bytes=NO_LIMIT)
         store = LocalStore(journal)
@@ -205,7 +205,7 @@ async def _take_and_complete(store: Store) -> int:
 
 
 def reads(folder: Path, bodies: Sequence[bytes], count: int) -> list[Row]:
-    """Measure reading and copying ``count`` records that lie in the page cache."""
+    """Measure reading and copying ``count`` records that are in the page cache."""
     with _scratch(folder) as place:
         journal = Journal.open(place / "store", retain_bytes=NO_LIMIT)
         for request in requests(bodies, 1000, count):
@@ -259,7 +259,7 @@ def _view_rate(folder: Path, count: int) -> float:
 
 
 async def through_the_actor(folder: Path, bodies: Sequence[bytes]) -> list[Row]:
-    """Measure batched appends and news by way of the store actor."""
+    """Measure batched appends and notifications through the store actor."""
     rows: list[Row] = []
     ray.init(
         address="local",
@@ -291,7 +291,7 @@ async def through_the_actor(folder: Path, bodies: Sequence[bytes]) -> list[Row]:
 async def _rate(
     store: Store, bodies: Sequence[bytes], *, callers: int, batch: int, count: int
 ) -> float:
-    """Return the records a second of callers that each wait for one answer at a time."""
+    """Return records per second of callers that each wait for one answer at a time."""
     calls = count // callers // batch
 
     async def caller(name: str) -> None:
@@ -319,13 +319,13 @@ def _latencies(measure: str, times: Sequence[float]) -> list[Row]:
 
 
 def _written_bytes() -> int:
-    """Return what this process has passed to write calls so far."""
+    """Return the bytes that this process has passed to write calls so far."""
     return psutil.Process().io_counters().write_chars
 
 
 @contextmanager
 def _scratch(folder: Path | None) -> Generator[Path]:
-    """Give a folder that is gone afterwards."""
+    """Yield a folder that is removed afterwards."""
     path = Path(tempfile.mkdtemp(prefix="bench-journal-", dir=folder))
     try:
         yield path

@@ -1,13 +1,13 @@
-"""The same appends by the journal, by a bare LMDB loop and by SQLite, at the same durability.
+"""The same appends with the journal, a bare LMDB loop and SQLite, at the same durability.
 
 | level     | journal          | bare LMDB                          | SQLite (WAL)       |
 |-----------|------------------|------------------------------------|--------------------|
 | `process` | level `process`  | `sync=False`                       | `synchronous=OFF`  |
 | `power`   | level `power`    | `metasync=False`, one flush a batch | `synchronous=FULL` |
 
-The bare loop puts bodies under integer keys and nothing else: no topics, no indexes, no receipts,
-no answers, no other thread. At level ``power`` it may not answer a batch before the next one is
-written, as the journal does.
+The bare loop puts bodies under integer keys: no topics, no indexes, no receipts, no answers, no
+other thread. At level ``power`` it may not answer a batch before the next one is written, as the
+journal does.
 """
 
 import sqlite3
@@ -26,7 +26,7 @@ from protocols.journal import Append, Durability, Receipt, Record
 TOPIC = "rollout"
 NO_LIMIT = 1 << 50
 IN_FLIGHT = 2
-"""Batches of the journal that wait for an answer: one is written while the next is prepared."""
+"""Batches of the journal in flight: one is written while the next is prepared."""
 
 Appender = Callable[[Path, Durability, Sequence[bytes], int, int], float]
 """(folder, durability, bodies, batch, records) -> seconds."""

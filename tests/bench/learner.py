@@ -1,17 +1,17 @@
 """Measures a training step beside TRL's `GRPOTrainer`, on the same batch.
 
-Both take optimizer steps of GRPO on the same rollouts of several turns, from the same weights, at
-the same precision, on one thread, in turns: a step of the one, a step of the other. The learner
-sorts rows by length before it pads them; TRL pads a whole batch to its longest prompt and its
-longest rest and splits that. Not in TRL's time is what it does between generation and training
-(tokenizing, rewards, log-probabilities of the old policy); nor is its gradient checkpointing, which
-is on by default and would cost it another forward. Its micro-batches are ``--rows`` rows. The
-learner's algorithms are deterministic, as in a run; TRL's need not be, which is faster.
+Both take GRPO optimizer steps on the same rollouts of several turns, from the same weights, at the
+same precision, on one thread, and alternate step by step. The learner sorts rows by length before
+it pads them; TRL pads a whole batch to its longest prompt and its longest rest and then splits it.
+TRL's time does not include its work between generation and training (tokenizing, rewards,
+log-probabilities of the old policy). Its gradient checkpointing, which is on by default and would
+cost another forward pass, is off. Its micro-batches have ``--rows`` rows. The learner's algorithms
+are deterministic, as in a run; TRL's need not be, which is faster.
 
-Tokens are those of the rollouts, without padding. *Ratio* is the median over the pairs of steps of
-TRL's time over the learner's. *Peak memory* is what loading the model and three steps add to a
-process that has imported everything, in a process each (Linux only). TRL comes with the dependency
-group `dev`.
+Tokens are those of the rollouts, without padding. *Ratio* is the median, over pairs of steps, of
+TRL's time divided by the learner's. *Peak memory* is the memory that loading the model and three
+steps add to a process that has imported everything, in a separate process for each (Linux only).
+TRL comes with the dependency group `dev`.
 """
 
 # torch and transformers are partly untyped.
@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> None:
 
 
 def measured(name: str, place: Path, options: argparse.Namespace) -> Figures:
-    """Take steps in turns and return what they cost."""
+    """Take steps alternately and return their costs."""
     folder = TINY_FOLDER if name == "tiny" else small_model(place / name)
     groups = batch_groups()
     steps = {
@@ -124,7 +124,7 @@ def measured(name: str, place: Path, options: argparse.Namespace) -> Figures:
 
 
 Step = Callable[[int], float]
-"""Takes the step of a number, counted from 1, and returns the share of padding."""
+"""Takes the step with the given number, from 1, and returns the share of padding."""
 
 
 def learner_step(folder: Path, groups: Sequence[BatchGroup], options: argparse.Namespace) -> Step:
@@ -174,7 +174,7 @@ def trl_step(folder: Path, groups: Sequence[BatchGroup], options: argparse.Names
 
 
 def batch_groups(seed: int = 0) -> list[BatchGroup]:
-    """Return a batch of made-up rollouts: one to three turns of some calls with their answers."""
+    """Return a batch of synthetic rollouts: one to three turns of some calls with their answers."""
     rng = np.random.default_rng(seed)
     return [_group(number, rng) for number in range(GROUPS)]
 
@@ -250,9 +250,9 @@ def small_model(folder: Path) -> Path:
 
 
 def peak_mb(folder: Path, options: argparse.Namespace) -> float:
-    """Return what loading and some steps add to this process's resident memory at most."""
+    """Return the maximum that loading and some steps add to this process's resident memory."""
     before = psutil.Process().memory_info().rss
-    # Linux: the high-water mark starts again at what is resident now.
+    # Linux: resets the high-water mark to the memory that is resident now.
     Path("/proc/self/clear_refs").write_text("5")
     make = learner_step if options.peak_of == "learner" else trl_step
     step = make(folder, batch_groups(), options)

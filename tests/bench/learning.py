@@ -1,17 +1,17 @@
-"""Takes the quickstart's learning apart: which part of it the result comes from.
+"""Ablates the quickstart's learning: which part of it gives the result.
 
-Studies, on equal numbers of groups and rollouts of a step, with the seeds paired:
+The studies use equal numbers of groups and rollouts per step, with the seeds paired:
 
-- *gradient*: the policy gradient alone, without imitation and replay, on the arms ``uniform`` and,
-  for more steps, ``full``. `tests.bench gradient` takes its choices apart.
-- *sources*: the quickstart as it is (``both``); ``imitation`` and replay alone, where groups whose
-  rollouts differ fill the batch and teach nothing; the policy ``gradient`` alone.
+- *gradient*: the policy gradient only, without imitation and replay, on the arms ``uniform`` and,
+  for more steps, ``full``. `tests.bench gradient` ablates its choices.
+- *sources*: the quickstart unchanged (``both``); only ``imitation`` and replay, where groups with
+  different rewards fill the batch and give no gradient; only the policy ``gradient``.
 - *arms*: the quickstart with each of its arms.
 - *engine*: *sources* with vLLM as the rollout engine.
-- *collapse*: the learning rates times twenty, with the guard and without.
+- *collapse*: twenty times the learning rates, with the guard and without.
 
-Runs are made by `python -m coevolve.launch` (`coevolve.runs.grid`); what is printed is read from
-their journals. A run that is there is not made again.
+`coevolve launch` makes the runs (`coevolve.runs.grid`); the printed figures are read from
+their journals. Finished runs are not repeated.
 """
 
 import argparse
@@ -85,7 +85,7 @@ STUDIES: Mapping[str, Study] = {
 
 
 def main(arguments: list[str]) -> None:
-    """Run what has not been run, and print the study's tables."""
+    """Make the missing runs, and print the study's tables."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench learning",
         description=__doc__,

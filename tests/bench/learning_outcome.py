@@ -1,4 +1,4 @@
-"""What came of the runs of a learning study, from their journals, and how arms compare.
+"""The results of a learning study's runs, read from their journals, and the comparison of arms.
 
 All scores are held-out success in per cent. Differences between arms are paired by seed.
 """
@@ -22,7 +22,7 @@ from protocols.learning import Evaluation, GroupDiscarded, StepReport
 from tests.bench.intervals import interval, told
 
 MIDDLE = (5.0, 95.0)
-"""Skills that start between these have something to reinforce."""
+"""Skills with an initial success between these have something to reinforce."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,19 +33,19 @@ class Outcome:
     """Policy version -> held-out success, %."""
 
     skills: Mapping[int, Mapping[str, float]]
-    """Policy version -> skill -> success of the turns that ask for it and were begun, %."""
+    """Policy version -> skill -> share of the reached turns of the skill that passed, %."""
 
     rollouts: int
-    """Consumed by the learner, discarded ones included."""
+    """Number that the learner consumed, including discarded ones."""
 
     informative: float
-    """Groups with a policy gradient in a step, mean."""
+    """Mean number of groups with a policy gradient per step."""
 
     movement: float
-    """Share of the weights' movement that the objective made, mean over steps, 0..1."""
+    """Objective's share of the weights' movement, mean over the steps, in [0, 1]."""
 
     returns: int
-    """Times that the guard went back to an earlier version."""
+    """Number of times that the guard returned to an earlier version."""
 
     @property
     def start(self) -> float:
@@ -69,7 +69,7 @@ class Outcome:
 
     @property
     def middle_gain(self) -> float:
-        """Return the mean gain of the skills that start in the middle; NaN where there are none."""
+        """Return the mean gain of the skills that start in the middle; NaN if there are none."""
         before, after = self.skills[0], self.skills[max(self.skills)]
         middle = [
             name
@@ -84,7 +84,7 @@ Outcomes = Mapping[tuple[str, int], Outcome]
 
 
 async def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
-    """Return what came of the run in ``folder``; None where it is not over."""
+    """Return the result of the run in ``folder``; None if it is not finished."""
     if not RunDirectory(folder).metrics.exists():
         return None
     reader = run_reader(folder)
@@ -114,7 +114,7 @@ async def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
 
 
 def by_skill(made: Evaluation, asked: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Return, by skill, in how many of the turns that ask for it and were begun it passed, %."""
+    """Return, by skill, the share of its reached turns that passed, %."""
     passed: defaultdict[str, list[bool]] = defaultdict(list)
     for score in made.scores:
         for turn, skill in enumerate(asked[score.task_id][: score.turns_passed + 1]):
@@ -123,7 +123,7 @@ def by_skill(made: Evaluation, asked: Mapping[str, Sequence[str]]) -> dict[str, 
 
 
 def arms_table(found: Outcomes, *, reference: str, title: str) -> Table:
-    """Return the table of arms: levels, gains, and paired differences to ``reference``."""
+    """Return the table of arms: scores, gains, and paired differences to ``reference``."""
     shown = Table(title=title)
     shown.add_column("arm", no_wrap=True)
     for heading in (
@@ -169,7 +169,7 @@ def _cells(found: Outcomes, arm: str, reference: str) -> list[str]:
 
 
 def curves_table(found: Outcomes) -> Table:
-    """Return held-out success by version, a row a run."""
+    """Return the held-out success by version, one row per run."""
     versions = sorted({version for run in found.values() for version in run.scores})
     shown = Table(title="Held-out success, %, by policy version")
     shown.add_column("arm", no_wrap=True)

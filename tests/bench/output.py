@@ -1,4 +1,4 @@
-"""How benchmarks are asked and what they print: tables for people, a JSON document for programs."""
+"""Arguments and output of benchmarks: tables for people, a JSON document for programs."""
 
 import argparse
 import sys
@@ -26,7 +26,7 @@ def show(
     as_json: bool,
     width: int | None = None,
 ) -> None:
-    """Print figures as JSON, or as they are ``drawn`` on so many columns."""
+    """Print figures as JSON, or as the table ``drawn`` with the given width in columns."""
     if as_json:
         sys.stdout.write(msgspec.json.encode(figures).decode() + "\n")
     else:
@@ -46,7 +46,7 @@ def table(
 
 
 def number(value: float | None) -> str:
-    """Return a number with its thousands apart, or two decimals of a small one; empty for None."""
+    """Return a number with thousands separators, or two decimals if it is small; empty for None."""
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"

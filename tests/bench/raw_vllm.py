@@ -1,11 +1,11 @@
-"""vLLM's own offline loop, the peer of what samples through this project.
+"""vLLM's own offline loop, as the peer of sampling through this project.
 
 As a program it serves one engine: `python -m tests.bench.raw_vllm`, with an `Offline` as JSON in
 the first line of its input. Every further line is a list of waves; all generations of a wave are
-one call of `LLM.generate`, and a line with a `Measured` comes back for each list.
+one call of `LLM.generate`, and the program answers each list with one line, a `Measured`.
 
-Deviations from vLLM as it is: `coevolve.engine.vllm.repairs`, without which a request with a seed
-may end its engine on the CPU.
+Deviation from plain vLLM: it uses `coevolve.engine.vllm.repairs`, without which a request with a
+seed may end its engine on the CPU.
 """
 
 import os
@@ -26,10 +26,10 @@ from protocols.errors import GeneratorError
 
 
 class Offline(msgspec.Struct, frozen=True, kw_only=True):
-    """An engine to make."""
+    """The engine to make."""
 
     folder: str
-    """Of the model."""
+    """Folder of the model."""
 
     settings: VllmEngine
     concurrent: int
@@ -38,7 +38,7 @@ class Offline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sampled(msgspec.Struct, frozen=True, kw_only=True):
-    """A generation to repeat, by its length."""
+    """A generation to repeat with the same length."""
 
     prompt_ids: tuple[int, ...]
     tokens: int
@@ -47,25 +47,25 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list of waves took."""
+    """The cost of a list of waves."""
 
     tokens: int
-    """That were sampled."""
+    """Number of sampled tokens."""
 
     wall_s: float
     cpu_s: float
 
 
 class Raw:
-    """The program, seen from who asks it."""
+    """The client of the program."""
 
     def __init__(self, process: "subprocess.Popen[str]", complaints: IO[str]) -> None:
-        """Talk to ``process``, which was told what engine to make."""
+        """Use ``process``, which has already got the engine's settings."""
         self._process = process
         self._complaints = complaints
 
     def play(self, waves: Sequence[Sequence[Sampled]]) -> Measured:
-        """Return what the waves take there. Raises GeneratorError where the program has ended."""
+        """Return the cost of the waves. Raises GeneratorError if the program has ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -82,7 +82,7 @@ class Raw:
 def raw_vllm(offline: Offline) -> Generator[Raw]:
     """Start the program, with the environment variables of this project's own engine.
 
-    What is asked first waits until its engine is there.
+    The first request waits until the engine is ready.
     """
     with (
         tempfile.TemporaryFile("w+") as complaints,
@@ -106,7 +106,7 @@ def raw_vllm(offline: Offline) -> Generator[Raw]:
 
 def main() -> None:
     """Answer the lines of standard input until it ends."""
-    # What libraries print must not come between the answers.
+    # Prints of libraries must not mix with the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     llm = engine(msgspec.json.decode(sys.stdin.readline(), type=Offline))
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def engine(offline: Offline) -> Any:
-    """Return vLLM's `LLM`, with the settings that this project's own engine has."""
+    """Return vLLM's `LLM` with the settings of this project's own engine."""
     from vllm import LLM
 
     from coevolve.engine.vllm import repairs
@@ -141,7 +141,7 @@ def engine(offline: Offline) -> Any:
 
 
 def generate(llm: Any, wave: Sequence[Sampled]) -> list[list[int]]:
-    """Return what is sampled, exactly as many tokens as each generation has."""
+    """Return the sampled tokens; each generation has exactly its given length."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 

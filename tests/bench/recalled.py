@@ -1,6 +1,6 @@
 """Measures an evaluation that the journal answers, as in a run (`hdl.simulate.result_cache`).
 
-The journal holds one rollout and is read through its map, by a process that does not write it.
+The journal has one rollout. A process that does not write it reads the memory-mapped file.
 """
 
 import tempfile
@@ -29,9 +29,9 @@ MAP_BYTES = 1 << 26
 async def recalled_ms(
     simulator: VerilatorSimulator, request: Evaluate, evaluated: Evaluated
 ) -> float:
-    """Return the median milliseconds of wall clock from the request to what it was answered.
+    """Return the median milliseconds of wall clock from the request to its answer.
 
-    Raises SimulatorError where an answer did not come from the journal.
+    Raises SimulatorError if an answer did not come from the journal.
     """
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal.open(Path(folder), map_size_bytes=MAP_BYTES)
@@ -55,7 +55,7 @@ async def _asked_s(recalling: RecallingSimulator, request: Evaluate) -> float:
 
 
 def _rollout(evaluated: Evaluated) -> Rollout:
-    """Return the rollout that handed the testbench in; nothing else of it matters."""
+    """Return a rollout with the testbench; its other fields do not matter."""
     nothing = Tokens(
         token_ids=columns.int32([]),
         mask=columns.uint8([]),

@@ -1,4 +1,4 @@
-"""What makes rollouts, without what learns from them: store, simulators, one rollout actor."""
+"""The part of a run that makes rollouts: store, simulators and one rollout actor."""
 
 import asyncio
 import logging
@@ -30,16 +30,16 @@ ENGINE = "rollout-0"
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "RAY_BACKEND_LOG_LEVEL": "fatal",
-    # Ray's workers yield to every other process of the machine, which what is beside them does not.
+    # Ray gives its workers a low priority; processes that are measured beside them have none.
     "RAY_worker_niceness": "0",
 }
 
 
 class System:
-    """The actors, seen from where requests come from and rollouts go to."""
+    """The actors, with methods to send requests and to receive rollouts."""
 
     def __init__(self, config: RunConfig, directory: RunDirectory) -> None:
-        """Start every actor, in the Ray cluster that there is."""
+        """Start every actor in the existing Ray cluster."""
         self.config = config
         self._run_dir = directory.path
         run_dir = str(directory.path)
@@ -67,7 +67,7 @@ class System:
         )
 
     async def publish(self) -> None:
-        """Publish version 0 as a learner does, and let the rollout part begin."""
+        """Publish version 0 as a learner does, and start the rollout part."""
         from coevolve.learning.trainer import Trainer
         from coevolve.learning.versions import write_version
 
@@ -77,9 +77,9 @@ class System:
         self._running = asyncio.create_task(self._sampling.run())
 
     async def play(self, groups: int) -> list[Rollout]:
-        """Have further groups made and return the rollouts.
+        """Request more groups and return their rollouts.
 
-        Raises SimulatorError where one fails, and what the rollout part raises.
+        Raises SimulatorError if one fails, and any error of the rollout part.
         """
         asked = [message for _ in range(groups) for message in self._group()]
         await self._mailbox.append(asked)
@@ -95,7 +95,7 @@ class System:
         return rollouts
 
     async def cpu(self) -> CpuReading:
-        """Return what every process has used so far."""
+        """Return the CPU time of every process so far."""
         return await read_cpu([self._sampling], self._simulators, [self._store_part])
 
     async def stop(self) -> None:
@@ -104,7 +104,7 @@ class System:
         await self._running
 
     async def _check(self) -> None:
-        """Raise what the rollout part raised, if it has ended."""
+        """Raise the error of the rollout part, if it has ended."""
         if self._running.done():
             await self._running
 
@@ -143,7 +143,7 @@ def _made(outcome: Message) -> Rollout:
 
 
 def engine_settings(config: RunConfig) -> VllmEngine:
-    """Return the settings of the engine. Raises ConfigError where it is not vLLM on the CPU."""
+    """Return the settings of the engine. Raises ConfigError if it is not vLLM on the CPU."""
     engine = config.rollout.engine
     if isinstance(engine, VllmEngine) and not engine.gpus:
         return engine

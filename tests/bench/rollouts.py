@@ -1,21 +1,20 @@
 """Measures rollouts through the whole system beside raw vLLM, on the same prompts and lengths.
 
-*Here*: a local Ray cluster with the store, the simulators and one rollout actor with its engine,
-all as a run has them; version 0 is published as the learner publishes it. No learner and no
-evaluator run. A round appends requests to the journal, and ends when the last of their rollouts is
-read from it.
+*Here*: a local Ray cluster with the store, the simulators and one rollout actor with its engine, as
+in a run; version 0 is published as the learner publishes it. No learner and no evaluator run. A
+round appends requests to the journal, and ends when the last of their rollouts is read from it.
 
-*Raw*: vLLM's `LLM.generate` in a process of its own (`tests.bench.raw_vllm`), with an engine of
-the same settings. It repeats every generation of the round: the same prompt, seed and temperature,
-and as many tokens, whatever they are. All first generations are one call, all second ones the next,
-and so on; no simulator has to be waited for.
+*Raw*: vLLM's `LLM.generate` in a separate process (`tests.bench.raw_vllm`), with an engine of the
+same settings. It repeats every generation of the round with the same prompt, seed, temperature and
+number of tokens, whatever the tokens are. All first generations are one call, all second ones the
+next, and so on; it never waits for a simulator.
 
-Both are measured in turns, and each is idle meanwhile. The first round warms both up and is left
-out. Tokens are those that were sampled; the ratio is the median of the rounds' ratios. *Engine* CPU
-is that of the engine's thread, *rest* that of everything else of the system, Ray included.
+Both are measured alternately, and each is idle meanwhile. The first round warms both up and is left
+out. Only sampled tokens count; the ratio is the median of the rounds' ratios. *Engine* CPU is that
+of the engine's thread, *rest* that of the rest of the system, including Ray.
 
-A model is the shipped policy with wider layers, which are wired to change nothing: conversations
-stay as they are, and only the engine has more to do.
+A model is the shipped policy with wider layers that do not change its output: conversations stay
+the same, and only the engine has more work.
 """
 
 import argparse
@@ -46,7 +45,7 @@ from tests.bench.wider import wider_policy
 
 RUN_FILE = Path("configs/quickstart_vllm.yaml")
 WIDTHS = (288, 8192)
-"""Of the layers: the policy's own, and one with which it has 7 million parameters."""
+"""Widths of the layers: the policy's own, and one that gives it 7 million parameters."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +58,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     engine_cpu_s: float
     simulator_cpu_s: float
     rest_cpu_s: dict[str, float]
-    """Of everything else, by part; Ray's own processes and this one are two of them."""
+    """CPU seconds of the rest, by part; Ray's own processes and this one are two of them."""
 
     raw: Measured
 
@@ -77,7 +76,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     raw_tokens_per_s: float
     ratio: float
     load: float
-    """Processes that wanted a core, by the machine's average of a minute, after the last round."""
+    """Load average of the last minute, after the last round."""
 
     rounds: list[Round]
 
@@ -152,7 +151,7 @@ async def _round(played: System, raw: Raw, groups: int) -> Round:
 
 
 def waves_of(rollouts: Sequence[Rollout], temperature: float) -> list[list[Sampled]]:
-    """Return all first generations, all second ones, and so on; a group's stand together."""
+    """Return all first generations, all second ones, and so on; a group's are adjacent."""
     ordered = sorted(rollouts, key=lambda rollout: (rollout.group, rollout.index))
     by_rollout = [list(_generations(rollout, temperature)) for rollout in ordered]
     return [
@@ -161,7 +160,7 @@ def waves_of(rollouts: Sequence[Rollout], temperature: float) -> list[list[Sampl
 
 
 def _generations(rollout: Rollout, temperature: float) -> Iterator[Sampled]:
-    """Yield what was asked of the engine; its answers are the stretches that were sampled."""
+    """Yield the engine's requests; its answers are the contiguous sampled tokens."""
     token_ids = columns.from_int32(rollout.tokens.token_ids)
     mask = np.frombuffer(b"\0" + rollout.tokens.mask + b"\0", dtype=np.uint8)
     for start, end in np.flatnonzero(np.diff(mask)).reshape(-1, 2).tolist():

@@ -1,12 +1,11 @@
 """Measures BFCL's simulators in process, through the child process, and through the Ray actor.
 
 All three play the same ground truths of the ``base`` category in one run. *In process* is a plain
-loop. The other two go through a `SimulatorPool` with one worker and ``--concurrent`` sessions at a
-time, so that commands are coalesced as they are in a run. *Resets* include the first call, which
-the pool lets them travel with, and both worlds, the policy's and the reference's. *Alone* is the
-round trip of one command that shares its batch with no other. CPU time is that of the caller, of
-the actor and of the child together. *Start* is the time to the first answer; that of the Ray
-cluster is not in it.
+loop. The other two use a `SimulatorPool` with one worker and ``--concurrent`` sessions at a time,
+so that commands are batched as in a run. *Resets* include the first call, because the pool sends it
+with the reset, and both worlds, the policy's and the reference's. *Alone* is the round trip of a
+command that is alone in its batch. CPU time is that of caller, actor and child together. *Start* is
+the time to the first answer, without that of the Ray cluster.
 """
 
 import asyncio
@@ -38,10 +37,10 @@ from protocols.config import RunConfig, SimulatorConfig
 from tests.bench import output
 
 FIRST_CALL = "ready()"
-"""Of a tool that does not exist: it costs next to nothing and changes nothing."""
+"""A call of a tool that does not exist: it costs almost nothing and changes nothing."""
 
 ALONE = 200
-"""Round trips whose median is printed."""
+"""Number of round trips, of which the median is printed."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,14 +51,14 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     calls_per_s: float
     verdicts_per_s: float
     cpu_us: float
-    """Per command."""
+    """CPU microseconds per command."""
 
     alone_us: float
     start_s: float
 
 
 class Stopwatch:
-    """Counts commands by kind and the time that they took together."""
+    """Counts commands by kind and their total time."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = dict.fromkeys(("reset", "call", "verdict"), 0.0)
@@ -67,7 +66,7 @@ class Stopwatch:
 
     @contextmanager
     def timing(self, kind: str, commands: int) -> Generator[None]:
-        """Count what happens inside as ``commands`` commands of ``kind``."""
+        """Count the block as ``commands`` commands of ``kind``."""
         started = time.perf_counter()
         yield
         self._seconds[kind] += time.perf_counter() - started
@@ -185,7 +184,7 @@ async def _through(
 
 
 async def _play(pool: SimulatorPool, watch: Stopwatch, bodies: Sequence[ToolTask]) -> None:
-    """Play ``bodies`` side by side, turn by turn."""
+    """Play ``bodies`` concurrently, turn by turn."""
     names = [str(number) for number in range(len(bodies))]
 
     async def call(name: str, calls: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
-"""The quickstart's learning in one process, without Ray, journal and staleness: for comparisons.
+"""The quickstart's learning in one process, without Ray, journal and staleness, for comparisons.
 
-A step asks for groups until it has as many that teach something as a batch holds, trains on them,
-and hands the new weights to the engine. Tasks, engine, simulator, groups and trainer are the
-product's own; only what carries messages between them is left out.
+A step requests groups until a full batch of them gives a gradient, trains on them, and gives the
+new weights to the engine. Tasks, engine, simulator, groups and trainer are the product's own; only
+the messages between them are left out.
 """
 
 import asyncio
@@ -39,34 +39,34 @@ GRADIENT_ALONE = (
     "learner.guard.action=none",
     "learner.divergence_every=0",
 )
-"""Overrides of the quickstart that leave nothing but the policy gradient."""
+"""Overrides of the quickstart that leave only the policy gradient."""
 
 WARMUP = 10
 ROLLOUTS_A_STEP = 170
-"""About what a step of the shipped policy takes, with the groups that it replaces."""
+"""Approximate number of rollouts per step of the shipped policy, including replaced groups."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Held-out success after so much work."""
+    """Held-out success after a number of rollouts."""
 
     step: int
     rollouts: int
     cpu_s: float
-    """CPU seconds of the process so far, scoring left out."""
+    """CPU seconds of the process so far, without scoring."""
 
     success: float
     """Per cent of the held-out tasks."""
 
 
 def schedule(rollouts: int) -> tuple[str, ...]:
-    """Return the overrides that spread the learning rate's schedule over so many rollouts."""
+    """Return the overrides that spread the learning rate's schedule over ``rollouts``."""
     steps = max(WARMUP + 1, rollouts // ROLLOUTS_A_STEP)
     return f"learner.steps={steps}", f"learner.warmup_steps={WARMUP}"
 
 
 def in_folder(work: Callable[[Path], list[Point]]) -> list[Point]:
-    """Return what ``work`` makes in a folder of its own, which has room for versions."""
+    """Return the result of ``work`` in a new folder, which has room for versions."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "versions").mkdir()
@@ -74,7 +74,7 @@ def in_folder(work: Callable[[Path], list[Point]]) -> list[Point]:
 
 
 class Players:
-    """An engine in this process, and what it takes to let it attempt tasks."""
+    """An engine in this process, with agents that attempt tasks."""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         """Serve the run's model; versions are read from ``run_dir``."""
@@ -122,7 +122,7 @@ class Players:
 
 
 async def learn(config: RunConfig, run_dir: Path, *, rollouts: int, every: int) -> list[Point]:
-    """Train on the arm ``uniform`` until ``rollouts`` are used up; score about every ``every``."""
+    """Train on the arm ``uniform`` for ``rollouts`` rollouts; score about every ``every``."""
     players = Players(config, run_dir)
     trainer = Trainer(config, model_folder(config.policy.model))
     held_out = held_out_tasks(settings_of(config, FilesystemConfig).held_out)
@@ -155,7 +155,7 @@ async def learn(config: RunConfig, run_dir: Path, *, rollouts: int, every: int) 
 async def _informative(
     players: Players, config: RunConfig, number: int
 ) -> tuple[int, Sequence[Group]]:
-    """Return the next group's number, and groups that teach something: a whole batch of them."""
+    """Return the next group's number, and a whole batch of groups that give a gradient."""
     wanted = config.learner.groups_per_step
     found: list[Group] = []
     most = number + wanted * (1 + config.learner.refill_batches)

@@ -75,7 +75,7 @@ def test_arms_are_compared_with_the_one_that_is_named():
 
 
 @pytest.mark.parametrize("seeds", ["", "0;1", "0,-1", "0,"])
-def test_seeds_that_are_none_are_refused(seeds: str):
+def test_invalid_seeds_are_refused(seeds: str):
     with pytest.raises(RunError, match="--seeds needs whole numbers"):
         planned(Path("runs"), seeds=seeds)
 
@@ -138,7 +138,7 @@ def over(after: float) -> tuple[Message, ...]:
     return rollout(0), rollout(1), scores(0, 0.25), *steps, scores(STEPS, after)
 
 
-async def test_a_run_is_over_with_its_last_score_and_counts_what_it_took(tmp_path: Path):
+async def test_a_run_is_finished_with_its_last_score_and_counts_its_work(tmp_path: Path):
     ended, begun, absent = planned(tmp_path)[:3]
     await recorded(ended, tmp_path, *over(0.5))
     await recorded(begun, tmp_path, scores(0, 0.25), report(1))
@@ -155,7 +155,7 @@ async def all_recorded(runs: Path, after: Mapping[str, float]) -> None:
         await recorded(plan, runs, *over(after[plan.arm]))
 
 
-def test_runs_that_are_over_are_compared_and_not_run_again(
+def test_finished_runs_are_compared_and_not_repeated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     asyncio.run(all_recorded(tmp_path, {"full": 0.5, "worst": 0.375}))

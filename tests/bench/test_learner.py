@@ -13,7 +13,7 @@ def test_the_batch_is_the_same_every_time():
     assert [len(group.rollouts) for group in batch_groups()] == [GROUP_SIZE] * GROUPS
 
 
-def test_the_learner_and_trl_take_steps_on_the_batch_and_say_what_they_padded():
+def test_the_learner_and_trl_take_steps_on_the_batch_and_report_their_padding():
     groups = batch_groups()
     ours, theirs = (make(TINY_FOLDER, groups, OPTIONS) for make in (learner_step, trl_step))
     tokens = sum(rollout.tokens.count for group in groups for rollout in group.rollouts)

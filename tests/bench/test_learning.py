@@ -1,4 +1,4 @@
-"""What the learning studies compare, and what they refuse."""
+"""Tests of the comparisons of the learning studies, and of their refusals."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_a_collapse_is_made_by_twenty_times_all_rates(monkeypatch: pytest.Monkey
         assert made.imitation.learning_rate == pytest.approx(20 * shipped.imitation.learning_rate)
 
 
-def test_what_no_study_has_is_refused(
+def test_unknown_studies_and_arms_are_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     with pytest.raises(RunError, match="--arms of the study 'sources' needs names among both"):

@@ -18,7 +18,7 @@ GROUP_SIZE = 8
 
 
 def rollout(index: int, mask: list[int]) -> Rollout:
-    """Return a rollout whose tokens are numbered from 10 times its index on."""
+    """Return a rollout whose tokens are numbered from ten times its index."""
     tokens = Tokens(
         token_ids=columns.int32(range(10 * index, 10 * index + len(mask))),
         mask=columns.uint8(mask),
@@ -52,7 +52,7 @@ def test_every_generation_is_repeated_after_its_own_prompt_in_the_wave_of_its_nu
     assert {each.temperature for wave in waves for each in wave} == {0.5}
 
 
-def test_a_wider_policy_says_what_the_policy_says(tmp_path: Path):
+def test_a_wider_policy_has_the_same_output(tmp_path: Path):
     parameters = wider_policy(tmp_path / "wide", 600)
     token_ids = torch.arange(6, 70)[None]
     models = [read_model(folder) for folder in (TINY_FOLDER, tmp_path / "wide")]

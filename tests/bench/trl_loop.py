@@ -1,8 +1,8 @@
-"""The quickstart's tasks trained by TRL's own GRPOTrainer, generation and optimizer.
+"""The quickstart's tasks, trained with TRL's own GRPOTrainer, generation and optimizer.
 
-TRL asks its `rollout_func` for the completions of a batch of prompts. Here it plays the multi-turn
-conversations as a user of TRL would write them: transformers' `generate` on the trainer's model,
-one message at a time for all conversations of the batch, the simulator's answers in between, and
+TRL calls its `rollout_func` for the completions of a batch of prompts. This one plays the
+multi-turn conversations as a TRL user would write them: transformers' `generate` on the trainer's
+model, one message at a time for all conversations of the batch, then the simulator's answers, and
 `env_mask` for the tokens that the policy did not write. Tasks, their order and the group size are
 those of `tests.bench.synchronous`.
 """
@@ -51,7 +51,7 @@ class _Conversation:
 
     @property
     def ids(self) -> list[int]:
-        """Return everything so far."""
+        """Return all tokens so far."""
         return self.prompt_ids + self.written
 
     @property
@@ -69,7 +69,7 @@ class TrlLoop:
     """TRL's trainer over a fixed order of the quickstart's tasks."""
 
     def __init__(self, config: RunConfig, output_dir: Path, *, steps: int, rate: float) -> None:
-        """Load the run's model; ``rate`` is the learning rate, constant as TRL users set it."""
+        """Load the run's model; ``rate`` is the learning rate, constant as is usual with TRL."""
         os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
         folder = model_folder(config.policy.model)
         self._config = config
@@ -120,7 +120,7 @@ class TrlLoop:
         self.trainer.train()
 
     def _roll_out(self, prompts: list[str], trainer: Any) -> dict[str, Any]:
-        """Return the conversations of a batch, as TRL wants them."""
+        """Return the conversations of a batch in TRL's format."""
         model = trainer.accelerator.unwrap_model(trainer.model)
         open_ = [self._begin(self._tasks[int(number)]) for number in prompts]
         model.eval()
@@ -164,7 +164,7 @@ class TrlLoop:
             self._take(each, row, limits)
 
     def _take(self, each: _Conversation, row: list[int], limits: RolloutConfig) -> None:
-        """Take in one message of the policy, and answer it."""
+        """Add one message of the policy, and answer it."""
         stops = set(self._renderer.stop_ids)
         end = next((at for at, token in enumerate(row) if token in stops), None)
         said = row if end is None else row[: end + 1]

@@ -1,10 +1,10 @@
-"""TRL's GRPO trainer, fed with rows that this project's learner trains on.
+"""TRL's GRPO trainer on the rows that this project's learner trains on.
 
-The tensors are what TRL's `_generate_and_score_completions` hands to `_compute_loss` and to
-`training_step`: the prompt padded on the left, what follows on the right, and a mask of the tokens
-that the policy wrote (`tool_mask`, as in TRL's own conversations with tools). TRL's importance
-weights exist only beside its vLLM engine, so the switch is set after the trainer was made, without
-one.
+The tensors are those that TRL's `_generate_and_score_completions` passes to `_compute_loss` and to
+`training_step`: the prompt padded on the left, the rest padded on the right, and a mask of the
+tokens that the policy wrote (`tool_mask`, as in TRL's own conversations with tools). TRL has
+importance weights only with its vLLM engine, so the switch is set after the trainer was made
+without one.
 """
 
 # TRL and datasets are partly untyped.
@@ -33,7 +33,7 @@ class TrlPeer:
     """TRL's trainer of the model in a folder, on the CPU."""
 
     def __init__(self, folder: Path, output_dir: Path, *, rows: int, **settings: Any) -> None:
-        """Load the model; ``settings`` are fields of `GRPOConfig`, ``rows`` are a micro-batch's."""
+        """Load the model; ``settings`` are fields of `GRPOConfig`, ``rows`` the batch size."""
         fields: dict[str, Any] = {
             "output_dir": str(output_dir),
             "use_cpu": True,
@@ -60,7 +60,7 @@ class TrlPeer:
         self._optimizer: torch.optim.Optimizer = self.trainer.create_optimizer()
 
     def use_importance_weights(self) -> None:
-        """Multiply losses by ``importance_sampling_ratio``, which the inputs then need."""
+        """Multiply losses by ``importance_sampling_ratio``, which the inputs must then contain."""
         self.trainer.use_vllm = True
 
     def loss(self, inputs: Inputs) -> torch.Tensor:
@@ -68,7 +68,7 @@ class TrlPeer:
         return self.trainer.compute_loss(self.model, inputs)
 
     def step(self, inputs: Inputs) -> None:
-        """Take the optimizer step that TRL takes when a generation batch has become ``inputs``.
+        """Take the optimizer step that TRL takes on a generation batch of ``inputs``.
 
         TRL shuffles them, splits them into micro-batches, and keeps their padding.
         """
@@ -93,7 +93,7 @@ class TrlPeer:
 
 
 def trl_inputs(rows: Sequence[SampledRow]) -> Inputs:
-    """Return ``rows`` as TRL pads them: each has a token before its first written one."""
+    """Return ``rows`` padded as by TRL; each has a token before its first written one."""
     starts = [list(row.mask).index(1) for row in rows]
     prompts = [list(row.token_ids[:start]) for row, start in zip(rows, starts, strict=True)]
     rests = [list(row.token_ids[start:]) for row, start in zip(rows, starts, strict=True)]
@@ -110,7 +110,7 @@ def trl_inputs(rows: Sequence[SampledRow]) -> Inputs:
 
 
 def written_columns(rows: Sequence[SampledRow], columns: Sequence[Sequence[float]]) -> torch.Tensor:
-    """Return values_B_C, one per position of ``rows``, where `trl_inputs` has the tokens."""
+    """Return values_B_C, one per position of ``rows``, at the places of `trl_inputs`."""
     starts = [list(row.mask).index(1) for row in rows]
     values = [list(column)[start:] for column, start in zip(columns, starts, strict=True)]
     longest = max(map(len, values))

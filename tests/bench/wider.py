@@ -1,7 +1,7 @@
-"""The shipped policy with wider layers that change nothing of what it says.
+"""The shipped policy with wider layers that do not change its output.
 
-What is added to a layer's inner dimension is random on its way in and zero on its way out: an
-engine has as much to do as with any model of that size, and every conversation stays as it was.
+The added part of a layer's inner dimension has random input weights and zero output weights. So an
+engine has as much work as with any model of that size, and every conversation stays the same.
 """
 
 # torch and transformers are partly untyped.
@@ -19,13 +19,13 @@ from coevolve.models.load import read_model
 from coevolve.models.model_folder import TINY_FOLDER
 
 SPREAD = 0.02
-"""Standard deviation of what is added on the way in."""
+"""Standard deviation of the added input weights."""
 
 
 def wider_policy(folder: Path, width: int) -> int:
-    """Write the policy with layers of ``width`` into the new ``folder``; return its parameters.
+    """Write the policy with layers of ``width`` to the new ``folder``; return its parameter count.
 
-    Raises ValueError where ``width`` is less than the policy's own.
+    Raises ValueError if ``width`` is less than the policy's own.
     """
     policy = cast("Any", read_model(TINY_FOLDER))
     config = cast("Any", AutoConfig.from_pretrained(TINY_FOLDER, local_files_only=True))
@@ -45,7 +45,7 @@ def wider_policy(folder: Path, width: int) -> int:
 
 
 def _widened(weight: torch.Tensor, shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
-    """Return ``weight`` with the rows that lead in, or the columns that lead out, of ``shape``."""
+    """Return ``weight`` in ``shape``: added input rows are random, added output columns zero."""
     if weight.shape == shape:
         return weight
     rows, columns = (wide - narrow for wide, narrow in zip(shape, weight.shape, strict=True))

@@ -77,7 +77,7 @@ def test_an_environment_that_cannot_be_one_is_refused_in_words(importable: None)
         ("keyvalue:Nothing", "module keyvalue has no 'Nothing'"),
         ("nowhere:KeyValue", "cannot be imported"),
         ("bfcll", "did you mean 'bfcl'?"),
-        ("brain:Messages", "needs to be a class"),
+        ("brain:Messages", "has to be a class"),
     ):
         answer = answered("environment", "check", use)
         assert answer.returncode == 1

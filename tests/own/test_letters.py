@@ -123,8 +123,8 @@ async def test_tools_and_answers_work_together(tmp_path: Path):
     ("body", "words"),
     [
         ("return 0.0 if not answer else float(answer)", r"reward\(\) raised ValueError: could not"),
-        ("return 0.0 if not answer else float('nan')", "needs to return 0 to 1, returned nan"),
-        ("return 2.0 if answer else 0.0", "needs to return 0 to 1, returned 2.0"),
+        ("return 0.0 if not answer else float('nan')", "has to return 0 to 1, but returned nan"),
+        ("return 2.0 if answer else 0.0", "has to return 0 to 1, but returned 2.0"),
         ("return None if answer else 0.0", r"reward\(\) raised TypeError"),
     ],
 )

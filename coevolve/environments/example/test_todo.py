@@ -1,4 +1,4 @@
-"""Whether the environment keeps what it promises."""
+"""Tests that the environment passes its conformance checks."""
 
 import asyncio
 from pathlib import Path

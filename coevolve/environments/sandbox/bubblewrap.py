@@ -1,8 +1,9 @@
-"""The command line of bubblewrap for one run: which namespaces, and what of the files is there.
+"""The command line of bubblewrap for one run: its namespaces and its view of the files.
 
-The program is a child of the namespace's first process, a shell that only waits for it, so that the
-namespace ends with it, and with the namespace every process in it; and so that the CPU seconds of
-all of them are in what bubblewrap's own parent is told when it waits for bubblewrap.
+The program is a child of the namespace's first process, a shell that only waits for it. When the
+program ends, the shell and thus the namespace end, and with it every process inside. The CPU
+seconds of all of them are part of the usage that bubblewrap's parent gets when it waits for
+bubblewrap.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ SYSTEM_FOLDERS = ("/usr", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 
 _FIRST = ("/bin/sh", "-c", 'exec 3>&2 2>/dev/null; "$@" 2>&3 3>&- & wait $!; exit $?', "sh")
-"""Keeps the shell's own words about a killed child out of the output."""
+"""Keeps the shell's message about a killed child out of the output."""
 
 Namespaces = tuple[str, ...]
 
@@ -32,27 +33,27 @@ BY_ROOT: Namespaces = (
     *("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"),
     *("--cap-add", "CAP_DAC_READ_SEARCH"),
 )
-"""No user namespace: root has what it takes. The capabilities are for changing to another user, and
-for entering that user's folder before; they are gone with the change."""
+"""Root needs no user namespace. The capabilities are needed to change to another user, and before
+that to enter that user's folder; the change of user drops them."""
 
 BY_ANYONE: Namespaces = ("--unshare-user", "--unshare-all", "--cap-drop", "ALL")
 
 
 class Report:
-    """What bubblewrap says of one run through a pipe: the first process, and how it ended."""
+    """Bubblewrap's status reports on one run: the pid of the first process, and its exit status."""
 
     def __init__(self, read_fd: int) -> None:
         self._read_fd = read_fd
         self._text = ""
 
     def started(self) -> bool:
-        """Return whether bubblewrap came as far as to start a program that then ended."""
+        """Return whether bubblewrap started a program, which has ended since."""
         return '"exit-code"' in self._read()
 
     def stop(self, bwrap_pid: int) -> None:
-        """Kill the first process, and with it the namespace; bubblewrap then ends.
+        """Kill the first process, which ends the namespace and then bubblewrap.
 
-        Where there is none yet, bubblewrap itself is killed.
+        If there is no first process yet, kill bubblewrap itself.
         """
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             first = self._first_process()
@@ -77,13 +78,13 @@ class Report:
 
 
 def _parent(pid: int) -> int:
-    """Return the parent of a process; its name, in brackets, may hold anything."""
+    """Return the parent's pid; parse after the last bracket, since a name may contain anything."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @contextlib.contextmanager
 def report_pipe() -> Generator[tuple[Report, int]]:
-    """Give a report, and the descriptor that bubblewrap writes it to."""
+    """Yield a report, and the descriptor to which bubblewrap writes it."""
     read_fd, write_fd = os.pipe()
     try:
         os.set_blocking(read_fd, False)
@@ -95,7 +96,7 @@ def report_pipe() -> Generator[tuple[Report, int]]:
 
 @contextlib.contextmanager
 def filter_file(program: bytes) -> Generator[int]:
-    """Give a descriptor from which bubblewrap reads the filter."""
+    """Yield a descriptor from which bubblewrap reads the filter."""
     fd = os.memfd_create("filter")
     try:
         os.write(fd, program)
@@ -114,7 +115,7 @@ def command(
     filter_fd: int,
     report_fd: int,
 ) -> tuple[str, ...]:
-    """Return what to put before a program, given by its absolute path."""
+    """Return the command to put before a program, which is given by its absolute path."""
     return (
         *(found("bwrap", "bubblewrap"), *namespaces, "--hostname", "sandbox"),
         *("--die-with-parent", "--new-session", "--as-pid-1", *_files(read_only, work)),
@@ -138,6 +139,6 @@ def _files(read_only: Sequence[Path], work: Path) -> Iterator[str]:
 
 
 def _ancestors(path: str) -> Iterator[str]:
-    """Make the folders above ``path``, which bubblewrap would let nobody but root enter."""
+    """Create the parent folders of ``path``; bubblewrap itself would let only root enter them."""
     for folder in reversed(Path(path).parents[:-1]):
         yield from ("--perms", "0755", "--dir", str(folder))

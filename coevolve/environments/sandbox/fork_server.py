@@ -1,12 +1,11 @@
-"""Runs questions about foreign text in a process each, whose limits and stack are known.
+"""Answers questions about untrusted text, each in its own process with known limits and stack.
 
-A server is a Python module that is started once, imports what its answers need, and forks for each
-question, which takes a fortieth of the time that starting Python takes. The server itself reads no
-question. So whatever a text does to the process that reads it (the stack that it overflows, the
-memory and time that it takes), it does to a process that is there for it alone.
+A server is a Python module that starts once, imports what its answers need, and forks for each
+question; a fork takes a fortieth of the time of a new Python process. The server itself reads no
+question. If a text overflows the stack or uses up memory or time, it harms only the process that
+was forked to read it.
 
-`ForkServer` is the asking end, for any number of threads. A module that is to be a server calls
-`serve` when it is run.
+`ForkServer` is the client, for any number of threads. A server module calls `serve` when it is run.
 """
 
 import atexit
@@ -28,32 +27,32 @@ import msgspec
 from protocols.errors import SimulatorError
 
 ROOT = Path(__file__).parents[3]
-"""Where a server finds its module."""
+"""Working directory of a server, from which it imports its module."""
 
 MOST_FRAMES = 600
-"""Of Python, in an answer: fewer than any process has left that does the same after it."""
+"""Maximum Python frames in an answer; every process that repeats the work later has more left."""
 
 NO_MEMORY, TOO_DEEP, RAISED = 3, 4, 5
-"""Exit statuses of answers that ran out of memory or of frames, or raised anything else."""
+"""Exit statuses of an answer that ran out of memory, ran out of frames, or raised another error."""
 
 NOT_BEGUN = 1
-"""Exit status of a process that did not come as far as its answer."""
+"""Exit status of a process that ended before it began its answer."""
 
 PATIENCE_S = 5.0
-"""Beyond the limit on wall-clock time, at which the answer ends itself."""
+"""Seconds to wait beyond the wall-clock limit, at which the answer's process ends itself."""
 
 CHUNK_BYTES = 65_536
 _STATUS = struct.Struct("!i")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one answer may take."""
+    """Limits of one answer."""
 
     cpu_s: int
     memory_mb: int
     stack_kb: int
     wall_s: int
-    """For a machine that gives the answer a fraction of a processor."""
+    """Allows for a machine that gives the answer only a fraction of a processor."""
 
 
 class _Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,17 +62,17 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
-    """A process that came to its end."""
+    """The end of an answer's process."""
 
     status: int
     """Exit status; negative for a signal."""
 
     answer: bytes
-    """What was raised, in words, where anything was."""
+    """The answer, or the error message if the process raised an error."""
 
 
 class ForkServer:
-    """Asks the server that a module is; starts it with the first question."""
+    """Sends questions to the server of a module; the first question starts the server."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -81,9 +80,9 @@ class ForkServer:
         self._started: tuple[subprocess.Popen[bytes], socket.socket] | None = None
 
     def ask(self, question: bytes, limits: Limits) -> Answered:
-        """Return what became of the question. Blocks.
+        """Return the outcome of the question. Blocks.
 
-        Raises SimulatorError where the machine does not answer it.
+        Raises SimulatorError if the machine fails to answer.
         """
         request = msgspec.msgpack.encode(_Request(limits=limits, question=question))
         mine, theirs = socket.socketpair()
@@ -95,9 +94,7 @@ class ForkServer:
                 mine.shutdown(socket.SHUT_WR)
                 return _answer_in(_all_bytes(mine))
         except OSError as error:
-            raise SimulatorError(
-                f"a text could not be read in a process of its own: {error}"
-            ) from error
+            raise SimulatorError(f"cannot read a text in its own process: {error}") from error
 
     def _hand_over(self, theirs: socket.socket) -> None:
         with theirs, self._lock:
@@ -122,17 +119,17 @@ class ForkServer:
 
 def _end(process: "subprocess.Popen[bytes]", requests: socket.socket) -> None:
     requests.close()
-    # A process that was forked from this one may keep the server, which then ends with that one.
+    # A process forked from this one may keep the server alive; the server ends with that process.
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(PATIENCE_S)
 
 
 def _answer_in(received: bytes) -> Answered:
     if len(received) < _STATUS.size:
-        raise SimulatorError("a text could not be read: its process was ended from outside")
+        raise SimulatorError("cannot read a text: its process was killed from outside")
     (status,) = _STATUS.unpack_from(received)
     if status == NOT_BEGUN:
-        raise SimulatorError("a text could not be read: its process could not begin")
+        raise SimulatorError("cannot read a text: its process did not start")
     return Answered(status=status, answer=received[_STATUS.size :])
 
 
@@ -141,7 +138,7 @@ def _all_bytes(sender: socket.socket) -> bytes:
 
 
 def serve(answer: Callable[[bytes], bytes]) -> None:
-    """Answer each question that comes over the standard input, until nobody can ask any more."""
+    """Answer each question that arrives on standard input, until no client is left."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     requests = socket.socket(fileno=0)
     while True:
@@ -158,7 +155,7 @@ def serve(answer: Callable[[bytes], bytes]) -> None:
 
 
 def _attend(asker: socket.socket, answer: Callable[[bytes], bytes]) -> None:
-    """Tell the asker what became of its question."""
+    """Fork a process for the answer, and send its status and output to the client."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     request = msgspec.msgpack.decode(_all_bytes(asker), type=_Request)
     reader, writer = os.pipe()
@@ -173,7 +170,7 @@ def _attend(asker: socket.socket, answer: Callable[[bytes], bytes]) -> None:
 
 
 def _answer(request: _Request, writer: int, answer: Callable[[bytes], bytes]) -> None:
-    """Write the answer, within the limits, and exit."""
+    """Write the answer within the limits, and exit."""
     limits = request.limits
     memory = limits.memory_mb << 20
     resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s, limits.cpu_s + 1))
@@ -182,7 +179,8 @@ def _answer(request: _Request, writer: int, answer: Callable[[bytes], bytes]) ->
     signal.alarm(limits.wall_s)
     sys.setrecursionlimit(MOST_FRAMES)
     threading.stack_size(limits.stack_kb << 10)
-    # A thread's stack is as large as it was asked for; that of the main thread is the machine's.
+    # A thread gets exactly the stack size that it asks for; the main thread's depends on the
+    # machine.
     thread = threading.Thread(target=_write_answer, args=(request.question, writer, answer))
     thread.start()
     thread.join()
@@ -202,5 +200,5 @@ def _outcome(question: bytes, answer: Callable[[bytes], bytes]) -> tuple[int, by
         return NO_MEMORY, b""
     except RecursionError:
         return TOO_DEEP, b""
-    except Exception as error:  # noqa: BLE001, told to whoever asked
+    except Exception as error:  # noqa: BLE001, reported to the client
         return RAISED, f"{type(error).__name__}: {error}".encode(errors="replace")

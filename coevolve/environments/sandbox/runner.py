@@ -1,28 +1,28 @@
-"""Runs one program of a testbench's making at a time, and lets nothing of it out.
+"""Runs one untrusted program at a time and isolates it from the machine.
 
-`Sandbox.run` promises: the program ends by the wall limit; when it returns, no process of the
-program is left; at most ``output_bytes`` of its output are read. It may be called from any number
-of threads. A machine's failure to start the program is a SimulatorError; whatever the program does
-is a `Finished`.
+`Sandbox.run` guarantees: the program ends by the wall-clock limit; when it returns, no process of
+the program is left; it reads at most ``output_bytes`` of the program's output. Any number of
+threads may call it. If the machine fails to start the program, it raises SimulatorError; anything
+that the program does is a `Finished`.
 
 What is covered, from the strongest level to the weakest:
 
 ``namespaces``. bubblewrap: no network, no other processes, no ``/proc``, no ``/etc`` beyond what
 links libraries, no files but ``/usr``, the toolchain (both read-only), a small ``/tmp`` and the
-work folder; the system calls of `sandbox.seccomp` denied; no capabilities. As root the program
-runs as a user of its own that differs from run to run.
+work folder; the system calls of `sandbox.seccomp` are denied; no capabilities. If the caller is
+root, each run of a program has a different unprivileged user.
 
-``seccomp``. The same system calls denied, hence no network, and no way out of the process group;
-as root, a user of its own, which writes nothing but its work folder.
+``seccomp``. The same system calls are denied, so there is no network and no way out of the process
+group; if the caller is root, the program has its own user, which can write only in its work folder.
 
-``limits``. CPU seconds, address space, file sizes, processes and open files, which hold at every
-level.
+``limits``. CPU seconds, address space, file sizes, processes and open files; these limits hold at
+every level.
 
-What is not covered: the number of files in the work folder, as opposed to their sizes. CPU seconds
-of all processes together, but by their number and the wall clock. Holes in the kernel. At
-``seccomp``, whatever files the machine shows to everybody can be read. At ``limits``, everything
-that the calling user may do; a process that leaves its session outlives the run; as root, the
-number of processes.
+What is not covered: the number of files in the work folder, as opposed to their sizes. The CPU
+seconds of all processes together, except by their number and the wall clock. Holes in the kernel.
+At ``seccomp``, the program can read every file that the machine lets all users read. At ``limits``,
+the program can do everything that the calling user may do; a process that leaves its session
+outlives the run; if the caller is root, the number of processes is not limited.
 """
 
 import contextlib
@@ -51,13 +51,13 @@ LEVELS: tuple[SandboxLevel, ...] = ("namespaces", "seccomp", "limits")
 REMEDIES: dict[SandboxLevel, str] = {
     "namespaces": "install the package bubblewrap and, for an ordinary user, allow user namespaces "
     "(sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, and "
-    "kernel.apparmor_restrict_unprivileged_userns=0), or in a container --privileged",
-    "seccomp": "run on a kernel with CONFIG_SECCOMP_FILTER, and let everybody read the toolchain",
+    "kernel.apparmor_restrict_unprivileged_userns=0), or in a container use --privileged",
+    "seccomp": "run on a kernel with CONFIG_SECCOMP_FILTER, and let all users read the toolchain",
     "limits": "install the package util-linux, for prlimit",
 }
 
 USERS = range(61184, 65520)
-"""What systemd hands out to services for as long as they run: nobody's files belong to them."""
+"""The user ids that systemd assigns to services while they run; they own no files."""
 
 OPEN_FILES = 256
 _OUT_OF_MEMORY = re.compile(r"bad_alloc|out of memory|cannot allocate memory", re.IGNORECASE)
@@ -67,36 +67,36 @@ _next_user = itertools.count(secrets.randbelow(len(USERS)))
 
 @dataclass(frozen=True, kw_only=True)
 class StageLimits:
-    """What one program may take."""
+    """Limits of one program."""
 
     cpu_s: float
-    """Of each process, to the next whole second."""
+    """CPU seconds of each process, rounded up to a whole second."""
 
     wall_s: float
     memory_mb: int
     """Address space of each process."""
 
     file_mb: int
-    """Of each file."""
+    """Size of each file."""
 
     processes: int
-    """Threads included."""
+    """Number of processes, threads included."""
 
     output_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A program that came to an end."""
+    """A program that has ended."""
 
     status: int
     """Exit status; negative for a signal."""
 
     output: str
-    """Standard output and error together, as they came; at most ``output_bytes``."""
+    """Standard output and standard error in one stream; at most ``output_bytes``."""
 
     limit: Literal["", "cpu", "wall", "memory", "output"]
-    """The limit that ended it. ``memory`` is read from its last words."""
+    """The limit that ended it. ``memory`` is inferred from the end of its output."""
 
     cpu_s: float
     wall_s: float
@@ -108,15 +108,16 @@ PROBE = StageLimits(
 
 
 class Sandbox:
-    """A place to run programs in; as strong as the machine allows, or as asked."""
+    """Runs programs at the strongest level that the machine supports, or at a given level."""
 
     level: SandboxLevel
 
     def __init__(self, read_only: Sequence[Path], level: SandboxLevel | None = None) -> None:
-        """Try ``level``, or the levels from the strongest down, by running something.
+        """Test ``level``, or the levels from the strongest down, with a small program.
 
-        ``read_only`` are the folders, beside the system's, that programs need. Raises
-        DependencyError where what was asked for does not work here.
+        ``read_only`` are the folders, besides the system's, that programs need. Raises
+        DependencyError
+        if no tested level works here.
         """
         self._read_only = tuple(path.absolute() for path in read_only)
         refusals: list[str] = []
@@ -129,7 +130,7 @@ class Sandbox:
         raise DependencyError(f"this machine has no sandbox {', '.join(refusals)}; {remedy}")
 
     def own(self, work: Path) -> None:
-        """Give the folder, and what is in it, to whoever runs inside; nobody else may enter."""
+        """Give the folder and its content to the user inside; other users cannot enter."""
         work.chmod(0o700)
         if self._drops:
             user = USERS[next(_next_user) % len(USERS)]
@@ -145,10 +146,10 @@ class Sandbox:
         limits: StageLimits,
         environment: Mapping[str, str],
     ) -> Finished:
-        """Run ``argv``, the program by its absolute path, in ``cwd`` inside the ``work`` folder.
+        """Run ``argv``, whose program is an absolute path, in ``cwd`` inside the ``work`` folder.
 
-        The folder must have been given to ``own``; ``environment`` is all of the environment.
-        Raises SimulatorError where the program could not be started.
+        The folder must have been passed to ``own``; ``environment`` is the complete environment.
+        Raises SimulatorError if the program cannot be started.
         """
         supervised = partial(
             supervise,
@@ -223,10 +224,10 @@ class Sandbox:
 
 
 def _ways(level: SandboxLevel | None) -> Iterator[tuple[SandboxLevel, Namespaces, bool]]:
-    """Give what to try in turn: a level, its namespaces, and how processes are counted.
+    """Yield the variants to test: a level, its namespaces, and how processes are counted.
 
-    The last is whether they count together with all others of the user, as they do at the weaker
-    levels, and in a namespace on kernels before 5.14.
+    The last says whether the limit counts the program's processes together with all others of the
+    user. That is so at the weaker levels, and in a namespace on kernels before 5.14.
     """
     root = os.geteuid() == 0
     for each in (level,) if level else LEVELS:
@@ -241,12 +242,14 @@ def _ways(level: SandboxLevel | None) -> Iterator[tuple[SandboxLevel, Namespaces
 
 
 def _become(user: int | None) -> tuple[str, ...]:
-    """Return what changes to ``user``, if any, and dies when this process does."""
+    """Return a command that changes to ``user``, if given, and dies with this process."""
     setpriv = (found("setpriv", "util-linux"), "--no-new-privs", "--pdeathsig", "KILL")
     if user is None:
         return setpriv
     if user not in USERS:
-        raise SimulatorError(f"the sandbox runs as the owner of the work folder, not as {user}")
+        raise SimulatorError(
+            f"the sandbox runs as the owner of the work folder, not as user {user}"
+        )
     ids = (f"--reuid={user}", f"--regid={user}")
     return (*setpriv, *ids, "--clear-groups", "--inh-caps=-all")
 
@@ -262,7 +265,7 @@ def _rlimits(limits: StageLimits, count_is_shared: bool) -> tuple[str, ...]:
 
 
 def _threads_of_user() -> int:
-    """Count what the kernel counts against a limit on processes."""
+    """Return the number that the kernel compares with a limit on processes."""
     count = 0
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -1,16 +1,17 @@
-"""A seccomp filter, as a classic BPF program: what foreign code may not ask of the kernel.
+"""A seccomp filter, as a classic BPF program, that denies system calls to untrusted code.
 
-A deny list: the calls in `DENIED` and any call that makes a namespace fail with EPERM, and
-``clone3``, whose flags a filter cannot see, with ENOSYS, so that the C library falls back to
-``clone``. A program for another architecture than the machine's own is killed, and so is every call
-of the x32 ABI refused. Written out here because libseccomp is not everywhere; the numbers are those
-of the Linux tables ``syscall_64.tbl`` and ``asm-generic/unistd.h``, which never change.
+It is a deny list. The calls in `DENIED` and any call that makes a namespace fail with EPERM.
+``clone3`` fails with ENOSYS, because a filter cannot see its flags; the C library then falls back
+to ``clone``. The filter kills a program of another architecture than the machine's, and refuses
+every call of the x32 ABI. It is written out here because not every machine has libseccomp. The
+numbers are those of the Linux tables ``syscall_64.tbl`` and ``asm-generic/unistd.h``, which never
+change.
 
 What is covered: sockets, other processes' memory, keys, mounts and namespaces, kernel interfaces
 with a history of holes (bpf, io_uring, userfaultfd, perf), objects that outlive a process (System V
-memory and queues, memfd), and leaving the process group, so that a group can be killed as one.
+memory and queues, memfd), and leaving the process group, so that the whole group can be killed.
 
-What is not covered: files. Which of them can be opened is for namespaces or for file modes to say.
+What is not covered: files. Namespaces or file modes decide which files can be opened.
 """
 
 import os
@@ -97,12 +98,12 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "ioperm": (173, None),
     "modify_ldt": (154, None),
 }
-"""Call: its number on x86-64 and on aarch64; None where there is no such call."""
+"""Call -> its number on x86-64 and on aarch64; None if the architecture has no such call."""
 
 _CLONE = (56, 220)
 _CLONE3 = 435
 _NEW_NAMESPACE = 0x7E02_0080
-"""``CLONE_NEW*``, time namespace included."""
+"""``CLONE_NEW*``, including the time namespace."""
 
 _X32 = 0x4000_0000
 _EPERM, _ENOSYS = 1, 38
@@ -116,11 +117,11 @@ _NO_NEW_PRIVS, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """What the filter has to know of a machine."""
+    """The properties of a machine that the filter needs."""
 
     audit: int
     column: int
-    """Of `DENIED`."""
+    """Column in `DENIED`."""
 
 
 _MACHINES = {
@@ -130,15 +131,15 @@ _MACHINES = {
 
 
 def program(machine: str = "") -> bytes:
-    """Return the filter for ``machine``, by default this one: ``struct sock_filter`` in a row.
+    """Return the filter for ``machine``, by default this one, as ``struct sock_filter`` in a row.
 
-    Raises DependencyError where the numbers of the machine's calls are not known.
+    Raises DependencyError if the call numbers of the machine are unknown.
     """
     machine = machine or os.uname().machine
     if machine not in _MACHINES:
         raise DependencyError(
-            f"a seccomp filter needs an x86_64 or aarch64 machine, this is {machine}; "
-            "set the sandbox to 'limits' to go without"
+            f"a seccomp filter needs an x86_64 or aarch64 machine, but this is {machine}; "
+            "set the sandbox to 'limits' to run without a filter"
         )
     architecture = _MACHINES[machine]
     return b"".join(struct.pack("<HBBI", *each) for each in _instructions(architecture))
@@ -182,13 +183,13 @@ if prctl({_NO_NEW_PRIVS}, 1, 0, 0, 0) or prctl(
     sys.exit("seccomp: " + os.strerror(ctypes.get_errno()))
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""A program of its own, so that the filter need not let the program's first process through to
-become the leader of a session. Needs nothing but the standard library."""
+"""The filter is installed by a program of its own, so that the filter can forbid the first process
+to lead a session. It needs only the standard library."""
 
 
 def confined(argv: Sequence[str]) -> tuple[str, ...]:
     """Return a command that runs ``argv`` (absolute, no search path) under the filter.
 
-    Raises DependencyError, as ``program``.
+    Raises DependencyError, as ``program`` does.
     """
     return (sys.executable, "-I", "-S", "-c", _LAUNCHER, program().hex(), *argv)

@@ -1,7 +1,7 @@
-"""Waits for one child process, within bounds of wall clock and output, and leaves none behind.
+"""Runs one child process with limits on wall clock and output, and leaves no process behind.
 
-The child leads a session of its own. It is over when it ends, whoever else still holds its output
-open; whatever is left of its process group is then killed. Linux 5.3 or later (pidfd).
+The child leads its own session. The run is over when the child ends, even if another process still
+holds its output open; the rest of its process group is then killed. Needs Linux 5.3 (pidfd).
 """
 
 import contextlib
@@ -22,30 +22,31 @@ import psutil
 from protocols.errors import DependencyError
 
 LAST_WORDS_S = 5.0
-"""What a killed child gets to be gone, and its output to be closed."""
+"""Maximum seconds for a killed child to end, and for its output to be closed."""
 
 CHUNK_BYTES = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a child ended."""
+    """The end of a child."""
 
     code: int
     """Exit status; negative for a signal."""
 
     output: bytes
     stopped: Literal["", "wall", "output"]
-    """Which bound it was killed for; empty if it ended by itself."""
+    """The limit for which it was killed; empty if it ended by itself."""
 
     cpu_s: float
-    """Of the child and of all descendants that were waited for, or still ran when it was killed."""
+    """CPU seconds of the child and of all descendants that were waited for or still ran at its
+    kill."""
 
     wall_s: float
 
 
 class Supervised(Protocol):
-    """`supervise` with the bounds and the environment filled in."""
+    """`supervise` with limits and environment already given."""
 
     def __call__(
         self,
@@ -55,7 +56,7 @@ class Supervised(Protocol):
         pass_fds: Sequence[int],
         kill: Callable[[int], None],
     ) -> Ended:
-        """Run ``argv`` to its end."""
+        """Run ``argv`` until it ends."""
         ...
 
 
@@ -78,12 +79,12 @@ def supervise(
     output_bytes: int,
     kill: Callable[[int], None],
 ) -> Ended:
-    """Run ``argv`` to its end; ``kill`` gets its process id when a bound is met. Blocks.
+    """Run ``argv`` until it ends; call ``kill`` with its pid if it reaches a limit. Blocks.
 
-    Raises OSError where it cannot be started.
+    Raises OSError if it cannot be started.
     """
     started = time.monotonic()
-    child = subprocess.Popen(  # noqa: S603, what the sandbox is for
+    child = subprocess.Popen(  # noqa: S603, the sandbox's purpose
         argv,
         cwd=cwd,
         env=dict(environment),
@@ -100,7 +101,7 @@ def supervise(
         stopped = _watch(child, output, started + wall_s, output_bytes)
     finally:
         if stopped:
-            spent_s = _spent(child.pid)
+            spent_s = _cpu_s_so_far(child.pid)
             kill(child.pid)
         code, cpu_s = _reap(child)
     _drain(child, output, output_bytes)
@@ -113,8 +114,8 @@ def supervise(
     )
 
 
-def _spent(pid: int) -> float:
-    """Return the CPU seconds of a process and its descendants, who will not be waited for."""
+def _cpu_s_so_far(pid: int) -> float:
+    """Return the CPU seconds of a process and its descendants, before they are killed."""
     total = 0.0
     with contextlib.suppress(psutil.Error):
         root = psutil.Process(pid)
@@ -151,7 +152,7 @@ def _watch(
 
 
 def _reap(child: subprocess.Popen[bytes]) -> tuple[int, float]:
-    """Wait for a child that ended or was killed; its group is killed while its id is still its."""
+    """Wait for a child that ended or was killed; kill its group before its id is reused."""
     ended = os.pidfd_open(child.pid)
     try:
         with selectors.DefaultSelector() as waiting:
@@ -167,7 +168,7 @@ def _reap(child: subprocess.Popen[bytes]) -> tuple[int, float]:
 
 
 def _drain(child: subprocess.Popen[bytes], output: bytearray, output_bytes: int) -> None:
-    """Read what is still in the pipe; nobody who could write more is left, or not for long."""
+    """Read the rest of the pipe; all writers have ended or end soon."""
     assert child.stdout is not None
     deadline = time.monotonic() + LAST_WORDS_S
     with child.stdout as source, selectors.DefaultSelector() as waiting:

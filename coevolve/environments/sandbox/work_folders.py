@@ -1,4 +1,4 @@
-"""Folders for what runs in the sandbox, in memory where the machine has /dev/shm."""
+"""Folders for programs in the sandbox; they are in memory if the machine has /dev/shm."""
 
 import os
 import tempfile
@@ -11,27 +11,27 @@ PREFIX = "coevolve-hdl-"
 
 
 class WorkFolder:
-    """One folder, empty at first; its owner removes it."""
+    """A new, empty folder; its owner removes it."""
 
     def __init__(self) -> None:
-        """Make it. Raises SimulatorError where the machine has no room for it."""
+        """Create the folder. Raises SimulatorError if the machine has no room for it."""
         base = _base()
         try:
             self._held = scratch_folder.ScratchFolder(PREFIX, base)
         except OSError as error:
-            raise SimulatorError(f"no folder could be made in {base}: {error}") from error
+            raise SimulatorError(f"cannot create a folder in {base}: {error}") from error
         self.path = self._held.path
 
     def remove(self) -> None:
-        """Remove it and all that is in it; once."""
+        """Remove the folder and its content; call it once."""
         self._held.remove()
 
 
 def sweep() -> None:
-    """Remove the folders that killed processes left behind."""
+    """Remove the folders of processes that were killed."""
     scratch_folder.sweep(PREFIX, _base())
 
 
 def _base() -> Path:
-    shared = Path("/dev/shm")  # noqa: S108, mkdtemp makes the folder ours alone
+    shared = Path("/dev/shm")  # noqa: S108, mkdtemp makes a private folder
     return shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())

@@ -1,6 +1,6 @@
-"""A conversation with tools, from the first instruction to the verdict.
+"""An agent that holds a conversation with tools, from the first instruction to the verdict.
 
-It ends at the first turn that fails, since it cannot succeed any more.
+The conversation ends at the first turn that fails, because the task can no longer succeed.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from protocols.tasks import Task
 
 @dataclass(frozen=True, kw_only=True)
 class ToolAgent:
-    """Where conversations take place: an engine, the simulators, and the limits of both."""
+    """An agent with an engine, the simulators, and the limits of a conversation."""
 
     generator: Generator
     simulator: Simulator
     renderer: Renderer
     limits: RolloutConfig
     temperature: float
-    """0 is greedy."""
+    """0 means greedy decoding."""
 
     async def attempt(self, task: Task, session: str, *, seed: int) -> Episode:
         """Attempt a task with tools once; see `coevolve.rollouts.agent.Agent`."""
@@ -66,10 +66,10 @@ class _Attempt:
         self.turns_passed = 0
         self.partial_reward = 0.0
         self._words = ""
-        """What the policy said at the end of its last turn."""
+        """The policy's words at the end of its last turn."""
 
     async def carry_out(self) -> Ending:
-        """Carry the conversation to its end and say how it ended."""
+        """Hold the conversation to its end; return how it ended."""
         agent, turns = self._agent, self._body.turns
         await agent.simulator.reset(self._session, self._body)
         self._talk.hear(agent.renderer.opening(self._body))
@@ -109,7 +109,7 @@ class _Attempt:
             self._talk.hear(agent.renderer.observation(results))
 
     async def _act(self, turn: int, call: str) -> str:
-        """Carry out a call and return the answer."""
+        """Execute a call and return its answer."""
         observed = await self._agent.simulator.act(self._session, call)
         self.actions.append(
             Action(turn=turn, text=call, result=observed.result, failed=observed.failed)

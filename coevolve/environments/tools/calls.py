@@ -1,16 +1,16 @@
-"""Reads one call that a policy wrote. Nothing of it is ever evaluated.
+"""Parses one call that a policy wrote, without evaluating any of it.
 
-BFCL's own executor evaluates the text. Here it is parsed, and accepted only where it is one call of
-a known tool by its plain name with literal arguments: strings, numbers, booleans, None, and lists,
-tuples and dicts of those. Deviations from evaluating it, all on text that the benchmark's ground
-truths never contain:
+BFCL's own executor evaluates the text. This module parses it, and accepts it only if it is one call
+of a known tool by its plain name with literal arguments: strings, numbers, booleans, None, and
+lists, tuples and dicts of those. It differs from evaluation as follows, only for texts that the
+benchmark's ground truths never contain:
 
-- arguments that have to be computed (nested calls, operators, f-strings, unpacking) are refused;
-- names in them are refused with the words of a NameError even where Python knows them (``print``);
-- bytes, complex numbers, sets and unpaired surrogates are refused;
-- text beyond ``MAX_CHARS`` or nested deeper than ``MAX_DEPTH`` is refused;
-- BFCL's executor also rewrites tool names inside string literals where a parenthesis follows
-  (``'use sort (x)'``); string literals are left alone here.
+- it refuses arguments that have to be computed (nested calls, operators, f-strings, unpacking);
+- it refuses names in them with the text of a NameError, even if Python knows them (``print``);
+- it refuses bytes, complex numbers, sets and unpaired surrogates;
+- it refuses text longer than ``MAX_CHARS`` or nested deeper than ``MAX_DEPTH``;
+- BFCL's executor also rewrites tool names inside string literals if a parenthesis follows
+  (``'use sort (x)'``); this module leaves string literals unchanged.
 """
 
 import ast
@@ -22,10 +22,11 @@ MAX_CHARS = 20_000
 MAX_DEPTH = 16
 
 READ_CALLS = 1024
-"""Calls whose parse is remembered..."""
+"""Number of calls whose parse is cached..."""
 
 READ_CHARS = 200
-"""... if they are no longer than this: a parse takes hundreds of times the memory of its text."""
+"""... if they have at most this many characters: a parse takes hundreds of times its text's
+memory."""
 
 
 class Call(NamedTuple):
@@ -37,15 +38,15 @@ class Call(NamedTuple):
 
 
 class NotACallError(ValueError):
-    """The text is not one call expression; BFCL's decoders would have dropped it."""
+    """The text is not one call expression; BFCL's decoders would drop it."""
 
 
 class RefusedCallError(ValueError):
-    """The text is a call, but not one that may be carried out."""
+    """The text is a call, but one that may not be executed."""
 
 
 def as_far_as_read(text: str) -> str:
-    """Return so much of a text as decides what is answered to it."""
+    """Return the beginning of a text that decides the answer to it."""
     return text[: MAX_CHARS + 1]
 
 
@@ -54,7 +55,9 @@ def parse_call(text: str, tools: Container[str]) -> Call:
 
     Raises:
         NotACallError: It is not a call expression.
-        RefusedCallError: It calls something else than one of ``tools``, or not with literals.
+        RefusedCallError: It calls something other than one of ``tools``, or has other arguments
+        than
+            literals.
     """
     node = _remembered_call_node(text) if len(text) <= READ_CHARS else _call_node(text)
     if not isinstance(node.func, ast.Name):
@@ -73,13 +76,13 @@ def parse_call(text: str, tools: Container[str]) -> Call:
 
 
 def _call_node(text: str) -> ast.Call:
-    """Return the parsed call, which nobody changes."""
+    """Return the parsed call; callers must not change it."""
     if len(text) > MAX_CHARS:
         raise NotACallError(f"a call has at most {MAX_CHARS} characters")
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        # The parser reports its own nesting limits by the last two.
+        # The parser raises the last two for its own nesting limits.
         raise NotACallError("not a call such as name(argument='value')") from error
     if not isinstance(node, ast.Call):
         raise NotACallError("not a call such as name(argument='value')")
@@ -91,7 +94,7 @@ _remembered_call_node = functools.lru_cache(maxsize=READ_CALLS)(_call_node)
 
 
 def _literal(node: ast.expr, depth: int) -> object:
-    """Return the value of a literal nested at most ``depth`` deep."""
+    """Return the value of a literal that is nested at most ``depth`` deep."""
     if depth == 0:
         raise RefusedCallError(f"arguments may be nested {MAX_DEPTH} deep at most")
     match node:
@@ -137,7 +140,7 @@ def _key(node: ast.expr | None) -> object:
 
 
 def _root(node: ast.expr) -> str:
-    """Return what is wrong with a callee that is not a plain name."""
+    """Return the error message for a callee that is not a plain name."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return _unknown(node.id) if isinstance(node, ast.Name) else "a tool is called by its name"

@@ -1,26 +1,26 @@
 """The child process that holds sessions: ``python -m coevolve.environments.tools.child``.
 
-It reads batches of commands and answers each before it reads the next (`tools.frames`).
+It reads a batch of commands and answers all of them before it reads the next (`tools.frames`).
 
-*What is covered.* The policy's text is parsed, never evaluated, and reaches nothing but documented
-methods (`tools.calls`). What a call may cost is bounded by sizes that are counted, alike on
-every machine (`tools.session`); the limits below are the second defence. A step of a
-session is one call or one comparison, in a trial too. A step that uses more than ``COMMAND_CPU_S``
-of CPU time is interrupted and ends only its own session; so does a step that gets no memory. A step
-that cannot be interrupted, because it is inside a single C function, ends the process after
-``HARD_CPU_S``, and the parent learns which step it was. If the sessions together hold most of the
-memory, the session that grew the most since it was opened ends. If no session grew, a MemoryError
-breaks only the session that meets it, as an unforeseen exception does.
-The process has a limited address space, dumps no core, can write no file and start no process, and
-once it is ready it can open no descriptor at all, so no file, socket or pipe. A simulator that
-tries to, or that imports a module which is not loaded yet, breaks its session: what the sandbox
-refuses never becomes an answer. What simulators print goes to standard error. The process ends with
-its parent, and gets no environment from it.
+*What is covered.* The policy's text is parsed, never evaluated, and reaches only documented methods
+(`tools.calls`). Counted sizes bound the cost of a call, equally on every machine
+(`tools.session`); the limits below are the second defence. A step of a session is one call or one
+comparison, also in a trial. A step that uses more than ``COMMAND_CPU_S`` of CPU time is interrupted
+and ends only its own session; so does a step that gets no memory. A step that cannot be
+interrupted, because it is inside a single C function, ends the process after ``HARD_CPU_S``, and
+the parent learns which step it was. If the sessions together hold most of the memory, the session
+that grew the most since it was opened ends. If no session grew, a MemoryError breaks only the
+session that meets it, as an unforeseen exception does. The process has a limited address space,
+dumps no core, and can write no file and start no process. When it is ready, it can open no
+descriptor, so no file, socket or pipe. A simulator that tries to, or that imports a module that is
+not loaded yet, breaks its session: a refusal of the sandbox never becomes an answer. Prints of
+simulators go to standard error. The process ends with its parent, and gets no environment variables
+from it.
 
-*What is not covered.* It runs as the same user in the same file system and may still make system
-calls that need no descriptor (``kill``, ``unlink``); for root, Linux does not enforce the limit on
-processes. Sessions share the interpreter: state that BFCL's simulators are known to share by
-mistake is kept apart (`bfcl.stock.Shared`), other shared state is not. Which session ends
+*What is not covered.* The process runs as the same user in the same file system and may still make
+system calls that need no descriptor (``kill``, ``unlink``); for root, Linux does not enforce the
+limit on processes. Sessions share the interpreter: state that BFCL's simulators are known to share
+by mistake is separated (`bfcl.stock.Shared`), other shared state is not. Which session ends
 when memory is short depends on how much the other sessions hold.
 """
 
@@ -75,13 +75,13 @@ from protocols.errors import CoevolveError
 T = TypeVar("T")
 
 HARD_CPU_S = 2
-"""CPU seconds, to the next whole one, after which a step ends the process."""
+"""CPU seconds, rounded up to a whole second, after which a step ends the process."""
 
 AGAIN_S = 0.05
 """CPU seconds after which a step that survived its interruption is interrupted again."""
 
 MOST_USED = 0.75
-"""Share of the address space in use beyond which the session that grew the most ends..."""
+"""Share of the address space in use above which the session that grew the most ends..."""
 
 LEAST_GROWN = MAX_WEIGHT // 6
 """... if it grew by more than this. No reference of the benchmark grows by half of it."""
@@ -89,28 +89,28 @@ LEAST_GROWN = MAX_WEIGHT // 6
 HOST = frozenset(
     {"open", "import", "os", "socket", "subprocess", "shutil", "ctypes", "glob", "pathlib", "mmap"}
 )
-"""First words of the audit events by which Python code reaches for what is outside of it."""
+"""First words of the audit events that Python code raises when it accesses the host."""
 
 _PR_SET_PDEATHSIG = 1
 
 
 class OutOfTime(BaseException):
-    """A command used up its CPU time. No Exception, because simulators catch those."""
+    """A command used up its CPU time. This is no Exception, because simulators catch those."""
 
 
 class NotOpenError(CoevolveError):
-    """A command is for a session that is not open here."""
+    """A command names a session that is not open here."""
 
 
 class HostReachedError(BaseException):
-    """A simulator reached for the host. No Exception, because simulators catch those."""
+    """A simulator tried to access the host. No Exception, because simulators catch those."""
 
 
 class Sessions:
     """The open sessions of this process."""
 
     def __init__(self, memory_used: Callable[[], float]) -> None:
-        """``memory_used`` returns the share of the address space that is in use, 0..1."""
+        """``memory_used`` returns the share of the address space in use, in [0, 1]."""
         self._memory_used = memory_used
         self._used = memory_used()
         self._sessions: dict[str, Session] = {}
@@ -118,7 +118,7 @@ class Sessions:
         signal.signal(signal.SIGVTALRM, _interrupt)
 
     def carry_out(self, command: Command) -> Reply:
-        """Answer one command, each of its steps within its CPU time."""
+        """Answer one command; each of its steps has a CPU limit."""
         reply = self._reply(command)
         self._make_room()
         return reply
@@ -134,7 +134,7 @@ class Sessions:
             reason = "the simulator ran out of memory"
         except CoevolveError as error:
             reason = str(error)
-        # Foreign code; one session is lost, not all.
+        # The simulator is foreign code; its errors end one session, not all.
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001
             reason = f"the simulator raised {described(error)}"
         return self._give_up(command, reason.encode(errors="replace").decode())
@@ -165,7 +165,7 @@ class Sessions:
                 assert_never(command)
 
     def _step(self, session: Session, step: Callable[[], T]) -> T:
-        """Carry out one step of a session, which ends with a step that takes too much."""
+        """Run one step of a session; a step over a limit ends the session."""
         try:
             return _limited(step)
         except OutOfTime:
@@ -177,7 +177,7 @@ class Sessions:
         return step()
 
     def _make_room(self) -> None:
-        """Where a command took memory and little is left, end the session that grew the most."""
+        """If a command took memory and little is left, end the session that grew the most."""
         before, self._used = self._used, self._memory_used()
         if self._used <= max(before, MOST_USED) or not self._sessions:
             return
@@ -186,7 +186,7 @@ class Sessions:
             grown.end(OUT_OF_MEMORY)
 
     def _use(self, name: str) -> Session:
-        """Return a session and make it the one used last. Raises NotOpenError."""
+        """Return a session and mark it as the most recently used. Raises NotOpenError."""
         if name not in self._sessions:
             unknown = f"no session {name} is open here; its process was replaced"
             raise NotOpenError(self._lost.get(name, unknown))
@@ -198,7 +198,7 @@ class Sessions:
         self._lost.pop(name, None)
 
     def _give_up(self, command: Command, reason: str) -> Broken:
-        """Give up a command's session; later commands to it are told why."""
+        """End a command's session; later commands to it get the reason."""
         name = command.session
         if not isinstance(command, Trial):
             self._forget(name)
@@ -209,13 +209,13 @@ class Sessions:
 
 
 def _limited(step: Callable[[], T]) -> T:
-    """Raise OutOfTime in a step that uses too much CPU; end the process if that has no effect."""
+    """Run a step; raise OutOfTime in it if it uses too much CPU, then end the process."""
     _allow_cpu(HARD_CPU_S)
     try:
         signal.setitimer(signal.ITIMER_VIRTUAL, COMMAND_CPU_S, AGAIN_S)
         return step()
     finally:
-        # First, so that the timer cannot interrupt the next step.
+        # The timer is stopped first, so that it cannot interrupt the next step.
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         _allow_cpu(None)
 
@@ -248,30 +248,30 @@ def _memory_used(pages: int) -> float:
 
 
 def _serve(sessions: Sessions, commands: BinaryIO, answers: BinaryIO, position: mmap.mmap) -> None:
-    answers.write(_answered(Ready()))
+    answers.write(_answer_frame(Ready()))
     answers.flush()
     while count := commands.read(NUMBER_BYTES):
         for index in range(number_in(count)):
             content = commands.read(frame_bytes(commands.read(NUMBER_BYTES)))
             position[:] = number(index)
-            answers.write(_answered(sessions.carry_out(command_decoder.decode(content))))
+            answers.write(_answer_frame(sessions.carry_out(command_decoder.decode(content))))
         position[:] = number(0)
         answers.flush()
 
 
-def _answered(reply: Reply) -> bytes:
+def _answer_frame(reply: Reply) -> bytes:
     return frame(Answer(reply, time.process_time()))
 
 
 def _allow_cpu(more_s: int | None) -> None:
-    """Let the process use ``more_s`` further CPU seconds, then SIGXCPU ends it; None: no limit."""
+    """Allow ``more_s`` more CPU seconds, after which SIGXCPU ends the process; None: no limit."""
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     limit = most if more_s is None else _at_most(math.ceil(time.process_time()) + more_s, most)
     resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
 
 
 def _refuse_host(event: str, _arguments: tuple[object, ...]) -> None:
-    """Raise HostReachedError where Python code opens, imports or starts something."""
+    """Raise HostReachedError if Python code opens, imports or starts something."""
     if event.partition(".")[0] in HOST:
         raise HostReachedError(event)
 
@@ -280,11 +280,11 @@ def _die_with(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        sys.exit("the parent ended before its child could begin")
+        sys.exit("the parent ended before its child could start")
 
 
 def _take_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Return the two ends for frames, and keep everybody else away from them."""
+    """Return the two streams for frames, and close both for all other code."""
     commands, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -294,7 +294,7 @@ def _take_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _load(tool_sets: Sequence[str]) -> None:
-    """Read every file that a session will need, since none can be opened later."""
+    """Read every file that a session will need, because none can be opened later."""
     for name in tool_sets:
         tool_set(name).load()
     datetime.strptime("2024", "%Y").astimezone()  # loads a module and the time zone
@@ -317,7 +317,7 @@ def _confine(memory_mb: int) -> None:
 
 
 def _at_most(value: int, most: int) -> int:
-    """Return the lower limit: this process may itself have been given less."""
+    """Return the lower limit, because this process itself may have a lower maximum."""
     return value if most == resource.RLIM_INFINITY else min(value, most)
 
 

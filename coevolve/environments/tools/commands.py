@@ -1,8 +1,8 @@
-"""What crosses between a rollout and a simulator.
+"""The messages between a rollout and a simulator.
 
 A session is one conversation's private copy of the simulated world. Its caller names it, so that
-a repeated command is recognised. Commands travel in batches: a worker answers each command of a
-batch, in order.
+the simulator recognizes a repeated command. Commands travel in batches: a worker answers each
+command of a batch, in order.
 """
 
 from typing import Annotated
@@ -12,58 +12,58 @@ import msgspec
 from coevolve.environments.tools.task import ToolTask
 
 MAX_WORDS_CHARS = 32_000
-"""Of words that are to be judged, the last ones count: an answer stands at the end."""
+"""Maximum characters of words to judge; the last ones are kept, because an answer is at the end."""
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True, tag="reset"):
-    """Open ``session`` on a fresh world of ``task``, at the first turn."""
+    """Open ``session`` with a new world of ``task``, at the first turn."""
 
     session: str
     task: ToolTask
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, tag="act"):
-    """Carry out one call of the policy in ``session``."""
+    """Execute one call of the policy in ``session``."""
 
     session: str
 
     text: str
-    """What the policy wrote: parsed, never evaluated."""
+    """The text that the policy wrote; it is parsed, never evaluated."""
 
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True, tag="grade"):
-    """End the session's turn, compare with the reference, and go on to the next turn."""
+    """End the turn of the session, compare with the reference, and go to the next turn."""
 
     session: str
 
     words: str = ""
-    """What the policy said last, if it was its last turn; at most ``MAX_WORDS_CHARS``."""
+    """The policy's last words, if this was its last turn; at most ``MAX_WORDS_CHARS``."""
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True, tag="release"):
-    """Forget ``session``; unknown sessions are no error."""
+    """Remove ``session``; an unknown session is no error."""
 
     session: str
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True, tag="trial"):
-    """Play calls turn by turn against ``task`` in a world of its own; leaves no session behind.
+    """Play calls turn by turn against ``task`` in a separate world; no session remains.
 
-    What carries out a reference, its mutants and what a synthesizer made: one command each.
+    One such command executes a reference, one of its mutants, or a synthesizer's proposal.
     """
 
     session: str
-    """Names the trial in messages; no session of this name is opened or touched."""
+    """Names the trial in messages; no session of this name is opened or used."""
 
     task: ToolTask
 
     turns: tuple[tuple[str, ...], ...]
-    """Calls by turn, at most as many turns as the task has. Every turn is played, whatever the
-    verdict on the ones before."""
+    """Calls by turn, with at most as many turns as the task has. Every turn is played, whatever the
+    verdict on earlier turns is."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
-    """Tell the state of ``session``."""
+    """Return the state of ``session``."""
 
     session: str
 
@@ -72,17 +72,17 @@ Command = Reset | Act | Grade | Release | Trial | Look
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
-    """The session stands as asked (after ``Reset`` and ``Release``)."""
+    """The session is open (after ``Reset``) or removed (after ``Release``)."""
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True, tag="observed"):
-    """What the tool answered."""
+    """The answer of a tool."""
 
     result: str
     """The tool's answer as text, exactly as BFCL's own executor prints it."""
 
     failed: bool
-    """Whether it is an error message: the call does not parse, or the tool refused it."""
+    """Whether the answer is an error message: the call does not parse, or the tool refused it."""
 
 
 class Passed(msgspec.Struct, frozen=True, kw_only=True, tag="passed"):
@@ -90,40 +90,41 @@ class Passed(msgspec.Struct, frozen=True, kw_only=True, tag="passed"):
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
-    """They do not. The rollout cannot succeed any more."""
+    """State or answers do not match the reference; the rollout can no longer succeed."""
 
     reason: str
-    """The checker's own word for it, for example ``instance_state_mismatch``."""
+    """The checker's name for the fault, for example ``instance_state_mismatch``."""
 
     reward: Annotated[float, msgspec.Meta(ge=0.0, lt=1.0)] = 0.0
-    """What the attempt is worth all the same, where the tools themselves say so."""
+    """Partial reward of the attempt, if the tools themselves give rewards."""
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True, tag="broken"):
-    """The machine failed, not the policy: the session is gone and its rollout fails."""
+    """The machine failed, not the policy: the session is lost and its rollout fails."""
 
     reason: str
 
 
 Verdict = Passed | Failed
-"""How a turn ended, in the policy's account."""
+"""The result of a turn that is counted for the policy."""
 
 
 class TriedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """One turn of a trial."""
 
     observed: tuple[Observed, ...]
-    """One answer for each call."""
+    """One answer per call."""
 
     verdict: Verdict
 
     state: str
-    """Digest of the whole world after the turn, private parts like the working directory included:
-    equal where the worlds are. Empty where the trial was cut short, or no walk of it ends."""
+    """Digest of the whole world after the turn, including private parts such as the working
+    directory;
+    equal for equal worlds. Empty if the trial was cut short or the world is cyclic."""
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True, tag="tried"):
-    """How a trial went."""
+    """The results of a trial."""
 
     initial: str
     """Digest of the world before the first call."""
@@ -135,7 +136,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True, tag="looked"):
     """The state of a session."""
 
     state: str
-    """As `TriedTurn.state`."""
+    """As in `TriedTurn.state`."""
 
 
 Reply = Ready | Observed | Passed | Failed | Tried | Looked | Broken

@@ -1,7 +1,7 @@
-"""Checks that an environment with tools keeps what it promises.
+"""Conformance checks of an environment with tools.
 
-Every check is a measurement on the environment's own tasks, in a
-simulator's own process, as in a run.
+Every check is a measurement on the environment's own tasks. As in a run, the tools run in a
+simulator's process.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from protocols.interfaces import SimulatorService
 from protocols.tasks import Task
 
 ATTEMPTS = 5
-"""Identical attempts at one task, to see whether its reward stays the same."""
+"""Number of identical attempts at one task, which must get the same reward."""
 
 
 END_OF_TURN = ""
@@ -51,7 +51,7 @@ class _Subject:
     async def verdict(
         self, session: str, task: Task, calls: Sequence[str] = (), words: str = ""
     ) -> tuple[object, ...]:
-        """Return how an attempt is judged, with all calls in its first turn, and words in each."""
+        """Return the verdicts on an attempt: all calls in its first turn, words in each."""
         body = tool_task(task)
         await self.pool.reset(session, body)
         try:
@@ -62,7 +62,7 @@ class _Subject:
             await self.pool.release(session)
 
     async def side_by_side(self, tasks: Mapping[str, Task]) -> list[_Seen]:
-        """Return what is seen in sessions that do their references in turns, all opened first."""
+        """Return the results of sessions that are opened together and take turns, call by call."""
         bodies = {name: tool_task(task) for name, task in tasks.items()}
         answers: dict[str, list[str]] = {name: [] for name in tasks}
         for name, body in bodies.items():
@@ -79,7 +79,7 @@ class _Subject:
         return seen
 
     async def carried_out(self, name: str, task: Task) -> Tried:
-        """Return how the task's reference goes in a world of its own."""
+        """Return the results of the task's reference in a separate world."""
         body = tool_task(task)
         return await self.pool.trial(name, body, [turn.reference for turn in body.turns])
 
@@ -106,7 +106,7 @@ async def conformance(
 
 
 async def _schemas_valid(subject: _Subject) -> tuple[bool, str]:
-    """Every call of a reference has the arguments that the schema names."""
+    """Check that every call of a reference has only arguments of its schema."""
     tools = schemas(subject.tool_sets)
     known = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     for task in subject.tasks:
@@ -119,39 +119,39 @@ async def _schemas_valid(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _references_pass(subject: _Subject) -> tuple[bool, str]:
-    """Every reference passes twice, in fresh worlds, and none was left out before."""
+    """Check that every reference passes twice, in new worlds, and that none was left out."""
     if subject.left_out:
         return False, left_out_words(subject.left_out)
     tasks = [task for task in subject.tasks if _calls(task)]
     if not tasks:
-        return False, "no task has one"
+        return False, "no task has a reference"
     for task in tasks:
         for attempt in range(2):
             tried = await subject.carried_out(f"reference-{attempt}", task)
             if reason := fault(tried):
-                return False, f"{task.task_id}, time {attempt + 1}: {reason}"
-    return True, f"{len(tasks)} of {len(subject.tasks)} tasks have one"
+                return False, f"{task.task_id}, attempt {attempt + 1}: {reason}"
+    return True, f"{len(tasks)} of {len(subject.tasks)} tasks have a reference"
 
 
 async def _replayable(subject: _Subject) -> tuple[bool, str]:
-    """The same calls in the same world give the same answers."""
+    """Check that the same calls in the same world give the same answers."""
     if not any(map(_calls, subject.tasks)):
-        return False, "no task has a reference to carry out"
+        return False, "no task has a reference to execute"
     for task in subject.tasks:
         one, other = [await subject.carried_out(f"replay-{n}", task) for n in range(2)]
         answers = [[turn.observed for turn in tried.turns] for tried in (one, other)]
         if answers[0] != answers[1]:
-            return False, f"{task.task_id} answers otherwise the second time"
-    return True, f"{len(subject.tasks)} tasks twice"
+            return False, f"{task.task_id} gives other answers the second time"
+    return True, f"{len(subject.tasks)} tasks, twice each"
 
 
 async def _state_digest(subject: _Subject) -> tuple[bool, str]:
-    """The same calls lead to the same state, and some calls to another one than before."""
+    """Check that the same calls lead to the same state, and that some calls change the state."""
     changed = 0
     for task in subject.tasks:
         one, other = [await subject.carried_out(f"digest-{n}", task) for n in range(2)]
         if [turn.state for turn in one.turns] != [turn.state for turn in other.turns]:
-            return False, f"{task.task_id} ends otherwise the second time"
+            return False, f"{task.task_id} ends in another state the second time"
         changed += any(turn.state != one.initial for turn in one.turns)
     if not changed:
         return False, "no reference changes the state"
@@ -159,7 +159,7 @@ async def _state_digest(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _separate_sessions(subject: _Subject) -> tuple[bool, str]:
-    """Two sessions side by side answer, and end, as each does alone; worlds differ if any do."""
+    """Check that two sessions side by side, in two worlds if possible, do not affect each other."""
     for number, task in enumerate(subject.tasks):
         others = (*subject.tasks[number + 1 :], *subject.tasks[:number])
         other = next((each for each in others if _content(each) != _content(task)), task)
@@ -171,7 +171,7 @@ async def _separate_sessions(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _nothing_fails(subject: _Subject) -> tuple[bool, str]:
-    """Neither a call nor a word does not solve a task."""
+    """Check that an attempt without any call or word solves no task."""
     passed: list[str] = []
     for number, task in enumerate(subject.tasks):
         verdicts = await subject.verdict(f"idle-{number}", task)
@@ -183,9 +183,11 @@ async def _nothing_fails(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _same_reward(subject: _Subject) -> tuple[bool, str]:
-    """The same attempt gets the same reward, whether it does what is asked or nothing.
+    """Check that identical attempts get the same reward.
 
-    The first says the instruction again, in place of an answer.
+    One kind of attempt makes the reference's calls and repeats the instruction as its answer; the
+    other
+    does nothing.
     """
     flips = attempts = 0
     for number, task in enumerate(subject.tasks):
@@ -198,12 +200,12 @@ async def _same_reward(subject: _Subject) -> tuple[bool, str]:
             attempts += ATTEMPTS
     if flips:
         rate = flips / attempts
-        return False, f"{rate:.2g} of {attempts} attempts: set signals.reward_flip_rate to that"
+        return False, f"{rate:.2g} of {attempts} attempts: set signals.reward_flip_rate to it"
     return True, f"{attempts} attempts"
 
 
 async def _disjoint_worlds(subject: _Subject) -> tuple[bool, str]:
-    """No world of a training task is that of a held-out one; without worlds no instructions are."""
+    """Check that the splits share no world, or, for tasks without worlds, no instructions."""
     shared = set(map(_content, subject.train)) & set(map(_content, subject.held_out))
     if shared:
         task = next(t for t in subject.held_out if _content(t) in shared)
@@ -215,16 +217,16 @@ async def _disjoint_worlds(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _speed(subject: _Subject) -> tuple[bool, str]:
-    """Count the calls that one simulator carries out in a second, many sessions at a time."""
+    """Measure the calls per second of one simulator with many sessions at once."""
     tasks = [task for task in subject.tasks if _calls(task)]
     if not tasks:
-        return True, "no reference to measure with"
+        return True, "no task has a reference to measure with"
     started, calls = time.perf_counter(), sum(len(_calls(task)) for task in tasks)
     names = [f"speed-{number}" for number in range(len(tasks))]
     await asyncio.gather(
         *(subject.carried_out(name, task) for name, task in zip(names, tasks, strict=True))
     )
-    return True, f"{calls / (time.perf_counter() - started):,.0f} calls a second"
+    return True, f"{calls / (time.perf_counter() - started):,.0f} calls per second"
 
 
 CHECKS: Checks[_Subject] = {
@@ -245,7 +247,7 @@ def _calls(task: Task) -> list[str]:
 
 
 def _steps(body: ToolTask) -> list[str]:
-    """Return the reference's calls, with the end of each turn."""
+    """Return the reference's calls, with a mark at the end of each turn."""
     return [step for turn in body.turns for step in (*turn.reference, END_OF_TURN)]
 
 
@@ -255,7 +257,7 @@ def _seen(tried: Tried) -> _Seen:
 
 
 def _content(task: Task) -> tuple[str, ...]:
-    """Return what may not be on both sides of the split."""
+    """Return the content that must not appear in both splits."""
     body = tool_task(task)
     worlds = msgspec.json.decode(body.world, type=dict[str, Any]).values()
     if any(world is not None for world in worlds):

@@ -1,14 +1,15 @@
-"""A short name for the whole state of a world: equal where two worlds are, in every process.
+"""Digests of the whole state of a world: equal for equal worlds, in every process.
 
-Everything counts that the simulators hold, private attributes included: the working directory, the
-state of random generators, caches. As in the simulators' own comparison the order of a dict's
-entries does not count, numbers count by value, and a tree that shares its files is like one that
-has copies. Two things differ from a plain walk over attributes:
+The digest covers everything that the simulators hold, private attributes included: the working
+directory, the state of random generators, caches. As in the simulators' own comparison, the order
+of a dict's entries does not matter, numbers compare by value, and a tree that shares its files
+equals a tree with copies. Two things differ from a plain walk over attributes:
 
-- a folder's way up is told by the names on it, where it is not simply the folder that holds it;
-- when a file was last changed is left out, because the wall clock says it.
+- if a folder's parent is not the folder that holds it, the names on the way up stand for the
+parent;
+- a file's time of last change is left out, because it depends on the wall clock.
 
-What is neither a plain value nor has attributes counts by what pickle makes it of.
+An object that is no plain value and has no attributes counts by the parts that pickle gives for it.
 """
 
 import hashlib
@@ -25,33 +26,33 @@ _CLOCK = "_last_modified"
 _UP = "parent"
 _HELD = "contents"
 _PICKLED = 4
-"""The last protocol of pickle in which arrays are bytes."""
+"""The last pickle protocol in which arrays are bytes."""
 _WORKING = "_current_dir"
 
 
 class CyclicWorldError(Exception):
-    """The world holds itself, so there is no end to walking it."""
+    """The world contains itself, so a walk over it does not end."""
 
 
 def digest(instances: Mapping[str, Any]) -> str:
-    """Return the digest of a world's simulators, by class; empty where the world is cyclic.
+    """Return the digest of a world's simulators, by class; empty if the world is cyclic.
 
     Raises:
-        SimulatorError: A simulator holds something that this module cannot tell.
+        SimulatorError: A simulator holds an object that this module cannot digest.
     """
     try:
-        return _digest(_told(dict(instances), ())).hex()
+        return _digest(_parts(dict(instances), ())).hex()
     except (CyclicWorldError, RecursionError):
         return ""
 
 
 def text_digest(text: str) -> str:
-    """Return a short name for a text: equal where two texts are, in every process."""
+    """Return a short digest of a text: equal for equal texts, in every process."""
     return _digest((text.encode("utf-8", "surrogatepass"),)).hex()
 
 
 def _digest(parts: Iterable[bytes]) -> bytes:
-    """Return the digest of ``parts``, each kept apart from the next by its length."""
+    """Return the digest of ``parts``; the length of each separates it from the next."""
     hashed = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         hashed.update(len(part).to_bytes(8, "little"))
@@ -59,16 +60,16 @@ def _digest(parts: Iterable[bytes]) -> bytes:
     return hashed.digest()
 
 
-def _told(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
-    """Return what says all of ``value``; ``above`` is what it lies in, outermost first."""
+def _parts(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
+    """Return bytes that identify ``value``; ``above`` are its containers, outermost first."""
     match value:
         case None | str():
             return type(value).__name__.encode(), str(value).encode("utf-8", "surrogatepass")
         case bool() | int():
             return b"number", hex(value).encode()
         case float():
-            told = hex(int(value)) if value.is_integer() else value.hex()
-            return b"number", told.encode()
+            text = hex(int(value)) if value.is_integer() else value.hex()
+            return b"number", text.encode()
         case bytes():
             return b"bytes", value
         case random.Random():
@@ -77,10 +78,10 @@ def _told(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
             items = cast("list[object] | tuple[object, ...]", value)
             inside = _inside(items, above)
             name = type(cast("object", value)).__name__.encode()
-            return name, *(_digest(_told(item, inside)) for item in items)
+            return name, *(_digest(_parts(item, inside)) for item in items)
         case set() | frozenset():
             members = cast("set[object] | frozenset[object]", value)
-            return b"set", *sorted(_digest(_told(member, above)) for member in members)
+            return b"set", *sorted(_digest(_parts(member, above)) for member in members)
         case dict():
             return b"dict", *_entries(cast("dict[object, object]", value), above)
         case _:
@@ -90,7 +91,7 @@ def _told(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
 def _entries(entries: Mapping[Any, object], above: tuple[object, ...]) -> list[bytes]:
     inside = _inside(entries, above)
     return sorted(
-        _digest((*_told(key, inside), *_told(entry, inside))) for key, entry in entries.items()
+        _digest((*_parts(key, inside), *_parts(entry, inside))) for key, entry in entries.items()
     )
 
 
@@ -98,18 +99,19 @@ def _object(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
     if isinstance(value, type | FunctionType):
         return b"code", f"{value.__module__}.{value.__qualname__}".encode()
     if not hasattr(value, "__dict__"):
-        return b"reduced", *_entries(_reduced(value), _inside(value, above))
+        return b"reduced", *_entries(_pickle_parts(value), _inside(value, above))
     attributes = {name: held for name, held in vars(value).items() if name != _CLOCK}
     if _UP in attributes and _HELD in attributes:
         holder = next((each for each in reversed(above) if hasattr(each, _UP)), None)
         attributes[_UP] = None if value is holder else _way_up(attributes[_UP], holder)
     if _WORKING in attributes:
         attributes[_WORKING] = _way_up(attributes[_WORKING], None)
-    told = _entries(attributes, _inside(value, above))
-    return type(value).__name__.encode(), *told
+    entries = _entries(attributes, _inside(value, above))
+    return type(value).__name__.encode(), *entries
 
 
-def _reduced(value: object) -> dict[str, object]:
+def _pickle_parts(value: object) -> dict[str, object]:
+    """Return the parts that pickle gives for ``value``, such as a date, slots or an array."""
     """Return what pickle would make ``value`` of: how dates, slots and arrays are told."""
     try:
         made = value.__reduce_ex__(_PICKLED)
@@ -120,12 +122,12 @@ def _reduced(value: object) -> dict[str, object]:
         return {made: None}
     maker, given, *rest = made
     name = f"{maker.__module__}.{maker.__qualname__}"
-    told: dict[str, object] = {name: given}
-    return told | {str(n): list(e) if n else e for n, e in enumerate(rest) if e}
+    parts: dict[str, object] = {name: given}
+    return parts | {str(n): list(e) if n else e for n, e in enumerate(rest) if e}
 
 
 def _way_up(folder: Any, holder: object) -> object:
-    """Return the names from ``folder`` up, and what a folder holds that no tree holds any more."""
+    """Return the names from ``folder`` up, and the content of the first folder outside the tree."""
     if folder is holder:
         return "holder"
     names: list[str] = []

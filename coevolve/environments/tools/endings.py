@@ -1,4 +1,4 @@
-"""How a session ends early: a session that uses too much fails, and no other is affected."""
+"""Early ends of a session: a session over a limit fails, and no other session is affected."""
 
 import msgspec
 
@@ -30,7 +30,7 @@ OUT_OF_MEMORY = Ending(
 
 
 def ending_of(reply: Reply) -> Ending | None:
-    """Return how a session that replies this has ended; None if it is still open."""
+    """Return how the session that gave ``reply`` ended; None if it is still open."""
     for ending in (OUT_OF_TIME, OUT_OF_MEMORY):
         if reply in (ending.answer, ending.verdict):
             return ending

@@ -1,8 +1,8 @@
-"""What all environments have in common in which a policy calls tools.
+"""The common part of all environments in which a policy calls tools.
 
-A subclass says where tasks come from and what its tools are called. Attempts are conversations
-(`coevolve.environments.tools.agent`), new tasks come of exploring, and a candidate is sound if its
-calls can be carried out and its words say them (`coevolve.environments.tools.gates`).
+A subclass provides the tasks and the names of the tool sets. Attempts are conversations
+(`coevolve.environments.tools.agent`). New tasks come from exploration. A candidate is sound if its
+calls can be executed and its instructions describe them (`coevolve.environments.tools.gates`).
 """
 
 import importlib
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from coevolve.synthesis.worker import SynthesizerWorker
 
 ROLLOUT_GATHER_S = 0.1
-"""How long a rollout's command waits for others: what a worker's call costs is shared by more."""
+"""Seconds that a rollout's command waits for others, which then share one call of a worker."""
 
 
 class ToolEnvironment(BaseEnvironment):
-    """A `coevolve.environments.interface.Environment`, but for tasks and tools."""
+    """A `coevolve.environments.interface.Environment` without tasks and tools."""
 
     swappable: ClassVar[bool] = True
     capabilities: ClassVar[Capabilities] = Capabilities()
@@ -67,7 +67,7 @@ class ToolEnvironment(BaseEnvironment):
 
     @abstractmethod
     def kinds(self, task: Task) -> tuple[str, ...]:
-        """Return the groups that a scored task is reported under besides its number of turns."""
+        """Return the labels of a scored task besides its number of turns."""
 
     def check(self) -> Sequence[str]:
         """Return what the tools lack; refuse a model that does not fit them."""
@@ -84,8 +84,8 @@ class ToolEnvironment(BaseEnvironment):
         makes_own = config.synthesizes and isinstance(config.synthesizer.model, PolicyModel)
         if chats and makes_own:
             raise ConfigError(
-                "synthesizer.model: kind policy is the tiny policy's second role, found "
-                f"policy.model {config.policy.model!r}; use kind endpoint, or arm: static"
+                "synthesizer.model: kind policy works only with the tiny policy, but policy.model "
+                f"is {config.policy.model!r}; use kind endpoint, or arm: static"
             )
         if chats:
             self.renderer()
@@ -94,12 +94,12 @@ class ToolEnvironment(BaseEnvironment):
         """Refuse a policy without a chat template. Raises ConfigError."""
         if not chats:
             raise ConfigError(
-                f"environment.use: {self.name} needs a policy.model with a chat template, found "
-                f"{self._config.policy.model!r}, which has none; give another"
+                f"environment.use: {self.name} needs a policy.model with a chat template, but "
+                f"{self._config.policy.model!r} has none; choose another model"
             )
 
     def texts(self) -> Iterator[str]:
-        """Yield the documentation of tools, and instructions and calls of training tasks."""
+        """Yield the documentation of the tools, and instructions and calls of training tasks."""
         for name in self.tool_sets():
             for document in tool_documents(name):
                 yield msgspec.json.encode(document).decode()
@@ -109,7 +109,7 @@ class ToolEnvironment(BaseEnvironment):
                 yield from turn.reference
 
     def describe(self, task: Task) -> TaskText:
-        """Return what the user says, and what solves it."""
+        """Return the user's instructions and the calls that solve the task."""
         body = tool_task(task)
         calls = [call for turn in body.turns for call in turn.reference]
         return TaskText(
@@ -121,12 +121,12 @@ class ToolEnvironment(BaseEnvironment):
         )
 
     def describe_candidate(self, candidate: Candidate) -> str:
-        """Return how long it is."""
+        """Return the number of turns."""
         turns = len(read_body(candidate.body).turns)
         return "1 turn" if turns == 1 else f"{turns} turns"
 
     def sampler(self) -> TaskSampler:
-        """Return the draws of the run's arm: from the source, or from the pool of tasks."""
+        """Return the sampler of the run's arm: it draws from the source or from the task pool."""
         return sampler_of(self._config, self.source())
 
     def scored_tasks(self) -> Sequence[Task]:
@@ -138,7 +138,7 @@ class ToolEnvironment(BaseEnvironment):
         return self.source().canaries(self._config.learner.guard.tasks)
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the number of turns, and the kinds."""
+        """Return a label for the number of turns, and the kinds."""
         return {
             task.task_id: (
                 "one turn" if len(tool_task(task).turns) == 1 else "several turns",
@@ -156,16 +156,16 @@ class ToolEnvironment(BaseEnvironment):
 
     @abstractmethod
     def tool_sets(self) -> tuple[str, ...]:
-        """Return the names of the tool sets that simulators have to load."""
+        """Return the names of the tool sets that simulators load."""
 
     def simulator(self) -> ToolService:
-        """Return a child process with sessions."""
+        """Return a simulator, whose sessions are in a child process."""
         return ToolService(ToolWorker(self._config.simulator, self.tool_sets()))
 
     def renderer(self) -> Renderer:
-        """Return what turns text into the policy's tokens.
+        """Return the renderer between text and the policy's tokens.
 
-        Raises ConfigError if the model is neither the tiny policy nor one to chat with.
+        Raises ConfigError if the model is neither the tiny policy nor a chat model.
         """
         folder = model_folder(self._config.policy.model)
         if not has_chat_template(folder):
@@ -182,7 +182,7 @@ class ToolEnvironment(BaseEnvironment):
         engine: VerifiedEngine,
         simulators: Sequence[SimulatorService],
     ) -> Mapping[Writer, Agent]:
-        """Return the policy."""
+        """Return the policy's agent."""
         config = self._config
         return {
             "policy": self.agent(
@@ -196,7 +196,7 @@ class ToolEnvironment(BaseEnvironment):
         engine: VerifiedEngine,
         simulators: Sequence[SimulatorService],
     ) -> Scorer:
-        """Return one greedy attempt."""
+        """Return a scorer that makes one greedy attempt."""
         return AttemptScorer(self.agent(engine.generator, simulators, 0.0, 0.0))
 
     def agent(
@@ -206,7 +206,7 @@ class ToolEnvironment(BaseEnvironment):
         temperature: float,
         gather_s: float,
     ) -> Agent:
-        """Return a model that talks with the tools."""
+        """Return an agent that holds conversations with the tools."""
         return ToolAgent(
             generator=engine,
             simulator=SimulatorPool(list(map(ToolClient, simulators)), gather_s=gather_s),
@@ -216,44 +216,45 @@ class ToolEnvironment(BaseEnvironment):
         )
 
     def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
-        """Return what looks at tools, their order, arguments and errors."""
+        """Return an observer of tools, their order, arguments and errors."""
         return ToolObserver(context.config, self.tools())
 
     def synthesizer(
         self, context: PartContext, simulators: Sequence[SimulatorService]
     ) -> "SynthesizerWorker":
-        """Return the part that explores and describes."""
+        """Return the part that explores and describes tasks."""
         from coevolve.environments.tools.evolution import synthesizer
 
         if isinstance(self._config.synthesizer.model, PolicyModel):
-            # Loaded before the part says that it has started, so that this counts as starting.
+            # Imported before the part reports that it has started, so that the time counts as
+            # start-up.
             importlib.import_module("coevolve.engine.generator")
         return synthesizer(context, self.brief_context(), simulators)
 
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
-        """Return what carries candidates out."""
+        """Return the gates, which execute candidates."""
         from coevolve.environments.tools.evolution import gates
 
         return gates(context, simulators)
 
     def task_index(self) -> TaskIndex:
-        """Return what finds near-duplicates."""
+        """Return an index that finds near-duplicates."""
         return Likenesses(self._config.validator.similarity)
 
     def judge(self, context: PartContext) -> Judge:
-        """Return the synthesizer's model, if its opinion is wanted."""
+        """Return the synthesizer's model as a judge, if the config asks for its opinion."""
         from coevolve.environments.tools.evolution import judge
 
         return judge(context)
 
     def brief_context(self) -> BriefContext:
-        """Return what synthesizers are told of tools, beside what the loop tells."""
+        """Return the source of what synthesizers learn about tools in their requests."""
         from coevolve.environments.tools.synthesis.context import ToolBriefs
 
         return ToolBriefs(self._config, source=self.source())
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
-        """Return what came of checking tasks and tools, each in a simulator's own process."""
+        """Return the findings of checking tasks and tools in a simulator's own process."""
         from coevolve.environments.tools.conformance import conformance
 
         return await conformance(
@@ -261,7 +262,7 @@ class ToolEnvironment(BaseEnvironment):
         )
 
     def supervision(self, reader: Reader) -> Supervision:
-        """Return the references of tasks, to be imitated, if they have any."""
+        """Return the references of tasks for imitation, if tasks have references."""
         if not self.capabilities.references:
             return RewardsAlone()
         return ReferenceSupervision(self.renderer())

@@ -1,4 +1,4 @@
-"""Puts together what makes tasks with tools and judges them: synthesizers, validator, judge."""
+"""Builds the synthesizer, the gates and the judge of tasks with tools."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,19 +22,19 @@ from protocols.interfaces import Reader, SimulatorService, Synthesizer
 from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
 
 GATHER_S = 0.3
-"""How long exploring and judging have their commands wait for others: nobody waits for them."""
+"""Seconds that commands of exploration and judging wait for others; these need no low latency."""
 
 SYNTHESIZER = "synthesizer"
-"""Name of the part, and of its engine where the policy synthesizes."""
+"""Name of the part, and of its engine if the policy synthesizes."""
 
 SYNTHESES = 128
-"""Conversations of the policy in its second role at a time."""
+"""Conversations at a time of the policy as a synthesizer."""
 
 
 def synthesizer(
     context: PartContext, told: BriefContext, simulators: Sequence[SimulatorService]
 ) -> SynthesizerWorker:
-    """Return the part that makes tasks out of signals; ``told`` adds to its briefs."""
+    """Return the part that makes tasks from signals; ``told`` adds to its requests."""
     append = context.appender("delivery", SYNTHESIZER)
     return SynthesizerWorker(
         context.config,
@@ -55,9 +55,9 @@ def synthesizer_model(
     simulators: Sequence[SimulatorService],
     model: SynthesizerModel,
 ) -> Synthesizer:
-    """Return what stands behind ``model``; nothing is asked of it yet.
+    """Return the synthesizer with ``model``; it has not called the model yet.
 
-    ``append`` writes what a policy with its newest weights proves of them.
+    ``append`` records the proofs of a policy that uses its newest weights.
     """
     simulator = SimulatorPool(list(map(ToolClient, simulators)), gather_s=GATHER_S)
     match model:
@@ -93,7 +93,7 @@ def synthesizer_model(
 
 
 def gates(context: PartContext, simulators: Sequence[SimulatorService]) -> ToolGates:
-    """Return what carries candidates out."""
+    """Return the gates, which execute candidates."""
     config = context.config
     return ToolGates(
         SimulatorPool(list(map(ToolClient, simulators)), gather_s=GATHER_S),
@@ -103,7 +103,7 @@ def gates(context: PartContext, simulators: Sequence[SimulatorService]) -> ToolG
 
 
 def judge(context: PartContext) -> Judge:
-    """Return who is asked for a second opinion; its calls are on the run's account."""
+    """Return the judge, whose calls count towards the run's budget; the default has no opinions."""
     config, model = context.config, context.config.synthesizer.model
     if not (config.validator.judge and isinstance(model, EndpointModel)):
         return NoJudge()

@@ -1,8 +1,8 @@
-"""What a BFCL worker and its child process say to each other, over the child's standard streams.
+"""The messages between a BFCL worker and its child process, over the child's standard streams.
 
-A batch is its number of commands, and a frame for each; the child answers each by a frame of its
-own. A frame is a length, and as many bytes of msgpack. Numbers have four bytes, little-endian. Once
-it can work, the child sends a first `Answer`, which answers nothing.
+A batch is the number of its commands, and a frame for each; the child answers each with a frame. A
+frame is a length, followed by that many bytes of msgpack. Numbers have four bytes, little-endian.
+When the child is ready, it sends a first `Answer`, which belongs to no command.
 """
 
 import msgspec
@@ -12,7 +12,7 @@ from coevolve.environments.tools.commands import Command, Reply
 NUMBER_BYTES = 4
 
 MAX_BYTES = 64 * 2**20
-"""Of a frame. No call and no answer has a tenth."""
+"""Maximum bytes of a frame. No call and no answer has a tenth of this."""
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
@@ -30,12 +30,12 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def number(value: int) -> bytes:
-    """Return the bytes of a number."""
+    """Return a number as bytes."""
     return value.to_bytes(NUMBER_BYTES, "little")
 
 
 def number_in(content: bytes) -> int:
-    """Return the number that has these bytes."""
+    """Return the number in these bytes."""
     return int.from_bytes(content, "little")
 
 
@@ -46,7 +46,7 @@ def frame(content: Command | Answer) -> bytes:
 
 
 def frame_bytes(prefix: bytes) -> int:
-    """Return how many bytes follow. Raises ValueError where it cannot be a frame."""
+    """Return the length of the payload. Raises ValueError if it is above the maximum."""
     size = number_in(prefix)
     if size > MAX_BYTES:
         raise ValueError(f"a frame has at most {MAX_BYTES} bytes, this one has {size}")

@@ -5,8 +5,8 @@ Only the session of that call may fail. Worlds are deterministic, so the new chi
 commands of all other sessions; the session of the call ends there, as it would have if Python could
 interrupt the call.
 
-Memory is bounded. For a session that has ended, only its ending is kept. Beyond ``MAX_SESSIONS``
-the session that was idle longest is dropped, as in the child: its owner must have died. Beyond
+Memory is bounded. For a session that has ended, only its ending is kept. Above ``MAX_SESSIONS``
+the least recently used session is dropped, as in the child: its owner must have died. Above
 ``MAX_TOLD_CHARS`` the session with the longest history ends, out of memory. ``MAX_SESSIONS`` honest
 sessions reach a tenth of that.
 """
@@ -42,14 +42,14 @@ class _History:
         self.ending: Ending | None = None
 
     def tell(self, command: Act | Grade) -> int:
-        """Take in a command; return what it counts for."""
+        """Add a command; return its number of counted characters."""
         chars = CALL_CHARS + len(command.text if isinstance(command, Act) else command.words)
         self.commands.append(command)
         self.told_chars += chars
         return chars
 
     def end(self, ending: Ending) -> int:
-        """Keep nothing but the ending; return what the commands counted for."""
+        """Drop all commands and keep the ending; return the number of characters dropped."""
         chars, self.told_chars = self.told_chars, 0
         self.commands.clear()
         self.ending = ending
@@ -57,7 +57,7 @@ class _History:
 
 
 class Histories:
-    """The commands of every open session, the one used last at the end."""
+    """The commands of every open session; the most recently used session is last."""
 
     def __init__(
         self, max_sessions: int = MAX_SESSIONS, max_told_chars: int = MAX_TOLD_CHARS
@@ -68,24 +68,25 @@ class Histories:
         self._told_chars = 0
 
     def clear(self) -> None:
-        """Forget everything: the sessions are gone."""
+        """Remove all sessions."""
         self._open.clear()
         self._told_chars = 0
 
     def replay(self) -> list[Command]:
-        """Return the commands that open every session again as it was."""
+        """Return the commands that open every session again in its present state."""
         return [command for each in self._open.values() for command in each.commands]
 
     def end(self, session: str, ending: Ending) -> None:
-        """Note that a session has ended."""
+        """Record that a session has ended."""
         if session in self._open:
             self._told_chars -= self._open[session].end(ending)
 
     def answered(self, commands: Sequence[Command], guilty: Container[int]) -> dict[int, Reply]:
         """Return the replies that need no child, by position.
 
-        They are those to the ``guilty`` commands, which open and release no session, and to what is
-        asked of a session that has ended.
+        They are the replies to the ``guilty`` commands, which never open or release a session, and
+        to
+        commands for a session that has ended.
         """
         ended = {name: each.ending for name, each in self._open.items() if each.ending}
         replies: dict[int, Reply] = {}
@@ -101,11 +102,11 @@ class Histories:
                     if index in guilty:
                         ended[name] = OUT_OF_TIME
                     if name in ended:
-                        replies[index] = _said(command, ended[name])
+                        replies[index] = _reply_of_ended(command, ended[name])
         return replies
 
     def record(self, commands: Sequence[Command], replies: Sequence[Reply]) -> None:
-        """Take in a batch that was carried out."""
+        """Add a batch that was executed."""
         for command, reply in zip(commands, replies, strict=True):
             if isinstance(command, Trial):
                 continue
@@ -139,7 +140,7 @@ class Histories:
             self._told_chars -= self._open.pop(session).told_chars
 
 
-def _said(command: Act | Grade | Look, ending: Ending) -> Reply:
+def _reply_of_ended(command: Act | Grade | Look, ending: Ending) -> Reply:
     match command:
         case Act():
             return ending.answer

@@ -1,4 +1,4 @@
-"""What the parts of an environment with tools may ask of one another."""
+"""The interfaces between the parts of an environment with tools."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,26 +14,27 @@ class SimulatorWorker(Protocol):
     """One member of the simulator pool: many sessions, one child process."""
 
     async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
-        """Carry out ``commands`` in order and return one reply each.
+        """Execute ``commands`` in order and return one reply for each.
 
-        Never raises for what a command or the child does: a dead or stuck child is replaced, and
-        the sessions that it held answer ``Broken`` from then on until they are reset.
+        It raises no error for anything that a command or the child does. It replaces a dead or
+        stuck
+        child, whose sessions then answer ``Broken`` until they are reset.
         """
         ...
 
 
 class Simulator(Protocol):
-    """The simulator pool, from a rollout's point of view.
+    """The simulator pool, as an agent uses it.
 
-    All raise SimulatorError where the machine failed: the rollout fails.
+    All methods raise SimulatorError if the machine failed; the rollout then fails.
     """
 
     async def reset(self, session: str, task: ToolTask) -> None:
-        """Open a session on a fresh world."""
+        """Open a session with a new world."""
         ...
 
     async def act(self, session: str, text: str) -> Observed:
-        """Carry out one call."""
+        """Execute one call."""
         ...
 
     async def grade(self, session: str, words: str = "") -> Verdict:
@@ -41,16 +42,16 @@ class Simulator(Protocol):
         ...
 
     async def release(self, session: str) -> None:
-        """Forget the session."""
+        """Remove the session."""
         ...
 
     async def trial(self, name: str, task: ToolTask, turns: Sequence[Sequence[str]]) -> Tried:
-        """Play calls turn by turn in a world of their own and judge every turn."""
+        """Play calls turn by turn in a separate world and grade every turn."""
         ...
 
 
 class Renderer(Protocol):
-    """Turns what is said into tokens and sampled tokens into what is meant."""
+    """Converts messages to tokens, and sampled tokens to calls and words."""
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -58,32 +59,32 @@ class Renderer(Protocol):
         ...
 
     def opening(self, task: ToolTask) -> tuple[int, ...]:
-        """Tokens of everything up to the policy's first word: tools and the first instruction."""
+        """Return the tokens of tools and first instruction, up to the policy's first word."""
         ...
 
     def instruction(self, task: ToolTask, turn: int) -> tuple[int, ...]:
-        """Tokens of what begins the turn ``turn`` (from 1), up to the policy's next word."""
+        """Return the tokens at the start of turn ``turn`` (from 1), up to the next answer."""
         ...
 
     def observation(self, results: Sequence[str]) -> tuple[int, ...]:
-        """Tokens of the answers to all calls of one message, up to the policy's next word."""
+        """Return the tokens of the answers to one message's calls, up to the policy's next word."""
         ...
 
     def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the calls of one message, to be carried out in order, in the simulator's words.
+        """Return the calls of one message in order, as the simulator's call expressions.
 
-        Empty where the policy ended its turn. Raises ValueError where it is neither.
+        Empty if the policy ended its turn. Raises ValueError if the message is neither.
         """
         ...
 
     def words(self, token_ids: Sequence[int]) -> str:
-        """Return what one message says, without special tokens. Raises ValueError as `parse`."""
+        """Return the text of one message without special tokens. Raises ValueError as `parse`."""
         ...
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return (token ids, mask) of the reference, as the policy would have produced it.
+        """Return (token ids, mask) of the reference, as the policy would produce it.
 
-        Both have the same length; the mask is 1 on what the policy is to write.
+        Both have the same length; the mask is 1 on the tokens that the policy should write.
         """
         ...
 
@@ -92,5 +93,5 @@ class ToolSource(TaskSource, Protocol):
     """A source of tasks with tools."""
 
     def start(self, number: int) -> Start:
-        """Return the run's state ``number`` of the training split to explore from."""
+        """Return the run's exploration start ``number``; it belongs to the training split."""
         ...

@@ -1,4 +1,4 @@
-"""What the signals part makes of groups of rollouts with tools."""
+"""The observer of groups of rollouts with tools."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ from protocols.rollouts import Rollout
 
 
 class ToolObserver(TaskObserver):
-    """Looks at tools, their order, arguments and errors, too."""
+    """Observes tools, their order, arguments and errors, besides rewards."""
 
     def __init__(self, config: RunConfig, tools: Sequence[str]) -> None:
-        """Remember nothing; ``tools`` are the names of all tools that the policy may call."""
+        """Start empty; ``tools`` are the names of all tools that the policy may call."""
         super().__init__(config, sorted(tools))
         self._tools = frozenset(tools)
 

@@ -1,4 +1,4 @@
-"""The environment that is made of a plain class (`coevolve.environments.tools.simple`)."""
+"""The environment that is built from a plain class (`coevolve.environments.tools.simple`)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,22 +35,25 @@ class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Tools of your own, and tasks in a file."""
 
     tasks: str
-    """JSON lines, a parquet file, or a folder that `datasets` saved
-    (`coevolve.environments.tools.task_files`). A relative path begins in the folder that the
-    command is run in, or else in the folder of the class."""
+    """A file of JSON lines, a parquet file, or a folder that `datasets` saved
+    (`coevolve.environments.tools.task_files`). A relative path is looked up in the working
+    directory,
+    then in the folder of the class."""
 
     seeds: Count = 150
-    """Training tasks that the run starts with, at most as many as there are."""
+    """Maximum number of training tasks that the run starts with."""
 
     held_out: Count = 240
-    """Tasks of the held-out set, at most as many as there are, the same in every run."""
+    """Maximum number of held-out tasks; they are the same in every run."""
 
     split_seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
-    """Which worlds are held out, or instructions where there are no worlds, of tasks that do not
-    say it; runs that are compared need the same."""
+    """Seed that decides which worlds are held out (or instructions, for tasks without a world),
+    among
+    tasks that do not name their split. Use the same for runs that are compared."""
 
     held_out_share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.3
-    """Share of the worlds, or instructions, that are held out, of tasks that do not say it."""
+    """Share of worlds, or instructions, that are held out, among tasks that do not name their
+    split."""
 
 
 class OwnTools(ToolEnvironment):
@@ -66,11 +69,11 @@ class OwnTools(ToolEnvironment):
         self._judges_answers = judges_answers(self._class)
 
     def faults(self) -> Sequence[Fault]:
-        """Refuse to make tasks whose answers nobody could give. A class without a world cannot."""
+        """Return the rule that a class with a world cannot make tasks if it rewards answers."""
         return (
             (
                 self._config.synthesizes and self._judges_answers and self.capabilities.replayable,
-                f"$.arm: {self._config.arm} makes tasks of calls, and {self._tools} rewards "
+                f"$.arm: {self._config.arm} makes tasks from calls, but {self._tools} rewards "
                 "answers; choose arm static",
             ),
         )
@@ -80,9 +83,10 @@ class OwnTools(ToolEnvironment):
         return (*super().check(), *lacking(self._tasks))
 
     def source(self) -> FixedSource:
-        """Return the tasks of the file, their references carried out."""
+        """Return the tasks of the file, with the results of their references."""
         tasks = self._tasks()
-        # A reference has calls and no answer, so that the class's verdict on it says nothing.
+        # A reference has calls but no answer, so the verdict of a class that rewards answers is no
+        # check.
         certain = self.capabilities.deterministic_reward and not self._judges_answers
         played = played_apart(self._worker())
         return FixedSource(self._config, self._settings, tasks, certain=certain, played=played)
@@ -100,15 +104,15 @@ class OwnTools(ToolEnvironment):
         return tasks
 
     def tool_sets(self) -> tuple[str, ...]:
-        """Return the class."""
+        """Return the name of the class."""
         return (self._tools,)
 
     def simulator(self) -> ToolService:
-        """Return a child process that can import the class."""
+        """Return a simulator whose child process can import the class."""
         return ToolService(self._worker())
 
     def kinds(self, task: Task) -> tuple[str, ...]:
-        """Return the tools of a task of one turn, where there are tools."""
+        """Return the tools of a task with one turn, if the class has tools."""
         if len(task.skills) != 1 or not tool_documents(self._tools):
             return ()
         return tuple(f"skill {skill}" for skill in task.skills)
@@ -123,19 +127,19 @@ class OwnTools(ToolEnvironment):
         return beside if not given.exists() and beside.exists() else given
 
     def _check_reference(self, task: Task) -> None:
-        """Refuse a task that nobody could fail. Raises ConfigError."""
+        """Refuse a task that every attempt would pass. Raises ConfigError."""
         if not any(turn.reference for turn in tool_task(task).turns):
             raise ConfigError(
                 f"{self._path()}: task {task.task_id!r} needs a reference in at least one turn, "
-                f"because {self._tools} has no method reward(self, task) that judges without one"
+                f"because {self._tools} has no method reward(self, task) to judge an attempt"
             )
 
 
 def own_environment(kind: Any, use: str) -> type[OwnTools]:
-    """Return the environment of a plain class. Raises ConfigError if it cannot be one."""
+    """Return the environment of a plain class. Raises ConfigError if the class does not fit."""
     if not isinstance(kind, type):
         raise ConfigError(
-            f"environment.use: {use} needs to be a class, found a {type(kind).__name__}"
+            f"environment.use: {use} has to be a class, but is a {type(kind).__name__}"
         )
     found = cast("type[Any]", kind)
     with told(f"environment.use: {use} cannot be read"):
@@ -145,18 +149,19 @@ def own_environment(kind: Any, use: str) -> type[OwnTools]:
 
 
 def _capabilities(kind: type[Any]) -> Capabilities:
-    """Return what the class has: everything but what ``lacks`` names. Raises ConfigError.
+    """Return the class's capabilities: all but those in its ``lacks``. Raises ConfigError.
 
-    Without a world there is nothing to carry out again; and calls alone lead to no answer, so that
-    references could not be imitated.
+    Without a world, no session can be replayed. If the class rewards answers, calls alone do not
+    solve
+    a task, so references cannot be imitated.
     """
-    said: Any = getattr(kind, "lacks", ())
-    if not isinstance(said, tuple) or not set(cast("tuple[Any, ...]", said)) <= set(NAMES):
+    declared: Any = getattr(kind, "lacks", ())
+    if not isinstance(declared, tuple) or not set(cast("tuple[Any, ...]", declared)) <= set(NAMES):
         raise ConfigError(
             f"environment.use: {kind.__qualname__}.lacks needs a tuple of names among "
-            f"{', '.join(NAMES)}, found {said!r}"
+            f"{', '.join(NAMES)}, found {declared!r}"
         )
-    lacks = cast("tuple[str, ...]", said)
+    lacks = cast("tuple[str, ...]", declared)
     if judges_answers(kind):
         lacks += ("references",)
         lacks += () if hasattr(kind, "reset") else ("replayable", "state_digest")

@@ -1,15 +1,15 @@
-"""Typed patterns of what a policy does: which tools, in which order, with what, and what fails.
+"""Typed patterns in a policy's calls: tools, their order, their arguments, and their errors.
 
 | kind             | one pattern is                          | for example                         |
 |------------------|-----------------------------------------|-------------------------------------|
-| `tool`           | the tool of a call, whatever it answers | `mv`                                |
-| `tool_bigram`    | the tools of two calls in a row         | `cd > mv`                           |
+| `tool`           | the tool of a call, with any answer     | `mv`                                |
+| `tool_bigram`    | the tools of two successive calls       | `cd > mv`                           |
 | `argument_shape` | tool and arguments of a call that works | `mv(destination:path, source:name)` |
 | `error_class`    | tool and masked error of one that fails | `mv: cannot move *: File exists`    |
 
-A row of calls ends with its turn. Calls that fail have no shape: a misspelt argument is an error
-and no way to use the tool. A text that is not a call, or calls no known tool, is an error class of
-its own and counts as no tool. CoEvolve (arXiv 2604.15840) leaves open what a pattern is.
+Successive calls are in the same turn. A failed call has no shape, because a misspelt argument is an
+error and no way to use the tool. A text that is not a call, or that calls an unknown tool, has its
+own error class and counts as no tool. CoEvolve (arXiv 2604.15840) does not define its patterns.
 """
 
 import json
@@ -63,7 +63,7 @@ def argument_shape(call: Call) -> str:
 
 
 def error_class(call: Call, result: str) -> str:
-    """Return the tool and what it complained of, without what is particular to the call."""
+    """Return the tool and its error message, without the parts that are specific to the call."""
     text = re.sub(rf"^\w+\.{call.tool}\(\) ", "", _complaint(result))
     for value in sorted(_strings(call), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "*", text)
@@ -89,7 +89,7 @@ def _count(actions: Sequence[Action], tools: Container[str], counts: Counter[Pat
 
 
 def _read(action: Action, tools: Container[str]) -> tuple[Call | None, str]:
-    """Return the call, or the error class of a text that is none."""
+    """Return the call, or the error class of a text that is not a call."""
     try:
         return parse_call(action.text, tools), ""
     except NotACallError:
@@ -122,13 +122,13 @@ def _string_shape(text: str) -> str:
 
 
 def _strings(call: Call) -> set[str]:
-    """Return the texts among the arguments that an answer may repeat."""
+    """Return the texts among the arguments, which an answer may repeat."""
     values = (*call.positional, *call.named.values())
     return {value for value in values if isinstance(value, str) and value.strip()}
 
 
 def _complaint(result: str) -> str:
-    """Return the error message inside a simulator's answer."""
+    """Return the error message in a simulator's answer."""
     if result.startswith("{"):
         try:
             answer: Any = json.loads(result)
@@ -140,7 +140,7 @@ def _complaint(result: str) -> str:
 
 
 def _masked(text: str) -> str:
-    """Return ``text`` with quoted parts, files, paths and numbers replaced."""
+    """Return ``text`` with quoted parts, files, paths and numbers masked."""
     text = _NUMBER.sub("#", _QUOTED.sub("*", text))
     text = _DIGITS.sub("#", _FILE_OR_PATH.sub(_keep_punctuation, text))
     return " ".join(_REPEATED_MASK.sub("*", text).split())

@@ -1,8 +1,8 @@
-"""Carries out the references of given tasks, here or in a simulator's own process.
+"""Executes the references of given tasks, in this process or in a simulator's child process.
 
-Built-in tool sets are known to end, and are played here. Those of others may hang, end their
-process or reach for the host, so they are played where `tools.child` limits them. What came of it
-is remembered, since a process asks more than once.
+Built-in tool sets always end, so their references run here. A user's tool set may hang, end its
+process or access the host, so its references run in a child with the limits of `tools.child`. The
+outcomes are cached, because a process needs them more than once.
 """
 
 import asyncio
@@ -22,35 +22,35 @@ from protocols.tasks import Task
 T = TypeVar("T")
 
 Outcome = Tried | Broken
-"""How a reference went, or why it could not be carried out."""
+"""The results of a reference, or the reason why it could not be executed."""
 
 Player = Callable[[Sequence[Task]], Sequence[Outcome]]
 
 CARRIED_OUT = 4096
-"""References whose outcome is remembered, of those that are played here."""
+"""Maximum number of cached outcomes of references that run in this process."""
 
 BATCH = 16
-"""References that a child is sent at a time: the more, the later is one found that hangs."""
+"""References sent to a child at a time; the larger this is, the later a hanging one is found."""
 
 _apart: dict[ToolTask, Outcome] = {}
-"""Outcomes of the tasks that were last played apart."""
+"""Outcomes of the tasks whose references last ran in a child."""
 
 
 def played_here(tasks: Sequence[Task]) -> Sequence[Outcome]:
-    """Return what comes of the references in this process."""
-    return [_carried_out(tool_task(task)) for task in tasks]
+    """Return the outcomes of the references, executed in this process."""
+    return [_play_here(tool_task(task)) for task in tasks]
 
 
 def played_apart(worker: ToolWorker) -> Player:
-    """Return what plays references in the worker's child, which it closes.
+    """Return a function that executes references in the worker's child and then closes the child.
 
-    It raises ConfigError, naming the task, where one hangs or ends the child.
+    It raises ConfigError with the task's name if a reference hangs or ends the child.
     """
 
     def play(tasks: Sequence[Task]) -> Sequence[Outcome]:
         bodies = list(map(tool_task, tasks))
         if not all(body in _apart for body in bodies):
-            found = _finished(_played(worker, tasks))
+            found = _run_to_end(_play_apart(worker, tasks))
             _apart.clear()
             _apart.update(zip(bodies, found, strict=True))
         return [_apart[body] for body in bodies]
@@ -59,28 +59,28 @@ def played_apart(worker: ToolWorker) -> Player:
 
 
 @lru_cache(maxsize=CARRIED_OUT)
-def _carried_out(body: ToolTask) -> Outcome:
+def _play_here(body: ToolTask) -> Outcome:
     try:
         return TrialRun(body, [turn.reference for turn in body.turns]).play()
     except SimulatorError as error:
         return Broken(reason=str(error))
 
 
-def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """Return what comes of ``work``, whether or not an event loop runs in this thread."""
+def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of ``work``, whether or not an event loop runs in this thread."""
     outcome: Future[T] = Future()
 
     def run() -> None:
         try:
             outcome.set_result(asyncio.run(work))
-        except BaseException as error:  # noqa: BLE001 -- raised again where it is waited for
+        except BaseException as error:  # noqa: BLE001 -- raised again in the waiting thread
             outcome.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
     return outcome.result()
 
 
-async def _played(worker: ToolWorker, tasks: Sequence[Task]) -> list[Outcome]:
+async def _play_apart(worker: ToolWorker, tasks: Sequence[Task]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     try:
         for first in range(0, len(tasks), BATCH):
@@ -91,15 +91,15 @@ async def _played(worker: ToolWorker, tasks: Sequence[Task]) -> list[Outcome]:
 
 
 async def _batch(worker: ToolWorker, tasks: Sequence[Task]) -> list[Outcome]:
-    """Return the outcomes, one by one where the child is lost. Raises ConfigError."""
+    """Return the outcomes; if the child is lost, try the tasks one by one. Raises ConfigError."""
     replies = await worker.execute(list(map(_trial, tasks)))
     outcomes = [reply for reply in replies if isinstance(reply, Tried | Broken)]
     if any(isinstance(each, Tried) or each.reason != worker.last_error for each in outcomes):
         return outcomes
     if len(tasks) == 1:
         raise ConfigError(
-            f"environment.tasks: task {tasks[0].task_id!r} needs a reset and a reference that come "
-            f"to an end, and leave the simulator alive; found: {worker.last_error}"
+            f"environment.tasks: task {tasks[0].task_id!r} needs a reset and a reference that end "
+            f"and keep the simulator alive; found: {worker.last_error}"
         )
     return [outcome for task in tasks for outcome in await _batch(worker, [task])]
 

@@ -1,46 +1,47 @@
-"""Opens a task's world for one conversation and gives the verdict on every turn.
+"""Opens a task's world for one conversation and grades every turn.
 
-A `World` is one fresh set of the task's tools (`tools.toolsets`); a `Session` holds the policy's
+A `World` is one new set of the task's tools (`tools.toolsets`). A `Session` holds the policy's
 world and the reference's, and compares them after every turn as BFCL's checker does
 (`multi_turn_checker` of bfcl-eval 2026.3.23):
 
-- a turn whose reference is empty always passes; calls made in it are carried out, and show in the
-  comparison after the next turn;
-- a turn whose reference is not empty needs at least one call, though any well-formed call will do;
+- a turn with an empty reference always passes; its calls are executed, and the comparison after
+  the next turn includes them;
+- a turn with a reference needs at least one call, though any well-formed call will do;
 - the state of every tool set must then be equal, and every answer of the turn's reference must be
   among the policy's answers so far, each as often as it occurs.
 
-With BFCL's own simulators the verdict is that of its checker in a process that judges nothing else:
-the package's depends on what it judged before (`bfcl.stock.Shared`).
+With BFCL's own simulators the verdict is that of its checker in a process that grades nothing else;
+the package's own verdict depends on what it graded before (`bfcl.stock.Shared`).
 
 Deviations:
 
 - the policy's world and the reference's share nothing. In the package they share default arguments
-  and the cards and bookings of long contexts, so that a policy could change what the reference ends
-  in, and pass;
-- it is always the same day (`bfcl.stock.TODAY`), which ages of travellers depend on;
-- a withheld tool is answered like an unknown one until a turn reveals it, or until the reference
+  and the cards and bookings of long contexts, so that a policy could change the end state of the
+  reference, and pass;
+- the date is always the same (`bfcl.stock.TODAY`); ages of travellers depend on it;
+- a withheld tool answers like an unknown one until a turn reveals it, or until the reference
   itself uses it (one item, ``miss_func_49``, uses a tool two turns early). The package's executor
-  carries such calls out. So the verdict is the package's on a conversation in which these calls
-  named a tool that does not exist; for its verdict on the calls as they are, leave
+  executes such calls. So the verdict equals the package's on a conversation in which these calls
+  name a tool that does not exist. For the package's verdict on the calls as they are, leave
   ``ToolTask.withheld`` empty;
-- with ``checks_directory`` a turn must also end in the reference's working directory: by the path
-  that it calls itself by, and by where it lies in the tree (`bfcl.directory`);
-- a session whose world, or the reference's, becomes larger or deeper than one may be
-  (`tools.weight`) has ended: its calls answer ``out of memory``, and its turns fail. So it
-  is with a directory that was copied into itself, on which the package dies of a RecursionError at
-  the next comparison. A session of more than ``MAX_CONVERSATION_CHARS`` ends in the same way;
-- a comparison that the package cannot finish, because a simulator lacks an attribute that the
-  reference's has, is a failed turn;
+- with ``checks_directory`` a turn must also end in the reference's working directory: the path that
+  the file system gives and the place in the tree must both match (`bfcl.directory`);
+- a session ends if its world, or the reference's, becomes larger or deeper than allowed
+  (`tools.weight`): its calls then answer ``out of memory``, and its turns fail. This includes a
+  directory that was copied into itself, on which the package dies of a RecursionError at the next
+  comparison. A session of more than ``MAX_CONVERSATION_CHARS`` ends in the same way;
+- if the package cannot finish a comparison, because a simulator lacks an attribute that the
+  reference's has, the turn fails;
 - a long call in a large world is refused (``MAX_CALL_WORK``);
-- what the maths tools compute is bounded, and more than ``MAX_PRECISION`` digits of a logarithm or
+- the work of the maths tools is bounded, and more than ``MAX_PRECISION`` digits of a logarithm or
   a square root are refused (`bfcl.arithmetic`);
-- an answer longer than ``MAX_ANSWER_CHARS`` is replaced by an error, and a MemoryError is passed
-  on, because it may be the machine's fault;
-- what is no call at all, or not with literal arguments, is refused (`tools.calls`).
+- an answer longer than ``MAX_ANSWER_CHARS`` is replaced by an error; a MemoryError is raised again,
+  because it may be the machine's fault;
+- a text that is no call, or a call without literal arguments, is refused (`tools.calls`).
 
-How large a world is, how long an answer, what a call computes: all of it is counted, and nothing
-depends on the machine. The limits on CPU time and memory of `tools.child` stand behind.
+The size of a world, the length of an answer and the work of a call are counted, so these limits do
+not depend on the machine. The limits on CPU time and memory in `tools.child` are the second
+defence.
 """
 
 import json
@@ -69,29 +70,30 @@ from protocols.errors import DependencyError, SimulatorError
 MAX_ANSWER_CHARS = 1_000_000
 
 MAX_CALL_WORK = 2_000_000_000
-"""Characters of a call times the weight of the world that it is made in, since some tools read an
-argument again for each thing that there is. The longest call of a reference has 6,839 characters,
-and could be made in any world of the benchmark."""
+"""Maximum product of a call's characters and the weight of its world, because some tools read an
+argument again for each object. The longest call of a reference has 6,839 characters, and could be
+made in any world of the benchmark."""
 
 MAX_CONVERSATION_CHARS = 2_000_000
-"""Of all calls of a session and their answers; the longest reference makes 70,957. A policy cannot
-have so much in its context."""
+"""Maximum characters of all calls of a session and their answers; the longest reference makes
+70,957. No policy has so large a context."""
 
 CALL_CHARS = 100
-"""What a call counts for beside its characters and its answer's."""
+"""Characters that a call counts besides its own and its answer's."""
 
 _ERROR = "Error during execution: "
 
 
 class World:
-    """A fresh set of simulators in the initial state of a task."""
+    """A new set of simulators in the initial state of a task."""
 
     answers: list[str]
-    """Digests of the answers to all calls so far; what was no call at all is not among them. The
-    checker asks for no more than whether two are equal."""
+    """Digests of the answers to all calls so far, without texts that were no calls. The checker
+    only
+    asks whether two answers are equal."""
 
     weight: int
-    """What the world weighs now (`tools.weight`)."""
+    """The current weight of the world (`tools.weight`)."""
 
     def __init__(self, body: ToolTask) -> None:
         """Load the initial state.
@@ -119,7 +121,7 @@ class World:
 
     @property
     def instances(self) -> dict[str, Any]:
-        """Return the simulators themselves, or what they say of their state now, by class name."""
+        """The simulators themselves, or their current state, by class name."""
         return {name: tools.state for name, tools in self._opened.items()}
 
     def withhold(self, tools: Iterable[str]) -> None:
@@ -128,16 +130,16 @@ class World:
         self._available = {name: tool for name, tool in self._tools.items() if name not in hidden}
 
     def call(self, text: str) -> Observed:
-        """Carry out one call.
+        """Execute one call.
 
         Raises:
-            OverweightError: The world became too large by it.
-            MemoryError: As a simulator raised it.
+            OverweightError: The call made the world too large.
+            MemoryError: A simulator raised it.
         """
-        # mpmath lifts the limit, and leaves it lifted after a text that is no number.
+        # mpmath removes this limit, and does not restore it after a text that is no number.
         sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
         try:
-            observed = self._carried_out(text)
+            observed = self._execute(text)
         except NotACallError as error:
             return Observed(result=f"{_ERROR}{error}", failed=True)
         except MemoryError:
@@ -148,14 +150,14 @@ class World:
         self.weight = weigh(self.instances)
         return observed
 
-    def _carried_out(self, text: str) -> Observed:
+    def _execute(self, text: str) -> Observed:
         call = parse_call(text, self._available)
         if len(text) * self.weight > MAX_CALL_WORK:
             raise RefusedCallError("the call is too long for a world of this size")
         return _observed(self._available[call.tool].call(call))
 
     def fault(self, reference: "World", *, checks_directory: bool) -> str:
-        """Return how the state differs from that of ``reference``, in one word; empty if not."""
+        """Return how the state differs from that of ``reference``, in one word; empty if equal."""
         faults = (
             tools.fault(reference._opened[name], checks_directory=checks_directory)
             for name, tools in self._opened.items()
@@ -164,11 +166,11 @@ class World:
 
     @property
     def rewards(self) -> bool:
-        """Whether the tools themselves say what an attempt is worth."""
+        """Whether the tools themselves reward an attempt."""
         return any(tools.rewards for tools in self._opened.values())
 
     def reward(self, body: ToolTask, words: str) -> float:
-        """Return the lowest reward of the task's tools for the policy's last words, 0..1."""
+        """Return the lowest reward of the task's tools for the policy's last words, in [0, 1]."""
         return min(
             tools.reward(_as_given(body, name), words)
             for name, tools in self._opened.items()
@@ -176,15 +178,15 @@ class World:
         )
 
     def digest(self) -> str:
-        """Return a name for the whole state; empty where it cannot be walked to its end."""
+        """Return a digest of the whole state; empty if the state is cyclic."""
         return digest(self.instances)
 
 
 class Session:
-    """One conversation with a task: the policy's world beside the reference's."""
+    """One conversation about a task: the policy's world and the reference's."""
 
     world: World
-    """The policy's."""
+    """The policy's world."""
 
     def __init__(self, body: ToolTask) -> None:
         """Open both worlds at the first turn. Raises as `World` does."""
@@ -203,34 +205,34 @@ class Session:
         self._make_available()
 
     def act(self, text: str) -> Observed:
-        """Carry out one call of the policy. Raises MemoryError alone."""
+        """Execute one call of the policy. The only error that it raises is MemoryError."""
         if self._ending is not None:
             return self._ending.answer
         try:
             observed = self.world.call(text)
         except OverweightError:
             return self.end(OUT_OF_MEMORY).answer
-        told = len(as_far_as_read(text)) + len(observed.result)
-        self._conversation_chars += CALL_CHARS + told
+        chars = len(as_far_as_read(text)) + len(observed.result)
+        self._conversation_chars += CALL_CHARS + chars
         if self._conversation_chars > MAX_CONVERSATION_CHARS:
             return self.end(OUT_OF_MEMORY).answer
         return observed
 
     def grade(self, words: str = "") -> Verdict:
-        """Judge the turn and go on to the next; after a failure every turn fails.
+        """Grade the turn and go to the next; after a failure every turn fails.
 
-        ``words`` are what the policy said last in the last turn.
+        In the last turn, ``words`` are the policy's last words.
 
         Raises:
-            SimulatorError: No turn is left. An ended session has no end of turns.
+            SimulatorError: No turn is left. An ended session never raises it.
         """
         if self._ending is not None:
             return self._ending.verdict
         if self._turn == len(self._turns):
-            raise SimulatorError(f"the session's {self._turn} turns have all been graded")
+            raise SimulatorError(f"all {self._turn} turns of the session have been graded already")
         if self._failure is None:
             try:
-                self._failure = self._judged(self._turns[self._turn], words)
+                self._failure = self._turn_failure(self._turns[self._turn], words)
             except OverweightError:
                 return self.end(OUT_OF_MEMORY).verdict
         self._turn += 1
@@ -239,15 +241,15 @@ class Session:
         return self._failure or Passed()
 
     def digest(self) -> str:
-        """Return a name for the whole state of the policy's world; empty for an ended session."""
+        """Return a digest of the whole state of the policy's world; empty for an ended session."""
         return "" if self._ending is not None else self.world.digest()
 
     def growth(self) -> int:
-        """Return by how much the session is heavier than when it was opened."""
+        """Return how much heavier the session is than when it was opened."""
         return self._weight() - self._weight_at_first
 
     def end(self, ending: Ending) -> Ending:
-        """Make every call and every turn from now on answer ``ending``; let go of both worlds."""
+        """Answer every later call and turn with ``ending``; drop both worlds."""
         if self._ending is None:
             empty = ToolTask(classes=(), world="{}", turns=())
             self.world, self._reference = World(empty), World(empty)
@@ -258,13 +260,13 @@ class Session:
         return self.world.weight + self._reference.weight
 
     def _make_available(self) -> None:
-        """Offer what the turn that begins reveals or its reference needs."""
+        """Offer the tools that the new turn reveals or that its reference needs."""
         if self._withheld and self._turn < len(self._turns):
             turn = self._turns[self._turn]
             self._withheld.difference_update(turn.revealed, map(_tool, turn.reference))
             self.world.withhold(self._withheld)
 
-    def _judged(self, turn: ToolTurn, words: str) -> Failed | None:
+    def _turn_failure(self, turn: ToolTurn, words: str) -> Failed | None:
         """Return how the turn failed; None if it passed. The tools' own reward has precedence."""
         if not self.world.rewards:
             reason = self._fault(turn)
@@ -275,7 +277,7 @@ class Session:
         return None if reward >= 1.0 else Failed(reason=f"reward {reward:g}", reward=reward)
 
     def _fault(self, turn: ToolTurn) -> str:
-        """Return what is wrong after the turn in the checker's word; empty where nothing is."""
+        """Return the fault after the turn as the checker's word; empty if there is none."""
         expected = [text_digest(self._reference.call(text).result) for text in turn.reference]
         if not expected:
             return ""
@@ -288,7 +290,7 @@ class Session:
 
 
 def _as_given(body: ToolTask, tool_set: str) -> dict[str, Any]:
-    """Return the task as a task file tells it."""
+    """Return the task in the form of a task file."""
     worlds: dict[str, Any] = msgspec.json.decode(body.world, type=dict[str, Any])
     turns = [{"instruction": t.instruction, "reference": list(t.reference)} for t in body.turns]
     extra: dict[str, Any] = msgspec.json.decode(body.extra or "{}", type=dict[str, Any])
@@ -309,7 +311,7 @@ def _opened(body: ToolTask) -> dict[str, OpenTools]:
 
 
 def _observed(answer: object) -> Observed:
-    """Print an answer as BFCL's executor does."""
+    """Return an answer as BFCL's executor prints it."""
     text = _printed(answer)
     failed = len(text) > MAX_ANSWER_CHARS or (isinstance(answer, dict) and "error" in answer)
     return Observed(result=_short_enough(text), failed=failed)

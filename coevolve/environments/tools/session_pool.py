@@ -1,16 +1,15 @@
-"""The simulator pool as a rollout sees it: sessions spread over workers, commands in batches.
+"""The simulator pool: it spreads sessions over workers and sends commands in batches.
 
-A session stays with the worker that opened it. While a worker is busy with one batch, the commands
-for it gather, and together form the next: back-pressure decides the size of a batch, not a timer.
-So at low load a command waits for nothing, and at high load the price of a remote call is shared.
-A pool may be told to wait a little for further commands; it does so only while there is a session
-that could send one.
-What nobody waits for (opening and forgetting a session) travels with the next command that somebody
-does wait for.
+A session stays with the worker that opened it. While a worker is busy with one batch, new commands
+for it gather and form the next batch. So back-pressure decides the size of a batch, not a timer: at
+low load a command does not wait, and at high load many commands share the price of a remote call.
+A pool can also wait a little for further commands, but only while some session could send one.
+Opening and removing a session wait for no reply; these commands travel with the next command that
+does.
 
-A new session goes where the fewest are open. A worker whose last batches were broken altogether
-counts as having more, twice as many for each such batch in a row, so that a dead worker does not
-attract everything by being empty, and is still tried from time to time.
+A new session goes to the worker with the fewest open sessions. If all commands of a worker's last
+batches were broken, the worker counts as having more sessions, twice as many for each such batch in
+a row. So an empty, dead worker does not attract all sessions, but is still tried from time to time.
 """
 
 import asyncio
@@ -55,14 +54,14 @@ class SimulatorPool:
         *,
         gather_s: float = 0.0,
     ) -> None:
-        """Share ``workers``. A batch waits at most ``gather_s`` seconds for further commands."""
+        """Use ``workers``. A batch waits at most ``gather_s`` seconds for further commands."""
         if not workers:
             raise ValueError("a simulator pool needs at least one worker")
         self._lanes = [_Lane(worker, max_batch, gather_s) for worker in workers]
         self._lane_of: dict[str, _Lane] = {}
 
     async def reset(self, session: str, task: ToolTask) -> None:
-        """Open a session on a fresh world; a failure is the first command's to report."""
+        """Open a session with a new world; the session's first command reports a failure."""
         lane = self._lane_of.get(session)
         if lane is None:
             lane = min(self._lanes, key=_Lane.load)
@@ -71,10 +70,10 @@ class SimulatorPool:
         lane.tell(Reset(session=session, task=task))
 
     async def act(self, session: str, text: str) -> Observed:
-        """Carry out one call. Raises SimulatorError."""
+        """Execute one call. Raises SimulatorError."""
         reply = await self._ask(self._lane(session), Act(session=session, text=text))
         if not isinstance(reply, Observed):
-            raise _out_of_place(reply)
+            raise _unexpected_reply(reply)
         return reply
 
     async def grade(self, session: str, words: str = "") -> Verdict:
@@ -82,25 +81,25 @@ class SimulatorPool:
         command = Grade(session=session, words=words[-MAX_WORDS_CHARS:])
         reply = await self._ask(self._lane(session), command)
         if not isinstance(reply, Passed | Failed):
-            raise _out_of_place(reply)
+            raise _unexpected_reply(reply)
         return reply
 
     async def look(self, session: str) -> str:
         """Return the digest of the session's state. Raises SimulatorError."""
         reply = await self._ask(self._lane(session), Look(session=session))
         if not isinstance(reply, Looked):
-            raise _out_of_place(reply)
+            raise _unexpected_reply(reply)
         return reply.state
 
     async def release(self, session: str) -> None:
-        """Forget the session."""
+        """Remove the session."""
         lane = self._lane_of.get(session)
         if lane is not None:
             self._unpin(session)
             lane.tell(Release(session=session))
 
     async def trial(self, name: str, task: ToolTask, turns: Sequence[Sequence[str]]) -> Tried:
-        """Play calls in a world of their own, on whichever worker. Raises SimulatorError."""
+        """Play calls in a separate world, on any worker. Raises SimulatorError."""
         lane = min(self._lanes, key=_Lane.load)
         lane.open()
         try:
@@ -110,7 +109,7 @@ class SimulatorPool:
         if isinstance(reply, Broken):
             raise SimulatorError(reply.reason)
         if not isinstance(reply, Tried):
-            raise _out_of_place(reply)
+            raise _unexpected_reply(reply)
         return reply
 
     def _lane(self, session: str) -> "_Lane":
@@ -133,7 +132,7 @@ class SimulatorPool:
 
 
 class _Lane:
-    """One worker and the commands on their way to it."""
+    """One worker and its queue of commands."""
 
     def __init__(self, worker: SimulatorWorker, max_batch: int, gather_s: float) -> None:
         self._worker = worker
@@ -141,30 +140,30 @@ class _Lane:
         self._gather_s = gather_s
         self._waiting: list[tuple[Command, asyncio.Future[Reply] | None]] = []
         self._asked = 0
-        """Sessions' commands among them that somebody waits for."""
+        """Number of queued commands of sessions for which a caller waits."""
 
         self._all_wait = asyncio.Event()
         self._draining: asyncio.Task[None] | None = None
         self._penalty = 0
         self._sessions = 0
-        """Open ones. A trial is one that is never seen to wait: others may always come."""
+        """Open sessions. A trial counts as one that never waits, because others may always come."""
 
     def load(self) -> int:
-        """Return how reluctant one should be to open another session here."""
+        """Return the worker's number of sessions, plus a penalty for broken batches."""
         return self._sessions + self._penalty
 
     def open(self) -> None:
-        """Count one more session."""
+        """Add a session."""
         self._sessions += 1
         self._look()
 
     def close(self) -> None:
-        """Count one session less."""
+        """Remove a session."""
         self._sessions -= 1
         self._look()
 
     def tell(self, command: Reset | Release) -> None:
-        """Have ``command`` travel ahead of whatever is asked next; nobody waits for its reply."""
+        """Queue ``command`` before the next asked one; no caller waits for its reply."""
         self._waiting.append((command, None))
 
     async def ask(self, command: Act | Grade | Look | Trial) -> Reply:
@@ -178,7 +177,7 @@ class _Lane:
         return await reply
 
     def _look(self) -> None:
-        """Note whether a further command can come before one of those that wait is answered."""
+        """Record whether a further command can come before a waiting one is answered."""
         if self._asked >= self._sessions:
             self._all_wait.set()
         else:
@@ -195,25 +194,25 @@ class _Lane:
                 self._asked -= sum(isinstance(command, Act | Grade | Look) for command, _ in batch)
                 self._look()
                 self._deliver(batch, await self._execute([command for command, _ in batch]))
-                # Where others asked meanwhile, resting as long again halves the calls.
+                # If others asked meanwhile, waiting as long again halves the number of calls.
                 rest_s = min(MAX_REST_S, time.monotonic() - started)
         finally:
             self._draining = None
 
     async def _gather(self, wait_s: float) -> None:
-        await asyncio.sleep(0)  # who was answered at once with others asks at once with them
+        await asyncio.sleep(0)  # callers that were answered together can ask together
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._all_wait.wait()
 
     async def _execute(self, commands: list[Command]) -> Sequence[Reply]:
-        """Return one reply per command, whatever the worker does."""
+        """Return one reply per command, even if the worker fails."""
         try:
             replies = await self._worker.execute(commands)
-        except Exception as error:  # noqa: BLE001 -- a worker never raises; if it does, nobody hangs
+        except Exception as error:  # noqa: BLE001 -- a worker must not raise; if it does, no caller hangs
             replies = [Broken(reason=f"the simulator worker raised {error!r}")] * len(commands)
         if len(replies) != len(commands):
-            reason = f"{len(replies)} replies from the worker to {len(commands)} commands"
+            reason = f"the worker sent {len(replies)} replies to {len(commands)} commands"
             replies = [Broken(reason=reason)] * len(commands)
         return replies
 
@@ -228,9 +227,9 @@ class _Lane:
         if telling:
             self._penalty = min(MAX_PENALTY, max(8, 2 * self._penalty)) if all(telling) else 0
         for (_, waiting), reply in zip(batch, replies, strict=True):
-            if waiting is not None and not waiting.done():  # whoever asked may be cancelled
+            if waiting is not None and not waiting.done():  # the caller may have been cancelled
                 waiting.set_result(reply)
 
 
-def _out_of_place(reply: Reply) -> SimulatorError:
-    return SimulatorError(f"the simulator worker gave an answer out of place: {reply!r}")
+def _unexpected_reply(reply: Reply) -> SimulatorError:
+    return SimulatorError(f"the simulator worker sent an unexpected reply: {reply!r}")

@@ -1,4 +1,4 @@
-"""Your own tools, as a plain class: no base class, and nothing to register.
+"""Your own tools as a plain class: no base class, and nothing to register.
 
     class KeyValue:
         \"\"\"A little store.\"\"\"
@@ -12,22 +12,23 @@
 
 A run file names it: ``environment: {use: "keyvalue:KeyValue", tasks: tasks.jsonl}``.
 
-- ``reset(world)`` begins a conversation; ``world`` is what the task says, any JSON value.
-- Every other public method is a tool, inherited ones too, and needs a docstring. Its type hints
-  become a JSON Schema, and are checked before each call. It returns a text or a JSON value; an
-  exception is told as an error.
-- ``state()``, if there is one, returns all that two worlds are compared by; otherwise all of the
-  object's attributes are compared, private ones included. Either is read after each call.
-- ``reward(task)``, if there is one, returns the reward after the last turn, 0 to 1, in place of the
+- ``reset(world)`` begins a conversation; ``world`` is the task's world, any JSON value.
+- Every other public method is a tool, also if it is inherited, and needs a docstring. Its type
+  hints become a JSON Schema, against which each call is checked. It returns a text or a JSON value;
+  the policy gets an exception as an error.
+- ``state()`` is optional. It returns the whole state by which two worlds are compared; without it,
+  all attributes of the object are compared, private ones included. The state is read after each
+  call.
+- ``reward(task)`` is optional. It returns the reward after the last turn, 0 to 1, instead of the
   comparison with the reference; 1 is success. ``task`` is the line of the task file.
-- ``reward(task, answer)`` gets what the policy said last, too: the text of its last message, of
-  which the last `tools.commands.MAX_WORDS_CHARS` count. A class that has it needs no tools, and
-  without ``reset`` no world. Its tasks are given: carrying out calls leads to no answer.
-- ``lacks``, if there is one, is a tuple of the capabilities that the class does not have
+- ``reward(task, answer)`` also gets the policy's answer: the text of its last message, cut to its
+  last `tools.commands.MAX_WORDS_CHARS` characters. A class with it needs no tools, and without
+  ``reset`` no world. The loop makes no tasks for it, because calls alone lead to no answer.
+- ``lacks`` is optional. It is a tuple of the capabilities that the class does not have
   (`protocols.capabilities`), for example ``("deterministic_reward",)``.
 
-The class is used in the simulators' own processes, which limit time and memory, and in which no
-file, socket or process can be opened after the class was imported (`tools.child`).
+The class runs in the simulators' own processes, which limit time and memory. After the import of
+the class, they can open no file, socket or process (`tools.child`).
 """
 
 import inspect
@@ -57,15 +58,15 @@ UNNAMED = frozenset(
         inspect.Parameter.POSITIONAL_ONLY,
     }
 )
-"""Kinds of parameters that a JSON object of arguments cannot give."""
+"""Kinds of parameters that a JSON object of arguments cannot provide."""
 
 UNCOMPARED = "state_without_end"
-"""How a state is told that holds itself, or is too deep to be walked."""
+"""The fault of a state that contains itself or is too deep to walk."""
 
 RETURN = "return"
 
 ANSWER = "answer"
-"""The parameter by which a class asks for the policy's last words."""
+"""The parameter that gives a class's reward the policy's last words."""
 
 
 class ToolError(Exception):
@@ -73,7 +74,7 @@ class ToolError(Exception):
 
 
 def plain_class(name: str) -> type[Any]:
-    """Return the class that ``package.module:Class`` names. Raises SimulatorError."""
+    """Return the class named by ``package.module:Class``. Raises SimulatorError."""
     try:
         return import_named(name)
     except Exception as error:
@@ -83,7 +84,7 @@ def plain_class(name: str) -> type[Any]:
 
 
 def folder_of(kind: type[Any]) -> Path:
-    """Return the folder that the class's package is imported from."""
+    """Return the folder from which the class's package is imported."""
     module = sys.modules[kind.__module__]
     file = Path(module.__file__ or "").resolve()
     levels = kind.__module__.count(".") + (file.name == "__init__.py")
@@ -91,7 +92,7 @@ def folder_of(kind: type[Any]) -> Path:
 
 
 def judges_answers(kind: type[Any]) -> bool:
-    """Return whether the class's reward is given the policy's last words. Raises ConfigError."""
+    """Return whether the class's reward takes the policy's last words. Raises ConfigError."""
     if not hasattr(kind, "reward"):
         return False
     signature = inspect.signature(kind.reward)
@@ -101,10 +102,10 @@ def judges_answers(kind: type[Any]) -> bool:
 
 
 class PlainToolSet:
-    """A `coevolve.environments.tools.toolsets.ToolSet` over a plain class."""
+    """A `coevolve.environments.tools.toolsets.ToolSet` for a plain class."""
 
     def __init__(self, kind: type[Any]) -> None:
-        """Read the class. Raises ConfigError if no environment can be made of it."""
+        """Read the class. Raises ConfigError if it does not fit an environment."""
         self._kind = kind
         self._judges_answers = judges_answers(kind)
         self._methods = _methods(kind, needs_tools=not self._judges_answers)
@@ -116,13 +117,13 @@ class PlainToolSet:
         """Do nothing: the class is imported already."""
 
     def open(self, scenario: Any, *, long_context: bool) -> "PlainTools":
-        """Return a fresh object, reset to the world."""
+        """Return a new object, reset to the world."""
         judges_answers = self._judges_answers
         return PlainTools(self._kind, self._methods, scenario, judges_answers=judges_answers)
 
 
 class PlainTools:
-    """A `coevolve.environments.tools.toolsets.OpenTools` over one object."""
+    """A `coevolve.environments.tools.toolsets.OpenTools` for one object."""
 
     def __init__(
         self,
@@ -143,24 +144,24 @@ class PlainTools:
 
     @property
     def state(self) -> Any:
-        """Return what the object says of its state now, or its attributes. Raises SimulatorError.
+        """The current state: the result of ``state()``, or the attributes. Raises SimulatorError.
 
-        Where there is no world there is no state.
+        A class without a world has no state.
         """
         if not self._tells_state:
             return _State(object.__getstate__(self._object) if self._has_world else None)
         try:
-            told = self._object.state()
+            state = self._object.state()
         except MemoryError:
             raise
         except Exception as error:
             raise SimulatorError(f"state() raised {described(error)}") from error
-        if told is None:
-            raise SimulatorError("state() needs to return what worlds are compared by, found None")
-        return _State(told)
+        if state is None:
+            raise SimulatorError("state() has to return a state to compare, but returned None")
+        return _State(state)
 
     def call(self, call: Call) -> object:
-        """Carry out a call whose arguments have the types that the method asks for."""
+        """Execute a call whose arguments match the method's types."""
         method = self._methods[call.tool]
         try:
             bound = inspect.signature(method).bind(self._object, *call.positional, **call.named)
@@ -168,19 +169,19 @@ class PlainTools:
             typed = {
                 name: _typed(value, _hints(method)[name], name) for name, value in given.items()
             }
-            return _told(method(self._object, **typed))
+            return _answer_text(method(self._object, **typed))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise ToolError(f"{type(error).__name__}: {error}") from error
 
     def fault(self, reference: "PlainTools", *, checks_directory: bool) -> str:
-        """Return whether the states differ, by what `tools.digest` says of them."""
+        """Return a word if the digests of the states differ (`tools.digest`); empty if equal."""
         here, there = (digest({"": each.state}) for each in (self, reference))
         if not (here and there):
             return UNCOMPARED
         return "" if here == there else STATE_MISMATCH
 
     def reward(self, task: dict[str, Any], words: str) -> float:
-        """Return the class's own reward. Raises SimulatorError, and MemoryError as it does."""
+        """Return the class's own reward. Raises SimulatorError; a MemoryError passes unchanged."""
         answer = {ANSWER: words} if self._judges_answers else {}
         try:
             reward = float(self._object.reward(task, **answer))
@@ -189,19 +190,19 @@ class PlainTools:
         except Exception as error:
             raise SimulatorError(f"reward() raised {type(error).__name__}: {error}") from error
         if not 0.0 <= reward <= 1.0:
-            raise SimulatorError(f"reward() needs to return 0 to 1, returned {reward}")
+            raise SimulatorError(f"reward() has to return 0 to 1, but returned {reward}")
         return reward
 
 
 class _State:
-    """Holds a state, as an attribute."""
+    """Holds a state as its only attribute."""
 
     def __init__(self, state: object) -> None:
         self.state = state
 
 
 def _methods(kind: type[Any], *, needs_tools: bool) -> dict[str, Callable[..., object]]:
-    """Return the tools of a class, those of its bases first. Raises ConfigError."""
+    """Return the tools of a class, those of its base classes first. Raises ConfigError."""
     if needs_tools and not callable(getattr(kind, "reset", None)):
         raise ConfigError(
             f"environment.use: {kind.__qualname__} needs a method reset(self, world), or a method "
@@ -216,27 +217,27 @@ def _methods(kind: type[Any], *, needs_tools: bool) -> dict[str, Callable[..., o
     }
     if needs_tools and not public:
         raise ConfigError(
-            f"environment.use: {kind.__qualname__} needs at least one public method beside reset, "
-            f"state and reward: those are the tools; or a method reward(self, task, {ANSWER})"
+            f"environment.use: {kind.__qualname__} needs at least one public method besides reset, "
+            f"state and reward as a tool, or a method reward(self, task, {ANSWER})"
         )
     for name, method in public.items():
         tool = f"environment.use: the tool {kind.__qualname__}.{name}"
         with told(f"{tool} cannot be read"):
             fault = _unfit(method)
         if fault:
-            raise ConfigError(f"{tool} {fault}, or begin its name with _, so that it is none")
+            raise ConfigError(f"{tool} {fault}, or begin its name with _ if it is no tool")
     return public
 
 
 def _unfit(method: Any) -> str:
-    """Return why a method can be no tool, and what to do; empty if it can."""
+    """Return why a method cannot be a tool, and the remedy; empty if it can."""
     if not isinstance(method, FunctionType):
         return f"needs to be a plain method, found a {type(method).__name__}; give it self"
     if _waits(method):
         return "needs to return its answer, found async def or yield; write a plain def"
     parameters = tuple(inspect.signature(method).parameters.values())[1:]
     if unnamed := [f"{p} ({p.kind.description})" for p in parameters if p.kind in UNNAMED]:
-        return f"needs parameters that are given by name, found {', '.join(unnamed)}; name each"
+        return f"needs named parameters, found {', '.join(unnamed)}; name each"
     if not inspect.getdoc(method):
         return "needs a docstring, which is what the policy is told of it; write one"
     if untyped := {each.name for each in parameters} - set(_hints(method)):
@@ -256,7 +257,7 @@ def _waits(method: Any) -> bool:
 
 
 def _check_whole(kind: type[Any]) -> None:
-    """Refuse a class that cannot be used as promised. Raises ConfigError."""
+    """Refuse a class that cannot be used as described above. Raises ConfigError."""
     if inspect.isabstract(kind):
         raise ConfigError(
             f"environment.use: {kind.__qualname__} is abstract: write "
@@ -266,8 +267,8 @@ def _check_whole(kind: type[Any]) -> None:
         inspect.signature(kind).bind()
     except TypeError as error:
         raise ConfigError(
-            f"environment.use: {kind.__qualname__} needs to be made without arguments, found "
-            f"{kind.__qualname__}{inspect.signature(kind)}; take what differs from reset's world"
+            f"environment.use: {kind.__qualname__} needs a constructor without arguments, found "
+            f"{kind.__qualname__}{inspect.signature(kind)}; take variable parts from reset's world"
         ) from error
     if hasattr(kind, "reset"):
         _needs(kind, "reset", "(self, world)", None)
@@ -276,10 +277,10 @@ def _check_whole(kind: type[Any]) -> None:
 
 
 def _needs(kind: type[Any], name: str, form: str, *given: object, **named: object) -> None:
-    """Refuse a method that cannot be called so. Raises ConfigError."""
+    """Refuse a method that cannot be called with these arguments. Raises ConfigError."""
     method = getattr(kind, name)
     signature = inspect.signature(method)
-    fault = "it waits, or yields" if _waits(method) else ""
+    fault = "it is async, or yields" if _waits(method) else ""
     try:
         signature.bind(None, *given, **named)
     except TypeError as error:
@@ -315,10 +316,10 @@ def _document(name: str, method: Callable[..., object]) -> ToolDocument:
     )
 
 
-def _told(answer: object) -> str:
-    """Return the answer as the policy reads it: a text as it is, everything else as JSON."""
+def _answer_text(answer: object) -> str:
+    """Return the answer as the policy reads it: a text unchanged, everything else as JSON."""
     if isinstance(answer, str):
-        return str.__str__(answer)  # of a subclass the text alone
+        return str.__str__(answer)  # only the text of a subclass
     return msgspec.json.encode(answer).decode()
 
 

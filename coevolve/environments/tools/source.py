@@ -1,9 +1,9 @@
-"""Tasks that are given, as what a run trains on and is scored on.
+"""Source of given tasks, for training and for scoring.
 
-Training and held-out tasks are kept apart by world, whatever the run's seed: no training task, and
-no state to explore from, shares a world with a held-out task. Every task's reference is carried out
-when the source is opened, and its answers are recorded in the task. A task whose reference fails,
-or answers by an error, is left out and counted.
+Training and held-out tasks never share a world, for any seed of the run: no training task, and no
+exploration start, has the world of a held-out task. Opening the source executes every reference and
+records its answers in the task. A task is left out, and counted, if its reference fails or answers
+with an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,17 +35,17 @@ class FixedSettings(Protocol):
 
     @property
     def seeds(self) -> int:
-        """Training tasks that the run starts with, at most."""
+        """Maximum number of training tasks that the run starts with."""
         ...
 
     @property
     def held_out(self) -> int:
-        """Held-out tasks, at most."""
+        """Maximum number of held-out tasks."""
         ...
 
     @property
     def split_seed(self) -> int:
-        """Decides which worlds are held out."""
+        """Seed that decides which worlds are held out."""
         ...
 
     @property
@@ -58,7 +58,7 @@ class FixedSource:
     """A `protocols.interfaces.TaskSource`: a fixed pool of training tasks."""
 
     left_out: Mapping[str, str]
-    """Tasks whose reference does not pass here, with the reason."""
+    """Tasks whose reference does not pass here -> the reason."""
 
     def __init__(
         self,
@@ -69,44 +69,46 @@ class FixedSource:
         certain: bool = True,
         played: Player = played_here,
     ) -> None:
-        """Carry out every reference. Raises ConfigError if one side of the split is empty.
+        """Execute every reference. Raises ConfigError if one side of the split is empty.
 
-        ``played`` carries them out. Unless verdicts are ``certain``, a reference that fails by its
-        verdict is kept.
+        ``played`` executes them. If verdicts are not ``certain``, a task is kept even if its
+        reference
+        fails by the verdict.
         """
         self._seed = config.seed
         tasks, self.left_out = _checked(given, played, certain=certain)
         train = _shuffled(tasks, "train", (settings.split_seed, _CANARY_STREAM))
         watched = config.learner.guard.tasks if config.learner.guard.action != "none" else 0
-        # A guard that took most of a small training split would leave nothing to train on.
+        # At most a quarter: more canaries would leave a small training split without training
+        # tasks.
         self._canaries = train[: min(watched, len(train) // 4)]
         self._train = _shuffled(train[len(self._canaries) :], "train", (config.seed, _POOL_STREAM))
         self._pool = self._train[: settings.seeds]
         held_out = _shuffled(tasks, "held_out", (settings.split_seed, _HELD_OUT_STREAM))
         self._held_out = held_out[: settings.held_out]
         if not (self._train and held_out):
-            left = f"{len(self._train)} training tasks and {len(held_out)} held-out ones"
+            left = f"{len(self._train)} training tasks and {len(held_out)} held-out tasks"
             raise ConfigError(_too_few(settings, left, len(given), left_out_words(self.left_out)))
 
     def pool(self) -> Sequence[Task]:
-        """Return as many training tasks as were asked for, drawn by the run's seed."""
+        """Return the configured number of training tasks, drawn by the run's seed."""
         return self._pool
 
     def draw(self, number: int) -> tuple[Task, bool]:
-        """Return a task of the pool, which the journal has."""
+        """Return a task of the pool; the journal already has it."""
         rng = np.random.default_rng((self._seed, _CHOICE_STREAM, number))
         return self._pool[int(rng.integers(len(self._pool)))], False
 
     def held_out(self) -> Sequence[Task]:
-        """Return the held-out tasks, the same for every seed of a run."""
+        """Return the held-out tasks, which are the same for every seed of a run."""
         return self._held_out
 
     def canaries(self, count: int) -> Sequence[Task]:
-        """Return training tasks that are in no run's pool, the same for every seed of a run."""
+        """Return training tasks that no run has in its pool, the same for every seed of a run."""
         return self._canaries[:count]
 
     def start(self, number: int) -> Start:
-        """Return the world of a training task, of the pool or not."""
+        """Return the world of a training task, in the pool or not."""
         rng = np.random.default_rng((self._seed, _START_STREAM, number))
         task = self._train[int(rng.integers(len(self._train)))]
         body = tool_task(task)
@@ -121,7 +123,7 @@ class FixedSource:
 def _checked(
     given: Sequence[Task], played: Player, *, certain: bool
 ) -> tuple[list[Task], dict[str, str]]:
-    """Return the tasks whose reference passes, with its answers, and what is wrong with others."""
+    """Return the tasks whose reference passes, with its answers, and the reasons for the others."""
     passed: list[Task] = []
     left_out: dict[str, str] = {}
     for task, outcome in zip(given, played(given), strict=True):
@@ -130,7 +132,7 @@ def _checked(
         elif reason := fault(outcome, certain=certain and _has_reference(task)):
             left_out[task.task_id] = reason
         else:
-            passed.append(_answered(task, outcome))
+            passed.append(_with_results(task, outcome))
     if left_out:
         log.warning("tasks_left_out", count=len(left_out), reasons=left_out)
     return passed, left_out
@@ -141,46 +143,46 @@ def _has_reference(task: Task) -> bool:
 
 
 def fault(tried: Tried, *, certain: bool = True) -> str:
-    """Return what is wrong with a reference that was carried out; empty if nothing is.
+    """Return what is wrong with the results of a reference; empty if nothing is.
 
-    A verdict that is not ``certain`` says nothing.
+    Verdicts are ignored unless they are ``certain``.
     """
     for number, turn in enumerate(tried.turns, start=1):
         if failed := next((each for each in turn.observed if each.failed), None):
-            return f"turn {number} answers by an error: {failed.result}"
+            return f"turn {number} answers with an error: {failed.result}"
         if certain and isinstance(turn.verdict, Failed):
             return f"turn {number} fails: {turn.verdict.reason}"
     return ""
 
 
 def left_out_words(left_out: Mapping[str, str]) -> str:
-    """Return how many tasks were left out, and why the first one was; empty for none."""
+    """Return the number of tasks left out, with the reason for the first; empty for none."""
     for task_id, reason in left_out.items():
         return f"{len(left_out)} tasks were left out, the first one {task_id}: {reason}"
     return ""
 
 
 def _too_few(settings: FixedSettings, left: str, given: int, left_out: str) -> str:
-    """Return what is needed, for the tasks that are ``left`` of ``given``."""
+    """Return the error message if only ``left`` of ``given`` tasks remain."""
     if left_out:
         return (
-            f"environment.tasks: {left_out}; that leaves {left} of {given}, and at least 1 of each "
-            "is needed; mend them, or the tools"
+            f"environment.tasks: {left_out}; that leaves {left} of {given}, but at least 1 of each "
+            "is needed; correct the tasks or the tools"
         )
     return (
-        f"environment.held_out_share: {settings.held_out_share} leaves {left} of {given}, and at "
-        "least 1 of each is needed; use one nearer to 0.5, or another environment.split_seed"
+        f"environment.held_out_share: {settings.held_out_share} leaves {left} of {given}, but at "
+        "least 1 of each is needed; use a share nearer to 0.5, or another environment.split_seed"
     )
 
 
-def _answered(task: Task, tried: Tried) -> Task:
+def _with_results(task: Task, tried: Tried) -> Task:
     body = tool_task(task)
     turns = tuple(
         msgspec.structs.replace(turn, results=tuple(each.result for each in played.observed))
         for turn, played in zip(body.turns, tried.turns, strict=True)
     )
-    answered = msgspec.structs.replace(body, turns=turns)
-    return msgspec.structs.replace(task, body=body_of(answered))
+    complete = msgspec.structs.replace(body, turns=turns)
+    return msgspec.structs.replace(task, body=body_of(complete))
 
 
 def _shuffled(tasks: Sequence[Task], split: Split, seed: tuple[int, int]) -> tuple[Task, ...]:

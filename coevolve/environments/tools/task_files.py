@@ -5,15 +5,15 @@ A line is a task:
 | field    | content                                                                              |
 |----------|--------------------------------------------------------------------------------------|
 | `id`     | a name, unique in the file                                                           |
-| `world`  | what ``reset`` is given, any JSON value; may be left out                             |
+| `world`  | the argument of ``reset``, any JSON value; optional                                  |
 | `turns`  | one or more `{instruction, reference}`; `reference` is a list of Python call         |
 |          | expressions with literal arguments, such as `put(key='a', value='1')`                |
-| `split`  | `train` or `held_out`; without it the world decides, by ``environment.split_seed``   |
+| `split`  | `train` or `held_out`; by default the world decides, with ``environment.split_seed`` |
 
-A folder of several `datasets` says the split of each by its name; ``test`` is held out.
+In a folder of several `datasets`, the name of each gives the split; ``test`` is held out.
 
-Tasks without a world are told apart by their instructions: of two tasks that say the same, none is
-trained on while the other is held out.
+For tasks without a world, the instructions decide: two tasks with the same instructions are on the
+same side of the split.
 Further fields are kept for the class's own ``reward``. In parquet and `datasets`, `world` may be
 JSON text, because columns have one type.
 """
@@ -38,7 +38,7 @@ FORMATS = "a file of JSON lines, a parquet file or a folder of datasets"
 TASK = "{id, world, turns: [{instruction, reference: [call, ...]}], split: train or held_out}"
 
 SPLITS: Mapping[str, Split] = {"test": "held_out"}
-"""How `datasets` calls a split -> how a task does, where it differs."""
+"""Name of a split in `datasets` -> its name in a task, if they differ."""
 
 
 class TurnLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,22 +63,23 @@ def read_tasks(
     """Return the tasks of the file or folder ``path``, for the tools of ``tool_set``.
 
     Raises:
-        ConfigError: There is no such file, or a line of it is no task; the message names the line.
+        ConfigError: There is no such file, or a line is not a valid task; the message names the
+        line.
         DependencyError: The package that reads the format is not installed.
     """
-    with told(f"environment.tasks: {path} needs to be {FORMATS}, and cannot be read"):
+    with told(f"environment.tasks: {path} has to be {FORMATS}, but cannot be read"):
         rows = list(_rows(path))
     lines: dict[str, tuple[TaskLine, dict[str, Any]]] = {}
     for number, row in enumerate(rows, start=1):
         place = f"{path}, task {number}"
-        with told(f"{place} needs to be {TASK}"):
+        with told(f"{place} has to be {TASK}"):
             line = _line(row, place)
         if line.id in lines:
-            raise ConfigError(f"{place}: needs an id of its own, found {line.id!r} once more")
+            raise ConfigError(f"{place}: needs an id of its own, but {line.id!r} occurs before")
         lines[line.id] = line, row
     if not lines:
         raise ConfigError(f"{path}: needs at least one task, found none")
-    with told(f"{path} needs tasks that can be told in JSON"):
+    with told(f"{path} needs tasks that can be written as JSON"):
         split = _sides([line for line, _ in lines.values()], split_seed, held_out_share)
         _check_sides(path, split)
         return tuple(
@@ -99,8 +100,8 @@ def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
     lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            array = "; of a JSON array, write each task on a line" if line[:1] == b"[" else ""
-            with told(f"{path}:{number}: needs a JSON object in a line, in UTF-8", array):
+            array = "; write each task of a JSON array on its own line" if line[:1] == b"[" else ""
+            with told(f"{path}:{number}: needs one JSON object per line, in UTF-8", array):
                 yield msgspec.json.decode(line, type=dict[str, Any])
 
 
@@ -123,7 +124,7 @@ def _with_worlds(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(rows, start=1):
         present = {name: value for name, value in row.items() if value is not None}
         if isinstance(world := present.get("world"), str):
-            with told(f"environment.tasks: world of row {number} needs to be JSON text"):
+            with told(f"environment.tasks: world of row {number} has to be JSON text"):
                 present["world"] = msgspec.json.decode(world)
         yield present
 
@@ -141,11 +142,12 @@ def _line(row: dict[str, Any], place: str) -> TaskLine:
 
 
 def _sides(lines: Sequence[TaskLine], seed: int, share: float) -> dict[str, Split]:
-    """Return the side of each task by id: its own word, or by its world or instructions.
+    """Return the split of each task by id: its own field, or decided by its world or instructions.
 
-    A world is held out if its digest is among the lowest share of all digests that there can be, so
-    it keeps its side when tasks are added. In small files that may be none or all: then the lowest
-    one is held out, or the highest one is not.
+    A world is held out if its digest is in the lowest share of all possible digests, so it keeps
+    its
+    side when tasks are added. In a small file this may give none or all; then the lowest digest is
+    held out, or the highest is not.
     """
     places = {line.id: _place(_content(line), seed) for line in lines if line.split is None}
     ordered = sorted(set(places.values()))
@@ -160,25 +162,25 @@ def _sides(lines: Sequence[TaskLine], seed: int, share: float) -> dict[str, Spli
 
 
 def _check_sides(path: Path, split: Mapping[str, Split]) -> None:
-    """Refuse tasks of one side. Raises ConfigError."""
+    """Refuse tasks that are all on one side. Raises ConfigError."""
     if set(split.values()) != set(get_args(Split)):
         side = next(iter(split.values()))
         raise ConfigError(
-            f"{path}: needs tasks of both splits, found {len(split)} of {side} alone; tasks that "
-            "say none are told apart by world, or instruction: have two that differ, or say split: "
-            "train or held_out in each"
+            f"{path}: needs tasks of both splits, but all {len(split)} are {side}; without a "
+            "field split, the world or the instructions decide: add tasks with a different one, or "
+            "write split: train or held_out in each task"
         )
 
 
 def _content(line: TaskLine) -> Any:
-    """Return what may not be on both sides."""
+    """Return the content that must not appear on both sides."""
     if line.world is not None:
         return line.world
     return [turn.instruction for turn in line.turns]
 
 
 def _place(content: Any, seed: int) -> int:
-    """Return where a world lies among all digests, 0 <= place < 2**64."""
+    """Return the position of a world among all digests, 0 <= place < 2**64."""
     content = msgspec.json.encode(content, order="deterministic")
     salt = seed.to_bytes(hashlib.blake2b.SALT_SIZE)
     return int.from_bytes(hashlib.blake2b(content, digest_size=8, salt=salt).digest())

@@ -1,7 +1,7 @@
-"""Tool sets: classes of tools that share one state, found by name in any process.
+"""Tool sets: classes of tools that share one state; any process finds them by name.
 
-A task names its tool sets (`protocols.tasks.ToolTask.classes`). The eight of BFCL go by their class
-names, your own by ``package.module:Class`` (`coevolve.environments.tools.simple`).
+A task names its tool sets (`protocols.tasks.ToolTask.classes`). The eight of BFCL have their class
+names, your own have ``package.module:Class`` (`coevolve.environments.tools.simple`).
 """
 
 import importlib
@@ -15,16 +15,16 @@ from coevolve.environments.tools.calls import Call
 from protocols.errors import SimulatorError
 
 STATE_MISMATCH = "instance_state_mismatch"
-"""How a state is told that differs from the reference's, in the words of BFCL's checker."""
+"""The fault of a state that differs from the reference's; the name is that of BFCL's checker."""
 
 
 class ToolDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prompt may say of one tool."""
+    """Documentation of one tool for a prompt."""
 
     name: str
     description: str
     parameters: dict[str, Any]
-    """JSON Schema; an object may also be called ``dict``, a number ``float``, as BFCL does."""
+    """JSON Schema; as in BFCL, an object may be called ``dict`` and a number ``float``."""
 
 
 class OpenTools(Protocol):
@@ -32,26 +32,26 @@ class OpenTools(Protocol):
 
     @property
     def state(self) -> Any:
-        """Return what is weighed and digested: an object whose attributes are the state."""
+        """The object to weigh and digest; its attributes are the state."""
         ...
 
     def call(self, call: Call) -> object:
-        """Carry out a call of a known tool; raises whatever the tool raises."""
+        """Execute a call of a known tool; raises any error that the tool raises."""
         ...
 
     def fault(self, reference: Any, *, checks_directory: bool) -> str:
-        """Return how the state differs from that of ``reference``, in one word; empty if not."""
+        """Return how the state differs from that of ``reference``, in one word; empty if equal."""
         ...
 
     @property
     def rewards(self) -> bool:
-        """Whether the tools say what an attempt is worth; otherwise the reference decides."""
+        """Whether the tools reward an attempt; otherwise the reference decides."""
         ...
 
     def reward(self, task: dict[str, Any], words: str) -> float:
-        """Return the reward after the last turn, 0..1. Raises SimulatorError.
+        """Return the reward after the last turn, in [0, 1]. Raises SimulatorError.
 
-        ``words`` are what the policy said last.
+        ``words`` are the policy's last words.
         """
         ...
 
@@ -61,30 +61,30 @@ class ToolSet(Protocol):
 
     @property
     def documents(self) -> tuple[ToolDocument, ...]:
-        """Return the documentation of every tool."""
+        """The documentation of every tool."""
         ...
 
     @property
     def parameters(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the names of every tool's parameters, in the order of its signature."""
+        """The names of every tool's parameters, in the order of its signature."""
         ...
 
     def load(self) -> None:
-        """Read every file that a world will need: once confined, a process can open none."""
+        """Read every file that a world will need, because a confined process can open none."""
         ...
 
     def open(self, scenario: Any, *, long_context: bool) -> OpenTools:
-        """Return the tools of a fresh world."""
+        """Return the tools of a new world."""
         ...
 
 
 @cache
 def tool_set(name: str) -> ToolSet:
-    """Return the tool set of this name.
+    """Return the tool set with this name.
 
     Raises:
-        SimulatorError: There is none.
-        DependencyError: The package that holds it is not installed.
+        SimulatorError: There is no such tool set.
+        DependencyError: The package that has it is not installed.
     """
     if ":" in name:
         from coevolve.environments.tools.simple import PlainToolSet, plain_class
@@ -96,7 +96,7 @@ def tool_set(name: str) -> ToolSet:
 
 
 def is_tool_set(name: str) -> bool:
-    """Return whether there is a tool set of this name."""
+    """Return whether there is a tool set with this name."""
     try:
         tool_set(name)
     except (SimulatorError, ImportError):
@@ -110,6 +110,6 @@ def tool_documents(name: str) -> tuple[ToolDocument, ...]:
 
 
 def import_named(path: str) -> Any:
-    """Return the object that ``package.module:name`` names. Raises ImportError, AttributeError."""
+    """Return the object named by ``package.module:name``. Raises ImportError, AttributeError."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""Plays calls against a task in a world of its own: references, mutants, candidates."""
+"""Plays calls against a task in a separate world: references, mutants, candidates."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,39 +12,39 @@ T = TypeVar("T")
 
 
 class Watch(Protocol):
-    """Carries out one step of a session, and ends the session where the step takes too much."""
+    """Runs one step of a session, and ends the session if the step exceeds a limit."""
 
     def __call__(self, session: Session, step: Callable[[], T], /) -> T:
-        """Return what ``step`` says; of an ended session, what it says then."""
+        """Return the result of ``step``; if the session ended, the result after its end."""
         ...
 
 
 def unwatched(_session: Session, step: Callable[[], T]) -> T:
-    """Let a step take what it wants, where no policy is at work."""
+    """Run a step without limits; for calls that no policy wrote."""
     return step()
 
 
 class TrialRun:
-    """A trial: the same steps as in a session of the same calls, each for itself."""
+    """A trial: the same steps as in a session with the same calls, each with its own limits."""
 
     def __init__(self, body: ToolTask, turns: Sequence[Sequence[str]]) -> None:
-        """Open a fresh session. Raises as `tools.session.World` does."""
+        """Open a new session. Raises as `tools.session.World` does."""
         self._turns = turns
         self._session = Session(body)
         self._initial = self._session.digest()
 
     def play(self, watch: Watch = unwatched) -> Tried:
-        """Play every turn. Raises SimulatorError where there are more than the task has."""
+        """Play every turn. Raises SimulatorError if there are more than the task has."""
         played = tuple(self._turn(calls, watch) for calls in self._turns)
         return Tried(initial=self._initial, turns=played)
 
     def _turn(self, calls: Sequence[str], watch: Watch) -> TriedTurn:
         observed = tuple(self._act(text, watch) for text in calls)
-        verdict, state = watch(self._session, self._graded)
+        verdict, state = watch(self._session, self._grade)
         return TriedTurn(observed=observed, verdict=verdict, state=state)
 
     def _act(self, text: str, watch: Watch) -> Observed:
         return watch(self._session, partial(self._session.act, text))
 
-    def _graded(self) -> tuple[Verdict, str]:
+    def _grade(self) -> tuple[Verdict, str]:
         return self._session.grade(), self._session.digest()

@@ -2,7 +2,7 @@
 
 A walk over the whole world adds ``VALUE_WEIGHT`` for each value and one for each character of a
 text; a value in a folder also adds the length of its path. A value that several places share counts
-at each of them, because printing and comparing visit it each time: folders that hold one another
+at each of them, because printing and comparing visit it each time: folders that contain one another
 take hardly any memory, yet walking them may never end. The weight is the same on every machine.
 """
 
@@ -63,7 +63,7 @@ def weigh(instances: Mapping[str, Any]) -> int:
 
 
 def _way_up(folder: Any) -> tuple[int, int]:
-    """Return the length of the path to a folder, and how many folders are on it."""
+    """Return the length of the path to a folder, and the number of folders on it."""
     path = folders = 0
     while folder is not None and folders <= MAX_FOLDERS:
         path += len(folder.name) + 1

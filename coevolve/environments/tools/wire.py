@@ -1,4 +1,4 @@
-"""Both ends of the wire between sessions and the process that holds their worlds."""
+"""Both ends of the connection between sessions and the process that holds their worlds."""
 
 from collections.abc import Sequence
 
@@ -15,23 +15,23 @@ _replies = msgspec.msgpack.Decoder(tuple[Reply, ...])
 
 
 class ToolService:
-    """A `protocols.interfaces.SimulatorService` over one worker."""
+    """A `protocols.interfaces.SimulatorService` for one worker."""
 
     def __init__(self, worker: ToolWorker) -> None:
         self._worker = worker
 
     @property
     def last_error(self) -> str:
-        """What was wrong with the last child that had to be replaced."""
+        """The failure of the last child that was replaced."""
         return self._worker.last_error
 
     @property
     def restarts(self) -> int:
-        """How many children had to be replaced."""
+        """Number of children that were replaced."""
         return self._worker.restarts
 
     async def answer(self, request: bytes) -> bytes:
-        """Carry out a batch of commands."""
+        """Execute a batch of commands."""
         return _encoder.encode(await self._worker.execute(_commands.decode(request)))
 
     def cpu_s(self) -> float:
@@ -44,7 +44,7 @@ class ToolService:
 
 
 class ToolClient:
-    """A `protocols.interfaces.SimulatorWorker` over a service."""
+    """A `protocols.interfaces.SimulatorWorker` that uses a service."""
 
     def __init__(self, service: SimulatorService) -> None:
         self._service = service

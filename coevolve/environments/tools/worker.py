@@ -1,12 +1,11 @@
-"""A `protocols.interfaces.SimulatorWorker` over one child process.
+"""A `protocols.interfaces.SimulatorWorker` with one child process.
 
-Promises: one batch at a time, each try within ``timeout_s`` of wall clock and what its steps may
-take of CPU time. When a command exhausts its child, another child takes over: the command ends its
-own session, and the others go on as if nothing had happened (`tools.histories`). A child
-that died otherwise or got stuck is replaced, at most once a batch; the sessions that it held are
-`Broken` until they are reset, and nothing is ever graded in their place. A child that was found
-dead before a batch costs that batch nothing but a start. What the child limits, and what it does
-not, is said in `tools.child`.
+It executes one batch at a time. Each try of a batch is limited to ``timeout_s`` of wall clock plus
+the CPU time of its steps. If a command exhausts its child, another child takes over: the command
+ends its own session, and the others go on unchanged (`tools.histories`). A child that died for
+another reason or got stuck is replaced, at most once per batch; its sessions are `Broken` until
+they are reset, and no verdict is invented for them. If a child is found dead before a batch, the
+batch only pays for a new start. `tools.child` lists what the child limits and what it does not.
 """
 
 import asyncio
@@ -48,7 +47,7 @@ from protocols.config import SimulatorConfig
 from protocols.errors import SimulatorError
 
 START_S = 60.0
-"""Wall clock for a child to load the simulators; a second or less on an idle machine."""
+"""Maximum seconds for a child to load the simulators; an idle machine needs a second or less."""
 
 LAST_WORDS_BYTES = 2000
 LAST_WORDS_S = 1.0
@@ -57,16 +56,16 @@ log = structlog.get_logger()
 
 
 class ExhaustedError(SimulatorError):
-    """A command used up the CPU time that a child is given for one."""
+    """A command used up the CPU time that a child has for one command."""
 
     def __init__(self, position: int) -> None:
-        """``position`` is the command's in its batch."""
+        """``position`` is that of the command in its batch."""
         super().__init__(f"command {position} of a batch exhausted the child's CPU time")
         self.position = position
 
 
 class Child:
-    """One live child process."""
+    """One running child process."""
 
     def __init__(self, process: Process, position: mmap.mmap) -> None:
         self._process = process
@@ -82,20 +81,21 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is not known to have ended."""
+        """Whether the process is running, as far as known."""
         return self._process.returncode is None
 
     async def ready(self, limit_s: float) -> None:
-        """Wait until the child can work. Raises SimulatorError."""
+        """Wait until the child is ready. Raises SimulatorError."""
         async with self._answering(limit_s):
             await self._receive()
 
     async def exchange(self, commands: Sequence[Command], limit_s: float) -> tuple[Reply, ...]:
-        """Carry out one batch. Raises SimulatorError, and of these ExhaustedError."""
+        """Execute one batch. Raises SimulatorError or its subclass ExhaustedError."""
         assert self._process.stdin is not None
         async with self._answering(limit_s):
-            # The child answers while it is still being told; waiting for the end of that would
-            # leave both waiting.
+            # The child answers while it still receives commands. Waiting here for the end of the
+            # sending
+            # would be a deadlock.
             self._process.stdin.write(number(len(commands)) + b"".join(map(frame, commands)))
             return tuple([await self._receive() for _ in commands])
 
@@ -109,7 +109,7 @@ class Child:
 
     @contextlib.asynccontextmanager
     async def _answering(self, limit_s: float) -> AsyncGenerator[None]:
-        """Say in one sentence how the child failed to answer."""
+        """Raise SimulatorError with one sentence if the child fails to answer."""
         try:
             async with asyncio.timeout(limit_s):
                 yield
@@ -121,10 +121,10 @@ class Child:
                 raise ExhaustedError(number_in(self._position[:])) from error
             raise SimulatorError(f"the child ended{ending}") from error
         except (ValueError, msgspec.MsgspecError) as error:
-            raise SimulatorError(f"the child does not keep to the protocol: {error}") from error
+            raise SimulatorError(f"the child violates the protocol: {error}") from error
 
     async def kill(self) -> None:
-        """End the process and wait until it is gone."""
+        """Kill the process and wait until it has ended."""
         if self.alive:
             self._process.kill()
         await self._process.wait()
@@ -132,13 +132,13 @@ class Child:
         self._position.close()
 
     async def _listen(self) -> None:
-        """Keep the end of what the child writes to standard error."""
+        """Keep the last bytes that the child writes to standard error."""
         assert self._process.stderr is not None
         while content := await self._process.stderr.read(LAST_WORDS_BYTES):
             self._last_words = (self._last_words + content)[-LAST_WORDS_BYTES:]
 
     async def _ending(self) -> str:
-        """Return how the process ended; it is killed where it only closed its output."""
+        """Return how the process ended; kill it if it only closed its output."""
         try:
             async with asyncio.timeout(LAST_WORDS_S):
                 code = await self._process.wait()
@@ -151,13 +151,13 @@ class Child:
 
 
 class ToolWorker:
-    """Sessions in a child process; starts it with the first batch."""
+    """A worker whose sessions are in a child process; the first batch starts the child."""
 
     restarts: int
-    """Children that had to be replaced."""
+    """Number of children that were replaced."""
 
     last_error: str
-    """What was wrong with the last of them; empty where there was none."""
+    """The failure of the last replaced child; empty if there is none."""
 
     def __init__(
         self,
@@ -167,12 +167,12 @@ class ToolWorker:
         python: str = sys.executable,
         folders: Sequence[Path] = (),
     ) -> None:
-        """Be ready to start a child.
+        """Store the settings; the first batch starts a child.
 
         Args:
             config: Limits of the child.
-            tool_sets: Names of what its worlds are made of; a child can load no more later.
-            python: The interpreter that the child runs in.
+            tool_sets: Names of the tool sets of its worlds; the child can load no others later.
+            python: The interpreter of the child.
             folders: Further folders that the child imports from.
         """
         self._config = config
@@ -189,15 +189,15 @@ class ToolWorker:
 
     @property
     def pid(self) -> int:
-        """Process id of the child; 0 where none runs."""
+        """Process id of the child; 0 if none is running."""
         return self._child.pid if self._child is not None and self._child.alive else 0
 
     async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
-        """Carry out ``commands`` in order; see `protocols.interfaces.SimulatorWorker`."""
+        """Execute ``commands`` in order; see `protocols.interfaces.SimulatorWorker`."""
         sendable = [_sendable(command) for command in commands]
         async with self._turn:
             try:
-                return await self._carried_out(sendable)
+                return await self._replies(sendable)
             except SimulatorError as error:
                 await self._drop(str(error))
                 return [_lost(command, str(error)) for command in commands]
@@ -205,18 +205,18 @@ class ToolWorker:
                 await self._drop("a batch was cancelled")
                 raise
 
-    async def _carried_out(self, commands: Sequence[Command]) -> tuple[Reply, ...]:
-        """Return the replies. The next child is not sent a command that exhausted the last one."""
+    async def _replies(self, commands: Sequence[Command]) -> tuple[Reply, ...]:
+        """Return the replies; a command that exhausted one child is not sent to the next."""
         guilty: set[int] = set()
         while True:
             child = await self._living()
             replies = self._histories.answered(commands, guilty)
             sent = [index for index in range(len(commands)) if index not in replies]
             try:
-                found = await self._told(child, [commands[index] for index in sent])
+                found = await self._exchange(child, [commands[index] for index in sent])
             except ExhaustedError as error:
                 if isinstance(commands[sent[error.position]], Reset | Release):
-                    raise  # a task's doing, and no policy's
+                    raise  # caused by the task, not by a policy
                 guilty.add(sent[error.position])
                 await self._replace(str(error))
                 continue
@@ -225,14 +225,14 @@ class ToolWorker:
             self._histories.record(commands, answers)
             return answers
 
-    async def _told(self, child: Child, commands: Sequence[Command]) -> tuple[Reply, ...]:
+    async def _exchange(self, child: Child, commands: Sequence[Command]) -> tuple[Reply, ...]:
         limit_s = self._config.timeout_s + COMMAND_CPU_S * sum(map(_steps, commands))
         return await child.exchange(commands, limit_s)
 
     async def _replace(self, reason: str) -> None:
-        """Start another child, and open in it what was open in the last. Raises SimulatorError.
+        """Start another child and reopen the sessions of the last one in it. Raises SimulatorError.
 
-        A session that exhausts the child when it is played again has ended, too.
+        A session that exhausts the child during its replay ends too.
         """
         while True:
             self._count(reason)
@@ -240,7 +240,7 @@ class ToolWorker:
             self._child = await self._start()
             commands = self._histories.replay()
             try:
-                await self._told(self._child, commands)
+                await self._exchange(self._child, commands)
             except ExhaustedError as error:
                 if isinstance(commands[error.position], Reset):
                     raise
@@ -283,7 +283,7 @@ class ToolWorker:
                 stderr=PIPE,
                 env=_environment(self._folders),
                 pass_fds=(memory,),
-                start_new_session=True,  # an interrupt at the terminal is for the parent to handle
+                start_new_session=True,  # the parent handles an interrupt from the terminal
             )
         except OSError as error:
             raise SimulatorError(f"the child cannot be started: {error}") from error
@@ -298,7 +298,7 @@ class ToolWorker:
         return child
 
     async def _drop(self, reason: str) -> None:
-        """End the child; its sessions are gone."""
+        """End the child; its sessions are lost."""
         self._histories.clear()
         if not self._closed:
             self._count(reason)
@@ -317,7 +317,7 @@ class ToolWorker:
 
 
 def _environment(folders: Sequence[Path]) -> dict[str, str]:
-    """Return all that a child gets to know: no keys, and the same order of sets in every child."""
+    """Return the child's environment variables: no keys, and the same hash seed in every child."""
     return {
         "PYTHONPATH": os.pathsep.join(map(str, (Path(coevolve.__file__).parents[1], *folders))),
         "PYTHONHASHSEED": "0",
@@ -327,7 +327,7 @@ def _environment(folders: Sequence[Path]) -> dict[str, str]:
 
 
 def _steps(command: Command) -> int:
-    """Return how many times a command may take the CPU time of one step."""
+    """Return the number of steps of a command, each with its own CPU time."""
     match command:
         case Trial(turns=turns):
             return 1 + sum(1 + len(calls) for calls in turns)
@@ -336,7 +336,7 @@ def _steps(command: Command) -> int:
 
 
 def _sendable(command: Command) -> Command:
-    """Leave of a policy's text what is read, and replace in it what UTF-8 cannot carry."""
+    """Cut a policy's text to the part that is read, and replace what UTF-8 cannot encode."""
     match command:
         case Act(text=text):
             return msgspec.structs.replace(command, text=_utf8(text))

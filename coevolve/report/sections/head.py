@@ -1,4 +1,4 @@
-"""Which run it is, how far it has come, what it has cost, and how it was set."""
+"""The head of the report, and its sections on the run's settings and its costs."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -17,18 +17,18 @@ PACKAGES = ("coevolve", "ray", "torch", "transformers", "msgspec", "lmdb")
 
 
 def head(data: ReportData) -> Markup:
-    """Return the title, what matters most, and which run it is."""
+    """Return the title, the identity of the run and its main results."""
     config = data.config
     return tag(
         "header",
         tag("h1", config.name),
-        tag("p", f"{_said(config)} · {_state(data)}"),
+        tag("p", f"{_subtitle(config)} · {_state(data)}"),
         tag("div", *(_tile(*each) for each in _tiles(data)), class_="tiles"),
     )
 
 
 def run_section(data: ReportData) -> Markup:
-    """Return times, settings and versions."""
+    """Return the times, settings and package versions of the run."""
     timeline, config = data.timeline, data.config
     facts = Table(
         "The run",
@@ -44,13 +44,13 @@ def run_section(data: ReportData) -> Markup:
             ["steps", f"{timeline.step} of {config.learner.steps}"],
             ["first record", moment(timeline.started_ns)],
             ["newest record", moment(timeline.newest_ns)],
-            ["in between", duration((timeline.newest_ns - timeline.started_ns) / 1e9)],
+            ["time between them", duration((timeline.newest_ns - timeline.started_ns) / 1e9)],
             ["state", _state(data)],
         ],
         words=2,
     )
     packages = Table(
-        "Installed where the report was made",
+        "Packages on the machine that made the report",
         ["package", "version"],
         [[package, _version(package)] for package in PACKAGES],
         words=2,
@@ -63,12 +63,12 @@ def run_section(data: ReportData) -> Markup:
         facts.markup(),
         tag("details", tag("summary", "versions of packages"), packages.markup()),
         tag("details", tag("summary", "settings, defaults included"), settings),
-        tag("p", "In the folder of the run they are in ", link, "."),
+        tag("p", "The run's folder holds the settings in ", link, "."),
     )
 
 
 def costs_section(data: ReportData) -> Markup:
-    """Return the account: the totals that make arms comparable."""
+    """Return the totals by which arms can be compared."""
     costs = data.costs
     table = Table("Account", ["what", "amount"], [[x.name, x.text] for x in costs.lines()])
     calls = [
@@ -81,19 +81,19 @@ def costs_section(data: ReportData) -> Markup:
     chart = (
         figure(
             title,
-            "Calls that simulators carried out; the evaluator's are left out.",
+            "Calls that simulators answered, without those of the evaluator.",
             row_chart(title, calls),
             Table(title, ["purpose", "calls"], [[name, number(n)] for name, n in calls]),
         )
         if costs.simulator_calls
         else missing("No simulator call is accounted for yet.")
     )
-    note = "What was used up, for comparison with other arms and seeds."
+    note = "Resources that the run used, to compare it with other arms and seeds."
     return section("costs", "Costs", listed("Account", note, table), chart)
 
 
 def _tiles(data: ReportData) -> list[tuple[str, str, str]]:
-    """Return (amount, what it is, what it is compared with)."""
+    """Return (amount, its name, its reference value) for each tile."""
     held_out = data.progress.held_out()
     scored = [held_out[version] for version in sorted(held_out)]
     costs, timeline = data.costs, data.timeline
@@ -118,7 +118,7 @@ def _tile(amount: str, what: str, beside: str) -> Markup:
     return tag("div", joined([tag("b", amount), tag("span", what), tag("small", beside)]))
 
 
-def _said(config: RunConfig) -> str:
+def _subtitle(config: RunConfig) -> str:
     return f"arm {config.arm} · seed {config.seed} · policy {config.policy.model}"
 
 

@@ -1,4 +1,4 @@
-"""Where synthesized tasks come from and what came of them."""
+"""The section on synthesized tasks: where each comes from, and what became of it."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -23,21 +23,21 @@ from protocols.evolution import (
 from protocols.tasks import Synthesized, Task, TaskText
 
 CHAINS = 6
-"""Tasks whose whole lineage is told."""
+"""Maximum number of tasks whose whole lineage is shown."""
 
 LISTED = 400
-"""Synthesized tasks in the table: the newest."""
+"""Maximum number of synthesized tasks in the table; the newest are shown."""
 
 STEPS = 16
-"""Calls of an exploration that are told; it may have more."""
+"""Maximum number of calls shown of an exploration."""
 
 TEXT = 300
 SHORT = 90
-"""Characters of a text of a task or a model that are told."""
+"""Maximum characters of a long and of a short text, as shown."""
 
 
 def lineage_section(data: ReportData) -> Markup:
-    """Return a few whole lineages, and a table of all synthesized tasks."""
+    """Return some examples of whole lineages and a table of all synthesized tasks."""
     title = "Lineage of synthesized tasks"
     evolution = data.evolution
     made = [t for t in evolution.tasks.values() if isinstance(t.origin, Synthesized)]
@@ -45,8 +45,8 @@ def lineage_section(data: ReportData) -> Markup:
         return section("lineage", title, missing("The loop has made no task yet."))
     chosen = exemplary(evolution, made)
     note = (
-        "The most visited tasks of each kind of signal, at most "
-        f"{CHAINS}; {len(chosen)} of {len(made)}."
+        "For each kind of signal, the tasks with the most groups of rollouts; at most "
+        f"{CHAINS}, here {len(chosen)} of {len(made)}."
     )
     chains = [_chain(data, evolution.lineage(task.task_id)) for task in chosen]
     return section(
@@ -55,7 +55,7 @@ def lineage_section(data: ReportData) -> Markup:
 
 
 def exemplary(evolution: LineageIndex, made: Sequence[Task]) -> list[Task]:
-    """Return at most `CHAINS` tasks: of each kind of signal in turn the most visited one."""
+    """Return at most `CHAINS` tasks; each kind of signal in turn gives its most visited task."""
     by_kind: dict[str, list[Task]] = {}
     for task in made:
         by_kind.setdefault(_kind(evolution, task), []).append(task)
@@ -76,9 +76,9 @@ def _chain(data: ReportData, lineage: Lineage) -> Markup:
         parts.append(_stage("exploration", *_exploration(lineage.exploration)))
     if lineage.candidate:
         made_by = f"By {lineage.candidate.synthesizer}."
-        parts.append(_stage("candidate", tag("p", made_by), _turns(text)))
-    told = [tag("p", verdict_told(verdict)) for verdict in lineage.verdicts]
-    parts.append(_stage("verdict", *told))
+        parts.append(_stage("candidate", tag("p", made_by), _turn_list(text)))
+    sentences = [tag("p", verdict_told(verdict)) for verdict in lineage.verdicts]
+    parts.append(_stage("verdict", *sentences))
     parts.append(_stage("task", *_training(lineage.history)))
     head = tag("h4", code(task.task_id), ": ", _tools(text))
     return tag("article", head, tag("ol", *parts, class_="chain"))
@@ -89,9 +89,9 @@ def _stage(name: str, *children: str) -> Markup:
 
 
 def _signal(evolution: LineageIndex, signal: Signal) -> list[str]:
-    said = (
+    summary = (
         f"{signal.kind}, score {signal.score:.2f}, at policy version {signal.policy_version}, "
-        f"on {len(signal.evidence)} rollouts."
+        f"based on {len(signal.evidence)} rollouts."
     )
     match signal.about:
         case OnTask(task_id=task_id):
@@ -102,12 +102,12 @@ def _signal(evolution: LineageIndex, signal: Signal) -> list[str]:
         case OnPattern(kind=kind, pattern=pattern):
             text = clipped(pattern, SHORT)
             about = [tag("p", f"About the {kind.replace('_', ' ')} ", code(text), ".")]
-    return [tag("p", said), *about, tag("p", "Rule: ", clipped(signal.rule, TEXT))]
+    return [tag("p", summary), *about, tag("p", "Rule: ", clipped(signal.rule, TEXT))]
 
 
 def _reflection(exploration: Exploration) -> list[str]:
     reflection = exploration.reflection
-    told = (
+    texts = (
         ("summary", reflection.summary),
         ("failure cause", reflection.failure_cause),
         ("instability", reflection.instability_pattern),
@@ -116,10 +116,10 @@ def _reflection(exploration: Exploration) -> list[str]:
     )
     terms = [
         joined([tag("dt", name), tag("dd", clipped(text, TEXT))])
-        for name, text in told
+        for name, text in texts
         if text.strip()
     ]
-    return [tag("dl", *terms)] if terms else [tag("p", "None was made.")]
+    return [tag("dl", *terms)] if terms else [tag("p", "The synthesizer wrote no reflection.")]
 
 
 def _exploration(exploration: Exploration) -> list[str]:
@@ -133,12 +133,12 @@ def _exploration(exploration: Exploration) -> list[str]:
         for step in exploration.steps[:STEPS]
     ]
     left = len(exploration.steps) - len(steps)
-    more = [tag("p", f"{left} further calls.")] if left else []
+    more = [tag("p", f"{left} more calls.")] if left else []
     head = tag("p", "By ", exploration.synthesizer, ", from ", code(exploration.start), ":")
     return [head, tag("ol", *steps), *more]
 
 
-def _turns(text: TaskText) -> Markup:
+def _turn_list(text: TaskText) -> Markup:
     if not text.turns:
         return tag("p", f"{text.headline.capitalize()}.")
     return tag(
@@ -160,7 +160,7 @@ def _tools(text: TaskText) -> str:
 
 
 def verdict_told(verdict: CandidateVerdict) -> str:
-    """Return a verdict as one sentence."""
+    """Return the verdict as one sentence."""
     match verdict.outcome:
         case Admitted() as admitted:
             return (
@@ -174,28 +174,28 @@ def verdict_told(verdict: CandidateVerdict) -> str:
                 f"{verdict.policy_version}."
             )
         case Refused(gate=gate, found=found):
-            return f"Refused, {gate.replace('_', ' ')}: {clipped(found, TEXT)}"
+            return f"Refused by the gate {gate.replace('_', ' ')}: {clipped(found, TEXT)}"
 
 
 def _training(history: TaskHistory) -> list[str]:
     steps = [str(trained.step) for trained in history.trained]
-    said = f"Trained on in {len(steps)} steps" + (f": {_some(steps)}." if steps else ".")
-    return [_by_visit(history.visits, "Success by visit"), tag("p", said)]
+    sentence = f"Trained on in {len(steps)} steps" + (f": {_newest(steps)}." if steps else ".")
+    return [_by_visit(history.visits, "Success by group"), tag("p", sentence)]
 
 
 def _by_visit(visits: Sequence[GroupSummary], title: str) -> Markup:
     seen = judged(visits)
     if not seen:
-        return tag("p", "Not visited yet.")
+        return tag("p", "No group of rollouts is finished yet.")
     columns = [
         (f"version {v.version_max}: {v.successes} of {v.rollouts}", v.successes, v.rollouts)
         for v in seen
     ]
-    said = _some([f"{v.successes}/{v.rollouts} (v{v.version_max})" for v in seen])
-    return tag("p", small_columns(title, columns), f"{title}: {said}", class_="visits")
+    shares = _newest([f"{v.successes}/{v.rollouts} (v{v.version_max})" for v in seen])
+    return tag("p", small_columns(title, columns), f"{title}: {shares}", class_="visits")
 
 
-def _some(texts: Sequence[str], most: int = 24) -> str:
+def _newest(texts: Sequence[str], most: int = 24) -> str:
     shown = ", ".join(texts[-most:])
     return f"…, {shown}" if len(texts) > most else shown
 
@@ -212,7 +212,7 @@ def _all(data: ReportData, made: Sequence[Task]) -> Markup:
         "tools",
         "first instruction",
         "steps",
-        "visits",
+        "groups",
         "first success",
         "newest success",
     )

@@ -1,4 +1,4 @@
-"""How the run went as a machine: staleness, speed, processors, and what went wrong."""
+"""The sections on the machine: staleness, weight sync, throughput, CPU time and failures."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -15,7 +15,7 @@ from protocols.control import RunFinished
 POINTS = 80
 COLUMNS = 40
 HAPPENINGS = 100
-"""Rows of the table of events: the newest."""
+"""Maximum number of rows in the table of events; the newest are shown."""
 
 REASON = 400
 STALENESS = {
@@ -23,7 +23,7 @@ STALENESS = {
     "training/off_policy/version_lag_max": "largest",
 }
 DELIVERY = {
-    "timing_s/param_sync": "publication to last proof",
+    "timing_s/param_sync": "from publication to the last proof",
     "timing_s/param_sync_pause": "longest pause of sampling",
 }
 SPEED = {"perf/throughput": "tokens"}
@@ -35,7 +35,7 @@ STEP_TIMES = {
 
 
 def staleness_section(data: ReportData) -> Markup:
-    """Return how far behind the trained version the rollouts were."""
+    """Return how many versions the rollouts lagged behind the trained version."""
     title = "Staleness"
     if not data.timeline.steps:
         return section("staleness", title, missing("No step has been taken yet."))
@@ -43,15 +43,15 @@ def staleness_section(data: ReportData) -> Markup:
     chart = metrics_figure(
         data,
         STALENESS,
-        "Policy versions that rollouts were behind when they were trained on",
-        f"By the oldest token of a rollout; the configured bound is {bound}.",
+        "Lag of the rollouts behind the trained version, in policy versions",
+        f"A rollout has the version of its oldest token. The configured maximum is {bound}.",
         "versions behind",
     )
     return section("staleness", title, chart)
 
 
 def delivery_section(data: ReportData) -> Markup:
-    """Return how long versions took to be served by every rollout engine, and proven there."""
+    """Return how long it took until every rollout engine served and proved a version."""
     title = "Delivery of policy versions"
     lines = data.progress.deliveries.lines()
     if not lines:
@@ -62,14 +62,14 @@ def delivery_section(data: ReportData) -> Markup:
         data,
         DELIVERY,
         "Seconds until every rollout engine has proven a version",
-        "Recorded by the step that heard of the proofs. The pause is part of it.",
+        "The step that received the proofs records the time. It includes the pause.",
         "s",
     )
     return section("delivery", title, chart, listed("Proofs", note, account))
 
 
 def throughput_section(data: ReportData) -> Markup:
-    """Return how fast steps were taken, and what their time went into."""
+    """Return the speed of the steps and what their time was spent on."""
     title = "Throughput"
     if not data.timeline.steps:
         return section("throughput", title, missing("No step has been taken yet."))
@@ -77,19 +77,21 @@ def throughput_section(data: ReportData) -> Markup:
         data,
         SPEED,
         "Tokens per second and step",
-        "All tokens of the step's rollouts, the environment's included, by the seconds from one "
-        "step to the next.",
+        "All tokens of the step's rollouts, including those of the environment, divided by the "
+        "seconds from one step to the next.",
         "tokens/s",
     )
     return section("throughput", title, speed, _progress(data), _step_times(data))
 
 
 def processors_section(data: ReportData) -> Markup:
-    """Return where the CPU time went, where the run's end recorded it."""
+    """Return the CPU time of each part; a run records it when it finishes."""
     title = "CPU time by part"
     rows = processor_shares(data.timeline.finished)
     if not rows:
-        return section("cpu", title, missing("Not recorded: it is measured when a run finishes."))
+        return section(
+            "cpu", title, missing("Not measured yet: a run records it when it finishes.")
+        )
     total = sum(seconds for _, seconds in rows)
     return section(
         "cpu",
@@ -97,7 +99,7 @@ def processors_section(data: ReportData) -> Markup:
         figure(
             "Share of all CPU time, by part",
             f"{number(total)} CPU seconds on the launcher's machine, from the first rollout to the "
-            "last step. Models and simulators are counted apart from the parts that hold them.",
+            "last step. Models and simulators have rows of their own; no part's row includes them.",
             row_chart(
                 "Share of all CPU time, by part",
                 [(name, seconds / total) for name, seconds in rows],
@@ -113,7 +115,7 @@ def processors_section(data: ReportData) -> Markup:
 
 
 def processor_shares(finished: RunFinished | None) -> list[tuple[str, float]]:
-    """Return (part, CPU seconds), the most first after models and simulators; [] if unknown."""
+    """Return (part, CPU seconds): models, simulators, others by size; [] if unknown."""
     if finished is None:
         return []
     rest = sorted(finished.rest_cpu_s.items(), key=lambda each: -each[1])
@@ -122,7 +124,7 @@ def processor_shares(finished: RunFinished | None) -> list[tuple[str, float]]:
 
 
 def events_section(data: ReportData) -> Markup:
-    """Return starts, stops, stalls, deaths of parts and swaps."""
+    """Return the starts, stops, stalls, failed parts and swaps."""
     title = "Starts, stops, failures and stalls"
     happenings = data.timeline.happenings
     if not happenings:
@@ -138,20 +140,20 @@ def events_section(data: ReportData) -> Markup:
         ],
         words=4,
     )
-    said = (
-        f"Parts started again: {len(data.progress.failures)}. Stalls: {data.timeline.stalls}. {cut}"
+    summary = (
+        f"Restarted parts: {len(data.progress.failures)}. Stalls: {data.timeline.stalls}. {cut}"
     )
-    return section("events", title, listed("Events", said, table))
+    return section("events", title, listed("Events", summary, table))
 
 
 def metrics_figure(
     data: ReportData, names: Mapping[str, str], title: str, note: str, up: str
 ) -> Markup:
-    """Draw metrics of the steps, by metric name and the name of its line."""
-    lines = [Line(name=said, points=_binned(data, metric)) for metric, said in names.items()]
+    """Draw metrics of the steps; ``names`` maps a metric to the name of its line."""
+    lines = [Line(name=name, points=_binned(data, metric)) for metric, name in names.items()]
     lines = [line for line in lines if line.points]
     if not lines:
-        return missing(f"{title}: the steps do not record it.")
+        return missing(f"{title}: the steps do not record this metric.")
     width = len(bins(1, data.timeline.step, POINTS)[0])
     per = "" if width == 1 else f" Each point is the mean of {width} steps."
     steps = list(dict.fromkeys(x for line in lines for x, _ in line.points))
@@ -165,7 +167,7 @@ def metrics_figure(
 
 
 def _binned(data: ReportData, metric: str) -> tuple[tuple[float, float], ...]:
-    """Return (newest step of a period, mean of the metric) for the periods that have it."""
+    """Return (last step of a period, mean of the metric) for each period that has the metric."""
     steps = data.timeline.steps
     points: list[tuple[float, float]] = []
     for period in bins(1, data.timeline.step, POINTS):
@@ -186,7 +188,7 @@ def _progress(data: ReportData) -> Markup:
     title = "Steps over wall-clock time"
     return figure(
         title,
-        "Minutes since the first record of the run, breaks between a stop and a resume included.",
+        "Minutes since the first record of the run, including time between a stop and a resume.",
         line_chart(title, [Line("step", points)], across="minutes", up="step"),
         Table(title, ["minutes", "step"], [[number(x), number(y)] for x, y in points]),
     )
@@ -197,15 +199,15 @@ def _step_times(data: ReportData) -> Markup:
     periods = bins(1, data.timeline.step, COLUMNS)
     title = "Seconds per step"
     layers = [
-        Layer(said, tuple(_mean(data, metric, period) for period in periods))
-        for metric, said in STEP_TIMES.items()
+        Layer(name, tuple(_mean(data, metric, period) for period in periods))
+        for metric, name in STEP_TIMES.items()
     ]
     if not any(metric in step.metrics for step in steps for metric in STEP_TIMES):
-        return missing(f"{title}: the steps do not record it.")
+        return missing(f"{title}: the steps do not record this metric.")
     names = [bin_name(period) for period in periods]
     return figure(
         title,
-        "What the learner spent its time on.",
+        "How the learner spent its time.",
         stacked_chart(title, names, layers, across="step", up="s"),
         Table(
             title,

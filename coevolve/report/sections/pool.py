@@ -1,4 +1,4 @@
-"""What the policy trained on: seed tasks and synthesized ones over the steps."""
+"""The section on the tasks that the policy trained on: seed and synthesized, over the steps."""
 
 from collections import Counter
 
@@ -14,16 +14,16 @@ SEED = "seed"
 UNKNOWN = "unknown"
 ORIGINS = {
     SEED: "seed tasks",
-    "mastered": "made, mastered",
-    "learnable": "made, learnable",
-    "not_yet": "made, not yet",
-    UNKNOWN: "made, unlabelled",
+    "mastered": "synthesized, mastered",
+    "learnable": "synthesized, learnable",
+    "not_yet": "synthesized, not yet",
+    UNKNOWN: "synthesized, unlabelled",
 }
-"""Where a trained group's task comes from; made ones by their label when they were admitted."""
+"""Origin of a training group's task; a synthesized task has its label at admission."""
 
 
 def pool_section(data: ReportData) -> Markup:
-    """Return what the training groups were about."""
+    """Return the origins and uses of the training groups."""
     title = "Composition of the training groups"
     if not data.timeline.steps:
         return section("pool", title, missing("No step has been taken yet."))
@@ -31,7 +31,7 @@ def pool_section(data: ReportData) -> Markup:
 
 
 def composition(data: ReportData, periods: list[range]) -> dict[tuple[str, int], int]:
-    """Return the training groups for each (origin, number of the period)."""
+    """Return the number of training groups for each (origin, index of the period)."""
     counts: Counter[tuple[str, int]] = Counter()
     width = len(periods[0])
     for report in data.timeline.steps:
@@ -53,8 +53,8 @@ def _share(data: ReportData) -> Markup:
     return listed(
         "Share of synthesized tasks",
         f"{costs.synthesized_groups} of {costs.groups} training groups "
-        f"({percent(share or 0.0)}) were about tasks that the loop made; "
-        f"{costs.synthesized_tasks} such tasks joined {costs.seed_tasks} seed tasks.",
+        f"({percent(share or 0.0)}) were on synthesized tasks. The pool has "
+        f"{costs.synthesized_tasks} synthesized tasks and {costs.seed_tasks} seed tasks.",
         Table(
             "Training tasks and groups",
             ["origin", "tasks", "training groups"],
@@ -81,8 +81,8 @@ def _over_steps(data: ReportData) -> Markup:
     per = "one step" if width == 1 else f"{width} steps"
     return figure(
         title,
-        f"Each column is {per}. Made tasks carry the label of their probes at admission: "
-        "always (mastered), sometimes (learnable) or never (not yet) solved.",
+        f"Each column is {per}. A synthesized task has the label of its probes at admission: "
+        "always solved (mastered), sometimes (learnable) or never (not yet).",
         stacked_chart(title, names, layers, across="step", up="groups"),
         Table(
             title,
@@ -100,11 +100,11 @@ def _uses(data: ReportData) -> Markup:
     )
     kinds = ("policy_gradient", "imitation", "nothing")
     discarded = data.timeline.discarded
-    said = ", ".join(f"{count} {reason}" for reason, count in sorted(discarded.items()))
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(discarded.items()))
     return listed(
         "What the learner did with the groups",
-        "Imitation of the reference where every rollout failed; nothing where all succeeded. "
-        f"Discarded before any step: {said or 'none'}.",
+        "The learner imitates the reference if every rollout failed, and uses nothing if all "
+        f"succeeded. Discarded before any step: {reasons or 'none'}.",
         Table(
             "Training groups by use",
             ["origin", *(kind.replace("_", " ") for kind in kinds)],

@@ -1,4 +1,4 @@
-"""What the loop saw and made of it: signals, candidates, verdicts, synthesizers."""
+"""The sections on signals, candidates, verdicts and synthesizers."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -18,14 +18,14 @@ OUTCOMES = ("synthesized", "nothing_found", "expired", "over_budget", "failed", 
 
 
 def signals_section(data: ReportData) -> Markup:
-    """Return the signals by kind, over policy versions and by what became of them."""
+    """Return the signals by kind, over policy versions, and their outcomes."""
     title = "Signals"
     evolution = data.evolution
     if not evolution.signals:
         return section("signals", title, missing("No signal has been recorded."))
     counts = evolution.kinds()
     outcomes = listed(
-        "What became of the signals",
+        "Outcomes of the signals",
         "",
         Table(
             "Signals by kind and outcome",
@@ -40,7 +40,7 @@ def signals_section(data: ReportData) -> Markup:
 
 
 def candidates_section(data: ReportData) -> Markup:
-    """Return how many candidates became tasks, why others did not, and who made them."""
+    """Return the admitted candidates, the refused ones by gate, and the synthesizers."""
     title = "Candidates and verdicts"
     evolution = data.evolution
     if not evolution.candidates and not evolution.settled:
@@ -53,14 +53,14 @@ def candidates_section(data: ReportData) -> Markup:
 
 
 def funnel(evolution: LineageIndex) -> list[tuple[str, float]]:
-    """Return how many are left at each station from a signal to a task."""
+    """Return how many signals and candidates remain at each stage from a signal to a task."""
     outcomes = [verdicts[-1].outcome for verdicts in evolution.verdicts.values()]
     admitted = Counter(each.label for each in outcomes if isinstance(each, Admitted))
     parked = sum(isinstance(each, Parked) for each in outcomes)
     synthesized = sum(each.outcome == "synthesized" for each in evolution.settled.values())
     return [
         ("signals", len(evolution.signals)),
-        ("signals that were settled", len(evolution.settled)),
+        ("signals that were resolved", len(evolution.settled)),
         ("signals that led to candidates", synthesized),
         ("candidates", len(evolution.candidates)),
         ("candidates judged", len(outcomes)),
@@ -86,7 +86,7 @@ def _over_versions(evolution: LineageIndex) -> Markup:
     title = "Signals by kind and policy version"
     return figure(
         title,
-        "The version is the one that the evidence speaks of.",
+        "The policy version is that of the signal's rollouts.",
         stacked_chart(title, names, layers, across="policy version", up="signals"),
         Table(
             title,
@@ -103,7 +103,7 @@ def _funnel(evolution: LineageIndex) -> Markup:
         title,
         "A candidate counts with its newest verdict. One signal may lead to several candidates.",
         row_chart(title, rows),
-        Table(title, ["station", "count"], [[name, number(count)] for name, count in rows]),
+        Table(title, ["stage", "count"], [[name, number(count)] for name, count in rows]),
     )
 
 
@@ -115,7 +115,7 @@ def _refusals(evolution: LineageIndex) -> Markup:
     title = "Candidates refused, by gate"
     return figure(
         title,
-        "The most frequent first; the first gate that a candidate fails counts.",
+        "A candidate counts for the first gate that refused it. Most frequent gates come first.",
         row_chart(title, [(gate.replace("_", " "), counts[gate]) for gate in gates]),
         Table(title, ["gate", "candidates"], [[gate, str(counts[gate])] for gate in gates]),
     )
@@ -156,7 +156,7 @@ def _synthesizers(all_totals: list[SynthesizerTotals]) -> Markup:
         ]
         for totals in all_totals
     ]
-    return listed(title, "", Table("What each synthesizer achieved and took", columns, rows))
+    return listed(title, "", Table("Results and costs of each synthesizer", columns, rows))
 
 
 def _kinds(evolution: LineageIndex) -> list[str]:

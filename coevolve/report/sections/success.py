@@ -1,4 +1,4 @@
-"""How well the policy does: on held-out tasks by version, and on what it trains on."""
+"""The sections on success: on held-out tasks by policy version, and on training tasks."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -14,11 +14,11 @@ from protocols.learning import Evaluation
 Key = TypeVar("Key")
 
 VERSIONS = 12
-"""Scored versions in a heat map; more are thinned out evenly, the first and the last stay."""
+"""Maximum number of versions in a heat map: evenly spaced, the first and last included."""
 
 PERIODS = 10
 ROWS = 30
-"""Skills or tools in a heat map; beyond it those with the fewest attempts are left out."""
+"""Maximum number of skills or tools in a heat map; those with the most attempts are shown."""
 
 
 def held_out_section(data: ReportData) -> Markup:
@@ -33,7 +33,7 @@ def held_out_section(data: ReportData) -> Markup:
 
 
 def training_section(data: ReportData) -> Markup:
-    """Return the success on training tasks, by skill and by the first tool."""
+    """Return the success on training tasks by skill and by first tool."""
     title = "Success in training"
     if not data.timeline.steps and not data.evolution.visits:
         return section("training", title, missing("No group of rollouts is finished yet."))
@@ -49,8 +49,8 @@ def training_section(data: ReportData) -> Markup:
 def held_out_by_skill(data: ReportData) -> dict[tuple[str, int], Cell]:
     """Return (passed, reached) turns for each (skill, scored version).
 
-    A turn is reached when all before it passed. A task whose skills are not known turn by turn
-    counts as a whole towards each of them.
+    An attempt reaches a turn if all turns before it passed. If a task does not declare one skill
+    per turn, the whole task counts towards each of its skills.
     """
     cells: dict[tuple[str, int], Cell] = {}
     for version, evaluation in data.timeline.evaluations.items():
@@ -116,16 +116,16 @@ def _over_steps(data: ReportData) -> Markup:
     tasks = len(data.timeline.evaluations[versions[-1]].scores)
     if measure != "success":
         title, up = f"{measure.capitalize()} by policy version", "mean"
-        said = f"What the environment measures on each of {tasks} tasks."
+        caption = f"Values that the environment measured on {tasks} tasks."
     else:
         title, up = "Held-out success by policy version", "success"
-        said = (
-            f"Greedy, {tasks} tasks that are never trained on; a task counts when every turn "
-            "passed. Bars through “all” are 95 % intervals (Wilson) for the choice of tasks."
+        caption = (
+            f"Greedy decoding on {tasks} tasks that are never trained on. A task counts if every "
+            "turn passed. The bars of “all” are 95 % Wilson intervals over the choice of tasks."
         )
     return figure(
         title,
-        said,
+        caption,
         line_chart(title, lines, across="policy version", up=up, high=1.0, written=percent_short),
         Table(title, ["tasks", *(f"version {v}" for v in versions)], rows),
     )
@@ -140,8 +140,8 @@ def _by_skill(data: ReportData) -> Markup:
     title = "Held-out success by skill and policy version, %"
     return figure(
         title,
-        "Of the turns that ask for the skill and were reached, how many passed. "
-        "The skills that are worst now come first.",
+        "Share of the reached turns of a skill that passed. Skills with the lowest newest share "
+        "come first.",
         heat_map(title, skills, [str(v) for v in shown], named, across="policy version"),
         _cell_table(title, "skill", skills, [str(version) for version in versions], named),
     )
@@ -153,8 +153,8 @@ def _trained_by_skill(data: ReportData) -> Markup:
     title = "Training success by skill and step, %"
     return _periodic(
         title,
-        "Rollouts of the groups that were trained on; a task counts as a whole towards each skill "
-        "that it needs. What is trained on changes, so a row may fall while the policy improves.",
+        "Rollouts of the groups that were trained on. A rollout counts towards each skill of its "
+        "task. The tasks change over the run, so a row may fall while the policy improves.",
         "skill",
         trained_by_skill(data, periods),
         [bin_name(each) for each in periods],
@@ -169,8 +169,8 @@ def _visited_by_tool(data: ReportData) -> Markup:
     title = "Success by the first tool of the task and policy version, %"
     return _periodic(
         title,
-        "Rollouts of all finished groups, those that no step trained on included; the tool is the "
-        "first that the task's reference calls.",
+        "Rollouts of all finished groups, trained on or not. The tool is the first that the task's "
+        "reference calls.",
         "first tool",
         visited_by_tool(data, periods),
         [bin_name(each) for each in periods],
@@ -190,7 +190,7 @@ def _periodic(
     for (name, _), (_, count) in cells.items():
         attempts[name] = attempts.get(name, 0) + count
     names = sorted(attempts, key=lambda name: (-attempts[name], name))
-    cut = f" Shown are the {ROWS} most frequent of {len(names)}." if len(names) > ROWS else ""
+    cut = f" The table shows the {ROWS} most frequent of {len(names)}." if len(names) > ROWS else ""
     return figure(
         title,
         note + cut,
@@ -214,7 +214,7 @@ def _cell_table(
 
 
 def percent_short(share: float) -> str:
-    """Return a share of 0..1 as ``66 %``."""
+    """Return a share in [0, 1] as ``66 %``."""
     return f"{100 * share:.0f} %"
 
 
@@ -226,7 +226,7 @@ def _bounds(evaluation: Evaluation) -> tuple[float, float]:
 def _last(
     cells: Mapping[tuple[str, int], Cell], skill: str, versions: Sequence[int]
 ) -> tuple[float, str]:
-    """Order skills by their newest share."""
+    """Return a sort key that orders skills by their newest share, lowest first."""
     found = [cells[skill, v] for v in versions if cells.get((skill, v), (0, 0))[1]]
     return (found[-1][0] / found[-1][1] if found else 0.0), skill
 

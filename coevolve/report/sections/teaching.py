@@ -1,4 +1,4 @@
-"""What the steps learned from: how much each source of gradient was there, and how far it moved."""
+"""The section on the sources of gradient: their amounts, and how far each moved the weights."""
 
 from coevolve.report.figure import Table, listed, missing, section
 from coevolve.report.markup import Markup
@@ -21,7 +21,7 @@ ENTROPY = {"actor/entropy": "entropy", "actor/kl_from_start": "divergence from t
 
 
 def teaching_section(data: ReportData) -> Markup:
-    """Return what the steps learned from."""
+    """Return the amount and the movement of each source of gradient."""
     title = "What the steps learned from"
     if not data.timeline.steps:
         return section("teaching", title, missing("No step has been taken yet."))
@@ -33,37 +33,37 @@ def teaching_section(data: ReportData) -> Markup:
         title,
         listed(
             "Sources of gradient",
-            "Shares of movement say how far a source moved the weights, not what it is worth: that "
-            f"takes training without it, as `{attribution.COMMAND.format(run='RUN')}` does.",
+            "A share of movement says how far a source moved the weights, not how much it helped. "
+            f"For that, train without the source: `{attribution.COMMAND.format(run='RUN')}`.",
             Table("Sources of gradient", ["what", "value"], rows),
         ),
         metrics_figure(
             data,
             GROUPS,
-            "Groups of a step that teach something",
-            "By a policy gradient where rollouts differ, by imitation where all failed.",
+            "Groups of a step that give a gradient",
+            "A policy gradient if the rollouts differ, imitation if all of them failed.",
             "groups",
         ),
         metrics_figure(
             data,
             MOVEMENT,
-            "Share of the weights' movement, by source",
-            "Each source has an optimizer of its own; the shares add up to 1.",
+            "Share of the weights' movement by source",
+            "Each source has its own optimizer. The shares add up to 1.",
             "share",
         ),
-        metrics_figure(data, NORMS, "Gradient norm by source", "Before any clip.", "gradient norm"),
+        metrics_figure(data, NORMS, "Gradient norm by source", "Before clipping.", "gradient norm"),
         metrics_figure(
             data,
             NOISE,
             "Gradient noise scale",
-            "Groups at which noise and signal of the policy gradient are equally large.",
+            "Number of groups at which noise and signal of the policy gradient are equally large.",
             "groups",
         ),
         metrics_figure(
             data,
             ENTROPY,
-            "Entropy, and divergence from the start",
-            "Per token that the policy wrote.",
+            "Entropy, and divergence from the starting weights",
+            "Means per token that the policy wrote.",
             "nats",
         ),
         _canaries(data),
@@ -71,11 +71,11 @@ def teaching_section(data: ReportData) -> Markup:
 
 
 def _canaries(data: ReportData) -> Markup:
-    """Return the guard's scores, a row a version."""
+    """Return the guard's scores, one row per version."""
     scores = data.progress.canaries
     title = "The guard's canary tasks"
     if not scores:
-        return missing(f"{title}: no version was scored on them.")
+        return missing(f"{title}: no version has been scored on them.")
     rows = [[str(version), f"{100 * scores[version]:.1f} %"] for version in sorted(scores)]
-    note = "Neither trained on nor held out; the version of the highest score is the best one."
+    note = "Tasks that are neither trained on nor held out. The best version has the highest score."
     return listed(title, note, Table(title, ["version", "score"], rows))

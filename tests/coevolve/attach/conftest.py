@@ -15,7 +15,7 @@ from tests.fakes import ScriptPart
 
 
 class Stage:
-    """A run's folder and journal, looked at as if nothing ran or as if it went on."""
+    """A run's folder and journal, presented as a stopped or as a running run."""
 
     def __init__(self, journal: Journal, config: RunConfig, folder: Path) -> None:
         self._journal = journal

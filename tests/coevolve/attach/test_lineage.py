@@ -15,23 +15,23 @@ async def shown(stage: Stage, capsys, task: str) -> str:
     return capsys.readouterr().out
 
 
-async def test_a_task_is_told_from_its_signal_to_its_success(
+async def test_the_lineage_of_a_task_goes_from_its_signal_to_its_results(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     stage.write(story())
     said = await shown(stage, capsys, "made-1")
     chapters = (
-        "does not run; what follows is from its journal",
+        "not running; this is its state in the journal",
         "signal s1: forgetting, score 0.75, version 3",
         "task seed-1",
         "P(drop > 0.2) = 0.97; 3 rollouts as evidence",
         "reflection of policy@0: It lists the wrong folder.",
         "failure cause: no cd before ls",
-        "explore again: cd",
-        "avoid: ls",
+        "to explore: cd",
+        "to avoid: ls",
         "exploration e-s1 from seed-7, 2 steps",
         "cd('docs') -> {}",
-        "candidate c1 of policy@0, 2 turns, version 3",
+        "candidate c1 by policy@0, 2 turns, version 3",
         "probe at version 4: 0/4",
         "probe at version 4: 2/4",
         "verdict at version 4: parked",
@@ -46,7 +46,7 @@ async def test_a_task_is_told_from_its_signal_to_its_success(
     assert places == sorted(places)
 
 
-async def test_a_seed_task_is_told_from_its_source_with_the_signals_about_it(
+async def test_the_lineage_of_a_seed_task_goes_from_its_source_to_the_signals_about_it(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     stage.write(story())
@@ -55,50 +55,49 @@ async def test_a_seed_task_is_told_from_its_source_with_the_signals_about_it(
     assert said.index("version 7: 8/8") < said.index("signal s1: forgetting")
 
 
-async def test_a_judges_opinion_stands_below_the_verdict(
+async def test_a_judges_opinion_is_shown_below_the_verdict(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     opinion = Opinion(judge="glm", success=False, reason="A step is skipped.")
     judged = msgspec.structs.replace(verdict("c", "s", admitted("made-1")), opinion=opinion)
     stage.write([judged, made("made-1", "c", "s")])
     said = await shown(stage, capsys, "made-1")
-    assert "glm thinks it unsound: A step is skipped." in said
-    assert "signal s: no record of it" in said
+    assert "judge glm: unsound; A step is skipped." in said
+    assert "signal s: not recorded" in said
 
 
-async def test_a_beginning_of_the_id_suffices_where_it_is_the_only_one(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-):
+async def test_a_unique_prefix_of_an_id_is_enough(stage: Stage, capsys: pytest.CaptureFixture[str]):
     stage.write(story())
     assert "task made-1" in await shown(stage, capsys, "ma")
 
 
-async def test_an_id_that_is_another_ones_beginning_names_itself(
+async def test_an_id_that_is_a_prefix_of_another_names_its_own_task(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     stage.write([seed("seed-1"), seed("seed-11"), visit("seed-1", 3)])
     assert "version 0: 3/8" in await shown(stage, capsys, "seed-1")
 
 
-async def test_a_beginning_of_several_ids_is_refused_with_their_names(stage: Stage):
+async def test_a_prefix_of_several_ids_is_refused_and_the_ids_are_listed(stage: Stage):
     stage.write([seed(f"seed-{n}") for n in range(7)])
     with pytest.raises(
-        RunError, match=r"7 tasks begin with 'seed': seed-0, .*, seed-4, \.\.\.; give more of it"
+        RunError,
+        match=r"7 tasks begin with 'seed': seed-0, .*, seed-4, \.\.\.; give a longer prefix",
     ):
         await lineage(stage.subject(), "seed", as_json=False)
 
 
-async def test_an_unknown_id_is_refused_with_those_that_are_near(stage: Stage):
+async def test_an_unknown_id_is_refused_and_similar_ids_are_suggested(stage: Stage):
     stage.write(story())
     with pytest.raises(
         RunError, match=r"no task has an id that begins with 'made-2'; did you mean made-1"
     ):
         await lineage(stage.subject(), "made-2", as_json=False)
-    with pytest.raises(RunError, match=r"begins with 'xyz'; `tasks` lists those that there are"):
+    with pytest.raises(RunError, match=r"begins with 'xyz'; `attach tasks` lists all tasks"):
         await lineage(stage.subject(), "xyz", as_json=False)
 
 
-async def test_a_lineage_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str]):
+async def test_a_lineage_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):
     stage.write(story())
     await lineage(stage.subject(), "made-1", as_json=True)
     answer = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""The whole command, on a run whose store alone lives: by the journal's map and from afar."""
+"""The whole command on a run of which only the store runs: by its folder and by its cluster."""
 
 import json
 import os
@@ -38,7 +38,7 @@ print(json.dumps([dataclasses.asdict(answered("attach", *each)) for each in json
 
 
 def attached(*questions: Sequence[str]) -> list[Answer]:
-    """Return what attach answers to one question after another, in a process beside the run's."""
+    """Return the answers of attach to several commands, run in a process outside the run."""
     done = subprocess.run(
         [sys.executable, "-c", ASKING],
         input=json.dumps(questions),
@@ -52,7 +52,7 @@ def attached(*questions: Sequence[str]) -> list[Answer]:
 
 
 def begun(folder: Path, config: RunConfig) -> RunDirectory:
-    """A run that wrote a journal and ended."""
+    """Return a finished run with a journal."""
     directory = run_directory.create(folder, config)
     started = RunStarted(
         run_id=directory.identity().run_id, config=msgspec.json.encode(config).decode()
@@ -65,7 +65,7 @@ def begun(folder: Path, config: RunConfig) -> RunDirectory:
 
 @pytest.fixture
 def live(tmp_path: Path, quickstart: RunConfig) -> Iterator[RunDirectory]:
-    """The same run with a store that lives."""
+    """The same run with a running store."""
     directory = begun(tmp_path / "quickstart", quickstart)
     identity = directory.identity()
     context: Any = ray.init(
@@ -84,7 +84,7 @@ def live(tmp_path: Path, quickstart: RunConfig) -> Iterator[RunDirectory]:
 
 
 @pytest.mark.ray
-def test_what_is_read_through_the_store_is_what_stands_in_its_map(live: RunDirectory):
+def test_reads_through_the_store_equal_reads_of_the_journal_file(live: RunDirectory):
     here, afar = (str(live.path),), ("--address", live.identity().address)
     runs = (here, (*afar, "quickstart"))
     looks = [(*run, *look) for look in LOOKS for run in runs]
@@ -101,24 +101,24 @@ def test_what_is_read_through_the_store_is_what_stands_in_its_map(live: RunDirec
     told, refused, *shown = answers[len(looks) :]
     assert told.returncode == 0, told.stderr
     assert refused.returncode == 1
-    assert f"needs the run 'other' at '{afar[1]}'; runs there: quickstart" in refused.stderr
+    assert f"needs the run 'other' at '{afar[1]}'; runs found: quickstart" in refused.stderr
     for status in map(json.loads, (answer.stdout for answer in shown)):
         assert (status["running"], status["paused"]) == (True, True)
         assert [part["part"] for part in status["parts"]] == ["store"]
 
 
-def test_a_run_that_ended_is_looked_into_by_its_journal(tmp_path: Path, quickstart: RunConfig):
+def test_a_finished_run_is_read_from_its_journal(tmp_path: Path, quickstart: RunConfig):
     directory = begun(tmp_path / "quickstart", quickstart)
     by_name = answered("attach", "--runs", str(tmp_path), "quickstart", "tasks")
     newest = answered("attach", "--runs", str(tmp_path), "tasks")
     assert by_name.stdout == newest.stdout
-    assert "quickstart: does not run; what follows is from its journal" in newest.stdout
+    assert "quickstart: not running; this is its state in the journal" in newest.stdout
     lineage = answered("attach", str(directory.path), "lineage", "made-2")
     assert lineage.returncode == 1
     assert lineage.stderr.startswith("coevolve: quickstart: no task has an id that begins with")
 
 
-def test_a_synthesizer_that_cannot_be_is_refused_before_the_run_is_looked_for(tmp_path: Path):
+def test_an_invalid_synthesizer_is_refused_before_the_run_is_searched(tmp_path: Path):
     swap = called("attach", "nowhere", "swap-synthesizer", "--base-url", "ftp://x", "--model", "m")
     assert swap.returncode == 1
     assert swap.stderr.startswith("coevolve: --base-url: needs a URL like")
@@ -130,4 +130,7 @@ def test_a_cluster_where_nothing_listens_is_refused(tmp_path: Path):
         address = f"127.0.0.1:{free.getsockname()[1]}"
         said = answered("attach", "--address", address, "status")
     assert said.returncode == 1
-    assert f"nothing listens at '{address}'; a run's address stands in its run.json" in said.stderr
+    assert (
+        f"nothing listens at '{address}'; the file run.json of a run holds its address"
+        in said.stderr
+    )

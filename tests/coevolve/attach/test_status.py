@@ -17,9 +17,9 @@ async def test_status_without_a_live_run_is_from_the_journal(
     stage.write([*story(), PartFailed(part="learner", reason="it was killed")])
     await status(stage.subject(), as_json=False)
     said = capsys.readouterr().out
-    assert "evolving: does not run; what follows is from its journal; step 8" in said
+    assert "evolving: not running; this is its state in the journal; step 8" in said
     assert "synthesizer: the policy with its start weights (policy@0)" in said
-    assert "learner was started again: it was killed" in said
+    assert "learner restarted: it was killed" in said
     assert "waits for" not in said
     (line,) = (line for line in said.splitlines() if line.startswith("│ policy@0"))
     cells = [cell.strip() for cell in line.strip("│").split("│")]
@@ -36,7 +36,7 @@ async def test_status_of_a_live_run_shows_its_parts_and_its_journal(
     stage.write([*story(), PartFailed(part="learner", reason="it was killed")])
     await status(stage.subject(running=True), as_json=False)
     said = capsys.readouterr().out
-    assert "evolving: runs; step 8" in said
+    assert "evolving: running; step 8" in said
     (line,) = (line for line in said.splitlines() if line.startswith("│ learner"))
     cells = [cell.strip() for cell in line.strip("│").split("│")]
     assert cells == ["learner", "1", "", "0", "0", "1", "complete groups (5 of 8)", "7 s"]
@@ -44,26 +44,26 @@ async def test_status_of_a_live_run_shows_its_parts_and_its_journal(
     assert "topic signal" in said
 
 
-async def test_status_says_that_the_run_is_paused_and_who_took_over(
+async def test_status_shows_a_pause_and_the_new_synthesizer(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     stage.write([*story(), swapped(), RunPaused(run_id="run")])
     await status(stage.subject(), as_json=False)
     said = capsys.readouterr().out
-    assert "paused; `resume` lets it go on" in said
-    assert "glm at http://127.0.0.1:9/v1 (glm), since version 8, before it policy@0" in said
+    assert "paused; continue with `attach resume`" in said
+    assert "glm at http://127.0.0.1:9/v1 (glm), since version 8, before that policy@0" in said
 
 
-async def test_status_of_an_arm_that_synthesizes_nothing_says_so(
+async def test_status_says_that_an_arm_synthesizes_no_tasks(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     await status(stage.subject(arm="static"), as_json=False)
-    assert "arm static: nothing is synthesized" in capsys.readouterr().out
+    assert "arm static: synthesizes no tasks" in capsys.readouterr().out
     await status(stage.subject(arm="static"), as_json=True)
     assert json.loads(capsys.readouterr().out)["synthesizer"] is None
 
 
-async def test_status_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str]):
+async def test_status_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):
     stage.write(story())
     await status(stage.subject(running=True), as_json=True)
     answer = json.loads(capsys.readouterr().out)

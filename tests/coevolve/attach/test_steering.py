@@ -22,7 +22,7 @@ Answering = Callable[[SwapRequested], Message]
 
 
 async def answering(stage: Stage, answer: Answering) -> None:
-    """Answer one request as a synthesizer would."""
+    """Answer one request as a synthesizer does."""
     mailbox = Mailbox(
         stage.store, consumer="synthesizer", topics=("swap_requested",), member="s", lease_s=30
     )
@@ -45,17 +45,17 @@ def refused(request: SwapRequested) -> Message:
     return SwapRefused(request_id=request.request_id, reason="http://127.0.0.1:9/v1: no answer")
 
 
-async def test_a_pause_is_written_once_and_so_is_its_end(
+async def test_a_pause_and_its_end_are_each_recorded_once(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     subject = stage.subject(running=True)
     await resume(subject, as_json=False)
     assert "evolving: is not paused" in capsys.readouterr().out
     await pause(subject, as_json=False)
-    assert "evolving: paused; what is under way is finished" in capsys.readouterr().out
+    assert "evolving: paused; work in progress is finished" in capsys.readouterr().out
     assert await is_paused(stage.store)
     await pause(subject, as_json=False)
-    assert "evolving: is paused already" in capsys.readouterr().out
+    assert "evolving: is already paused" in capsys.readouterr().out
     await resume(subject, as_json=True)
     assert json.loads(capsys.readouterr().out) == {
         "run": "evolving",
@@ -66,14 +66,14 @@ async def test_a_pause_is_written_once_and_so_is_its_end(
     assert (await stage.store.statistics()).topics == {"run_paused": 1, "run_continued": 1}
 
 
-async def test_what_steers_says_that_nothing_runs(stage: Stage):
+async def test_steering_commands_refuse_a_run_that_is_not_running(stage: Stage):
     for steered in (
         pause(stage.subject(), as_json=False),
         resume(stage.subject(), as_json=False),
         checkpoint(stage.subject(), None, as_json=False),
         swap_synthesizer(stage.subject(), ENDPOINT, as_json=False),
     ):
-        with pytest.raises(RunError, match=r"evolving: does not run; go on with"):
+        with pytest.raises(RunError, match=r"evolving: not running; resume it with"):
             await steered
     assert (await stage.store.statistics()).last_sequence == 0
 
@@ -89,13 +89,15 @@ async def test_the_journal_is_copied_into_the_runs_own_folder(
     assert (tmp_path / "copy" / "data.mdb").is_file()
 
 
-async def test_a_copy_on_another_machine_needs_a_folder_there(stage: Stage):
+async def test_a_checkpoint_on_another_machine_needs_a_folder(stage: Stage):
     afar = dataclasses.replace(stage.subject(running=True), folder=None)
-    with pytest.raises(RunError, match="--to needs a new folder on the machine of the run's store"):
+    with pytest.raises(
+        RunError, match="needs --to with a new folder on the machine of the run's store"
+    ):
         await checkpoint(afar, None, as_json=False)
 
 
-async def test_a_swap_waits_for_the_synthesizer_and_tells_who_took_over(
+async def test_a_swap_waits_for_the_synthesizer_and_names_the_new_one(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     await swapping(stage, taken_over)
@@ -107,7 +109,7 @@ async def test_a_swap_waits_for_the_synthesizer_and_tells_who_took_over(
     assert decode_as(requested, SwapRequested).model == ENDPOINT
 
 
-async def test_a_swap_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str]):
+async def test_a_swap_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):
     await swapping(stage, taken_over, as_json=True)
     answer = json.loads(capsys.readouterr().out)
     assert (answer["swapped"], answer["synthesizer"]) == (True, "glm")
@@ -123,7 +125,7 @@ async def test_a_refused_swap_is_an_error_with_the_reason(stage: Stage):
     ) in str(error)
 
 
-async def test_the_answer_to_another_request_is_not_taken_for_ones_own(stage: Stage):
+async def test_the_answer_to_another_request_is_ignored(stage: Stage):
     hasty = EndpointModel(base_url="http://127.0.0.1:9/v1", model="m", timeout_s=0.1, tries=1)
     stage.write([SynthesizerSwapped(request_id="other", model=hasty, synthesizer="m")])
     with pytest.raises(TimeoutError):
@@ -193,9 +195,7 @@ def test_options_become_a_model():
         ),
     ],
 )
-def test_options_that_make_no_model_are_refused_in_their_own_words(
-    given: dict[str, object], words: str
-):
+def test_invalid_options_of_a_model_are_refused_by_name(given: dict[str, object], words: str):
     with pytest.raises(RunError) as refusal:
         model_of(options(**given))
     assert str(refusal.value) == words

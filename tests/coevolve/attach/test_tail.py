@@ -24,10 +24,10 @@ async def test_the_newest_records_are_printed_oldest_first(
     said = capsys.readouterr()
     lines = [json.loads(line) for line in said.out.splitlines()]
     assert [(line["sequence"], line["signal_id"]) for line in lines] == [(4, "s2"), (5, "s3")]
-    assert said.err == "evolving: does not run; what follows is from its journal\n"
+    assert said.err == "evolving: not running; this is its state in the journal\n"
 
 
-async def test_of_a_live_run_nothing_is_said_but_its_records(
+async def test_tail_of_a_running_run_prints_only_its_records(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     stage.write([signal("s1")])
@@ -37,7 +37,7 @@ async def test_of_a_live_run_nothing_is_said_but_its_records(
     assert said.err == ""
 
 
-async def test_a_person_is_spared_long_fields(stage: Stage, capsys: pytest.CaptureFixture[str]):
+async def test_long_fields_are_cut_for_people(stage: Stage, capsys: pytest.CaptureFixture[str]):
     stage.write([msgspec.structs.replace(signal("s1"), rule="long " * 100)])
     await tail(stage.subject(), "signal", count=1, follow=False, as_json=False)
     line = capsys.readouterr().out
@@ -45,12 +45,12 @@ async def test_a_person_is_spared_long_fields(stage: Stage, capsys: pytest.Captu
     assert "...  evidence=" in line
 
 
-async def test_nothing_is_followed_where_nothing_runs(stage: Stage):
-    with pytest.raises(RunError, match="does not run; go on with"):
+async def test_following_a_run_that_is_not_running_is_refused(stage: Stage):
+    with pytest.raises(RunError, match="not running; resume it with"):
         await tail(stage.subject(), "signal", count=2, follow=True, as_json=False)
 
 
-async def test_an_unknown_topic_is_refused_with_those_there_are(stage: Stage):
+async def test_an_unknown_topic_is_refused_and_the_topics_are_listed(stage: Stage):
     with pytest.raises(RunError, match=r"there is no topic 'signals'; topics: run_started, "):
         await tail(stage.subject(), "signals", count=2, follow=False, as_json=False)
 

@@ -8,7 +8,7 @@ from tests.coevolve.attach.conftest import Stage
 from tests.evolving import seed, settled, signal, stepped, story
 
 NOW_S = 4e9
-"""Long after anything was recorded."""
+"""Unix time long after every record."""
 
 
 async def shown(stage: Stage, capsys, *, kind: SignalKind | None = None, count: int = 20) -> str:
@@ -16,10 +16,12 @@ async def shown(stage: Stage, capsys, *, kind: SignalKind | None = None, count: 
     return capsys.readouterr().out
 
 
-async def test_signals_tell_what_became_of_each(stage: Stage, capsys: pytest.CaptureFixture[str]):
+async def test_signals_are_shown_with_their_outcomes(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
     stage.write(story())
     said = await shown(stage, capsys)
-    assert "does not run; what follows is from its journal; version 8" in said
+    assert "not running; this is its state in the journal; version 8" in said
     assert "signals, 2 of 2" in said
     assert "task seed-1" in said
     assert '"List the files."' in said
@@ -37,7 +39,7 @@ async def test_signals_tell_what_became_of_each(stage: Stage, capsys: pytest.Cap
     assert "flagged task: 6/8 1/8, since 8/8" in words
 
 
-async def test_the_newest_signals_come_first_and_no_more_than_asked_for(
+async def test_the_newest_signals_come_first_up_to_the_count(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     stage.write([seed(), *(signal(f"s{n}", version=10 + n) for n in range(5))])
@@ -47,14 +49,14 @@ async def test_the_newest_signals_come_first_and_no_more_than_asked_for(
     assert "v12" not in said
 
 
-async def test_signals_of_one_kind_alone(stage: Stage, capsys: pytest.CaptureFixture[str]):
+async def test_signals_can_be_limited_to_one_kind(stage: Stage, capsys: pytest.CaptureFixture[str]):
     stage.write(story())
     said = await shown(stage, capsys, kind="rare")
     assert "signals, 1 of 1" in said
     assert "seed-1" not in said
 
 
-async def test_a_signal_that_came_to_nothing_says_why(
+async def test_a_signal_without_candidates_shows_the_reason(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     expired = settled("s1")
@@ -62,7 +64,7 @@ async def test_a_signal_that_came_to_nothing_says_why(
     assert "nothing found" in await shown(stage, capsys)
 
 
-async def test_signals_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str]):
+async def test_signals_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):
     stage.write(story())
     await signals(stage.subject(running=True), kind=None, count=20, now_s=NOW_S, as_json=True)
     answer = json.loads(capsys.readouterr().out)
@@ -83,7 +85,7 @@ async def test_signals_for_programs(stage: Stage, capsys: pytest.CaptureFixture[
     assert oldest["time_s"] > 1.6e9
 
 
-async def test_tasks_tell_origin_label_success_and_steps(
+async def test_tasks_are_shown_with_origin_label_success_and_steps(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     stage.write(story())
@@ -98,7 +100,7 @@ async def test_tasks_tell_origin_label_success_and_steps(
     assert "2: List the files." in oldest
 
 
-async def test_tasks_of_one_origin_alone(stage: Stage, capsys: pytest.CaptureFixture[str]):
+async def test_tasks_can_be_limited_to_one_origin(stage: Stage, capsys: pytest.CaptureFixture[str]):
     stage.write(story())
     await tasks(stage.subject(), origin="seed", count=20, as_json=False)
     assert "made-1" not in capsys.readouterr().out
@@ -106,7 +108,7 @@ async def test_tasks_of_one_origin_alone(stage: Stage, capsys: pytest.CaptureFix
     assert "seed-1" not in capsys.readouterr().out
 
 
-async def test_tasks_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str]):
+async def test_tasks_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):
     stage.write(story())
     await tasks(stage.subject(), origin=None, count=1, as_json=True)
     answer = json.loads(capsys.readouterr().out)
@@ -132,7 +134,7 @@ async def test_a_run_without_a_pool_shows_its_tasks_without_a_life(
     assert task["life"] is None
 
 
-async def test_a_run_that_has_not_begun_has_nothing_to_show(
+async def test_a_run_without_records_shows_empty_tables(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     assert "signals, 0 of 0" in await shown(stage, capsys)

@@ -5,10 +5,10 @@ import pytest
 from tests.commands import answered
 
 Export = Callable[..., str]
-"""Runs the command and returns what it printed; raises AssertionError where it is refused."""
+"""Runs the command and returns its output; raises AssertionError if the command fails."""
 
 Refusal = Callable[..., str]
-"""Runs the command and returns why it is refused."""
+"""Runs the command, which must fail, and returns its error message."""
 
 
 @pytest.fixture

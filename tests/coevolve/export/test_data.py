@@ -34,7 +34,7 @@ BODY = tool_task(TASK)
 
 
 def story(config: RunConfig) -> list[Message]:
-    """Two grammar tasks with rollouts of every ending, a held-out one, and an evolution."""
+    """Return two grammar tasks with rollouts of every ending, a held-out task and a lineage."""
     first = len(BODY.turns[0].reference)
     held_out = held_out_tasks(config)[0]
     return [
@@ -60,7 +60,7 @@ def held_out_tasks(config: RunConfig) -> Sequence[Task]:
 
 
 def cut_after(task: Task) -> int:
-    """Tokens of the reference behind its first turn's last call."""
+    """Return the number of tokens of the reference after the last call of its first turn."""
     whole = tiny_rollout(task, 0).tokens
     ends = [at for at, token in enumerate(columns.from_int32(whole.token_ids)) if token == END]
     return whole.count - ends[len(tool_task(task).turns[0].reference) - 1] - 1
@@ -73,14 +73,14 @@ def run(quickstart: RunConfig, tmp_path: Path) -> RunDirectory:
 
 
 def loaded(folder: Path, cache: Path) -> Sequence[dict[str, Any]]:
-    """The rows as a user of `datasets` gets them, from the card alone."""
+    """Return the rows as a user of `datasets` loads them, with nothing but the card."""
     rows = datasets.load_dataset(str(folder), split="train", cache_dir=str(cache))
     assert isinstance(rows, datasets.Dataset)
     return rows.to_list()
 
 
 def compact(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out the nulls that a table puts where a message has nothing."""
+    """Return the messages without the nulls that a table adds for missing fields."""
     return [{name: value for name, value in each.items() if value is not None} for each in messages]
 
 
@@ -146,7 +146,7 @@ def test_the_pool_is_exported_with_lineage_and_status(
     assert [m["role"] for m in seed["messages"]] == ["user", "assistant", "assistant"] * 2
 
 
-def test_verl_gets_prompts_with_what_a_reward_needs(
+def test_a_verl_table_has_prompts_and_the_data_of_the_reward(
     run: RunDirectory, export: Export, tmp_path: Path
 ):
     out = tmp_path / "verl"
@@ -164,7 +164,7 @@ def test_verl_gets_prompts_with_what_a_reward_needs(
     assert msgspec.json.decode(row["extra_info"]["task"], type=ToolTask) == BODY
 
 
-def test_solutions_for_supervised_training_are_whole_and_each_there_once(
+def test_each_solution_for_supervised_training_is_complete_and_appears_once(
     run: RunDirectory, export: Export, tmp_path: Path
 ):
     out = tmp_path / "sft"
@@ -247,13 +247,11 @@ def test_parquet_without_its_package_is_refused_with_the_command(run: RunDirecto
     assert not (tmp_path / "pool").exists()
 
 
-def test_a_table_of_another_environment_is_refused_with_those_that_there_are(
+def test_an_unknown_table_is_refused_and_the_tables_are_listed(
     run: RunDirectory, refusal: Refusal, tmp_path: Path
 ):
     said = refusal(run.path, "transitions", "--to", tmp_path / "out")
-    assert (
-        "a run of environment filesystem has no table transitions; it has: pool, rollouts" in said
-    )
+    assert "environment filesystem has no table transitions; its tables: pool, rollouts" in said
     assert not (tmp_path / "out").exists()
 
 

@@ -35,11 +35,11 @@ def quickstart() -> RunConfig:
 
 @pytest.fixture(scope="module")
 def full(quickstart: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    """Versions 0 to 3 of the tiny policy; those of 1 are gone, of 2 in a checkpoint alone."""
+    """Versions 0 to 3 of the tiny policy: 1 has no weights, 2 has them in a checkpoint only."""
     path = tmp_path_factory.mktemp("full") / "trial"
     config = settings(quickstart)
     versions = write_versions(path.parent / "w", config, range(4))
-    # On what is held out version 3 is the better one; the canaries decide.
+    # Version 3 has the higher held-out score, version 2 the higher canary score, which decides.
     scores = [scored(0, 1), scored(2, 3), scored(3, 4), watched(0, 1), watched(2, 3), watched(3, 2)]
     story = [*versions, *evolving.story(), *scores]
     directory = write_run(path, config, story)
@@ -53,7 +53,7 @@ def full(quickstart: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Run
 
 @pytest.fixture(scope="module")
 def lora(quickstart: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    """Versions 0 and 1 of an adapter on a chat model."""
+    """Versions 0 and 1 of an adapter for a chat model."""
     path = tmp_path_factory.mktemp("lora") / "trial"
     base = chat_model(path.parent / "base-model", TEXTS)
     config = settings(quickstart, policy={"model": str(base), "train": "lora"})
@@ -69,7 +69,7 @@ def own_logprobs(policy: Policy) -> torch.Tensor:
 
 
 def plain_logprobs(model: torch.nn.Module) -> torch.Tensor:
-    """Independent of this project: the whole softmax, position by position."""
+    """Return logprobs computed without this project's code: a full softmax at each position."""
     with torch.no_grad():
         logits = model(input_ids=IDS).logits[0]
     return torch.stack(
@@ -116,7 +116,7 @@ def test_an_adapter_loads_in_peft_on_the_base(lora: RunDirectory, export: Export
     assert AutoTokenizer.from_pretrained(out).chat_template
 
 
-def test_the_best_version_is_found_and_may_lie_in_a_checkpoint(
+def test_the_best_version_is_found_even_in_a_checkpoint(
     full: RunDirectory, export: Export, tmp_path: Path
 ):
     said = export(full.path, "merged", "--version", "best", "--to", tmp_path / "best")
@@ -127,7 +127,7 @@ def test_the_best_version_is_found_and_may_lie_in_a_checkpoint(
     }
 
 
-def test_the_card_tells_the_run_and_how_to_load_it(
+def test_the_card_describes_the_run_and_the_loading(
     full: RunDirectory, export: Export, tmp_path: Path
 ):
     export(full.path, "merged", "--version", "2", "--to", tmp_path / "policy")
@@ -153,7 +153,7 @@ def test_the_card_of_an_adapter_names_the_base(lora: RunDirectory, export: Expor
     export(lora.path, "adapter", "--version", "0", "--to", tmp_path / "adapter")
     card = (tmp_path / "adapter" / "README.md").read_text()
     assert "With the base model, base-model, in the folder BASE" in card
-    assert "This version was not scored" in card
+    assert "This version has no score" in card
     assert "PeftModel.from_pretrained" in card
     assert "--max-lora-rank 16 --lora-modules policy=adapter" in card
 
@@ -161,27 +161,25 @@ def test_the_card_of_an_adapter_names_the_base(lora: RunDirectory, export: Expor
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ("1", "version 1 is not to be had: its weights were removed; there are weights of "),
-        ("9", "version 9 is not to be had: the run never made it; there are weights of "),
+        ("1", "version 1 is not available: its weights were removed; weights exist for "),
+        ("9", "version 9 is not available: the run never made it; weights exist for "),
     ],
 )
-def test_a_version_without_weights_is_refused_with_those_that_there_are(
+def test_a_version_without_weights_is_refused_and_others_are_listed(
     full: RunDirectory, refusal: Refusal, tmp_path: Path, wanted: str, told: str
 ):
     said = refusal(full.path, "merged", "--version", wanted, "--to", tmp_path / "policy")
-    assert told + "version 0, 2, 3;" in said
+    assert told + "version 0, 2, 3." in said
     assert not list(tmp_path.iterdir())
 
 
 def test_full_weights_have_no_adapter(full: RunDirectory, refusal: Refusal, tmp_path: Path):
     said = refusal(full.path, "adapter", "--to", tmp_path / "policy")
-    assert (
-        "version 3 holds full weights (policy.train: full) and no adapter; export `merged`" in said
-    )
+    assert "version 3 has full weights (policy.train: full) and no adapter; export `merged`" in said
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_without_versions_or_scores_says_so(
+def test_a_run_without_versions_or_scores_is_refused_with_the_reason(
     quickstart: RunConfig, refusal: Refusal, tmp_path: Path
 ):
     config = settings(quickstart)
@@ -190,14 +188,17 @@ def test_a_run_without_versions_or_scores_says_so(
     versions = write_versions(tmp_path / "w", config, (0,))
     unscored = write_run(tmp_path / "unscored", config, versions)
     said = refusal(unscored.path, "merged", "--to", tmp_path / "x")
-    assert "holds no weights of the 1 policy versions" in said
+    assert "has no weights for any of the 1 policy versions" in said
     shutil.move(tmp_path / "w" / "versions", unscored.path / "versions")
     said = refusal(unscored.path, "merged", "--version", "best", "--to", tmp_path / "x")
-    assert "no version was scored on the guard's canaries (learner.guard), so none" in said
-    assert "--version newest is version 0" in said
+    assert (
+        "no version has a score on the guard's canaries (learner.guard), so there is no best one"
+        in said
+    )
+    assert "--version newest gives version 0" in said
 
 
-def test_weights_that_the_journal_does_not_know_are_refused(
+def test_weights_that_differ_from_the_recorded_digest_are_refused(
     quickstart: RunConfig, refusal: Refusal, tmp_path: Path
 ):
     config = settings(quickstart)
@@ -208,23 +209,23 @@ def test_weights_that_the_journal_does_not_know_are_refused(
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     said = refusal(run.path, "merged", "--to", tmp_path / "out" / "policy")
-    assert "is not what the journal registered as version 1: its digest is" in said
+    assert "is not the file that the journal recorded as version 1: its digest is" in said
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_a_target_that_holds_something_is_left_alone(
+def test_a_target_that_is_not_empty_is_left_unchanged(
     full: RunDirectory, refusal: Refusal, export: Export, tmp_path: Path
 ):
     (tmp_path / "note").write_text("mine")
     said = refusal(full.path, "merged", "--to", tmp_path)
-    assert f"{tmp_path}: an export needs a new or an empty folder" in said
-    assert "needs a new or an empty folder" in refusal(full.path, "pool", "--to", tmp_path / "note")
+    assert f"{tmp_path}: an export needs a new or empty folder" in said
+    assert "needs a new or empty folder" in refusal(full.path, "pool", "--to", tmp_path / "note")
     assert [path.name for path in tmp_path.iterdir()] == ["note"]
     (tmp_path / "empty").mkdir()
     export(full.path, "merged", "--to", tmp_path / "empty")
     assert json.loads((tmp_path / "empty" / "config.json").read_text())["model_type"] == "qwen3"
 
 
-def test_what_is_no_run_is_refused_by_name(refusal: Refusal, tmp_path: Path):
+def test_a_name_without_a_run_is_refused(refusal: Refusal, tmp_path: Path):
     said = refusal("nobody", "--runs", tmp_path, "merged", "--to", tmp_path / "x")
     assert "nobody: is neither a run's folder nor the name of one" in said

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def run(tmp_path: Path, quickstart: RunConfig) -> RunDirectory:
-    """A run's folder whose journal is being written by nobody."""
+    """The folder of a run that is not running."""
     config = msgspec.structs.replace(
         quickstart, arm="uniform", environment={"use": "filesystem", "held_out": 2}
     )
@@ -34,7 +34,9 @@ def test_the_report_of_a_dead_run_lies_in_its_folder(run: RunDirectory):
     assert "2 of 4 training groups" in (run.path / "report.html").read_text()
 
 
-def test_the_newest_run_is_taken_and_the_file_may_lie_elsewhere(run: RunDirectory, tmp_path: Path):
+def test_the_default_is_the_newest_run_and_out_names_another_file(
+    run: RunDirectory, tmp_path: Path
+):
     out = tmp_path / "other.html"
     assert answered("report", "--runs", str(run.path.parent), "--out", str(out)).returncode == 0
     assert out.is_file()
@@ -54,7 +56,7 @@ def test_a_run_is_reported_while_its_journal_is_being_written(run: RunDirectory)
         assert answered("report", str(run.path)).returncode == 0
     finally:
         writer.communicate(b"\n", timeout=30)
-    assert "nothing moved for 60 s" in (run.path / "report.html").read_text()
+    assert "no progress for 60 s" in (run.path / "report.html").read_text()
 
 
 def test_what_is_no_run_is_refused_by_name(tmp_path: Path):

@@ -45,7 +45,7 @@ EMPTY = {"meta", "!doctype"}
 
 
 class Reported:
-    """An environment of two held-out tasks, which puts the tasks of `evolving` into words."""
+    """An environment with two held-out tasks that describes the tasks of `evolving`."""
 
     capabilities: ClassVar[Capabilities] = Capabilities()
 
@@ -74,7 +74,7 @@ class Reported:
 
 
 class Elements(HTMLParser):
-    """Checks that every element is closed where it should be, and keeps what was seen."""
+    """Checks that every element is closed in order, and records names, attributes and text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ def data(
     return found
 
 
-def test_the_page_is_whole_and_needs_nothing_else():
+def test_the_page_is_complete_and_refers_to_nothing_outside():
     html = page(data(whole_story()))
     elements = parsed(html)
     references = [value for _, name, value in elements.attributes if name in ("src", "href")]
@@ -195,14 +195,14 @@ def test_the_page_is_whole_and_needs_nothing_else():
     assert len(html) < 1_000_000
 
 
-def test_every_link_of_the_page_leads_somewhere():
+def test_every_link_of_the_page_has_a_target():
     elements = parsed(page(data(whole_story())))
     targets = {value for _, name, value in elements.attributes if name == "id"}
     links = {value[1:] for _, name, value in elements.attributes if name == "href"} - {"onfig.yaml"}
     assert links == targets == set(SECTIONS)
 
 
-def test_every_chart_says_what_it_shows_and_has_its_numbers_beside_it():
+def test_every_chart_has_a_label_and_a_table_of_its_numbers():
     html = page(data(whole_story()))
     figures = re.findall(r"<figure>.*?</figure>", html, re.DOTALL)
     assert len(figures) > 10
@@ -212,7 +212,7 @@ def test_every_chart_says_what_it_shows_and_has_its_numbers_beside_it():
         assert "<caption>" in each
 
 
-def test_a_run_that_has_only_begun_says_in_every_section_that_nothing_is_there():
+def test_every_section_of_a_new_run_says_what_is_missing():
     for messages in ([], [RunStarted(run_id="r", config="{}")]):
         text = parsed(page(data(messages))).text
         for sentence in (
@@ -222,7 +222,7 @@ def test_a_run_that_has_only_begun_says_in_every_section_that_nothing_is_there()
             "Nothing has been synthesized.",
             "No step has been taken yet.",
             "The loop has made no task yet.",
-            "Not recorded: it is measured when a run finishes.",
+            "Not measured yet: a run records it when it finishes.",
         ):
             assert sentence in text
 
@@ -233,7 +233,7 @@ def test_an_arm_without_synthesis_has_its_success_and_its_seed_tasks():
     text = parsed(page(data(messages, config))).text
     assert "none in this arm" in text
     assert "0 of 1 training groups (0.0 %)" in text
-    assert "made, learnable" not in text
+    assert "synthesized, learnable" not in text
 
 
 @pytest.mark.parametrize("arm", ["full", "random", "placebo", "uniform", "static"])
@@ -241,7 +241,7 @@ def test_every_arm_can_be_reported(arm: str):
     parsed(page(data(whole_story(), msgspec.convert({"name": "x", "arm": arm}, RunConfig))))
 
 
-def test_what_tasks_and_models_wrote_is_text():
+def test_texts_of_tasks_and_models_are_escaped():
     story = [_spoilt(message) for message in whole_story()]
     elements = parsed(page(data(story)))
     assert not {"script", "img"} & elements.names
@@ -249,7 +249,7 @@ def test_what_tasks_and_models_wrote_is_text():
     assert "\x00" not in elements.text
 
 
-def test_made_tasks_are_told_in_their_environments_words():
+def test_synthesized_tasks_are_described_by_their_environment():
     text = parsed(page(data(whole_story()))).text
     assert "made-1: ls → cd" in text
     assert "List the files. ls()" in text
@@ -258,7 +258,7 @@ def test_made_tasks_are_told_in_their_environments_words():
     assert "Cover 3 points of fifo, from 61.2 %." in told
 
 
-def test_the_numbers_are_those_of_the_folds():
+def test_the_page_shows_the_numbers_of_its_data():
     found = data(whole_story())
     text = parsed(page(found)).text
     assert "50.0 %" in text  # one of two held-out tasks at version 9
@@ -272,7 +272,7 @@ def test_the_numbers_are_those_of_the_folds():
     assert "60.0 %" in text  # of the CPU time is the models'
 
 
-def test_held_out_skills_are_judged_by_the_turns_that_were_reached():
+def test_held_out_success_by_skill_counts_only_reached_turns():
     cells = held_out_by_skill(data([scored(0, 1, 1)]))
     assert cells == {("ls", 0): (2, 2), ("cd", 0): (0, 1)}
 
@@ -283,7 +283,7 @@ def test_training_success_counts_towards_every_skill_of_the_task():
     assert cells == {("ls", f"1{EN_DASH}2"): (8, 16), ("cd", f"1{EN_DASH}2"): (8, 16)}
 
 
-def test_groups_on_made_tasks_are_told_apart_by_their_label():
+def test_groups_on_synthesized_tasks_are_counted_by_label():
     found = data(whole_story())
     counts = composition(found, [range(1, 10)])
     assert counts == {("seed", 0): 3, ("learnable", 0): 4}
@@ -320,11 +320,11 @@ def test_a_page_can_be_made_at_any_moment_of_a_run():
 
 
 @pytest.mark.parametrize("kind", sorted({type(each).__name__ for each in whole_story()}))
-def test_a_page_can_be_made_where_a_kind_of_record_is_missing(kind: str):
+def test_a_page_can_be_made_without_any_one_kind_of_record(kind: str):
     parsed(page(data([each for each in whole_story() if type(each).__name__ != kind])))
 
 
-def test_a_group_that_machines_failed_counts_neither_as_success_nor_as_failure():
+def test_a_group_of_failed_rollouts_counts_neither_as_success_nor_as_failure():
     failed = msgspec.structs.replace(
         evolving.visit("seed-1", 0, rollouts=0), version_min=-1, version_max=-1, errors=8
     )
@@ -334,7 +334,7 @@ def test_a_group_that_machines_failed_counts_neither_as_success_nor_as_failure()
     parsed(page(data([evolving.seed(), failed])))
 
 
-def test_a_version_whose_scoring_broke_is_no_score():
+def test_a_version_whose_scoring_failed_has_no_score():
     failed = Evaluation(version=0, scores=(), errors=240, wall_s=0.0)
     assert "No policy version has been scored yet." in parsed(page(data([failed]))).text
     text = parsed(page(data([failed, scored(9, 1, 2)]))).text
@@ -342,7 +342,7 @@ def test_a_version_whose_scoring_broke_is_no_score():
 
 
 def _spoilt(message: Message) -> Message:
-    """Put hostile text wherever a task or a model may say something."""
+    """Return the message with hostile text in every field that a task or a model can write."""
     if isinstance(message, GroupDiscarded):
         return message
     tree = msgspec.msgpack.decode(msgspec.msgpack.encode(message))

@@ -43,7 +43,7 @@ def test_labels_are_pushed_apart_in_order_and_stay_inside():
     ("value", "text"),
     [(0, "0"), (1234.4, "1,234"), (12.345, "12.3"), (0.0312, "0.0312"), (20.0, "20"), (100, "100")],
 )
-def test_numbers_have_three_digits_that_say_something(value: float, text: str):
+def test_numbers_have_three_significant_digits(value: float, text: str):
     assert number(value) == text
 
 

@@ -121,7 +121,7 @@ def folded(*messages: Message) -> Costs:
     return costs
 
 
-def test_training_groups_are_told_apart_by_who_made_their_task():
+def test_training_groups_are_counted_by_the_origin_of_their_task():
     costs = folded(
         task("a", Seeded(source="test")), task("b", SYNTHESIZED), step(1, "a", "b"), step(2, "b")
     )
@@ -162,7 +162,7 @@ def test_tokens_and_money_are_divided_among_the_admitted():
     assert costs.cost_usd_per_admitted == 1.0
 
 
-def test_a_run_that_has_only_begun_has_an_account_without_ratios():
+def test_a_new_run_has_costs_without_ratios():
     costs = folded()
     amounts = {line.name.strip(): line.text for line in costs.lines()}
     assert amounts["training groups"] == "0"

@@ -9,7 +9,7 @@ from protocols.config import RunConfig
 from protocols.errors import RunError
 
 
-def test_a_run_that_exists_is_not_written_over(tmp_path: Path, quickstart: RunConfig):
+def test_an_existing_run_is_not_overwritten(tmp_path: Path, quickstart: RunConfig):
     run_directory.create(tmp_path / "a", quickstart)
     before = (tmp_path / "a" / "run.json").read_bytes()
     with pytest.raises(RunError, match=r"exists already; --resume continues that run"):

@@ -37,13 +37,13 @@ SMALL = {
     "tie_word_embeddings": True,
 }
 LAYER = 20 * 10 + 2 * 10 * 10 + 10 * 20 + 3 * 30 * 10 + 2 * 10 + 2 * 5
-"""Queries, keys and values, the output, the feed-forward network, two norms, two norms of heads."""
+"""Queries, keys and values, output, feed-forward network, two norms and two norms of heads."""
 
 PARAMETERS = 100 * 10 + 10 + 2 * LAYER
 
 
 def small(tmp_path: Path, **policy: Any) -> RunConfig:
-    """A run of a model that can be counted by hand, and of which no weights are there."""
+    """Return a run of a model without weights whose parameters can be counted by hand."""
     (tmp_path / "config.json").write_text(json.dumps(SMALL))
     return RunConfig(
         name="small",
@@ -60,7 +60,7 @@ def small(tmp_path: Path, **policy: Any) -> RunConfig:
 
 
 def plain(config: RunConfig) -> RunConfig:
-    """The same run, of which no reference is imitated and no divergence is measured."""
+    """Return the same run without imitation and without a measured divergence."""
     nothing = ImitationConfig(weight=0.0, replay_per_step=0)
     learner = replace(config.learner, imitation=nothing, divergence_every=0)
     return replace(config, learner=learner)
@@ -75,7 +75,7 @@ def test_all_weights_take_sixteen_bytes_each_in_float32(tmp_path: Path):
         "optimizer": 8 * PARAMETERS,
         "reference": 0,
         "copies": 0,
-        # One conversation of 50 tokens is more than a micro-batch of 40.
+        # One conversation has 50 tokens, more than a micro-batch of 40.
         "activations": 4 * 50 * 2 * (6 * 10 + 3 * 20 + 4 * 10 + 4 * 30),
         "logits": 16 * 50 * 100,
     }
@@ -85,7 +85,7 @@ def learning(config: RunConfig, **changes: Any) -> RunConfig:
     return replace(config, learner=replace(config.learner, **changes))
 
 
-def test_what_is_imitated_has_moments_of_its_own_in_memory_and_on_disk(tmp_path: Path):
+def test_imitation_has_its_own_optimizer_state_in_memory_and_on_disk(tmp_path: Path):
     config = plain(small(tmp_path))
     imitates = learning(config, imitation=ImitationConfig(weight=1.0, replay_per_step=0))
     assert estimate(config).learner["optimizer"] == 8 * PARAMETERS
@@ -98,7 +98,7 @@ def test_what_is_imitated_has_moments_of_its_own_in_memory_and_on_disk(tmp_path:
     assert estimate(tuned, imitates_others=True).disk.checkpoint == 12 * PARAMETERS
 
 
-def test_the_divergence_that_is_measured_needs_the_first_weights_unless_an_adapter_learns(
+def test_measuring_the_divergence_needs_the_first_weights_unless_an_adapter_is_trained(
     tmp_path: Path,
 ):
     config = plain(small(tmp_path))
@@ -108,7 +108,7 @@ def test_the_divergence_that_is_measured_needs_the_first_weights_unless_an_adapt
     assert estimate(adapter).learner["reference"] == 0
 
 
-def test_bf16_copies_weights_and_halves_what_is_kept(tmp_path: Path):
+def test_bf16_copies_weights_and_halves_activations(tmp_path: Path):
     config = plain(small(tmp_path, precision="bf16"))
     config = replace(config, learner=replace(config.learner, kl_coefficient=0.1))
     found = estimate(config).learner
@@ -148,20 +148,20 @@ def test_tokens_of_a_step_are_those_of_the_longest_conversations(tmp_path: Path)
     assert found.trained_tokens == 2 * 4 * 50 + 50
 
 
-def test_a_run_leaves_versions_checkpoints_and_a_journal_of_bounded_size(tmp_path: Path):
+def test_a_run_writes_versions_checkpoints_and_a_journal_of_bounded_size(tmp_path: Path):
     config = small(tmp_path)
     disk = estimate(config).disk
     journal = 13 * 400
     assert (disk.version, disk.checkpoint) == (4 * PARAMETERS, 20 * PARAMETERS)
     assert disk.journal_a_step == journal
-    # Versions 0 and 20 were scored, three others are recent; checkpoints of steps 10 and 20.
+    # Kept: the scored versions 0 and 20, three recent ones, and the checkpoints of steps 10 and 20.
     assert disk.whole_run == 5 * 4 * PARAMETERS + 2 * 20 * PARAMETERS + 20 * journal
     assert disk.a_day == 36 * 4 * PARAMETERS + 144 * 20 * PARAMETERS + 1440 * journal
     bounded = replace(config, store=StoreConfig(retain_gb=1e-6))
     assert estimate(bounded).disk.whole_run == 5 * 4 * PARAMETERS + 2 * 20 * PARAMETERS + 1073
 
 
-def test_what_cannot_be_known_is_unknown(tmp_path: Path):
+def test_an_unknown_architecture_gives_unknown_sizes(tmp_path: Path):
     config = small(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "mamba"}')
     engine = VllmEngine(gpus=1.0, kv_cache_mb=0)
@@ -173,12 +173,12 @@ def test_what_cannot_be_known_is_unknown(tmp_path: Path):
     assert "unknown weights + unknown keys and values" in said
 
 
-def test_a_model_that_is_neither_on_disk_nor_known_is_refused(tmp_path: Path):
+def test_a_model_neither_on_disk_nor_known_is_refused(tmp_path: Path):
     with pytest.raises(ConfigError, match="hf download"):
         estimate(RunConfig(name="a", policy=PolicyConfig(model="Some/Model")))
 
 
-def test_the_tiny_policy_is_as_large_as_is_said(quickstart: RunConfig, tmp_path: Path):
+def test_the_estimate_for_the_tiny_policy_equals_its_size(quickstart: RunConfig, tmp_path: Path):
     found = estimate(quickstart)
     policy = Policy(quickstart.policy, TINY_FOLDER)
     count = sum(each.numel() for each in policy.parameters())
@@ -188,7 +188,7 @@ def test_the_tiny_policy_is_as_large_as_is_said(quickstart: RunConfig, tmp_path:
     assert found.disk.version == pytest.approx(written, rel=0.01)
 
 
-def test_an_adapter_is_as_large_as_is_said(quickstart: RunConfig, tmp_path: Path):
+def test_the_estimate_for_an_adapter_equals_its_size(quickstart: RunConfig, tmp_path: Path):
     config = replace(quickstart, policy=PolicyConfig(train="lora", lora_rank=4))
     policy = Policy(config.policy, TINY_FOLDER)
     assert estimate(config).trained == sum(each.numel() for each in policy.parameters())
@@ -198,7 +198,7 @@ def test_chunks_of_logits_are_as_large_as_the_learner_makes_them():
     assert module.LOGITS_AT_ONCE == scoring.LOGITS_AT_ONCE
 
 
-def test_the_estimate_of_a_model_that_is_not_on_disk_is_told_in_words():
+def test_the_estimate_for_a_known_model_not_on_disk_is_printed():
     config = load_config(CONFIGS / "bfcl_qwen3_4b.yaml")
     found: Estimate = estimate(config)
     said = "\n".join(estimate_lines(found, config))

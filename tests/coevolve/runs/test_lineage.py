@@ -42,7 +42,7 @@ def test_a_signal_waits_until_it_is_settled():
     assert evolution.fate("s1").outcome == "nothing_found"
 
 
-def test_a_signal_is_followed_to_the_successes_on_the_tasks_that_came_of_it():
+def test_the_history_of_a_signal_includes_the_results_on_its_tasks():
     fate = folded(story()).fate("s1")
     assert fate.outcome == "synthesized"
     assert fate.time_ns == 4
@@ -53,7 +53,7 @@ def test_a_signal_is_followed_to_the_successes_on_the_tasks_that_came_of_it():
     assert [(each.successes, each.version_max) for each in fate.visits] == [(2, 5), (5, 7)]
 
 
-def test_what_the_flagged_task_did_before_and_since_its_signal_is_told_apart():
+def test_groups_of_the_flagged_task_are_split_at_its_signal():
     fate = folded(story()).fate("s1")
     assert [each.successes for each in fate.before] == [6, 1]
     assert [each.successes for each in fate.since] == [8]
@@ -86,12 +86,12 @@ def test_a_seed_task_has_no_lineage_above_it_and_the_signals_about_it_below():
     assert [fate.signal.signal_id for fate in lineage.signals] == ["s1"]
 
 
-def test_a_task_that_nobody_knows_is_a_key_error():
+def test_an_unknown_task_raises_key_error():
     with pytest.raises(KeyError):
         folded(story()).lineage("none")
 
 
-def test_a_lineage_stands_without_the_records_that_are_missing():
+def test_a_lineage_exists_even_if_records_are_missing():
     lineage = folded([made("m", "c", "s")]).lineage("m")
     assert lineage.signal is None
     assert lineage.history.verdict is None
@@ -109,19 +109,19 @@ def test_a_synthesizer_is_counted_by_the_newest_verdict_on_each_candidate():
     assert totals.simulator_calls == 24
 
 
-def test_asking_for_the_tallies_changes_nothing():
+def test_reading_the_totals_changes_nothing():
     evolution = folded(story())
     assert evolution.synthesizers() == evolution.synthesizers()
 
 
-def test_nothing_is_said_about_shares_of_nothing():
+def test_a_share_of_zero_candidates_is_none():
     (totals,) = folded([called("s1")]).synthesizers()
     assert totals.acceptance is None
     assert totals.learnable_share is None
     assert totals.tokens_per_admitted is None
 
 
-def test_synthesizers_are_told_apart():
+def test_each_synthesizer_has_its_own_totals():
     evolution = folded(
         [
             *story(),
@@ -148,7 +148,7 @@ def test_signals_are_counted_by_kind_and_outcome_and_refusals_by_gate():
     assert evolution.refusals() == {"duplicate": 1, "no_effect": 1}
 
 
-def test_a_swap_is_told_from_whom_to_whom_and_when():
+def test_a_swap_records_both_synthesizers_and_its_time():
     evolution = folded([*story(), swapped(), settled("s2", by="policy@0", kind="rare")])
     (swap,) = evolution.swaps
     assert (swap.before, swap.after, swap.version) == ("policy@0", "glm", 8)
@@ -180,7 +180,7 @@ async def test_the_whole_journal_is_folded_in_its_own_order(tmp_path: Path):
     assert evolution.fate("s1").time_ns > 0
 
 
-def test_order_within_a_moment_does_not_matter():
+def test_the_order_of_simultaneous_records_does_not_matter():
     records = [seed(), *story()]
     late = sorted(records, key=lambda message: type(message).__name__)
     one, other = folded(records).lineage("made-1"), folded(late).lineage("made-1")
@@ -188,7 +188,7 @@ def test_order_within_a_moment_does_not_matter():
     assert one.candidate == other.candidate
 
 
-def test_work_that_goes_on_is_told_with_the_task_that_it_began_with():
+def test_continued_work_counts_for_the_task_that_it_started_with():
     task = made("made", "c", "s")
     origin = Continued(root="made", rollout="g0/1")
     following = msgspec.structs.replace(task, task_id="made/1/ab", origin=origin)

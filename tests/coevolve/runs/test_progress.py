@@ -21,7 +21,7 @@ def evaluated(version: int, **passed: int) -> Evaluation:
     )
 
 
-def test_a_task_counts_when_every_turn_passed_in_each_of_its_groups():
+def test_a_task_counts_under_each_label_if_every_turn_passed():
     progress = Progress(LABELS)
     progress.fold(evaluated(40, a=2, b=1, c=2))
     assert progress.evaluations[40] == {"all": 2 / 3, "one turn": 1.0, "several turns": 0.5}
@@ -40,7 +40,7 @@ def covered(version: int, **shares: float) -> Evaluation:
     return Evaluation(version=version, scores=scores, errors=0, wall_s=1.0)
 
 
-def test_designs_are_told_by_coverage_and_the_held_out_ones_apart():
+def test_designs_are_reported_by_coverage_with_held_out_ones_separate():
     progress = Progress({"a": ("seen designs",), "b": (HELD_OUT,), "c": (HELD_OUT,)})
     progress.fold(covered(0, a=1.0, b=0.5, c=0.25))
     progress.fold(covered(9, a=0.25, b=0.75, c=0.5))
@@ -51,7 +51,7 @@ def test_designs_are_told_by_coverage_and_the_held_out_ones_apart():
     assert titles == ["coverage, %", "success, %"]
 
 
-def test_without_coverage_versions_are_told_by_success():
+def test_without_coverage_versions_are_reported_by_success():
     progress = Progress(LABELS)
     progress.fold(evaluated(40, a=2, b=1, c=2))
     assert progress.held_out() == {40: 2 / 3}
@@ -76,7 +76,7 @@ def test_discards_are_counted_by_reason():
     assert progress.discarded == {"stale": 2, "failed": 1}
 
 
-def test_the_metrics_file_has_a_line_a_step_and_a_score_and_no_other(tmp_path: Path):
+def test_the_metrics_file_has_one_line_per_step_and_per_score_and_no_other(tmp_path: Path):
     progress, metrics = Progress(LABELS), MetricsFile(tmp_path / "metrics.jsonl")
     step = StepReport(
         step=1, groups=(), weights_digest="", groups_consumed=8, metrics={"actor/lr": 0.1}

@@ -21,27 +21,27 @@ async def supervised(part: ScriptPart) -> list[PartFailed]:
     return noted
 
 
-async def test_a_part_that_died_runs_again_and_its_death_is_recorded():
+async def test_a_dead_part_restarts_and_the_failure_is_recorded():
     part = ScriptPart("learner", [PartDiedError("killed"), None])
     noted = await supervised(part)
     assert part.runs == 2
     assert [(failure.part, failure.reason) for failure in noted] == [("learner", "killed")]
 
 
-async def test_a_part_that_raised_but_lives_gets_a_fresh_process():
+async def test_a_part_that_raised_but_is_alive_gets_a_new_process():
     part = ScriptPart("rollout-0", [PartDiedError("engine broke"), None])
     await supervised(part)
     assert part.renewals == 1
 
 
-async def test_a_part_that_fails_over_and_over_ends_the_run_with_its_own_words():
+async def test_a_part_that_keeps_failing_ends_the_run_with_its_error_message():
     part = ScriptPart("rollout-0", [PartDiedError("out of memory")] * FAILURES)
-    with pytest.raises(RunError, match=r"rollout-0 failed .* out of memory; its log is in logs/"):
+    with pytest.raises(RunError, match=r"rollout-0 failed .* out of memory; see its log in logs/"):
         await supervised(part)
 
 
 @pytest.mark.parametrize("kind", [LearnerError, DeliveryError])
-async def test_what_a_restart_cannot_mend_ends_the_run_at_once(kind: type[CoevolveError]):
+async def test_an_error_that_a_restart_cannot_mend_ends_the_run_at_once(kind: type[CoevolveError]):
     part = ScriptPart("learner", [kind("the loss of step 7 is not finite")])
     with pytest.raises(RunError, match="learner: the loss of step 7 is not finite"):
         await supervised(part)
@@ -59,7 +59,7 @@ async def test_a_part_that_comes_back_when_the_run_was_stopped_does_not_run_agai
     assert part.runs == 1
 
 
-async def test_a_part_that_ray_alone_revives_is_noted_once_for_each_process(
+async def test_a_part_that_ray_restarts_is_recorded_once_per_process(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("coevolve.runs.supervisor.LOOK_S", 0.01)

@@ -21,7 +21,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     journal.close()
 
 
-async def test_a_paused_run_is_not_called_stalled_and_one_that_goes_on_is(journal: Journal):
+async def test_a_paused_run_is_not_reported_as_stalled_but_a_resumed_one_is(journal: Journal):
     store = LocalStore(journal)
     mailbox = Mailbox(store, consumer="attach", topics=(), member="attach", lease_s=30)
     alarms: list[Stalled] = []

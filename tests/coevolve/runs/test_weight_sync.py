@@ -15,7 +15,7 @@ def proven(engine: str, version: int, difference: float, pause_s: float) -> Weig
     )
 
 
-def test_the_summary_says_how_versions_reached_the_engines():
+def test_the_summary_reports_how_versions_reached_the_engines():
     deliveries = Deliveries()
     assert deliveries.lines() == []
     deliveries.fold(proven("rollout-0", 0, 2e-6, 0.0))

@@ -1,11 +1,11 @@
-"""Keeps the work of the maths tools small, where the size of a number decides on it.
+"""Bounds the work of the maths tools, whose cost depends on the size of a number.
 
-Python's integers, the decimal module and mpmath compute whatever is asked for, in single steps that
-nothing can interrupt. Here a call is replaced by one with the same answer, or it is refused:
+Python's integers, the decimal module and mpmath compute any request in single steps that nothing
+can interrupt. This module replaces such a call by one with the same answer, or refuses it:
 
-- an integer power that is too long to print becomes a smaller one that is too long as well, which
-  ends in the same error;
-- rounding an integer stops at the longest integer that a call can hold;
+- an integer power that is too long to print becomes a smaller one that is also too long, and ends
+  in the same error;
+- rounding an integer stops at the longest integer that a call can contain;
 - more than ``MAX_PRECISION`` digits of a logarithm or a square root are refused, and so is a number
   written in more than ``MAX_NUMBER_CHARS`` characters.
 """
@@ -18,14 +18,14 @@ MAX_PRECISION = 1000
 MAX_NUMBER_CHARS = 100
 
 UNPRINTABLE_BITS = 4 * sys.int_info.default_max_str_digits
-"""Python prints no integer of this many bits."""
+"""Python does not print an integer with this many bits."""
 
 MOST_DIGITS = 2 * MAX_CHARS
-"""Every integer that a call can hold has fewer digits, whatever base it is written in."""
+"""Every integer in a call has fewer digits than this, in any base."""
 
 
 def bounded(call: Call) -> Call:
-    """Return the call that is carried out for ``call``. Raises RefusedCallError."""
+    """Return the call to execute in place of ``call``. Raises RefusedCallError."""
     match call.tool:
         case "power":
             return _bounded_power(call)
@@ -74,7 +74,7 @@ def _check_number(number: object) -> None:
 
 
 def _argument(call: Call, position: int, name: str) -> object:
-    """Return an argument; None where it is not given."""
+    """Return an argument, or None if the call does not give it."""
     return call.positional[position] if len(call.positional) > position else call.named.get(name)
 
 

@@ -1,17 +1,17 @@
 """Reads the multi-turn tasks and the tools' documentation of the installed ``bfcl-eval`` package.
 
-All four categories of 200 items are here: ``base``, ``miss_func`` (tools are withheld until a later
-turn), ``miss_param`` (a parameter is missing until a later turn) and ``long_context`` (simulators
-with long filler). Item ``n`` of each category is a variant of the same conversation.
+All four categories of 200 items are included: ``base``, ``miss_func`` (tools are withheld until
+a later turn), ``miss_param`` (a parameter is missing until a later turn) and ``long_context``
+(simulators with long filler). Item ``n`` of each category is a variant of the same conversation.
 
-The split depends on nothing but a seed and a share. Items that share the initial scenario of any
-simulator class, in any of the four categories, form one cluster; a cluster is held out where the
-BLAKE2b digest of its smallest item number, salted by the seed, falls into the lowest share (30 %).
-So the four variants of an item are always on the same side, and no scenario is on both. The one
-exception are scenarios that the benchmark leaves out: such a class starts in its own default state,
-wherever it occurs.
+The split depends only on a seed and a share. Items that share the initial scenario of a simulator
+class, in any of the four categories, form one cluster. A cluster is held out if the BLAKE2b digest
+of its smallest item number, salted by the seed, falls into the lowest share (30 %). So the four
+variants of an item are always on the same side, and no scenario is on both sides. The only
+exceptions are scenarios that the benchmark leaves out: such a class starts in its default state,
+on either side.
 
-Only data files are read: importing the package's own loader makes folders in ``site-packages``.
+This module reads only data files: the package's own loader creates folders in ``site-packages``.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ T = TypeVar("T")
 CATEGORIES: tuple[BfclCategory, ...] = get_args(BfclCategory)
 
 HELD_OUT_SHARE = 0.3
-"""Of clusters; with seed 0 and the benchmark as it is, 58 of the 200 items."""
+"""Share of clusters; with seed 0 and the benchmark as it is, this gives 58 of the 200 items."""
 
 
 class _Message(msgspec.Struct, frozen=True):
@@ -40,14 +40,14 @@ class _Message(msgspec.Struct, frozen=True):
 
 
 class _Item(msgspec.Struct, frozen=True):
-    """One line of a category's file, as far as it is used."""
+    """One line of a category's file, with the fields used here."""
 
     id: str
     question: tuple[tuple[_Message, ...], ...]
     initial_config: dict[str, Any]
     involved_classes: tuple[str, ...]
     missed_function: dict[str, tuple[str, ...]] = {}
-    """From the turn that reveals them to the tools withheld until then."""
+    """Turn that reveals tools -> the tools withheld until then."""
 
     @property
     def number(self) -> int:
@@ -83,7 +83,7 @@ def load_tasks(
 
 
 def category_of(task: Task) -> str:
-    """Return which of the benchmark's categories a task of it belongs to."""
+    """Return the benchmark's category of a task."""
     return task.task_id.removeprefix("multi_turn_").rpartition("_")[0]
 
 
@@ -108,7 +108,7 @@ def _answers(category: BfclCategory) -> list[_Answer]:
 
 @cache
 def _clusters() -> Mapping[int, int]:
-    """Return the cluster of every item number, named by its smallest one."""
+    """Return the cluster of every item number; a cluster's name is its smallest item number."""
     cluster = {item.number: item.number for item in _items("base")}
     first_with: dict[bytes, int] = {}
     for item in (item for category in CATEGORIES for item in _items(category)):

@@ -1,17 +1,18 @@
-"""Where the working directory of BFCL's file system lies in the tree.
+"""Finds the place of the working directory in the tree of BFCL's file system.
 
-What it calls itself by, ``pwd``, does not say it: ``cp`` and ``mv`` of a folder leave what it holds
-with the old way up, so several folders of a tree may go by the same path, and one that is no longer
-in the tree keeps its own.
+Its ``pwd`` does not determine the place: when ``cp`` or ``mv`` copies a folder, the folder's
+content
+keeps its old parent. So several folders of a tree may have the same path, and a folder that is no
+longer in the tree keeps its path.
 """
 
 from typing import Any
 
 
 def places(system: Any) -> set[tuple[str, ...]]:
-    """Return every path from the root to the working directory; none where it is not in the tree.
+    """Return every path from the root to the working directory; none if it is not in the tree.
 
-    The tree has an end: see `tools.weight`.
+    The walk ends because `tools.weight` refuses endless trees.
     """
     found: set[tuple[str, ...]] = set()
     left: list[tuple[Any, tuple[str, ...]]] = [(system.root, ())]
@@ -28,5 +29,5 @@ def places(system: Any) -> set[tuple[str, ...]]:
 
 
 def working_directory(system: Any) -> str:
-    """Return the path by which the file system calls its working directory."""
+    """Return the path that the file system gives for its working directory."""
     return system.pwd()["current_working_directory"]

@@ -27,7 +27,7 @@ class Bfcl(ToolEnvironment):
         self._settings = settings_of(config, BfclConfig)
 
     def faults(self) -> Sequence[Fault]:
-        """Return that its tasks are given."""
+        """Return the rule that arm uniform does not work here, because the tasks are given."""
         return (
             (
                 self._config.arm == "uniform",
@@ -37,7 +37,7 @@ class Bfcl(ToolEnvironment):
         )
 
     def source(self) -> FixedSource:
-        """Return the benchmark's tasks, their references carried out."""
+        """Return the benchmark's tasks, with the results of their references."""
         settings = self._settings
         tasks = load_tasks(
             tuple(dict.fromkeys(settings.categories)),

@@ -1,4 +1,4 @@
-"""BFCL's simulator classes as tool sets, with what is particular to them."""
+"""BFCL's simulator classes as tool sets, with their special cases."""
 
 import inspect
 from collections.abc import Mapping
@@ -21,27 +21,28 @@ class BfclToolSet:
     """A `coevolve.environments.tools.toolsets.ToolSet`."""
 
     def __init__(self, name: str) -> None:
-        """Name one of the eight classes. Raises SimulatorError if it is none of them."""
+        """Check that ``name`` is one of the eight classes. Raises SimulatorError if it is not."""
         if name not in stock.DOCUMENTS:
             known = ", ".join(stock.DOCUMENTS)
-            raise SimulatorError(f"unknown simulator class {name}; there are {known}")
+            raise SimulatorError(f"unknown simulator class {name}; known classes: {known}")
         self._name = name
 
     @property
     def documents(self) -> tuple[ToolDocument, ...]:
-        """Return the benchmark's own documentation, in its order."""
+        """The benchmark's own documentation, in its order."""
         return _documents(self._name)
 
     @property
     def parameters(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the parameters of the methods; one document differs from its method."""
+        """The parameters of the methods, because one document differs from its method."""
         return _parameters(self._name)
 
     def load(self) -> None:
         """Import the class and read its documentation.
 
-        The constants that mpmath remembers are computed here, to their greatest precision: no
-        session finds another's, nor half of one.
+        mpmath caches constants. They are computed here to the maximum precision, so that no session
+        finds
+        a value that another session cached or left incomplete.
         """
         stock.load(self._name)
         if self._name == STATELESS:
@@ -49,7 +50,7 @@ class BfclToolSet:
         assert self.documents
 
     def open(self, scenario: Any, *, long_context: bool) -> "BfclTools":
-        """Return a fresh simulator with the scenario."""
+        """Return a new simulator with the scenario."""
         return BfclTools(self._name, scenario, long_context=long_context)
 
 
@@ -66,7 +67,7 @@ def _parameters(name: str) -> Mapping[str, tuple[str, ...]]:
 
 
 class BfclTools:
-    """A `coevolve.environments.tools.toolsets.OpenTools` over one simulator."""
+    """A `coevolve.environments.tools.toolsets.OpenTools` for one simulator."""
 
     def __init__(self, name: str, scenario: Any, *, long_context: bool) -> None:
         self._name = name
@@ -78,13 +79,13 @@ class BfclTools:
             self.state._load_scenario(scenario, long_context=long_context)
 
     def call(self, call: Call) -> object:
-        """Carry out a call, its arithmetic bounded."""
-        tame = bounded(call) if self._name == STATELESS else call
+        """Execute a call with bounded arithmetic."""
+        safe = bounded(call) if self._name == STATELESS else call
         self._shared.install()
-        return getattr(self.state, tame.tool)(*tame.positional, **tame.named)
+        return getattr(self.state, safe.tool)(*safe.positional, **safe.named)
 
     def fault(self, reference: "BfclTools", *, checks_directory: bool) -> str:
-        """Return the word of BFCL's own checker; with ``checks_directory`` also the place."""
+        """Return the fault that BFCL's checker finds; with ``checks_directory`` also its own."""
         try:
             word = stock.check_state({self._name: self.state}, {self._name: reference.state})
         except AttributeError:
@@ -98,5 +99,5 @@ class BfclTools:
         return "working_directory_mismatch"
 
     def reward(self, task: dict[str, Any], words: str) -> float:
-        """Raise: the reference decides."""
+        """Raise SimulatorError: BFCL grades by the reference."""
         raise SimulatorError(f"{self._name} gives no rewards")

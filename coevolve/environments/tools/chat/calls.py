@@ -1,13 +1,14 @@
-"""The forms in which chat models write calls, read as the simulators' call expressions.
+"""Parses the forms in which chat models write calls into the simulators' call expressions.
 
-- ``tags``: ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``, one behind the other, with
-  or without talk around them (Hermes, Qwen2.5, Qwen3);
-- ``json``: ``{"name": ..., "parameters": {...}}`` and nothing else, several divided by semicolons
+- ``tags``: ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``, any number in sequence,
+with
+  or without text around them (Hermes, Qwen2.5, Qwen3);
+- ``json``: ``{"name": ..., "parameters": {...}}`` and nothing else; semicolons separate several
   (Llama 3);
 - ``python``: ``[f(a=1), g()]`` and nothing else (BFCL's own prompt, pythonic templates).
 
-A message without calls is talk: nothing is read from it. One that sets out to be a call and is none
-is an error. Nothing is ever evaluated, and which tools there are is the simulator's to say.
+A message without calls is plain text and gives no calls. A message that begins a call but is not a
+valid one is an error. Nothing is ever evaluated; the simulator decides which tools exist.
 """
 
 import ast
@@ -23,7 +24,7 @@ CallForm = Literal["tags", "json", "python"]
 _BLOCK = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 _SEPARATOR = re.compile(r"[\s;,]*")
 _PYTHON_TAG = "<|python_tag|>"
-"""What Llama 3 may put before a call."""
+"""The token that Llama 3 may write before a call."""
 
 _FENCE = re.compile(r"```(?:python|json)?\s*\n(.*?)\n?```", re.DOTALL)
 _CALL_AHEAD = re.compile(r"\[|[A-Za-z_][\w.]*\(")
@@ -31,14 +32,14 @@ _TOOL_NAME = re.compile(r"[A-Za-z_][\w.]*\Z")
 
 
 def call_text(name: str, arguments: Mapping[str, object]) -> str:
-    """Return the call expression. Raises ValueError where a name could not stand in one."""
+    """Return the call expression. Raises ValueError if a name is not valid in it."""
     if not _TOOL_NAME.match(name):
         raise ValueError(f"a call needs the name of a tool, found {name!r}")
     for argument in arguments:
         if not argument.isidentifier():
             raise ValueError(f"a call of {name} needs names of arguments, found {argument!r}")
-    said = ", ".join(f"{argument}={value!r}" for argument, value in arguments.items())
-    return f"{name}({said})"
+    written = ", ".join(f"{argument}={value!r}" for argument, value in arguments.items())
+    return f"{name}({written})"
 
 
 def python_list(calls: tuple[str, ...]) -> str:
@@ -47,15 +48,15 @@ def python_list(calls: tuple[str, ...]) -> str:
 
 
 def spoken(text: str, *, thinking: bool) -> str:
-    """Return what a message says behind its thinking.
+    """Return the part of a message after its thinking.
 
-    ``thinking`` says whether the generation began inside of it. Raises ValueError where it does not
-    end.
+    ``thinking`` says whether the generation began inside the thinking. Raises ValueError if the
+    thinking does not end.
     """
-    _, end, said = text.rpartition("</think>")
+    _, end, words = text.rpartition("</think>")
     if not end and (thinking or text.lstrip().startswith("<think>")):
         raise ValueError("a message needs to end its thinking by </think>, found no end")
-    return said.strip()
+    return words.strip()
 
 
 def read_tags(text: str) -> tuple[str, ...]:
@@ -92,7 +93,7 @@ def read_python(text: str) -> tuple[str, ...]:
     try:
         node = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        # The parser reports its own nesting limits by the last two.
+        # The parser raises the last two for its own nesting limits.
         raise ValueError("calls need the form [f(a=1), g()]") from error
     if not isinstance(node, ast.List) or not all(isinstance(e, ast.Call) for e in node.elts):
         raise ValueError("calls need the form [f(a=1), g()]")

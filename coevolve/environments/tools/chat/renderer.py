@@ -1,16 +1,16 @@
 """A `Renderer` for any model folder with a chat template.
 
 Tools, instructions, calls and answers are messages of the model's own chat template
-(`coevolve.models.chat_template`); the policy writes assistant messages up to their end. What it
-sampled is never tokenised again. With ``policy.chat.tools: template`` the template tells the model
-its tools, and the form of calls is the one in which the template itself writes them, found out by
-having it write some. With ``prompt`` tools are told in the system message, calls are lists of
-Python calls, and answers come as the user's words: how BFCL asks models that have no tool calling
-of their own. Where there are no tools, whatever a message says is talk.
+(`coevolve.models.chat_template`); the policy writes assistant messages up to their end. Sampled
+tokens are never tokenised again. With ``policy.chat.tools: template`` the template lists the tools,
+and the form of calls is that of the template; this module finds it by letting the template write
+some calls. With ``prompt`` the system message lists the tools, calls are lists of Python calls, and
+answers come in a user's message: BFCL prompts models without native tool calling in this way.
+Without tools, every message is plain text.
 
-A message without a call ends the policy's turn, whatever else it says. Tools that a turn reveals
-are told in its instruction, since the opening cannot be changed any more (BFCL's own way for models
-without tool calling).
+A message without a call ends the policy's turn. If a turn reveals tools, its instruction lists
+them,
+because the opening can no longer be changed (as in BFCL for models without tool calling).
 """
 
 import json
@@ -32,7 +32,7 @@ from protocols.errors import ConfigError
 from protocols.tasks import Task
 
 CLOSING = "Done."
-"""What a demonstration says at the end of a turn."""
+"""The last message of each turn of a demonstration."""
 
 _PROMPT = """You carry out what the user asks with the tools below.
 
@@ -70,7 +70,7 @@ class ChatRenderer:
     """A `protocols.interfaces.Renderer`."""
 
     def __init__(self, template: ChatTemplate, chat: ChatConfig, *, has_tools: bool = True) -> None:
-        """Find out how calls are written. Raises ConfigError where the template cannot be used."""
+        """Find the form of calls. Raises ConfigError if the template cannot be used."""
         self._template = template
         self._has_tools = has_tools
         self._chat = chat if has_tools else msgspec.structs.replace(chat, tools="prompt")
@@ -88,43 +88,43 @@ class ChatRenderer:
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
-        """The end of an assistant message, and the model's ends of text."""
+        """The end of an assistant message, and the model's end-of-text tokens."""
         return self._template.stop_ids
 
     def opening(self, task: ToolTask) -> tuple[int, ...]:
         """Return the tools and the first instruction, up to the policy's first word."""
-        return self._opening(task.classes, task.withheld, self._said(task, 0))
+        return self._opening(task.classes, task.withheld, self._instruction_text(task, 0))
 
     def instruction(self, task: ToolTask, turn: int) -> tuple[int, ...]:
-        """Return the instruction of a further turn and the tools that it reveals."""
-        return self._template.after([_user(self._said(task, turn))])
+        """Return the instruction of a later turn, with the tools that it reveals."""
+        return self._template.after([_user(self._instruction_text(task, turn))])
 
     def observation(self, results: Sequence[str]) -> tuple[int, ...]:
         """Return the answers to a message's calls, up to the policy's next word."""
         return self._template.after(self._answers(results))
 
     def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the calls of a message, none where it has none. Raises ValueError."""
-        text = self._spoken(token_ids)
+        """Return the calls of a message; none if it has none. Raises ValueError."""
+        text = self._text_after_thinking(token_ids)
         return READERS[self.form](text) if self._has_tools else ()
 
     def words(self, token_ids: Sequence[int]) -> str:
-        """Return what a message says behind its thinking. Raises ValueError."""
-        return self._template.unmarked(self._spoken(token_ids)).strip()
+        """Return the part of a message after its thinking. Raises ValueError."""
+        return self._template.unmarked(self._text_after_thinking(token_ids)).strip()
 
-    def _spoken(self, token_ids: Sequence[int]) -> str:
+    def _text_after_thinking(self, token_ids: Sequence[int]) -> str:
         return spoken(self._template.said(token_ids), thinking=self._thinking)
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return (token ids, mask) of the reference, one call a message; needs results.
+        """Return (token ids, mask) of the reference, one call per message; needs recorded results.
 
-        The mask is 1 on calls and closings with their ends.
+        The mask is 1 on calls and closing messages, including their end tokens.
         """
         body = tool_task(task)
         pieces: list[tuple[tuple[int, ...], int]] = []
         for number, turn in enumerate(body.turns):
-            said = self.instruction(body, number) if number else self.opening(body)
-            pieces.append((said, 0))
+            prompt = self.instruction(body, number) if number else self.opening(body)
+            pieces.append((prompt, 0))
             for call, result in zip(turn.reference, turn.results, strict=True):
                 pieces.append((self._template.written(self._calling(call, body.classes)), 1))
                 pieces.append((self.observation((result,)), 0))
@@ -133,13 +133,13 @@ class ChatRenderer:
         return ids, tuple(own for tokens, own in pieces for _ in tokens)
 
     def _render_opening(
-        self, classes: tuple[str, ...], withheld: tuple[str, ...], said: str
+        self, classes: tuple[str, ...], withheld: tuple[str, ...], instruction: str
     ) -> tuple[int, ...]:
         tools = schemas(classes, withheld)
-        return self._template.encode(self._start([_user(said)], tools))
+        return self._template.encode(self._start([_user(instruction)], tools))
 
     def _start(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
-        """Return the text of a conversation that begins, with its tools."""
+        """Return the text of the start of a conversation, with its tools."""
         system = self._chat.system
         if tools and self._chat.tools == "prompt":
             system = f"{system}\n\n{_PROMPT}{_as_lines(tools)}".strip()
@@ -147,15 +147,15 @@ class ChatRenderer:
         head: list[Message] = [{"role": "system", "content": system}] if system else []
         return self._template.render([*head, *messages], tools, prompts=True)
 
-    def _said(self, task: ToolTask, number: int) -> str:
+    def _instruction_text(self, task: ToolTask, number: int) -> str:
         turn = task.turns[number]
-        said = self._template.plain(turn.instruction)
+        text = self._template.plain(turn.instruction)
         if number == 0 or not turn.revealed:
-            return said
+            return text
         revealed = [
             schema for schema in schemas(task.classes) if _name(schema) in set(turn.revealed)
         ]
-        return f"{_REVEALED}{_as_lines(revealed)}\n\n{said or _GO_ON}"
+        return f"{_REVEALED}{_as_lines(revealed)}\n\n{text or _GO_ON}"
 
     def _answers(self, results: Sequence[str]) -> list[Message]:
         plain = [self._template.plain(result) for result in results]
@@ -173,8 +173,8 @@ class ChatRenderer:
         """Return the form in which the template writes calls."""
         if _PROBE_TOOL not in self._start([_user("?")], [_PROBE_SCHEMA]):
             raise ConfigError(
-                "policy.chat.tools: 'template' needs a chat template that tells the model its "
-                "tools, found one that leaves them out; use policy.chat.tools: prompt"
+                "policy.chat.tools: 'template' needs a chat template that lists the tools, but "
+                "this template leaves them out; use policy.chat.tools: prompt"
             )
         simple: dict[str, object] = {"text": "a b", "count": 2}
         written = self._template.written(_tool_call(_PROBE_TOOL, simple))[:-1]
@@ -189,7 +189,7 @@ class ChatRenderer:
         )
 
     def _check(self) -> None:
-        """Make sure that borders are fixed, answers shown, and calls read as they are written."""
+        """Check that borders are fixed, answers are shown, and calls are read as written."""
         call = call_text(_PROBE_TOOL, _PROBE_ARGUMENTS)
         if self.form == "python":
             calling: Message = {"role": "assistant", "content": python_list((call,))}
@@ -197,7 +197,7 @@ class ChatRenderer:
             calling = _tool_call(_PROBE_TOOL, _PROBE_ARGUMENTS)
         found = self.parse(self._template.written(calling))
         if self._has_tools and found != (call,):
-            raise unusable(f"it writes the call {call} so that it reads {found}")
+            raise unusable(f"it writes the call {call} in a way that is read as {found}")
         histories = _histories(calling, self._answers(["1", "2"]))
         for between in (self._answers(["a"]), self._answers(["a", "b"]), [_user("c")]):
             self._template.check_border(between, histories)
@@ -207,7 +207,7 @@ class ChatRenderer:
 
 
 def _reads(form: CallForm, text: str, arguments: Mapping[str, object]) -> bool:
-    """Return whether ``text`` is the probe's call in this form."""
+    """Return whether ``text`` is the test call in this form."""
     try:
         calls = [parse_call(call, {_PROBE_TOOL}) for call in READERS[form](text)]
     except ValueError:
@@ -216,7 +216,7 @@ def _reads(form: CallForm, text: str, arguments: Mapping[str, object]) -> bool:
 
 
 def _histories(calling: Message, answers: Sequence[Message]) -> list[list[Message]]:
-    """Return conversations of different length and content that end by the sentinel."""
+    """Return conversations of different lengths and contents that end with the sentinel."""
     said: Message = {"role": "assistant", "content": SENTINEL}
     thought: Message = {"role": "assistant", "content": f"<think>\nSo.\n</think>\n\n{SENTINEL}"}
     longer: Message = {"role": "assistant", "content": f"Two words.\nMore: {SENTINEL}"}

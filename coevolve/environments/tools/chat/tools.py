@@ -1,4 +1,4 @@
-"""BFCL's tools and reference calls as chat templates take them: JSON Schema and JSON objects."""
+"""BFCL's tools and reference calls for chat templates: as JSON Schema and JSON objects."""
 
 from collections.abc import Container, Sequence
 from typing import Any, cast
@@ -7,11 +7,11 @@ from coevolve.environments.tools.calls import parse_call
 from coevolve.environments.tools.toolsets import ToolDocument, tool_documents, tool_set
 
 _JSON_TYPES = {"dict": "object", "float": "number"}
-"""The two types that BFCL calls otherwise than JSON Schema."""
+"""The two types that have other names in BFCL than in JSON Schema."""
 
 
 def schemas(classes: Sequence[str], without: Container[str] = ()) -> list[dict[str, Any]]:
-    """Return the tools of ``classes`` in the form of OpenAI's ``tools``, but those ``without``."""
+    """Return the tools of ``classes``, except ``without``, in the format of OpenAI's ``tools``."""
     return [
         {"type": "function", "function": _function(document)}
         for name in classes
@@ -23,7 +23,7 @@ def schemas(classes: Sequence[str], without: Container[str] = ()) -> list[dict[s
 def named_arguments(call: str, classes: Sequence[str]) -> tuple[str, dict[str, object]]:
     """Return the tool of a reference call, and its arguments by name.
 
-    Raises ValueError where it is no call of a tool of ``classes`` with literals.
+    Raises ValueError if it is not a call of a tool of ``classes`` with literals.
     """
     parameters = {
         name: names for each in classes for name, names in tool_set(each).parameters.items()

@@ -1,4 +1,4 @@
-"""The type of a column of chats, as `tools.export.conversation` tells them."""
+"""The type of a column of chats, as `tools.export.conversation` makes them."""
 
 # pyarrow is partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -20,4 +20,4 @@ MESSAGES: Any = pa.list_(
         ]
     )
 )
-"""What a message has not is null."""
+"""A field that a message lacks is null."""

@@ -1,11 +1,11 @@
 """Tasks and rollouts as chats: OpenAI's messages, with calls as tool calls.
 
-What a policy was told and wrote token by token may look otherwise, for the tiny policy it does; the
-chat says the same things. A policy that ends its turn is an assistant message without calls, most
-often an empty one. What is no call of a known tool is an assistant message with the policy's own
-words, and its answer, since no tool gave it, a message of the user.
+The tokens that a policy read and wrote may look different, as they do for the tiny policy; the chat
+has the same content. When a policy ends its turn, the chat has an assistant message without calls,
+which is usually empty. A message that is no call of a known tool becomes an assistant message with
+the policy's own words, and the answer to it, which no tool gave, becomes a user message.
 
-A turn that reveals tools names them in the user's message, as BFCL does.
+If a turn reveals tools, the user's message lists them, as in BFCL.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,11 +16,11 @@ from coevolve.environments.tools.export.tools import function_of, revealed_json
 from coevolve.environments.tools.task import ToolTask
 
 REVEALED = "I have updated some more functions you can choose from. What about now?"
-"""BFCL's words for a turn in which the user says nothing else."""
+"""BFCL's text for a turn in which the user says nothing else."""
 
 
 class Function(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool call calls."""
+    """The function of a tool call."""
 
     name: str
     arguments: str
@@ -45,41 +45,41 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of the policy, and what was answered."""
+    """One message of the policy, and the answers to it."""
 
     turn: int
     text: str
-    """Its words beside the calls."""
+    """Its words besides the calls."""
 
     calls: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
-    """To the first of ``calls``; the others were not carried out, or it was not recorded."""
+    """Answers to the first of ``calls``; the others were not executed, or were not recorded."""
 
 
 def chat(body: ToolTask, said: Sequence[Said]) -> tuple[ChatMessage, ...]:
-    """Return the messages of a conversation about ``body``, as far as ``said`` goes."""
+    """Return the messages of a conversation about ``body``, up to the end of ``said``."""
     messages: list[ChatMessage] = []
     turn = -1
     for each in said:
         while turn < each.turn:
             turn += 1
-            messages.append(_asked(body, turn))
+            messages.append(_user_message(body, turn))
         first_id = sum(len(message.tool_calls) for message in messages)
-        messages.extend(_told(body, each, first_id))
+        messages.extend(_policy_messages(body, each, first_id))
     return tuple(messages)
 
 
 def reference(body: ToolTask) -> tuple[ChatMessage, ...]:
-    """Return the task's reference; without the tools' answers where they were not recorded."""
-    return chat(body, tuple(_shown(body)))
+    """Return the task's reference, with the tools' answers if they were recorded."""
+    return chat(body, tuple(_reference_messages(body)))
 
 
 def instruction(body: ToolTask) -> ChatMessage:
-    """Return what the user says first."""
-    return _asked(body, 0)
+    """Return the user's first message."""
+    return _user_message(body, 0)
 
 
-def _shown(body: ToolTask) -> Iterator[Said]:
+def _reference_messages(body: ToolTask) -> Iterator[Said]:
     for number, turn in enumerate(body.turns):
         for place, call in enumerate(turn.reference):
             answers = turn.results[place : place + 1]
@@ -87,7 +87,7 @@ def _shown(body: ToolTask) -> Iterator[Said]:
         yield Said(turn=number, text="")
 
 
-def _asked(body: ToolTask, number: int) -> ChatMessage:
+def _user_message(body: ToolTask, number: int) -> ChatMessage:
     turn = body.turns[number]
     if not turn.revealed:
         return ChatMessage(role="user", content=turn.instruction)
@@ -95,7 +95,7 @@ def _asked(body: ToolTask, number: int) -> ChatMessage:
     return ChatMessage(role="user", content=f"{revealed_json(body, number)}\n{words}")
 
 
-def _told(body: ToolTask, said: Said, first_id: int) -> Iterator[ChatMessage]:
+def _policy_messages(body: ToolTask, said: Said, first_id: int) -> Iterator[ChatMessage]:
     functions = [function_of(call, body.classes) for call in said.calls]
     named = [function for function in functions if function is not None]
     if len(named) < len(functions):

@@ -1,4 +1,4 @@
-"""Reads what a policy wrote from the tokens of its rollouts."""
+"""Decodes a policy's messages from the tokens of its rollouts."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -17,31 +17,31 @@ from protocols.rollouts import Ending, Rollout, Tokens
 
 
 class Transcriber:
-    """Tells the messages of rollouts of one run."""
+    """Decodes the messages of the rollouts of one run."""
 
     def __init__(self, config: RunConfig, renderer: Renderer) -> None:
-        """Load the policy's tokenizer. Raises RunError where its folder has none."""
+        """Load the policy's tokenizer. Raises RunError if its folder has none."""
         path = model_folder(config.policy.model) / "tokenizer.json"
         if not path.is_file():
             raise RunError(
-                f"{path}: the text of rollouts needs the policy's fast tokenizer; save it there "
-                "with AutoTokenizer.from_pretrained(...).save_pretrained(...)"
+                f"{path}: not found; decoding rollouts needs the policy's fast tokenizer; save it "
+                "there with AutoTokenizer.from_pretrained(...).save_pretrained(...)"
             )
         self._tokenizer = Tokenizer.from_file(str(path))
         self._renderer = renderer
         self._stop_ids = frozenset(renderer.stop_ids)
 
     def written(self, rollout: Rollout) -> list[str]:
-        """Return each message of the policy, special tokens included."""
+        """Return each message of the policy, including special tokens."""
         return [self._text(ids, skip_special=False) for ids in sampled(rollout.tokens)]
 
     def said(self, rollout: Rollout) -> Iterator[Said]:
-        """Yield each message of the policy with the answers that it got."""
+        """Yield each message of the policy with the answers to its calls."""
         messages = sampled(rollout.tokens)
         actions = list(rollout.actions)
         turn = 0
         for place, ids in enumerate(messages):
-            if place == len(messages) - 1 and self._says_nothing(ids, rollout.ended):
+            if place == len(messages) - 1 and self._is_unparsed(ids, rollout.ended):
                 yield Said(turn=turn, text=self._text(ids, skip_special=False))
                 return
             calls = self._renderer.parse(ids)
@@ -54,10 +54,10 @@ class Transcriber:
             )
             turn += not calls
 
-    def _says_nothing(self, ids: Sequence[int], ended: Ending) -> bool:
+    def _is_unparsed(self, ids: Sequence[int], ended: Ending) -> bool:
         """Return whether the last message is neither a call nor the end of a turn.
 
-        A conversation may also be too long behind a message that is whole.
+        A conversation can also reach its maximum length after a complete message.
         """
         return ended == "malformed" or (ended == "too_long" and ids[-1] not in self._stop_ids)
 
@@ -66,14 +66,14 @@ class Transcriber:
 
 
 def transcriber_of(config: RunConfig) -> Transcriber:
-    """Return what tells the messages of a run. Raises RunError and ConfigError."""
+    """Return a decoder for the messages of a run. Raises RunError and ConfigError."""
     environment = environment_of(config)
     assert isinstance(environment, ToolEnvironment)
     return Transcriber(config, environment.renderer())
 
 
 def sampled(tokens: Tokens) -> list[tuple[int, ...]]:
-    """Return each unbroken stretch of tokens that the policy wrote."""
+    """Return each contiguous sequence of tokens that the policy wrote."""
     ids = zip(columns.from_int32(tokens.token_ids), tokens.mask, strict=True)
     stretches = groupby(ids, key=lambda each: each[1])
     return [tuple(token for token, _ in stretch) for by_policy, stretch in stretches if by_policy]

@@ -1,4 +1,4 @@
-"""The tables that can be written of a run whose policy calls tools."""
+"""The tables that can be exported from a run whose policy calls tools."""
 
 from collections.abc import Mapping
 

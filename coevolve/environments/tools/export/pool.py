@@ -2,10 +2,11 @@
 
 Columns: `task_id`, `messages`, `tools` (JSON), `status` (live, retired or waiting), `weight`
 (of live synthesized tasks, null for the others), `origin` (seed or synthesized), `source`,
-`skills` (one a turn, where the source knows them),
+`skills` (one per turn, if the source provides them),
 `signal_id`, `signal_kind`, `candidate_id`, `exploration_id`, `synthesizer`, `label`,
-`probe_successes`, `probe_rollouts`, `visits`, `successes`, `rollouts`, `trained_steps`, and `task`
-(JSON: the world and the reference calls, as this project's simulators take them).
+`probe_successes`, `probe_rollouts`, `visits` (groups of rollouts), `successes`, `rollouts`,
+`trained_steps`, and `task` (JSON: the world and the reference calls, as this project's simulators
+read them).
 
 A reference without recorded results has no tool messages.
 """
@@ -57,7 +58,7 @@ COLUMNS: dict[str, Any] = {
 
 
 async def write(source: Source, path: Path) -> str:
-    """Write the table to ``path`` and return what is in it."""
+    """Write the table to ``path`` and return a description of it."""
     drawn = pool.Pool(source.config)
     await fold(source.reader, pool.TOPICS, drawn.fold)
     weights = drawn.weights()
@@ -86,7 +87,7 @@ def _lineage(lineage: Lineage) -> dict[str, Any]:
     origin = history.task.origin
     if isinstance(origin, Seeded):
         return {"origin": "seed", "source": origin.source}
-    assert isinstance(origin, Synthesized)  # no task with tools goes on from a rollout
+    assert isinstance(origin, Synthesized)  # a task with tools never continues a rollout
     verdict = history.verdict
     admitted = verdict.outcome if verdict and isinstance(verdict.outcome, Admitted) else None
     return {

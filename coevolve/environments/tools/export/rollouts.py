@@ -1,14 +1,15 @@
-"""Rollouts as a table: each with its chat, its reward and its very tokens.
+"""Rollouts as a table: each with its chat, its reward and its original tokens.
 
 Columns: `sequence` (of the journal), `group_id`, `group`, `index`, `task_id`, `seed`, `reward`,
 `turns_passed`, `turns_total`, `ended`, `version_min` and `version_max` (of the policy versions
 that wrote it), `wall_s`, `messages`, `tools` (JSON), `written` (each message of the policy as its
-tokenizer decodes it, special tokens included), and the token columns `token_ids`, `mask` (1 where
-the policy wrote), `logprobs` (under the distribution that was sampled from), `versions` and
-`cache_versions` (the oldest whose keys and values a token was sampled over), all of one length.
+tokenizer decodes it, special tokens included), and the token columns `token_ids`, `mask` (1 on
+the policy's tokens), `logprobs` (under the distribution that was sampled from), `versions` and
+`cache_versions` (the oldest version whose keys and values a token was sampled over). All token
+columns have the same length.
 
-The token columns are the journal's; `messages` and `written` are read from them and change nothing.
-Rollouts that retention evicted, and failed ones, are not here.
+The token columns are copies of the journal's; `messages` and `written` are decoded from them.
+The table has no failed rollouts, and none that retention removed from the journal.
 """
 
 # pyarrow is partly untyped.
@@ -36,7 +37,7 @@ PLAIN = (
     *("group_id", "group", "index", "task_id", "seed", "reward", "turns_passed", "turns_total"),
     *("ended", "version_min", "version_max", "wall_s"),
 )
-"""Fields of a rollout that are columns as they are."""
+"""Fields of a rollout that become columns without change."""
 
 COLUMNS: dict[str, Any] = {
     "sequence": pa.int64(),
@@ -64,7 +65,7 @@ COLUMNS: dict[str, Any] = {
 
 
 async def write(source: Source, path: Path) -> str:
-    """Write the table to ``path`` and return what is in it."""
+    """Write the table to ``path`` and return a description of it."""
     transcriber = transcriber_of(source.config)
     tasks = {task_id: tool_task(task) for task_id, task in source.tasks.items()}
     with writing(path, COLUMNS) as table:

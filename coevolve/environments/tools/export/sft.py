@@ -1,8 +1,8 @@
-"""Solutions for supervised fine-tuning, one JSON object a line: what solved the task, nothing else.
+"""Solutions for supervised fine-tuning, one JSON object per line.
 
-A row has `messages`, `tools` (JSON), `task_id` and `solution`: ``rollout`` for what the policy did
-where it succeeded, each different conversation once, and ``reference`` for the validated solution
-of a task. References whose tools' answers were not recorded are left out.
+A row has `messages`, `tools` (JSON), `task_id` and `solution`: ``rollout`` for a successful
+conversation of the policy, each different one once, and ``reference`` for the validated solution of
+a task. References without recorded tool answers are left out.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from protocols.rollouts import Rollout
 
 
 class Solution(msgspec.Struct, frozen=True, kw_only=True):
-    """One line."""
+    """One line of the file."""
 
     messages: tuple[ChatMessage, ...]
     tools: str
@@ -32,7 +32,7 @@ class Solution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def write(source: Source, path: Path) -> str:
-    """Write the table to ``path`` and return what is in it."""
+    """Write the table to ``path`` and return a description of it."""
     counts = {"reference": 0, "rollout": 0}
     with path.open("wb") as file:
         async for solution in _solutions(source):
@@ -58,9 +58,9 @@ async def _solutions(source: Source) -> AsyncIterator[Solution]:
             continue
         body = tasks[rollout.task_id]
         messages = chat(body, tuple(transcriber.said(rollout)))
-        told = (rollout.task_id, hashlib.sha256(msgspec.json.encode(messages)).digest())
-        if told not in seen:
-            seen.add(told)
+        key = (rollout.task_id, hashlib.sha256(msgspec.json.encode(messages)).digest())
+        if key not in seen:
+            seen.add(key)
             yield _solution(rollout.task_id, body, messages, "rollout")
 
 

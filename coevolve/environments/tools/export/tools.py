@@ -1,4 +1,4 @@
-"""Tools and calls in the words of OpenAI's chat API, where arguments are a JSON string."""
+"""Tools and calls in the format of OpenAI's chat API, where arguments are a JSON string."""
 
 import json
 
@@ -8,15 +8,15 @@ from coevolve.environments.tools.task import ToolTask
 
 
 def tools_json(body: ToolTask) -> str:
-    """Return the tools that a task offers from its first turn on, as JSON.
+    """Return the tools that a task offers from its first turn on, as JSON text.
 
-    Text, because a column has one type and the parameters of tools have many.
+    It is text, because a column has one type, and the parameters of tools have many.
     """
     return json.dumps(schemas(body.classes, body.withheld), ensure_ascii=False)
 
 
 def revealed_json(body: ToolTask, turn: int) -> str:
-    """Return the tools that become available with a turn, as JSON."""
+    """Return the tools that a turn reveals, as JSON text."""
     names = body.turns[turn].revealed
     tools = [tool for tool in schemas(body.classes) if tool["function"]["name"] in names]
     return json.dumps(tools, ensure_ascii=False)
@@ -25,8 +25,8 @@ def revealed_json(body: ToolTask, turn: int) -> str:
 def function_of(call: str, classes: tuple[str, ...]) -> tuple[str, str] | None:
     """Return (name, arguments as a JSON object) of ``call``.
 
-    None where it is no call of a tool of ``classes`` with literals, and where JSON or its
-    parameters' names cannot tell all of it.
+    Return None if it is not a call of a tool of ``classes`` with literals, or if JSON or the
+    parameters' names cannot represent all of it.
     """
     try:
         name, arguments = named_arguments(call, classes)

@@ -4,7 +4,7 @@ Columns are verl's own: `data_source`, `prompt` (the first instruction), `abilit
 with `style` and `ground_truth` (JSON: the reference calls by turn), and `extra_info` with `split`,
 `index`, `task_id`, `tools` (JSON) and `task` (JSON: world and further turns).
 
-Rewards come from carrying calls out in the task's world, which a reward function has to do.
+Rewards come from executing calls in the task's world; a reward function has to do that.
 """
 
 # pyarrow is partly untyped.
@@ -41,7 +41,7 @@ COLUMNS: dict[str, Any] = {
 
 
 async def write(source: Source, path: Path) -> str:
-    """Write the table to ``path`` and return what is in it."""
+    """Write the table to ``path`` and return a description of it."""
     with writing(path, COLUMNS) as table:
         for index, task in enumerate(source.tasks.values()):
             body = tool_task(task)

@@ -1,9 +1,9 @@
-"""The tiny policy's second role: it says what instruction an explored trajectory carries out.
+"""The tiny policy as a synthesizer: it writes the instruction for an explored trajectory.
 
     <s>call<e><o>answer call<e><o>answer<n>instruction<d>
 
-Answers are shortened as in the first role. They are in the prompt because a call alone does not
-say what it did: ``mv`` renames or moves, depending on what is there.
+Answers are shortened as for the policy itself. The prompt contains them because a call alone does
+not say what it did: ``mv`` renames or moves, depending on what exists.
 """
 
 import re
@@ -18,13 +18,13 @@ from coevolve.environments.tools.toolsets import tool_documents
 
 STOP_IDS = (DONE,)
 MAX_TOKENS = 40
-"""Of an instruction."""
+"""Maximum tokens of an instruction."""
 
 
 def trajectory(
     renderer: TinyRenderer, calls: Sequence[str], results: Sequence[str]
 ) -> tuple[int, ...]:
-    """Return the prompt that asks for the instruction behind ``calls``."""
+    """Return the prompt for the instruction behind ``calls``."""
     ids = [EXPLORED]
     for call, result in zip(calls, results, strict=True):
         observed = renderer.observation((result,))
@@ -39,7 +39,7 @@ def written(renderer: TinyRenderer, token_ids: Sequence[int]) -> str:
 
 
 def lesson(renderer: TinyRenderer, turn: ToolTurn) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return (token ids, mask) of a trajectory and its instruction; mask 1 on the latter."""
+    """Return (token ids, mask) of a trajectory and its instruction; the mask is 1 on the latter."""
     prompt = trajectory(renderer, turn.reference, turn.results)
     answer = (*renderer.encode(turn.instruction), DONE)
     return prompt + answer, (0,) * len(prompt) + (1,) * len(answer)
@@ -48,9 +48,10 @@ def lesson(renderer: TinyRenderer, turn: ToolTurn) -> tuple[tuple[int, ...], tup
 def mentions_its_slots(instruction: str, calls: Sequence[str], results: Sequence[str]) -> bool:
     """Return whether the instruction and the trajectory name the same things.
 
-    All that is quoted, and every number, has to be an argument; every argument has to be said,
-    unless an earlier answer shows it. Knows nothing of the grammar but that names are quoted.
-    Arguments of a single character and paths of dots (modes, ``..``) need not be said.
+    Every quoted text and every number must be an argument; every argument must be in the
+    instruction,
+    unless an earlier answer shows it. Of the grammar, this check knows only that names are quoted.
+    Arguments of a single character and paths of dots (modes, ``..``) may be missing.
     """
     if instruction.count("'") % 2:
         return False

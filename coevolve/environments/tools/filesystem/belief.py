@@ -1,18 +1,18 @@
-"""Which of the tiny policy's instructions to believe.
+"""Decides which of the tiny policy's instructions to accept.
 
-The policy also writes something about calls that no instruction asks for together, and it looks
-right. What gives it away is that the wording varies: where the policy knows how such a request is
-said, it has few ways to say it, and each is probable. So an instruction is believed where
+The policy also writes plausible instructions for calls that no instruction asks for together. Their
+wording varies: if the policy knows how such a request is worded, it has few wordings for it, and
+each is probable. So an instruction is accepted if
 
 - the words around the names are probable, in this sample and in most others for the same calls;
 - the slot filter finds the same names in it and in the calls (`mentions_its_slots`);
-- it names nothing twice, and the files of a single call in the order in which that takes them;
+- it names nothing twice, and names the files of a single call in the order of its arguments;
 - an instruction for several calls is not worded like one for a single one of them.
 
-The numbers below were measured with the shipped weights on 600 walks. Joint slices: 93 were such as
-the grammar asks for, and 73 of these had a right instruction among six or eight samples; believed
-are 81, all 73 among them. Single calls: 452 believed, 449 right. The mean log probability of all
-tokens, or a lower temperature, tells right from wrong far worse.
+The numbers below were measured with the shipped weights on 600 walks. Slices of several calls: 93
+were such as the grammar asks for, and 73 of these had a right instruction among six or eight
+samples; 81 are accepted, including all 73. Single calls: 452 accepted, 449 right. The mean log
+probability of all tokens, or a lower temperature, separates right from wrong far worse.
 """
 
 import re
@@ -24,13 +24,13 @@ from coevolve.environments.tools.filesystem.abstraction import mentions_its_slot
 from coevolve.environments.tools.filesystem.walk import Slice
 
 PROBABLE_LOGPROB = -1.9
-"""Least natural-log probability of a wording to be called probable: about one in seven."""
+"""Minimum natural-log probability of a probable wording: about one in seven."""
 
 IMPROBABLE_SHARE = 0.2
-"""Of the samples for the same calls, the most that may be worded improbably."""
+"""Maximum share of improbable wordings among the samples for the same calls."""
 
 _NAMES_SLACK = 0.5
-"""How much less probable than the best sample's the names may be."""
+"""Maximum natural-log difference of the names from the best sample."""
 
 
 class Description(msgspec.Struct, frozen=True, array_like=True):
@@ -46,17 +46,17 @@ class Description(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_probable(self) -> bool:
-        """Whether the policy would often word it like this."""
+        """Whether the policy would often choose this wording."""
         return self.wording >= PROBABLE_LOGPROB
 
 
 def believed(each: Slice, samples: Sequence[Description], parts: frozenset[str]) -> str | None:
-    """Return the instruction to believe, None where there is none.
+    """Return the instruction to accept, or None.
 
     Args:
-        each: What was carried out.
-        samples: What the policy wrote about it.
-        parts: How it words the single calls of several.
+        each: The executed calls and their results.
+        samples: The policy's instructions for them.
+        parts: The policy's wordings for the single calls, if there are several.
     """
     if not is_sure(samples):
         return None
@@ -75,12 +75,12 @@ def believed(each: Slice, samples: Sequence[Description], parts: frozenset[str])
 
 
 def is_sure(samples: Sequence[Description]) -> bool:
-    """Whether the policy knows how to word it."""
+    """Return whether the policy knows a wording."""
     return improbable(samples) <= IMPROBABLE_SHARE * len(samples)
 
 
 def improbable(samples: Sequence[Description]) -> int:
-    """Return how many samples are worded improbably."""
+    """Return the number of samples with an improbable wording."""
     return sum(not sample.is_probable for sample in samples)
 
 
@@ -90,13 +90,13 @@ def wording(text: str) -> str:
 
 
 def _names_in_order(text: str, each: Slice) -> bool:
-    said = re.findall(r"'([^']*)'", text)
-    if len(set(said)) < len(said):
+    quoted = re.findall(r"'([^']*)'", text)
+    if len(set(quoted)) < len(quoted):
         return False
     if len(each.calls) > 1:
         return True
     taken = re.findall(r"'([^']*)'", "".join(each.calls))
-    return list(filter(_looks_like_a_file, said)) == list(filter(_looks_like_a_file, taken))
+    return list(filter(_looks_like_a_file, quoted)) == list(filter(_looks_like_a_file, taken))
 
 
 def _looks_like_a_file(name: str) -> bool:

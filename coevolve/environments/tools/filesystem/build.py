@@ -2,12 +2,12 @@
 
 `python -m coevolve.environments.tools.filesystem.build [--out DIR]`
 
-A Qwen3 of 0.4 million parameters is trained, on one thread, on demonstrations that show eight of
-the 25 skills seldom and eight others hardly ever, and on what the second role has to say about
-trajectories of all skills. It sees few demonstrations, so that it starts unsure of most skills: a
-policy gradient learns only where some attempts pass and others fail. The same versions of torch,
-transformers and tokenizers on the same kind of processor make the same bytes; others make a model
-of about the same score.
+It trains a Qwen3 of 0.4 million parameters on one thread. The demonstrations rarely show eight of
+the 25 skills, and almost never show eight others. The model also learns, as a synthesizer, to
+describe trajectories of all skills. There are few demonstrations, so that the model starts unsure
+of most skills: a policy gradient learns only if some attempts pass and others fail. The same
+versions of torch, transformers and tokenizers on the same kind of processor give the same bytes;
+other versions give a model with about the same score.
 """
 
 import argparse
@@ -96,12 +96,12 @@ Kept by the slot filter (`abstraction.py`): {synthesizer.kept}; valid among thes
 log = structlog.get_logger()
 
 Lesson = tuple[tuple[int, ...], tuple[int, ...]]
-"""Token ids, and a mask that is 1 on what the model has to learn to write."""
+"""Token ids, and a mask that is 1 on the tokens that the model learns to write."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the weights; the defaults make the shipped ones."""
+    """All settings that determine the weights; the defaults give the shipped ones."""
 
     seed: int = 0
     demonstrations: int = 1000
@@ -117,7 +117,7 @@ class Recipe:
 
 
 def build(folder: Path, recipe: Recipe) -> None:
-    """Write tokenizer, config and weights into ``folder``."""
+    """Write tokenizer, config and weights to ``folder``."""
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     transformers.utils.logging.disable_progress_bar()
@@ -183,7 +183,7 @@ def _new_model(seed: int) -> Qwen3ForCausalLM:
 
 
 def _demonstrations(renderer: TinyRenderer, recipe: Recipe) -> list[Lesson]:
-    """Return the policy's lessons: two thirds of one turn, the others of two."""
+    """Return the policy's lessons: two thirds have one turn, the others two."""
     lessons: list[Lesson] = []
     for index in range(recipe.demonstrations):
         rng = np.random.default_rng((recipe.seed, 1, index))
@@ -232,7 +232,7 @@ def _train(
 
 
 def _pace(step: int, recipe: Recipe) -> float:
-    """Return the learning rate's factor: linear warm-up, then a half cosine down to a tenth."""
+    """Return the factor of the learning rate: linear warm-up, then a half cosine down to 0.1."""
     warm = min(1.0, (step + 1) / recipe.warmup_steps)
     return warm * (0.1 + 0.45 * (1 + math.cos(math.pi * step / recipe.steps)))
 
@@ -242,7 +242,7 @@ def _drawn(rng: np.random.Generator, lessons: Sequence[Lesson], count: int) -> l
 
 
 def _loss(model: Qwen3ForCausalLM, batch: Sequence[Lesson]) -> torch.Tensor:
-    """Return the mean negative logprob of what has to be written. B lessons, T positions."""
+    """Return the mean negative logprob of the tokens to learn. B lessons, T positions."""
     longest = max(len(ids) for ids, _ in batch)
     ids_B_T = np.full((len(batch), longest), PAD)
     mask_B_T = np.zeros((len(batch), longest), dtype=np.bool_)
@@ -256,7 +256,7 @@ def _loss(model: Qwen3ForCausalLM, batch: Sequence[Lesson]) -> torch.Tensor:
 
 
 def card(folder: Path, policy: Mapping[str, Share], synthesizer: SynthesizerScore) -> str:
-    """Return the model card: how the weights came about and what they can do."""
+    """Return the model card: the origin of the weights and their scores."""
     of_policy = "\n".join(f"| {group} | {share} |" for group, share in policy.items())
     of_synthesizer = "\n".join(
         f"| {group} | {share} |" for group, share in synthesizer.valid.items()

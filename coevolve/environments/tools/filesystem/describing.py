@@ -1,4 +1,4 @@
-"""Asks the policy, in its second role, what instruction each slice of a walk carries out."""
+"""Lets the policy, as a synthesizer, write an instruction for each slice of a walk."""
 
 import asyncio
 import time
@@ -23,14 +23,14 @@ from protocols.interfaces import CallLog, Generator
 from protocols.synthesis import Brief
 
 FEW, ENOUGH, MANY = 3, 6, 16
-"""Instructions that are written for a slice: at first; where there is any hope; and where the
-wording is sure, but no name was copied right."""
+"""Numbers of instructions written for a slice: at first; if one of them may be right; and if the
+wording is sure but no sample has the right names."""
 
 Samples = tuple[Description, ...]
 
 
 class Describer:
-    """The policy's second role, recorded as one call of the model for each brief."""
+    """The policy as a synthesizer; all its instructions for a request are recorded as one call."""
 
     def __init__(
         self, generator: Generator, renderer: TinyRenderer, temperature: float, name: str
@@ -45,7 +45,8 @@ class Describer:
     ) -> tuple[str, list[Samples]]:
         """Return the model's name, and the instructions that it wrote for each slice.
 
-        With the call recorded, nothing is generated. Raises GeneratorError or OverBudgetError.
+        If the call is recorded already, nothing is generated. Raises GeneratorError or
+        OverBudgetError.
         """
         if not slices:
             return self._name, []
@@ -85,7 +86,7 @@ class Describer:
     async def _describe(
         self, brief: Brief, number: int, each: Slice, prompt: tuple[int, ...]
     ) -> tuple[Samples, int]:
-        """Return the instructions for one slice, and how many tokens they have."""
+        """Return the instructions for one slice, and the number of their tokens."""
         samples: list[Description] = []
         tokens = 0
         for least, most in pairwise((0, FEW, ENOUGH, MANY)):
@@ -120,7 +121,7 @@ class Describer:
         return generations
 
     def _description(self, generation: Generation) -> Description:
-        """Return an instruction and how probable its words and its names were."""
+        """Return an instruction with the probabilities of its words and of its names."""
         words = names = 0.0
         quotes = 0
         for token, logprob in zip(generation.token_ids, generation.logprobs, strict=True):

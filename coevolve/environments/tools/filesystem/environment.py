@@ -1,4 +1,4 @@
-"""The environment ``filesystem``: the quickstart's tasks, drawn afresh by a grammar."""
+"""The environment ``filesystem``: the tasks of the quickstart, drawn by a grammar."""
 
 from typing import ClassVar
 
@@ -26,18 +26,18 @@ class Filesystem(ToolEnvironment):
         self._settings = settings_of(config, FilesystemConfig)
 
     def check_chat(self, *, chats: bool) -> None:
-        """Accept both the tiny policy and a model to chat with."""
+        """Accept both the tiny policy and a chat model."""
 
     def source(self) -> ToolSource:
-        """Return fresh tasks for every group in the arm ``uniform``, else a fixed pool."""
+        """Return new tasks for every group in arm ``uniform``, a fixed pool in other arms."""
         is_uniform = self._config.arm == "uniform"
         return (UniformSource if is_uniform else StaticSource)(self._config.seed, self._settings)
 
     def tool_sets(self) -> tuple[str, ...]:
-        """Return BFCL's file system."""
+        """Return the name of BFCL's file system."""
         return (CLASS,)
 
     def kinds(self, task: Task) -> tuple[str, ...]:
-        """Return the skill of a task of one turn."""
+        """Return the skill group of a task with one turn."""
         group = group_of(task)
         return () if group == "multi" else (f"skill {group}",)

@@ -1,8 +1,8 @@
-"""What a brief points to: the tools that a walk is to try, and what rules can say of its evidence.
+"""Reads a request: which tools a walk should try, and what the evidence shows by simple rules.
 
-A pattern names its tools. A flagged task points to the tools of the turn in which its attempts
-failed, above all to those that attempts used which got through it. Without a signal any tool is as
-good as another.
+A signal about a pattern points to the tools of the pattern. A signal about a task points to the
+tools of the turn in which its attempts failed, above all to those used by attempts that passed the
+turn. Without a signal, all tools are equal.
 """
 
 import re
@@ -14,14 +14,14 @@ from protocols.evolution import OnPattern, OnTask, Reflection
 from protocols.synthesis import Anything, Attempt, Brief
 
 MAX_CALLS = 3
-"""Of one errand."""
+"""Maximum number of calls in one errand."""
 
 _MISTAKES = 3
-"""That are named."""
+"""Maximum number of mistakes that a reflection names."""
 
 
 def focus_of(brief: Brief) -> tuple[Chain, ...]:
-    """Return what the brief points to, each an errand or the core of one; empty for anything."""
+    """Return the errands, or parts of errands, that the request points to; empty for any tool."""
     match brief.about:
         case OnPattern(kind=kind, pattern=pattern):
             named = [word for word in re.findall(r"[A-Za-z_]+", pattern) if word in TOOLS]
@@ -33,7 +33,7 @@ def focus_of(brief: Brief) -> tuple[Chain, ...]:
 
 
 def reflect(brief: Brief, focus: Sequence[Chain]) -> Reflection:
-    """Return what the attempts show, counted, and what is explored because of it."""
+    """Return a reflection with counts of the attempts' failures and the tools to explore."""
     failed = [attempt for attempt in brief.attempts if not attempt.succeeded]
     ended = Counter(f"{each.ended} in turn {each.turns_passed + 1}" for each in failed)
     mistakes = Counter(
@@ -52,7 +52,7 @@ def reflect(brief: Brief, focus: Sequence[Chain]) -> Reflection:
 
 
 def _missed(attempts: Sequence[Attempt]) -> tuple[Chain, ...]:
-    """Return the calls that got attempts through the turn where others failed."""
+    """Return the calls of attempts that passed the turn in which others failed."""
     failed = [attempt for attempt in attempts if not attempt.succeeded]
     if not failed:
         return _each_tool(tool for attempt in attempts for tool in _called(attempt))
@@ -71,7 +71,7 @@ def _each_tool(tools: Iterable[str]) -> tuple[Chain, ...]:
 
 
 def _called(attempt: Attempt, turn: int | None = None, *, failing: bool = True) -> Chain:
-    """Return the tools that an attempt called in a turn, or in all; with or without failing."""
+    """Return the tools that an attempt called in one turn or all, with or without failures."""
     called = (
         action.text.partition("(")[0].strip()
         for action in attempt.actions

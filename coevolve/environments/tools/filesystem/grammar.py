@@ -1,8 +1,8 @@
-"""Draws the quickstart's tasks: a random world and one to four requests that build on one another.
+"""Draws the quickstart's tasks: a random world and one to four requests that depend on each other.
 
-Every task was carried out, error-free, in two fresh simulators that answered alike; the answers
-are recorded in it. A world belongs to the held-out split or to the training split by its own
-digest, so no training task can equal a held-out one, whatever the seeds.
+Every task was executed without errors in two new simulators that gave the same answers; the task
+records these answers. The digest of a world decides whether it belongs to the held-out or to the
+training split, so no training task can equal a held-out one, for any seeds.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from coevolve.environments.tools.task import ToolTask, ToolTurn
 from protocols.tasks import Seeded, Split, Task, body_of
 
 Weights = Mapping[str, float]
-"""How often a skill is drawn, relative to the others."""
+"""Skill -> its relative frequency."""
 
 MAX_TURNS = 4
 
@@ -37,14 +37,14 @@ _POOL_STREAM = 1
 _FRESH_STREAM = 2
 _START_STREAM = 4
 _HELD_OUT_SHARE = 16
-"""One world in so many belongs to the held-out split."""
+"""One world in this number belongs to the held-out split."""
 
 _ATTEMPTS = 200
 _MISSES = 40
 
 
 def weights(*, well: float, rare: float, scarce: float) -> dict[str, float]:
-    """Return the weights that give each skill of a group the group's weight."""
+    """Return the weights that give each skill the weight of its group."""
     by_group: dict[Group, float] = {"well": well, "rare": rare, "scarce": scarce}
     return {name: by_group[skill.group] for name, skill in SKILLS.items()}
 
@@ -52,7 +52,7 @@ def weights(*, well: float, rare: float, scarce: float) -> dict[str, float]:
 UNIFORM = weights(well=1, rare=1, scarce=1)
 SEED_IMBALANCE = weights(well=8, rare=1, scarce=0.25)
 DEMONSTRATED = weights(well=4, rare=0.7, scarce=0.15)
-"""What the warm start has seen."""
+"""The frequencies in the demonstrations of the warm start."""
 
 
 def draw_task(
@@ -63,11 +63,12 @@ def draw_task(
     source: str = "uniform",
     split: Split = "train",
 ) -> Task:
-    """Return a fresh task of ``turns`` turns.
+    """Return a new task with ``turns`` turns.
 
-    A skill that needs a place which the conversation has not reached ("go back up") is preceded by
-    the skill that reaches it, where turns remain. Raises ValueError where the weights allow no task
-    of this length.
+    Some skills need a place that the conversation has not reached ("go back up"). If turns remain,
+    the skill that reaches the place comes before such a skill. Raises ValueError if the weights
+    allow
+    no task of this length.
     """
     if not 1 <= turns <= MAX_TURNS:
         raise ValueError(f"a task of the grammar needs 1 to {MAX_TURNS} turns, got {turns}")
@@ -81,13 +82,13 @@ def draw_task(
 
 
 def uniform_task(seed: int, number: int) -> Task:
-    """Return the run's fresh task ``number``: 1 to 3 turns, all skills alike."""
+    """Return the run's new task ``number``: 1 to 3 turns, all skills with equal weight."""
     rng = np.random.default_rng((seed, _FRESH_STREAM, number))
     return draw_task(rng, UNIFORM, int(rng.integers(1, 4)), source="uniform")
 
 
 def static_pool(seed: int, size: int) -> tuple[Task, ...]:
-    """Return ``size`` tasks of 1 to 3 turns with the warm start's imbalance."""
+    """Return ``size`` tasks of 1 to 3 turns, imbalanced like the warm start."""
     rng = np.random.default_rng((seed, _POOL_STREAM))
     return tuple(
         draw_task(rng, SEED_IMBALANCE, int(rng.integers(1, 4)), source="static")
@@ -96,7 +97,7 @@ def static_pool(seed: int, size: int) -> tuple[Task, ...]:
 
 
 def exploration_start(seed: int, number: int) -> Start:
-    """Return the run's world ``number`` to explore: of the training split, and of no task."""
+    """Return the run's exploration world ``number``: of the training split, but of no task."""
     rng = np.random.default_rng((seed, _START_STREAM, number))
     return Start(
         origin=f"grammar:world:{number}",
@@ -107,10 +108,10 @@ def exploration_start(seed: int, number: int) -> Start:
 
 
 def held_out_tasks(count: int = 240) -> tuple[Task, ...]:
-    """Return the held-out tasks, the same in every run.
+    """Return the held-out tasks, which are the same in every run.
 
-    The first half has one turn and takes the skills in rotation (but those that cannot open a
-    conversation); the others have 2, 3, 4 turns in rotation, all skills alike.
+    The first half has one turn and uses the skills in rotation, except those that cannot start a
+    conversation; the others have 2, 3, 4 turns in rotation, all skills with equal weight.
     """
     opening = [skill.name for skill in SKILLS.values() if not skill.after]
     single = (count + 1) // 2
@@ -126,9 +127,9 @@ def held_out_tasks(count: int = 240) -> tuple[Task, ...]:
 
 
 def canary_tasks(count: int) -> tuple[Task, ...]:
-    """Return the guard's tasks, the same in every run: 1 to 3 turns, all skills alike.
+    """Return the guard's tasks, the same in every run: 1 to 3 turns, all skills with equal weight.
 
-    Their worlds are of the training split, and their seeds are those of no training task.
+    Their worlds belong to the training split, but no training task has their seeds.
     """
     return tuple(
         draw_task(
@@ -139,12 +140,12 @@ def canary_tasks(count: int) -> tuple[Task, ...]:
 
 
 def group_of(task: Task) -> Literal[Group, "multi"]:
-    """Return the group of a single-turn task's skill, ``multi`` for longer tasks."""
+    """Return the group of a single-turn task's skill; ``multi`` for longer tasks."""
     return SKILLS[task.skills[0]].group if len(task.skills) == 1 else "multi"
 
 
 def paraphrases(skill: str, calls: Sequence[str]) -> frozenset[str]:
-    """Return every instruction with which ``skill`` asks for these calls; empty if none does."""
+    """Return every instruction by which ``skill`` asks for these calls; empty if there is none."""
     slots = slots_of(SKILLS[skill], calls)
     if slots is None:
         return frozenset()
@@ -182,18 +183,18 @@ def _folder(contents: dict[str, Any]) -> dict[str, Any]:
 def _play(
     rng: np.random.Generator, skills: Weights, turns: int, world: str
 ) -> tuple[list[str], list[ToolTurn]] | None:
-    """Return the skills and the turns of one conversation, None where chance leads nowhere."""
+    """Return the skills and the turns of one conversation; None if the draw reaches a dead end."""
     opened = open_world(world)
     names, cumulative = list(skills), list(accumulate(skills.values()))
     played: list[str] = []
-    said: list[ToolTurn] = []
+    turns_so_far: list[ToolTurn] = []
     owed: Skill | None = None
     for _ in range(_MISSES):
         skill = owed or SKILLS[names[bisect(cumulative, rng.random() * cumulative[-1])]]
         owed = None
         place = look_around(opened)
         slots = skill.fill(place, rng)
-        if slots is None and skill.after and turns - len(said) > 1:
+        if slots is None and skill.after and turns - len(turns_so_far) > 1:
             owed, skill = skill, SKILLS[skill.after]
             slots = skill.fill(place, rng)
         if slots is None:
@@ -205,9 +206,9 @@ def _play(
             return None
         instruction = pick(rng, skill.paraphrases).format(**slots)
         played.append(skill.name)
-        said.append(ToolTurn(instruction=instruction, reference=calls, results=results))
-        if len(said) == turns:
-            return played, said
+        turns_so_far.append(ToolTurn(instruction=instruction, reference=calls, results=results))
+        if len(turns_so_far) == turns:
+            return played, turns_so_far
     return None
 
 
@@ -219,9 +220,9 @@ def _answers_alike(world: str, turns: Sequence[ToolTurn]) -> bool:
 def _task(
     world: str, skills: Sequence[str], turns: Sequence[ToolTurn], *, source: str, split: Split
 ) -> Task:
-    spoken = json.dumps([world, [turn.instruction for turn in turns]])
+    text = json.dumps([world, [turn.instruction for turn in turns]])
     return Task(
-        task_id=f"grammar-{hashlib.sha256(spoken.encode()).hexdigest()[:20]}",
+        task_id=f"grammar-{hashlib.sha256(text.encode()).hexdigest()[:20]}",
         split=split,
         origin=Seeded(source=f"grammar:{source}"),
         skills=tuple(skills),

@@ -1,10 +1,10 @@
-"""The tiny policy's format: what is said to it as tokens, and its tokens as calls.
+"""The tiny policy's format: instructions and answers as tokens, and the policy's tokens as calls.
 
     <u>instruction<a>call<e><o>answer<a>call<e><o>answer<a><d><u>instruction<a>...
 
-The policy writes what follows ``<a>`` up to ``<e>`` (a call) or ``<d>`` (its turn is over); all
-else is written for it. A tool's answer is shortened to its first 16 tokens, and an error to one
-word. The policy knows its tools by heart: nothing is said about them.
+The policy writes the tokens from ``<a>`` up to ``<e>`` (a call) or ``<d>`` (the end of its turn);
+it does not write the others. A tool's answer is shortened to its first 16 tokens, and an error to
+one word. The prompt does not list the tools: the policy has learned them.
 """
 
 import json
@@ -51,16 +51,16 @@ class TinyRenderer:
     def load(cls, folder: Path) -> "TinyRenderer":
         """Return the renderer for a model folder.
 
-        Raises ConfigError where its tokenizer is not one of the tiny policy's format.
+        Raises ConfigError if its tokenizer does not have the tiny policy's format.
         """
         if not (folder / FILE_NAME).is_file():
-            raise ConfigError(f"policy.model: {folder} holds no {FILE_NAME}; {_NEEDS}")
+            raise ConfigError(f"policy.model: {folder} has no {FILE_NAME}; {_NEEDS}")
         tokenizer = load_tokenizer(folder)
         found = tuple(map(tokenizer.id_to_token, range(len(SPECIAL))))
         if found != SPECIAL:
             raise ConfigError(
-                f"policy.model: the tokenizer of {folder} begins by {found}, where the tiny "
-                f"policy's begins by {SPECIAL}; {_NEEDS}"
+                f"policy.model: the tokenizer of {folder} begins with {found}, but the tiny "
+                f"policy's begins with {SPECIAL}; {_NEEDS}"
             )
         return cls(tokenizer)
 
@@ -83,7 +83,7 @@ class TinyRenderer:
         return (*(token for answer in answers for token in (OBSERVATION, *answer)), CALL)
 
     def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the one call, none for the end of the turn. Raises ValueError for all else."""
+        """Return the call, or nothing for the end of the turn. Raises ValueError for other text."""
         ids = tuple(token_ids)
         if ids == (DONE,):
             return ()
@@ -94,7 +94,7 @@ class TinyRenderer:
         return (self.decode(ids[:-1]),)
 
     def words(self, token_ids: Sequence[int]) -> str:
-        """Return nothing: this policy writes calls alone."""
+        """Return an empty text: this policy writes only calls."""
         return ""
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -117,7 +117,7 @@ class TinyRenderer:
         return tuple(ids), tuple(mask)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Return the text of tokens, special ones included."""
+        """Return the text of tokens, including special tokens."""
         return self._tokenizer.decode(list(token_ids), skip_special_tokens=False)
 
     def _piece(self, token_id: int) -> str:
@@ -129,7 +129,7 @@ class TinyRenderer:
 
 
 def spoken(result: str) -> str:
-    """Return a tool's answer in the few words that the policy gets to see."""
+    """Return a tool's answer in the shortened form that the policy reads."""
     if result == "None":
         return "ok"
     if result.startswith("Error"):

@@ -1,4 +1,4 @@
-"""Measures a served tiny policy in both its roles, in this process."""
+"""Scores a tiny policy, as a policy and as a synthesizer, in this process."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _EXPLORATION_SEED = 4242
 
 @dataclass(frozen=True)
 class Share:
-    """So many of so many."""
+    """A share as two counts."""
 
     hits: int
     of: int
@@ -44,22 +44,22 @@ class SynthesizerScore:
     """How well instructions describe executed trajectories."""
 
     valid: Mapping[str, Share]
-    """Instructions that are one of the grammar's own for these calls, by skill group."""
+    """Instructions that equal one of the grammar's own for these calls, by skill group."""
 
     kept: Share
     """Instructions that pass the slot filter."""
 
     precision: Share
-    """Valid ones among those kept."""
+    """Valid instructions among those that pass."""
 
     recall: Share
-    """Those kept among the valid ones."""
+    """Instructions that pass among the valid ones."""
 
 
 async def policy_scores(
     generator: Generator, renderer: TinyRenderer, tasks: Sequence[Task]
 ) -> Mapping[str, Share]:
-    """Return the greedy success by group of tasks, ``all`` included."""
+    """Return the greedy success by group of tasks, including ``all``."""
     agent = ToolAgent(
         generator=generator,
         simulator=InProcessSimulator(),
@@ -79,8 +79,8 @@ async def policy_scores(
 async def synthesizer_score(
     generator: Generator, renderer: TinyRenderer, *, per_skill: int = 20, temperature: float = 0.3
 ) -> SynthesizerScore:
-    """Return how well the synthesizer role describes fresh trajectories of every skill."""
-    explored = _explored(per_skill)
+    """Return how well the synthesizer describes new trajectories of every skill."""
+    turns = _turns_by_skill(per_skill)
 
     async def describe(number: int, turn: ToolTurn) -> str:
         conversation = f"describe-{number}"
@@ -97,14 +97,14 @@ async def synthesizer_score(
         await generator.release(conversation)
         return written(renderer, generation.token_ids)
 
-    said = await asyncio.gather(*(describe(n, turn) for n, (_, turn) in enumerate(explored)))
+    texts = await asyncio.gather(*(describe(n, turn) for n, (_, turn) in enumerate(turns)))
     judged = [
         (
             skill,
             text in paraphrases(skill, turn.reference),
             mentions_its_slots(text, turn.reference, turn.results),
         )
-        for (skill, turn), text in zip(explored, said, strict=True)
+        for (skill, turn), text in zip(turns, texts, strict=True)
     ]
     valid = sum(is_valid for _, is_valid, _ in judged)
     kept = sum(is_kept for _, _, is_kept in judged)
@@ -117,7 +117,7 @@ async def synthesizer_score(
     )
 
 
-def _explored(per_skill: int) -> list[tuple[str, ToolTurn]]:
+def _turns_by_skill(per_skill: int) -> list[tuple[str, ToolTurn]]:
     explored: list[tuple[str, ToolTurn]] = []
     for skill in SKILLS.values():
         rng = np.random.default_rng((_EXPLORATION_SEED, len(explored)))

@@ -1,4 +1,4 @@
-"""Simulators in this process: for drawing tasks, for walks, and for the build's scores."""
+"""Simulators in this process, for drawing tasks, for walks, and for the scores of the build."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +14,12 @@ CLASS = "GorillaFileSystem"
 
 
 def open_world(world: str) -> World:
-    """Return a fresh simulator in the state ``world``."""
+    """Return a new simulator in the state ``world``."""
     return World(ToolTask(classes=(CLASS,), world=world, turns=()))
 
 
 def carry_out(world: World, calls: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the answers, as BFCL's executor prints them; None where one is an error."""
+    """Return the answers as BFCL's executor prints them; None if one of them is an error."""
     observed = [world.call(call) for call in calls]
     if any(each.failed for each in observed):
         return None
@@ -27,7 +27,7 @@ def carry_out(world: World, calls: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def look_around(world: World) -> Place:
-    """Return what the user sees from the working directory."""
+    """Return the files and folders at and below the working directory."""
     path = working_directory(world.instances[CLASS]).split("/")[2:]
     folder = world.instances[CLASS].root
     for name in path:
@@ -53,11 +53,11 @@ class InProcessSimulator:
         self._sessions: dict[str, Session] = {}
 
     async def reset(self, session: str, task: ToolTask) -> None:
-        """Open a session on a fresh world."""
+        """Open a session with a new world."""
         self._sessions[session] = Session(task)
 
     async def act(self, session: str, text: str) -> Observed:
-        """Carry out one call."""
+        """Execute one call."""
         return self._sessions[session].act(text)
 
     async def grade(self, session: str, words: str = "") -> Verdict:
@@ -65,9 +65,9 @@ class InProcessSimulator:
         return self._sessions[session].grade(words)
 
     async def release(self, session: str) -> None:
-        """Forget the session."""
+        """Remove the session."""
         self._sessions.pop(session, None)
 
     async def trial(self, name: str, task: ToolTask, turns: Sequence[Sequence[str]]) -> Tried:
-        """Play calls turn by turn in a world of their own and judge every turn."""
+        """Play calls turn by turn in a separate world and grade every turn."""
         return TrialRun(task, turns).play()

@@ -1,7 +1,7 @@
-"""What the quickstart's user asks for: 25 skills on BFCL's file system, written as data.
+"""The requests of the quickstart's user: 25 skills on BFCL's file system, written as data.
 
-A skill's paraphrases and calls are templates over the same slots, which `filesystem.slots`
-chooses. Names stand in single quotes, so that a solver copies them whole.
+A skill's paraphrases and calls are templates over the same slots, which `filesystem.slots` chooses.
+Names are in single quotes, so that a solver copies them whole.
 """
 
 import re
@@ -14,7 +14,7 @@ from coevolve.environments.tools.filesystem import slots
 from coevolve.environments.tools.filesystem.slots import UNITS, Fill, Slots
 
 Group = Literal["well", "rare", "scarce"]
-"""How often the warm start demonstrates a skill: often, seldom, hardly ever."""
+"""How often the warm start demonstrates a skill: often, rarely, almost never."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Skill:
     fill: Fill
 
     after: str = ""
-    """A skill that brings about a place where this one makes sense, if chance may never do so."""
+    """The skill that leads to a place where this one makes sense, if few places do."""
 
 
 _ALL = (
@@ -275,7 +275,7 @@ _ALL = (
         slots.file_in_a_folder,
     ),
     Skill(
-        "findrm",  # only find's answer says which folder
+        "findrm",  # only the answer of find says which folder
         "scarce",
         (
             "Find '{file}' in some folder and delete it.",
@@ -286,7 +286,7 @@ _ALL = (
         slots.file_found_once,
     ),
     Skill(
-        "catecho",  # only cat's answer says what to write
+        "catecho",  # only the answer of cat says what to write
         "scarce",
         (
             "Overwrite '{other}' with what '{file}' says.",
@@ -302,7 +302,7 @@ SKILLS: Mapping[str, Skill] = {skill.name: skill for skill in _ALL}
 
 
 def slots_of(skill: Skill, calls: Sequence[str]) -> Slots | None:
-    """Return the slots with which ``skill`` makes these calls, None where it never does."""
+    """Return the slots with which ``skill`` makes these calls; None if it never does."""
     named: set[str] = set()
     patterns = [_pattern(template, named) for template in skill.calls]
     match = re.fullmatch("\n".join(patterns), "\n".join(calls))
@@ -316,7 +316,7 @@ def slots_of(skill: Skill, calls: Sequence[str]) -> Slots | None:
 
 
 def _pattern(template: str, named: set[str]) -> str:
-    """Return the expression that finds a template's slots; a repeated slot must repeat itself."""
+    """Return the regular expression for a template's slots; a repeated slot must match itself."""
     parts: list[str] = []
     for literal, slot, _, _ in Formatter().parse(template):
         parts.append(re.escape(literal))

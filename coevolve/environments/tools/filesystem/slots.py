@@ -1,7 +1,7 @@
-"""What the requests of the task grammar are about, and how chance chooses it.
+"""The slots of the task grammar's requests, and their random choice.
 
-A ``Fill`` chooses the slots of one request in the place where the user stands, or returns None
-where the request would make no sense there.
+A ``Fill`` chooses the slots of one request for the user's current place, or returns None if the
+request would make no sense there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,10 +37,10 @@ UNITS = (("l", "lines"), ("w", "words"), ("c", "characters"))
 
 @dataclass(frozen=True)
 class Place:
-    """What a user sees who stands in a folder and may look below it."""
+    """The folder in which the user is, with everything below it."""
 
     files: Mapping[str, str]
-    """Content by name."""
+    """Name -> content."""
 
     folders: Mapping[str, "Place"]
     has_parent: bool
@@ -50,7 +50,7 @@ Fill = Callable[[Place, np.random.Generator], Slots | None]
 
 
 def pick(rng: np.random.Generator, options: Sequence[T]) -> T:
-    """Return one of ``options``, all alike likely."""
+    """Return one of ``options``, each with equal probability."""
     return options[int(rng.integers(len(options)))]
 
 
@@ -64,66 +64,66 @@ def _unused(place: Place, names: Sequence[str]) -> list[str]:
 
 
 def nothing(place: Place, rng: np.random.Generator) -> Slots | None:
-    """The request needs no slot."""
+    """Choose no slot."""
     return {}
 
 
 def inside(place: Place, rng: np.random.Generator) -> Slots | None:
-    """Only below the first folder."""
+    """Choose no slot; None in the first folder."""
     return {} if place.has_parent else None
 
 
 def stem(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A name without its extension."""
+    """Choose a name without its extension."""
     return {"stem": pick(rng, STEMS)}
 
 
 def new_folder(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A folder name that is free."""
+    """Choose a folder name that is free."""
     unused = _unused(place, FOLDERS)
     return {"folder": pick(rng, unused)} if unused else None
 
 
 def new_file(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A file name that is free."""
+    """Choose a file name that is free."""
     unused = _unused(place, FILES)
     return {"new": pick(rng, unused)} if unused else None
 
 
 def file(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A file that is here."""
+    """Choose a file of this folder."""
     return {"file": pick(rng, list(place.files))} if place.files else None
 
 
 def folder(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A folder that is here."""
+    """Choose a folder of this folder."""
     return {"folder": pick(rng, list(place.folders))} if place.folders else None
 
 
 def empty_folder(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A folder with nothing in it."""
+    """Choose an empty folder."""
     empty = [name for name, below in place.folders.items() if not (below.files or below.folders)]
     return {"folder": pick(rng, empty)} if empty else None
 
 
 def text(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A few words."""
+    """Choose a few words."""
     return {"text": phrase(rng)}
 
 
 def lines(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A small number."""
+    """Choose a number from 1 to 3."""
     return {"lines": int(rng.integers(1, 4))}
 
 
 def unit(place: Place, rng: np.random.Generator) -> Slots | None:
-    """What to count."""
+    """Choose a unit to count."""
     mode, unit = pick(rng, UNITS)
     return {"mode": mode, "unit": unit}
 
 
 def both(*fills: Fill) -> Fill:
-    """Return the fill that chooses for each of ``fills``."""
+    """Return the fill that chooses the slots of each of ``fills``."""
 
     def fill(place: Place, rng: np.random.Generator) -> Slots | None:
         slots: Slots = {}
@@ -138,7 +138,7 @@ def both(*fills: Fill) -> Fill:
 
 
 def file_and_folder_without_it(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A file, and a folder in which its name is free."""
+    """Choose a file, and a folder in which its name is free."""
     slots = both(file, folder)(place, rng)
     if slots is None or slots["file"] in place.folders[str(slots["folder"])].files:
         return None
@@ -146,7 +146,7 @@ def file_and_folder_without_it(place: Place, rng: np.random.Generator) -> Slots 
 
 
 def file_and_its_word(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A file and a word, most often one that it contains."""
+    """Choose a file and a word, usually one that it contains."""
     slots = file(place, rng)
     if slots is None:
         return None
@@ -155,7 +155,7 @@ def file_and_its_word(place: Place, rng: np.random.Generator) -> Slots | None:
 
 
 def two_files(place: Place, rng: np.random.Generator) -> Slots | None:
-    """Two different files."""
+    """Choose two different files."""
     if len(place.files) < 2:
         return None
     first, second = rng.permutation(list(place.files))[:2]
@@ -163,7 +163,7 @@ def two_files(place: Place, rng: np.random.Generator) -> Slots | None:
 
 
 def folder_and_new_file_in_it(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A folder and a name that is free in it."""
+    """Choose a folder and a name that is free in it."""
     slots = folder(place, rng)
     if slots is None:
         return None
@@ -172,7 +172,7 @@ def folder_and_new_file_in_it(place: Place, rng: np.random.Generator) -> Slots |
 
 
 def file_in_a_folder(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A file one level below, with its folder."""
+    """Choose a file one level below, with its folder."""
     inside = [(name, file) for name, below in place.folders.items() for file in below.files]
     if not inside:
         return None
@@ -186,7 +186,7 @@ def _names(place: Place) -> list[str]:
 
 
 def file_found_once(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A file one level below whose name is nowhere else."""
+    """Choose a file one level below whose name occurs nowhere else."""
     slots = file_in_a_folder(place, rng)
     if slots is None or sum(str(slots["file"]) in name for name in _names(place)) != 1:
         return None
@@ -194,7 +194,7 @@ def file_found_once(place: Place, rng: np.random.Generator) -> Slots | None:
 
 
 def text_file_and_other(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A file of a single line, and another file."""
+    """Choose a file with a single line, and another file."""
     lines = [name for name, text in place.files.items() if text and "\n" not in text]
     if not lines or len(place.files) < 2:
         return None

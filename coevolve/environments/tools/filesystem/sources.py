@@ -1,4 +1,4 @@
-"""The two places from which the quickstart's curriculum takes its tasks."""
+"""The two task sources of the quickstart: a fixed pool, and new tasks for every group."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -18,14 +18,14 @@ from protocols.tasks import Task
 
 _CHOICE_STREAM = 3
 
-# To draw and carry out hundreds of tasks takes a second, and a process asks more than once.
+# Drawing and executing hundreds of tasks takes a second, and a process needs them more than once.
 _pool_of = lru_cache(maxsize=4)(static_pool)
 _held_out_of = lru_cache(maxsize=4)(held_out_tasks)
 _canaries_of = lru_cache(maxsize=4)(canary_tasks)
 
 
 class StaticSource:
-    """A `protocols.interfaces.TaskSource`: a fixed pool with the warm start's imbalance."""
+    """A `protocols.interfaces.TaskSource`: a fixed pool, imbalanced like the warm start."""
 
     def __init__(self, seed: int, settings: FilesystemConfig) -> None:
         self._seed = seed
@@ -37,7 +37,7 @@ class StaticSource:
         return self._pool
 
     def draw(self, number: int) -> tuple[Task, bool]:
-        """Return a task of the pool, which the journal has."""
+        """Return a task of the pool; the journal already has it."""
         rng = np.random.default_rng((self._seed, _CHOICE_STREAM, number))
         return self._pool[int(rng.integers(len(self._pool)))], False
 
@@ -50,23 +50,23 @@ class StaticSource:
         return _canaries_of(count)
 
     def start(self, number: int) -> Start:
-        """Return a fresh world of the training split."""
+        """Return a new world of the training split."""
         return exploration_start(self._seed, number)
 
 
 class UniformSource:
-    """A `protocols.interfaces.TaskSource`: a fresh task for every group, all skills alike."""
+    """A `protocols.interfaces.TaskSource`: a new task per group, all skills equally likely."""
 
     def __init__(self, seed: int, settings: FilesystemConfig) -> None:
         self._seed = seed
         self._settings = settings
 
     def pool(self) -> Sequence[Task]:
-        """Return nothing: every group brings its task."""
+        """Return no tasks: every group gets a new one."""
         return ()
 
     def draw(self, number: int) -> tuple[Task, bool]:
-        """Return a task that is new to the journal."""
+        """Return a new task; the journal does not have it yet."""
         return uniform_task(self._seed, number), True
 
     def held_out(self) -> Sequence[Task]:
@@ -78,5 +78,5 @@ class UniformSource:
         return _canaries_of(count)
 
     def start(self, number: int) -> Start:
-        """Return a fresh world of the training split."""
+        """Return a new world of the training split."""
         return exploration_start(self._seed, number)

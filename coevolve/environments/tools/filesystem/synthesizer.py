@@ -1,12 +1,14 @@
-"""The tiny policy as its own synthesizer: walks through a world and says what the calls are for.
+"""The tiny policy as its own synthesizer: it walks through a world and describes its calls.
 
-Each round of a brief walks through one of its starts (`filesystem.walk`), first with the tools that
-the brief points to (`filesystem.focus`). The policy writes an instruction for each errand
-(`filesystem.describing`), and only what can be believed is kept (`filesystem.belief`). Calls that
-are not believed together become turns of their own. What is left is carried out in the simulator
-and is a candidate as far as that answers as the walk did.
+Each round of a request walks through one of its start worlds (`filesystem.walk`), first with the
+tools that the request points to (`filesystem.focus`). The policy writes instructions for each
+errand
+(`filesystem.describing`), and only acceptable ones are kept (`filesystem.belief`). If the
+instruction for several calls together is not accepted, each call becomes a turn of its own. The
+simulator then executes the turns, and the candidate ends before the first answer that differs from
+that of the walk.
 
-Reflecting and walking follow rules, since the tiny model writes instructions and nothing else.
+Rules do the reflecting and the walking, because the tiny model can only write instructions.
 """
 
 import asyncio
@@ -42,26 +44,26 @@ from protocols.synthesizers import PolicyModel
 from protocols.tasks import body_of
 
 MAX_TURNS = 3
-"""Of a candidate."""
+"""Maximum number of turns of a candidate."""
 
 SPARE_ERRANDS = 1
-"""Beyond the turns that are due: for errands that are not believed."""
+"""Errands beyond the wanted turns, for errands whose instruction is not accepted."""
 
 
 @dataclass(frozen=True)
 class _Round:
-    """What one walk found."""
+    """The result of one walk."""
 
     number: int
     start: Start
     turns: int
-    """Turns that its candidate is to have."""
+    """Number of turns that its candidate should have."""
 
     errands: Sequence[Errand]
 
     @property
     def described(self) -> list[Slice]:
-        """Every slice, and after it the parts of one that has several."""
+        """Every slice, each followed by its parts if it has several calls."""
         return [
             part for errand in self.errands for each in errand for part in (each, *each.parts())
         ]
@@ -70,8 +72,9 @@ class _Round:
 class PolicySynthesizer:
     """A `protocols.interfaces.Synthesizer`.
 
-    With ``weights="start"`` the engine has to serve the weights that the run began with, as a fresh
-    one does; with ``"newest"`` it is given the newest version before each brief.
+    With ``weights="start"`` the engine must serve the initial weights of the run, as a new engine
+    does;
+    with ``"newest"`` it gets the newest version before each request.
     """
 
     def __init__(
@@ -93,15 +96,15 @@ class PolicySynthesizer:
 
     @property
     def name(self) -> str:
-        """``policy@`` and the version that describes."""
+        """``policy@`` and the policy version that writes the instructions."""
         return f"policy@{self._version}"
 
     async def check(self) -> None:
-        """Serve the weights that are asked for. Raises GeneratorError or DeliveryError."""
+        """Serve the configured weights. Raises GeneratorError or DeliveryError."""
         await self._follow()
 
     async def synthesize(self, brief: Brief, calls: CallLog) -> Synthesis:
-        """Explore the brief's starts and make candidates of what can be described.
+        """Explore the start worlds of the request and make candidates from accepted instructions.
 
         Raises SimulatorError, GeneratorError, DeliveryError or OverBudgetError.
         """
@@ -110,7 +113,7 @@ class PolicySynthesizer:
             _explore(brief, number, start, focus)
             for number, start in enumerate(tool_context(brief).starts)
         ]
-        name, samples = await self._described(brief, rounds, calls)
+        name, samples = await self._samples(brief, rounds, calls)
         turns = [_turns(found, samples) for found in rounds]
         sound = await asyncio.gather(
             *(_sound(self._simulator, brief, *each) for each in zip(rounds, turns, strict=True))
@@ -125,29 +128,29 @@ class PolicySynthesizer:
             simulator_calls=sum(len(turn.reference) for each in turns for turn in each),
         )
 
-    async def _described(
+    async def _samples(
         self, brief: Brief, rounds: Sequence[_Round], calls: CallLog
     ) -> tuple[str, Mapping[Slice, Samples]]:
-        """Return the model's name, and what it wrote of everything that the rounds found."""
+        """Return the model's name, and its instructions for every slice of the rounds."""
         if await calls.recorded(0) is None:
             await self._follow()
         describer = Describer(
             self._engine.generator, self._renderer, self._model.temperature, self.name
         )
         slices = list(dict.fromkeys(each for found in rounds for each in found.described))
-        name, said = await describer.describe(brief, slices, calls)
-        return name, dict(zip(slices, said, strict=True))
+        name, texts = await describer.describe(brief, slices, calls)
+        return name, dict(zip(slices, texts, strict=True))
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of the generator so far."""
         return self._engine.generator.cpu_s()
 
     async def close(self) -> None:
-        """End the generator."""
+        """Close the generator."""
         await self._engine.generator.close()
 
     async def _follow(self) -> None:
-        """Serve the newest policy version, where that is asked for."""
+        """Serve the newest policy version, if the model uses the newest weights."""
         if self._model.weights == "start":
             return
         async with self._loading:
@@ -196,51 +199,51 @@ def _candidate(brief: Brief, found: _Round, name: str, turns: tuple[ToolTurn, ..
 async def _sound(
     simulator: Simulator, brief: Brief, found: _Round, turns: tuple[ToolTurn, ...]
 ) -> tuple[ToolTurn, ...]:
-    """Return the turns up to the first that answers otherwise than it did on the walk.
+    """Return the turns before the first whose answers differ from those of the walk.
 
-    Those that neither change nor tell anything new are left out.
+    Turns that neither change the world nor give a new answer are left out.
     """
     if not turns:
         return ()
     name, task = f"{brief.signal_id}-trial-{found.number}", found.start.task(turns)
     played = await simulator.trial(name, task, [turn.reference for turn in turns])
     sound: list[ToolTurn] = []
-    told: set[str] = set()
+    known: set[str] = set()
     before = played.initial
     for turn, again in zip(turns, played.turns, strict=True):
         if turn.results != tuple(observed.result for observed in again.observed):
             break
-        tells = any(says_something(result) and result not in told for result in turn.results)
+        tells = any(says_something(result) and result not in known for result in turn.results)
         if again.state != before or tells:
             sound.append(turn)
-        told.update(turn.results)
+        known.update(turn.results)
         before = again.state
     return tuple(sound)
 
 
 def _turns(found: _Round, samples: Mapping[Slice, Samples]) -> tuple[ToolTurn, ...]:
-    """Return what is believed of a walk; its first errand may take more turns than were due."""
-    turns = [_believed(errand, samples) for errand in found.errands]
+    """Return the accepted turns of a walk; its first errand may exceed the wanted number."""
+    turns = [_accepted(errand, samples) for errand in found.errands]
     due = max(found.turns, *map(len, turns[:1]), 0)
     return tuple(chain.from_iterable(turns))[: min(due, MAX_TURNS)]
 
 
-def _believed(errand: Errand, samples: Mapping[Slice, Samples]) -> list[ToolTurn]:
-    """Return a turn for each slice, or else for those of its calls that are believed alone."""
+def _accepted(errand: Errand, samples: Mapping[Slice, Samples]) -> list[ToolTurn]:
+    """Return a turn for each slice, or else a turn for each of its calls that is accepted alone."""
     turns: list[ToolTurn] = []
     for each in errand:
         parts = each.parts()
         worded = frozenset(wording(sample.text) for part in parts for sample in samples[part])
         text = believed(each, samples[each], worded)
         if text is None:
-            turns += _believed(parts, samples)
+            turns += _accepted(parts, samples)
         else:
             turns += [ToolTurn(instruction=text, reference=each.calls, results=each.results)]
     return turns
 
 
 def _shows(turns: Sequence[ToolTurn], focus: Sequence[Chain]) -> bool:
-    """Whether some errand of the focus, if there is any, is in the turns, in order."""
+    """Return whether the turns contain some errand of the focus in order; True without a focus."""
     called = [call.partition("(")[0] for turn in turns for call in turn.reference]
     in_order = (all(tool in rest for tool in each) for each in focus for rest in [iter(called)])
     return not focus or any(in_order)

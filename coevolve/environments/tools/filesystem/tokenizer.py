@@ -1,7 +1,7 @@
 """The tiny policy's tokenizer: 768 byte-pair entries over the words of the task grammar.
 
-Names, extensions and argument openings are split before merging, so that a name is the same token
-in an instruction, in a call and in a tool's answer, and copying it is copying one token.
+Names, extensions and argument openings are split before merging. So a name is the same token in an
+instruction, in a call and in a tool's answer, and copying it means copying one token.
 """
 
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ VOCABULARY = 768
 
 PAD, USER, CALL, OBSERVATION, END, DONE, EXPLORED, INSTRUCTION = range(8)
 SPECIAL = ("<pad>", "<u>", "<a>", "<o>", "<e>", "<d>", "<s>", "<n>")
-"""By token id: padding; a user's instruction begins; the policy is to write; a tool's answer
-begins; a call ends; a turn or a synthesized instruction ends; an explored trajectory begins; the
-instruction for it is to be written."""
+"""By token id: padding; start of a user's instruction; the policy writes from here; start of a
+tool's answer; end of a call; end of a turn or of a synthesized instruction; start of an explored
+trajectory; start of the instruction for it."""
 
 _PIECES = (
     r"[a-z_]+\("  # a tool and its parenthesis
@@ -42,7 +42,7 @@ _PIECES = (
 
 
 def train_tokenizer(tasks: int = 1500, seed: int = 5) -> Tokenizer:
-    """Return the tokenizer, made from the texts of ``tasks`` random tasks."""
+    """Return a tokenizer that is trained on the texts of ``tasks`` random tasks."""
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = Sequence(
         [
@@ -62,7 +62,7 @@ def train_tokenizer(tasks: int = 1500, seed: int = 5) -> Tokenizer:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Return the tokenizer of a model folder; text that spells a special token is plain text."""
+    """Return the tokenizer of a model folder; text like ``<u>`` is encoded as plain text."""
     tokenizer = Tokenizer.from_file(str(folder / FILE_NAME))
     tokenizer.encode_special_tokens = True
     return tokenizer

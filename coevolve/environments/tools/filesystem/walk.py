@@ -1,12 +1,13 @@
 """Walks through a copy of the file system in this process, and returns the calls that were made.
 
-A walk is a sequence of errands of one to three tools. Arguments are drawn from what is there
-(`filesystem.slots`); what the errand's earlier calls left behind goes first: a folder just made, a
-text just shown, the place of a file that was found. An errand is drawn again where a call fails, or
-neither tells nor changes anything, `TRIES` times at most; the best draw counts.
+A walk is a sequence of errands of one to three tools. Arguments are drawn from the current place
+(`filesystem.slots`). Results of the errand's earlier calls are preferred: a folder just made, a
+text just shown, the place of a file that was found. An errand is drawn again if a call fails, or
+if it neither shows nor changes anything, up to `TRIES` times; the best draw is used.
 
-Knows the tools and which of them serve one another; no task and no instruction. Whole folders are
-not moved, copied or removed with ``rm``: the simulator has defects there (`tools.session`).
+This module knows the tools and which tools use each other's results; it knows no tasks and no
+instructions. It does not move, copy or remove (``rm``) whole folders, because the simulator has
+defects there (`tools.session`).
 """
 
 import json
@@ -26,18 +27,18 @@ Chain = tuple[str, ...]
 """The tools of one errand, in order."""
 
 TRIES = 24
-"""Draws of one errand: a draw takes less than a millisecond."""
+"""Maximum draws of one errand; a draw takes less than a millisecond."""
 
 PARENT = ".."
 
 _ALONE_SHARE = 0.7
-"""Of the errands, those that are no link although there is one."""
+"""Share of errands that stay a single tool although a link contains it."""
 
 _FOCUSED_SHARE = 0.2
-"""Of the errands after a walk's first, which is focused always."""
+"""Share of focused errands after the first of a walk; the first is always focused."""
 
 _COPIED_CHARS = 60
-"""Longest text that is written again."""
+"""Maximum characters of a text that a later call writes again."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,13 @@ class Slice:
     results: tuple[str, ...]
 
     def parts(self) -> "tuple[Slice, ...]":
-        """Return a slice for every call, none where there is only one."""
+        """Return a slice for every call; none if there is only one call."""
         pairs = zip(self.calls, self.results, strict=True)
         return tuple(Slice((call,), (result,)) for call, result in pairs if self.calls[1:])
 
 
 Errand = tuple[Slice, ...]
-"""What was done: calls that build on one another are together in a slice."""
+"""The calls made; calls that use each other's results are in one slice."""
 
 
 def _folder_or_up(place: Place, rng: np.random.Generator) -> Slots | None:
@@ -63,14 +64,14 @@ def _folder_or_up(place: Place, rng: np.random.Generator) -> Slots | None:
 
 
 def _target(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A folder or a new name."""
+    """Choose a folder or a new name."""
     goes_below = bool(place.folders) and rng.random() < 0.5
     chosen = (slots.folder if goes_below else slots.new_file)(place, rng)
     return chosen and {"target": next(iter(chosen.values()))}
 
 
 def _file_and_fewer_lines(place: Place, rng: np.random.Generator) -> Slots | None:
-    """A file and a number of lines at which it is not over."""
+    """Choose a file and a number of lines below its length."""
     longer = [name for name, text in place.files.items() if "\n" in text]
     if not longer:
         return None
@@ -79,7 +80,7 @@ def _file_and_fewer_lines(place: Place, rng: np.random.Generator) -> Slots | Non
 
 
 def _sought(place: Place, rng: np.random.Generator) -> Slots | None:
-    """The name of a file that is here or below, or its beginning."""
+    """Choose the name of a file here or one level below, or the beginning of the name."""
     names = [*place.files, *(name for folder in place.folders.values() for name in folder.files)]
     if not names:
         return None
@@ -107,7 +108,7 @@ _TOOLS: Mapping[str, tuple[str, Fill]] = {
     "touch": ("file_name={new!r}", slots.new_file),
     "wc": ("file_name={file!r}, mode={mode!r}", slots.both(slots.file, slots.unit)),
 }
-"""What is written for the arguments of each tool, and what draws it."""
+"""Tool -> the template of its arguments, and the fill that chooses them."""
 
 TOOLS = tuple(_TOOLS)
 
@@ -120,15 +121,15 @@ LINKS: tuple[tuple[Chain, ...], ...] = (
     tuple(("find", "cd", tool) for tool in _ON_FILES),
     tuple(("cd", tool) for tool in (*_ON_FILES, "touch")),
 )
-"""Errands of which each call uses what the one before left behind, by what that is.
+"""Errands in which each call uses a result of an earlier one, grouped by the kind of result.
 
-``mkdir`` serves ``cd`` and ``cp``, too, and ``cd`` what looks around. These are left out: the
-policy was never taught how they are asked for together, and what is believed of them is wrong.
+``mkdir`` also gives ``cd`` and ``cp`` a result, and ``cd`` gives one to tools that look around.
+These are left out: the policy never learned instructions for them, and those it writes are wrong.
 """
 
 
 def errands(focus: Sequence[Chain], count: int, rng: np.random.Generator) -> tuple[Chain, ...]:
-    """Return ``count`` errands; the first has one of ``focus``, the others seldom."""
+    """Return ``count`` errands; the first contains one of ``focus``, the others rarely do."""
     return tuple(
         _around(pick(rng, focus), rng)
         if focus and (number == 0 or rng.random() < _FOCUSED_SHARE)
@@ -140,10 +141,10 @@ def errands(focus: Sequence[Chain], count: int, rng: np.random.Generator) -> tup
 def walk(
     world: ToolTask, chains: Sequence[Chain], rng: np.random.Generator, most_calls: int
 ) -> tuple[Errand, ...]:
-    """Return what came of each errand, as far as ``most_calls`` reach; all calls succeeded.
+    """Return the slices of each errand, with at most ``most_calls`` calls; all calls succeeded.
 
-    From a place where an errand finds nothing to do the walk goes elsewhere instead. Raises
-    SimulatorError where the world does not load.
+    If an errand finds nothing to do in a place, the walk goes to another folder. Raises
+    SimulatorError if the world does not load.
     """
     done: list[Errand] = []
     for chain in chains:
@@ -156,7 +157,7 @@ def walk(
 
 
 def says_something(result: str) -> bool:
-    """Whether a tool's answer tells anything but that the call was carried out."""
+    """Return whether a tool's answer shows more than that the call was executed."""
     try:
         answer: object = json.loads(result)
     except ValueError:
@@ -167,7 +168,7 @@ def says_something(result: str) -> bool:
 
 
 def _around(core: Chain, rng: np.random.Generator) -> Chain:
-    """Return ``core``, or a link that it is part of: one of each kind is as likely."""
+    """Return ``core`` or a link that contains it; each kind of link is equally likely."""
     kinds = [
         [link for link in kind if core in {link[at : at + len(core)] for at in range(len(link))}]
         for kind in LINKS
@@ -178,7 +179,7 @@ def _around(core: Chain, rng: np.random.Generator) -> Chain:
 
 
 def _best(world: ToolTask, before: Sequence[str], chain: Chain, rng: np.random.Generator) -> Errand:
-    """Return the draw with the most calls, among such the one with the fewest slices."""
+    """Return the draw with the most calls; of equal ones, the one with the fewest slices."""
     is_link = any(chain in kind for kind in LINKS)
     best: Errand = ()
     for _ in range(TRIES):
@@ -196,7 +197,7 @@ def _worth(errand: Errand) -> tuple[int, int]:
 
 
 class _Draw:
-    """One errand in a world of its own."""
+    """One errand in a separate world."""
 
     def __init__(self, world: ToolTask, before: Sequence[str], rng: np.random.Generator) -> None:
         self._world = World(world)
@@ -204,18 +205,18 @@ class _Draw:
             self._world.call(call)
         self._rng = rng
         self._left: Slots = {}
-        """What the errand's calls left behind, by the slot that can use it."""
+        """Results of the errand's calls, by the slot that can use them."""
 
         self._has_moved = False
-        """Whether the call before went into a folder: what comes next is done there."""
+        """Whether the previous call entered a folder, so that the next call uses that."""
 
         self._tools: Chain = ()
-        """Those of the newest slice."""
+        """The tools of the newest slice."""
 
         self.slices: list[Slice] = []
 
     def attempt(self, tool: str) -> None:
-        """Make one call, if it can be made and tells or changes something."""
+        """Make one call, if it is possible and shows or changes something."""
         template, fill = _TOOLS[tool]
         place = look_around(self._world)
         drawn = fill(place, self._rng)
@@ -238,7 +239,7 @@ class _Draw:
         return slot in self._left and (slot not in there or self._left[slot] in there[slot])
 
     def _add(self, tool: str, one: Slice, *, uses: bool) -> None:
-        """Put a call into the newest slice, where it continues a link, or into its own."""
+        """Add a call to the newest slice if it continues a link, or else in a new slice."""
         together = (*self._tools, tool)
         if uses and any(link[: len(together)] == together for kind in LINKS for link in kind):
             before = self.slices.pop()

@@ -1,4 +1,4 @@
-"""What can be said against a candidate before anything is carried out."""
+"""The gates that check a candidate before anything is executed."""
 
 from coevolve.environments.tools.calls import NotACallError, RefusedCallError
 from coevolve.environments.tools.gates.reading import ReadCall, read_call, tools_of
@@ -9,23 +9,25 @@ from coevolve.environments.tools.toolsets import is_tool_set
 from protocols.errors import SimulatorError
 
 MAX_TURNS = 8
-"""The benchmark's longest conversation has seven."""
+"""Maximum turns of a candidate; the benchmark's longest conversation has seven."""
 
 MAX_ARGUMENTS = 128
 MAX_INSTRUCTION_CHARS = 4000
 
 
 class MalformedError(Exception):
-    """The candidate is no task; says why."""
+    """The candidate is not a valid task; the message says why."""
 
 
 def read_reference(body: ToolTask, calls_per_turn: int) -> tuple[tuple[ReadCall, ...], ...]:
     """Return the reference's calls by turn.
 
     Raises:
-        MalformedError: Nobody could attempt this: no turn or too many, an instruction that is empty
-            or does not end its quotation, more calls in a turn than ``calls_per_turn``, something
-            else than a call with literal arguments, a world that does not load.
+        MalformedError: The task cannot be attempted: it has no turn or too many, an instruction
+        that
+            is empty or has an open quotation, more calls in a turn than ``calls_per_turn``, text
+            other
+            than a call with literal arguments, or a world that does not load.
     """
     if not 1 <= len(body.turns) <= MAX_TURNS:
         raise MalformedError(f"{len(body.turns)} turns; 1 to {MAX_TURNS} can be had")
@@ -47,7 +49,7 @@ def read_reference(body: ToolTask, calls_per_turn: int) -> tuple[tuple[ReadCall,
 
 
 def unknown_tool(body: ToolTask, read: tuple[tuple[ReadCall, ...], ...]) -> str:
-    """Return the first tool that there is not; empty where all are known."""
+    """Return a message about the first unknown tool; empty if all tools are known."""
     tools = tools_of(body.classes)
     unknown = [call.tool for calls in read for call in calls if call.tool not in tools]
     return f"there is no tool {unknown[0]}" if unknown else ""

@@ -1,13 +1,13 @@
-"""The gates that a candidate has to pass by itself, in the order of `protocols.evolution.Gate`.
+"""The gates that a candidate passes on its own, in the order of `protocols.evolution.Gate`.
 
-All rest on machine facts: what is written, and what the simulators and their verifier make of it.
-What compares a candidate with other tasks comes after them (`tools.gates.similarity`).
+All use facts: the candidate's text, and the results of simulators and their verifier. Comparisons
+with other tasks come after them (`tools.gates.similarity`).
 
-CoEvolve's "retain on positive reward" clause stands behind ``positive_reward``: a candidate whose
-reference fails is let through where some turn was passed nevertheless, and no gate that rests on a
-sound reference is asked. It is off, because the reward says nothing of the candidate: a turn passes
-where state and answers are the reference's, and a reference that fails agrees with itself. So the
-clause admits tasks that cannot be solved as they are told, and the learner would imitate them.
+``positive_reward`` turns on CoEvolve's "retain on positive reward" clause: a candidate whose
+reference fails is admitted if some turn passed, and the gates that need a sound reference are
+skipped. The default is off, because that reward says nothing about the candidate: a turn passes if
+its state and answers equal the reference's, and a failing reference equals itself. So the clause
+admits tasks that cannot be solved as their instructions ask, and the learner would imitate them.
 """
 
 import asyncio
@@ -46,25 +46,26 @@ ORDER: tuple[Gate, ...] = (
     "description_omits",
     "description_invents",
 )
-"""The gates in the order in which they are asked."""
+"""The gates in the order in which they are checked."""
 
 
 class ToolGates:
-    """`coevolve.validation.gates.Gates`: carries the calls of a candidate out."""
+    """`coevolve.validation.gates.Gates` that execute the calls of a candidate."""
 
     def __init__(
         self, simulator: Simulator, *, calls_per_turn: int, positive_reward: bool = False
     ) -> None:
-        """Refuse references that make more than ``calls_per_turn`` calls in a turn."""
+        """Refuse references with more than ``calls_per_turn`` calls in a turn."""
         self._simulator = simulator
         self._calls_per_turn = calls_per_turn
         self._positive_reward = positive_reward
 
     async def examine(self, candidate: Candidate) -> Findings:
-        """Ask gate after gate until one refuses.
+        """Check gate after gate until one refuses the candidate.
 
         Raises:
-            SimulatorError: A simulator broke again and again; nothing is known of the candidate.
+            SimulatorError: A simulator failed in every attempt, so nothing is known of the
+            candidate.
         """
         try:
             body = read_body(candidate.body)
@@ -101,7 +102,7 @@ class ToolGates:
 
 
 class _RefusedError(Exception):
-    """A gate refused; only ever seen by `ToolGates.examine`."""
+    """A gate refused the candidate; only `ToolGates.examine` catches this."""
 
     def __init__(self, gate: Gate, found: str) -> None:
         super().__init__(found)
@@ -118,7 +119,7 @@ def _passed(turn: TriedTurn) -> bool:
 
 
 def _skills(body: ToolTask) -> tuple[str, ...]:
-    """Return the tools of each turn, in the order in which they are called."""
+    """Return the tools of each turn, in the order of their calls."""
     tools = tools_of(body.classes)
     return tuple(
         "+".join(read_call(call, tools).tool for call in turn.reference) or "none"
@@ -135,7 +136,7 @@ def _with_results(body: ToolTask, played: Tried) -> ToolTask:
 
 
 def _replay_fault(turns: Turns, played: Tried) -> str:
-    """Return what is wrong with a replay of the reference; empty where nothing is."""
+    """Return what is wrong with a replay of the reference; empty if nothing is."""
     for number, (calls, turn) in enumerate(zip(turns, played.turns, strict=True)):
         for call, observed in zip(calls, turn.observed, strict=True):
             if observed.failed:
@@ -160,7 +161,7 @@ def _difference(first: Tried, second: Tried) -> str:
 
 
 def _idleness(played: Tried) -> str:
-    """Return the first turn that changes nothing and answers nothing; empty where none is so."""
+    """Return the first turn that changes nothing and answers nothing; empty if there is none."""
     before = played.initial
     for number, turn in enumerate(played.turns):
         answers = [observed.result for observed in turn.observed]
@@ -187,27 +188,27 @@ async def _refuse_weak_verifier(
     seen: Sequence[str],
     trials: Trials,
 ) -> None:
-    """Refuse a task whose verifier lets a mutant of the reference pass."""
-    for mutant, tried in await _all_played(tuple(mutants.idle(turns)), trials):
-        _refuse("passes_without_acting", _let_pass(mutant, turns, tried))
-    for mutant, tried in await _all_played(tuple(mutants.truncated(turns)), trials):
-        _refuse("passes_truncated", _let_pass(mutant, turns, tried))
-    for mutant, tried in await _all_played(tuple(mutants.reordered(turns)), trials):
+    """Refuse a task whose verifier accepts a mutant of the reference."""
+    for mutant, tried in await _play_all(tuple(mutants.idle(turns)), trials):
+        _refuse("passes_without_acting", _accepted_mutant(mutant, turns, tried))
+    for mutant, tried in await _play_all(tuple(mutants.truncated(turns)), trials):
+        _refuse("passes_truncated", _accepted_mutant(mutant, turns, tried))
+    for mutant, tried in await _play_all(tuple(mutants.reordered(turns)), trials):
         if not _equivalent(tried, played):
-            _refuse("passes_reordered", _let_pass(mutant, turns, tried))
+            _refuse("passes_reordered", _accepted_mutant(mutant, turns, tried))
     for slot, values in await _unguarded(turns, read, seen, trials):
         found = f"turn {slot.turn + 1}: {slot.tool}'s {slot.argument.name}={slot.argument.value!r}"
         others = ", ".join(map(repr, values))
         raise _RefusedError("passes_wrong_argument", f"{found} may as well be {others}")
 
 
-async def _all_played(variants: Sequence[Turns], trials: Trials) -> list[tuple[Turns, Tried]]:
+async def _play_all(variants: Sequence[Turns], trials: Trials) -> list[tuple[Turns, Tried]]:
     tried = await asyncio.gather(*map(trials.play, variants))
     return list(zip(variants, tried, strict=True))
 
 
-def _let_pass(mutant: Turns, turns: Turns, tried: Tried) -> str:
-    """Return which mutant the verifier let pass; empty where it did not."""
+def _accepted_mutant(mutant: Turns, turns: Turns, tried: Tried) -> str:
+    """Return a description of the mutant if the verifier accepts it; empty if it does not."""
     if not passes(tried):
         return ""
     changed = next(number for number, calls in enumerate(mutant) if calls != turns[number])
@@ -227,7 +228,7 @@ def _equivalent(tried: Tried, played: Tried) -> bool:
 async def _unguarded(
     turns: Turns, read: Sequence[Sequence[ReadCall]], seen: Sequence[str], trials: Trials
 ) -> list[tuple[Slot, tuple[object, ...]]]:
-    """Return the arguments for which every wrong value passes, with these values."""
+    """Return the arguments for which the verifier accepts every wrong value, with these values."""
 
     async def all_pass(slot: Slot, values: Sequence[object]) -> bool:
         for value in values:

@@ -1,7 +1,8 @@
-"""Variations of a reference that a task's verifier has to tell from the reference itself.
+"""Mutants of a reference, which a task's verifier has to tell from the reference itself.
 
-A verifier that lets one of them pass rewards a policy that did something else than it was asked:
-nothing, less, in another order, or with other things.
+A verifier that accepts a mutant rewards a policy that did not do what the instruction asks:
+nothing,
+less, the same in another order, or the same with other values.
 """
 
 import re
@@ -14,10 +15,10 @@ Turns = tuple[tuple[str, ...], ...]
 """Calls by turn."""
 
 IDLE = "nothing()"
-"""A call that no tool answers. The checker wants some call in a turn, and any call will do."""
+"""A call that no tool answers; the checker requires some call in a turn, and accepts any."""
 
 MAX_ALTERNATIVES = 4
-"""Wrong values that are tried for one argument."""
+"""Maximum number of wrong values for one argument."""
 
 _FILE = re.compile(r"[\w-]+(\.\w+)+")
 
@@ -33,20 +34,20 @@ class Slot(NamedTuple):
 
 
 def idle(turns: Turns) -> Iterator[Turns]:
-    """Yield ``turns`` with nothing done in one of them, for each."""
+    """Yield a mutant for each turn, in which that turn does nothing."""
     for turn in range(len(turns)):
         yield _with_turn(turns, turn, (IDLE,))
 
 
 def truncated(turns: Turns) -> Iterator[Turns]:
-    """Yield ``turns`` without one call, for each call that is not the only one of its turn."""
+    """Yield a mutant without one call, for each call in a turn with several calls."""
     for turn, calls in enumerate(turns):
         for dropped in range(len(calls) if len(calls) > 1 else 0):
             yield _with_turn(turns, turn, (*calls[:dropped], *calls[dropped + 1 :]))
 
 
 def reordered(turns: Turns) -> Iterator[Turns]:
-    """Yield ``turns`` with two neighbouring, different calls of a turn in the other order."""
+    """Yield a mutant for each two neighbouring, different calls of a turn, with both swapped."""
     for turn, calls in enumerate(turns):
         for first in range(len(calls) - 1):
             one, other = calls[first : first + 2]
@@ -67,8 +68,9 @@ def slots(read: Sequence[Sequence[ReadCall]]) -> tuple[Slot, ...]:
 def wrong_values(slot: Slot, every: Sequence[Slot], names: Sequence[str]) -> tuple[object, ...]:
     """Return one to `MAX_ALTERNATIVES` plausible values other than the slot's own.
 
-    For text these are what the reference uses for the same parameter and what the world has of the
-    same kind (``names``), and last the text itself, changed.
+    For text these are values of the same parameter in the reference, then names of the same kind in
+    the
+    world (``names``), and last a changed form of the text.
     """
     value = slot.argument.value
     if not isinstance(value, str):

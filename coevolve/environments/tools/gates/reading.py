@@ -1,4 +1,4 @@
-"""Reads a reference's calls: which tool, which parameters, which values."""
+"""Parses a reference's calls into tools, parameters and values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -9,27 +9,27 @@ from coevolve.environments.tools.toolsets import ToolDocument, tool_documents
 
 
 class Argument(NamedTuple):
-    """One value that a call is made with."""
+    """One argument of a call."""
 
     name: str
-    """The parameter's; its position as digits where the tool documents none there."""
+    """The parameter's name; its position as digits if the tool documents no parameter there."""
 
     value: object
 
 
 class ReadCall(NamedTuple):
-    """A call, written in the one way in which equal calls are written alike."""
+    """A call in a normal form: equal calls have equal forms."""
 
     tool: str
     arguments: tuple[Argument, ...]
 
     def text(self) -> str:
-        """Return the call as a Python expression, parameters named where that is possible."""
-        return f"{self.tool}({', '.join(map(_written, self.arguments))})"
+        """Return the call as a Python expression, with parameters named where possible."""
+        return f"{self.tool}({', '.join(map(_argument_text, self.arguments))})"
 
 
 class _AnyTool:
-    """A container of every name: whether a tool is known is asked separately."""
+    """A container of every name, because another gate checks whether a tool is known."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -42,7 +42,7 @@ def tools_of(classes: tuple[str, ...]) -> Mapping[str, ToolDocument]:
 
 
 def read_call(text: str, tools: Mapping[str, ToolDocument]) -> ReadCall:
-    """Return the call in ``text``, of a known tool or of an unknown one.
+    """Return the call in ``text``, of a known or an unknown tool.
 
     Raises:
         NotACallError: It is not a call expression.
@@ -59,7 +59,7 @@ def read_call(text: str, tools: Mapping[str, ToolDocument]) -> ReadCall:
 
 
 def leaves(value: object) -> Iterator[str | int | float | bool | None]:
-    """Yield the plain values in an argument; the keys of a dict are none."""
+    """Yield the plain values in an argument, without the keys of dicts."""
     match value:
         case list() | tuple():
             for item in cast("Sequence[object]", value):
@@ -70,7 +70,7 @@ def leaves(value: object) -> Iterator[str | int | float | bool | None]:
             yield cast("str | int | float | bool | None", value)
 
 
-def _written(argument: Argument) -> str:
+def _argument_text(argument: Argument) -> str:
     if argument.name.isdigit():
         return repr(argument.value)
     return f"{argument.name}={argument.value!r}"

@@ -1,22 +1,21 @@
-"""Near-duplicates: tasks that teach, or test, what another task does already.
+"""Near-duplicates: tasks that teach or test the same as another task.
 
-Two tasks are alike to the degree that the larger of these says (Jaccard similarities of sets):
+The similarity of two tasks is the larger of these two (Jaccard similarities of sets):
 
 - *the same request*: the words of the instructions together with the calls of the references, over
-  all turns. It counts where the requests name something. A request without any name or argument
-  ("List what is here." -> ``ls()``) says nothing until one knows where it is asked, so it counts in
-  the second way alone;
-- *the same work in the same place*: the calls, where the worlds are alike to the wanted degree
-  (paths and contents), however it is asked for.
+  all turns. It counts only if the requests name something. A request without any name or argument
+  ("List what is here." -> ``ls()``) depends on the place where it is asked, so only the second
+  similarity counts;
+- *the same work in the same place*: the calls, if the worlds (paths and contents) reach the
+  threshold too, with any wording.
 
-So the same request in another world is a near-duplicate if it names the same things, a paraphrase
-is one if it asks for the same calls in the same world or shares nearly all its words, and the same
-slotless words in another world are none.
+So the same request in another world is a near-duplicate if it names the same things. A paraphrase
+is one if it asks for the same calls in the same world or shares nearly all its words. The same
+words without slots in another world are not.
 
-`Likenesses` finds near-duplicates through an inverted index. A set that is alike to the degree t
-shares at least t of the features of the one that is asked for, so one of its rarest ones, of which
-there are 1 - t (prefix filtering, Chaudhuri et al. 2006); only tasks that have one of these are
-compared.
+`Likenesses` finds near-duplicates with an inverted index. A set with similarity t to a query shares
+at least a fraction t of the query's features, so it contains one of the rarest fraction 1 - t of
+them (prefix filtering, Chaudhuri et al. 2006). Only tasks with one of these are compared.
 """
 
 import math
@@ -33,13 +32,13 @@ from coevolve.environments.tools.task import ToolTask, read_body
 from coevolve.validation.gates import Match
 
 ROUNDING = 1e-9
-"""Of a product that should be whole; without it 0.7 * 10 demands 8 of 10."""
+"""Tolerance for a product that should be whole; without it 0.7 * 10 requires 8 of 10."""
 
 _WORD = re.compile(r"\w+(?:[.\-]\w+)*")
 
 
 class Likeness(NamedTuple):
-    """What of a task is compared."""
+    """The features of a task that are compared."""
 
     request: frozenset[str]
     """Words of the instructions, and calls."""
@@ -52,7 +51,7 @@ class Likeness(NamedTuple):
 
 
 def likeness(body: ToolTask) -> Likeness:
-    """Return what is compared of a task. Its calls have to be readable."""
+    """Return the features of a task. Its calls must be readable."""
     tools = tools_of(body.classes)
     read = [read_call(text, tools) for turn in body.turns for text in turn.reference]
     calls = frozenset(_numbered(call.text() for call in read))
@@ -72,7 +71,7 @@ class Likenesses:
     """A `coevolve.validation.gates.TaskIndex` of tasks with tools."""
 
     def __init__(self, threshold: float) -> None:
-        """Look for tasks that are alike to the degree ``threshold`` or more, in (0, 1]."""
+        """Look for tasks with a similarity of ``threshold`` or more; it is in (0, 1]."""
         self._threshold = threshold
         self._known: dict[str, Likeness] = {}
         self._having: defaultdict[str, set[str]] = defaultdict(set)
@@ -81,28 +80,28 @@ class Likenesses:
         return len(self._known)
 
     def add(self, key: str, body: msgspec.Raw) -> None:
-        """Remember a task under ``key``, in place of the one that was there."""
+        """Add a task under ``key``; it replaces the task that has this key."""
         self.remember(key, likeness(read_body(body)))
 
     def remember(self, key: str, known: Likeness) -> None:
-        """Remember what of a task is compared, as `add`."""
+        """Add a task by its features, like `add`."""
         self.discard(key)
         self._known[key] = known
         for feature in known.request:
             self._having[feature].add(key)
 
     def discard(self, key: str) -> None:
-        """Forget a task; unknown ones are no error."""
+        """Remove a task; an unknown key is no error."""
         known = self._known.pop(key, None)
         for feature in known.request if known else ():
             self._having[feature].discard(key)
 
     def nearest(self, body: msgspec.Raw) -> Match | None:
-        """Return the task that is most alike, None where none reaches the threshold."""
+        """Return the most similar task, or None if none reaches the threshold."""
         return self.nearest_to(likeness(read_body(body)))
 
     def nearest_to(self, asked: Likeness) -> Match | None:
-        """Return the task that is most alike, as `nearest`."""
+        """Return the most similar task for given features, like `nearest`."""
         matches = [*self._same_work(asked)]
         if asked.names:
             matches += self._same_request(asked)
@@ -124,7 +123,7 @@ class Likenesses:
                 yield Match(key, degree)
 
     def _sharing(self, features: frozenset[str]) -> set[str]:
-        """Return the tasks that may share as many of ``features`` as the threshold demands."""
+        """Return the tasks that may share as many of ``features`` as the threshold requires."""
         shared = math.ceil(self._threshold * len(features) - ROUNDING)
         few = len(features) - shared + 1
         rarest = sorted(features, key=lambda feature: len(self._having.get(feature, ())))[:few]
@@ -138,7 +137,7 @@ def _jaccard(one: frozenset[Hashable], other: frozenset[Hashable]) -> float:
 
 
 def _numbered(texts: Iterable[str]) -> Iterable[str]:
-    """Yield each text with how often it occurred so far: equal calls are different features."""
+    """Yield each text with its number of occurrences so far, so that equal calls differ."""
     seen = Counter[str]()
     for text in texts:
         seen[text] += 1

@@ -1,4 +1,4 @@
-"""A candidate's trials: each in a fresh world, counted, and tried again where a machine broke."""
+"""A candidate's trials: each in a new world, counted, and retried if a machine failed."""
 
 import asyncio
 import itertools
@@ -11,14 +11,14 @@ from protocols.errors import SimulatorError
 
 TRIES = 3
 PAUSE_S = 0.25
-"""Before the second attempt, twice as long before each further one: workers restart in seconds."""
+"""Seconds before the first retry, doubled before each further one; workers restart in seconds."""
 
 
 class Trials:
     """Plays calls against one candidate's verifier."""
 
     calls: int
-    """Calls that were carried out so far."""
+    """Number of calls executed so far."""
 
     def __init__(self, simulator: Simulator, name: str, body: ToolTask) -> None:
         self._simulator = simulator
@@ -28,15 +28,15 @@ class Trials:
         self.calls = 0
 
     async def play(self, turns: Turns) -> Tried:
-        """Play ``turns`` once. Raises SimulatorError after the last of several attempts."""
+        """Play ``turns`` once. Raises SimulatorError if all attempts fail."""
         for attempt in range(TRIES - 1):
             try:
-                return await self._played(turns)
+                return await self._play_once(turns)
             except SimulatorError:
                 await asyncio.sleep(PAUSE_S * 2**attempt)
-        return await self._played(turns)
+        return await self._play_once(turns)
 
-    async def _played(self, turns: Turns) -> Tried:
+    async def _play_once(self, turns: Turns) -> Tried:
         name = f"{self._name}/trial-{next(self._numbers)}"
         tried = await self._simulator.trial(name, self._body, turns)
         self.calls += sum(len(turn.observed) for turn in tried.turns)
@@ -44,5 +44,5 @@ class Trials:
 
 
 def passes(tried: Tried) -> bool:
-    """Return whether the verifier lets the trial pass: every turn of it."""
+    """Return whether the verifier accepts every turn of the trial."""
     return not any(isinstance(turn.verdict, Failed) for turn in tried.turns)

@@ -1,7 +1,7 @@
-"""Compares what a user says with what the reference does: nothing left out, nothing made up.
+"""Compares the instructions with the reference: nothing omitted, nothing invented.
 
-Knows nothing of any grammar but that names stand in quotation marks. What is said need not be said
-word for word (upper and lower case are alike, ``two`` is 2), what is quoted has to be.
+Of any grammar, this module knows only that names are in quotation marks. Quoted text has to match
+exactly; other text need not (upper and lower case are equal, ``two`` is 2).
 """
 
 import json
@@ -43,28 +43,28 @@ def omitted(
     answers: Sequence[Sequence[str]],
     tools: Mapping[str, ToolDocument],
 ) -> str:
-    """Return the first value that the policy cannot know; empty where it can know all.
+    """Return the first value that the policy cannot know; empty if it can know all.
 
-    It knows what this instruction or an earlier one says, what earlier answers show, and what the
-    tool's documentation lists. Flags, single characters and paths of dots need not be known.
+    The policy knows the text of this and earlier instructions, earlier answers, and the values that
+    the tool's documentation lists. Flags, single characters and paths of dots count as known.
     """
     said, seen = "", ""
     for number, (turn, calls) in enumerate(zip(turns, read, strict=True)):
         said += f"\n{turn.instruction}"
         for call, answer in zip(calls, answers[number], strict=True):
             for argument in call.arguments:
-                told = tools[call.tool].parameters["properties"].get(argument.name, {})
+                documented = tools[call.tool].parameters["properties"].get(argument.name, {})
                 for value in leaves(argument.value):
-                    if not (_goes_without_saying(value, told) or _known(value, said, seen)):
+                    if not (_is_implied(value, documented) or _known(value, said, seen)):
                         return f"turn {number + 1} does not say {argument.name}={value!r}"
             seen += f"\n{answer}\n{_plain(answer)}"
     return ""
 
 
 def invented(turns: Sequence[ToolTurn], read: Read) -> str:
-    """Return the first quotation or number that is no argument; empty where all are.
+    """Return the first quotation or number that is no argument; empty if all are arguments.
 
-    Numbers outside quotations count where the turn's calls take numbers at all.
+    Numbers outside quotations count only if the turn's calls have numbers as arguments.
     """
     for number, (turn, calls) in enumerate(zip(turns, read, strict=True)):
         values = [
@@ -96,14 +96,14 @@ def _is_argument(quoted: str, texts: set[str]) -> bool:
     )
 
 
-def _goes_without_saying(value: object, told: Mapping[str, Any]) -> bool:
-    """Return whether nobody has to say ``value``; ``told`` documents its parameter."""
-    if isinstance(value, bool) or value is None or value == told.get("default"):
+def _is_implied(value: object, documented: Mapping[str, Any]) -> bool:
+    """Return whether ``value`` need not be given; ``documented`` describes its parameter."""
+    if isinstance(value, bool) or value is None or value == documented.get("default"):
         return True
     if not isinstance(value, str):
         return False
     trivial = len(value) <= 1 or not value.strip("./") or re.fullmatch(r"-+\w+", value)
-    return bool(trivial) or f'"{value}"' in told.get("description", "")
+    return bool(trivial) or f'"{value}"' in documented.get("description", "")
 
 
 def _known(value: object, said: str, seen: str) -> bool:
@@ -122,7 +122,7 @@ def _is_number(value: object) -> bool:
 
 
 def _says(text: str, value: str) -> bool:
-    """Return whether ``value`` occurs in ``text`` and is not a part of a longer name."""
+    """Return whether ``value`` occurs in ``text`` and is not part of a longer name."""
     wanted = re.escape(" ".join(value.lstrip("#@").split()))
     name = rf"(?<![\w-]){wanted}(?![\w-]|\.\w)"
     return re.search(name, " ".join(text.split()), re.IGNORECASE) is not None
@@ -138,7 +138,7 @@ def _digits(text: str) -> set[float]:
 
 
 def _plain(answer: str) -> str:
-    """Return the text in an answer, as a reader of its JSON sees it."""
+    """Return the plain values in a JSON answer as text."""
     try:
         return "\n".join(map(str, leaves(json.loads(answer))))
     except (ValueError, RecursionError):

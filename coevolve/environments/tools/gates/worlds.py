@@ -1,4 +1,4 @@
-"""What there is in a task's initial world: its facts, and the names that a user might speak of."""
+"""The content of a task's initial world: its facts, and names that a user might mention."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -12,7 +12,7 @@ MAX_FACT_CHARS = 200
 
 
 def facts(body: ToolTask) -> frozenset[str]:
-    """Return the paths of the world and what is found there; at least the classes' names."""
+    """Return the paths of the world and their contents; at least the names of the classes."""
     found = {f"class {name}" for name in body.classes}
     if body.long_context:
         found.add("long context")
@@ -23,7 +23,7 @@ def facts(body: ToolTask) -> frozenset[str]:
 
 
 def names(body: ToolTask) -> tuple[str, ...]:
-    """Return names and words of the world, each once, as they occur: paths before contents."""
+    """Return the names and words of the world, each once, paths before contents."""
     found = list(_leaves(body))
     on_paths = [name for path, _ in found for name in path[1:]]
     whole = [text for _, text in found if "\n" not in text]
@@ -33,7 +33,7 @@ def names(body: ToolTask) -> tuple[str, ...]:
 
 
 def _leaves(body: ToolTask) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield every path that ends, and what is there."""
+    """Yield every path to a leaf, with the leaf's text."""
     scenarios: dict[str, Any] = msgspec.json.decode(body.world, type=dict[str, Any])
     for name in body.classes:
         yield from _below(scenarios.get(name, {}), (name,))

@@ -1,8 +1,8 @@
-"""What a synthesizer's model is to answer, and how it is found in what it says.
+"""The formats of a synthesizer model's answers, and the parser that finds them in its text.
 
-Every answer is one JSON object. It may stand alone, in a fence, or within prose, and after thoughts
-in ``<think>`` tags; of several the last that fits is taken. What does not fit raises
-`UnusableAnswerError`, whose words are for the model that is asked again.
+Every answer is one JSON object. It may stand alone, in a code fence, or within prose, and after
+thoughts in ``<think>`` tags; the parser takes the last object that fits. If none fits, it raises
+`UnusableAnswerError`, whose message goes to the model that is asked again.
 """
 
 import json
@@ -16,30 +16,30 @@ from protocols.evolution import Reflection
 T = TypeVar("T")
 
 MAX_TASKS = 6
-"""Of one abstraction; further ones are left out."""
+"""Maximum tasks of one abstraction; further ones are left out."""
 
 MAX_TURNS = 4
 MAX_CALLS = 12
-"""Of one turn."""
+"""Maximum calls of one turn."""
 
 MAX_CHARS = 2_000
-"""Of an instruction, and of each text in a reflection."""
+"""Maximum characters of an instruction, and of each text in a reflection."""
 
 MAX_ANSWER_CHARS = 200_000
-"""Of an answer; what follows is not looked at."""
+"""Maximum characters of an answer that are read."""
 
 _MAX_OBJECTS = 1_000
-"""Beginnings of objects that are tried; a bound on the work that an answer can cause."""
+"""Maximum number of ``{`` at which parsing is tried, which bounds the work for one answer."""
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_CHARS)]
 
 
 class UnusableAnswerError(ValueError):
-    """The answer is not what was asked for; says in one sentence why."""
+    """The answer does not have the requested format; the message says why in one sentence."""
 
 
 class Move(msgspec.Struct, frozen=True):
-    """One step of exploring: a call, or the end."""
+    """One step of an exploration: a call, or the end."""
 
     reason: str = ""
     action: str = ""
@@ -48,24 +48,24 @@ class Move(msgspec.Struct, frozen=True):
     done: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a step that is neither."""
+        """Refuse a step that has neither or both."""
         if self.done == bool(self.action.strip()):
             raise ValueError('needs either "action" with one call or "done": true')
 
 
 class AbstractedTurn(msgspec.Struct, frozen=True):
-    """What the user says, and the calls that carry it out."""
+    """An instruction of the user, and the calls that carry it out."""
 
     instruction: Text
     calls: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1, max_length=MAX_CALLS)]
 
 
 class AbstractedTask(msgspec.Struct, frozen=True):
-    """A task that a model made of an exploration."""
+    """A task that a model made from an exploration."""
 
     turns: Annotated[tuple[AbstractedTurn, ...], msgspec.Meta(min_length=1, max_length=MAX_TURNS)]
     description: str = ""
-    """What the task is about; helps the model to think and is not kept."""
+    """The subject of the task; it helps the model to think and is not kept."""
 
 
 class _Abstraction(msgspec.Struct, frozen=True):
@@ -73,14 +73,14 @@ class _Abstraction(msgspec.Struct, frozen=True):
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What a judge says of a task."""
+    """A judge's answer about a task."""
 
     success: bool
     reason: str = ""
 
 
 class _Reflected(msgspec.Struct, frozen=True):
-    """A `Reflection`, with single sentences allowed where lists are wanted."""
+    """A `Reflection` in which a single string may stand for a list."""
 
     summary: str
     failure_cause: str = ""
@@ -127,7 +127,7 @@ def _read(answer: str, kind: type[T]) -> T:
 
 
 def _objects(answer: str) -> Iterator[str]:
-    """Return every outermost JSON object of ``answer`` as text, in order."""
+    """Yield every outermost JSON object of ``answer`` as text, in order."""
     answer = answer[:MAX_ANSWER_CHARS].rpartition("</think>")[2]
     decoder = json.JSONDecoder()
     start = answer.find("{")

@@ -1,4 +1,4 @@
-"""What a synthesizer of tasks with tools is told beyond what every environment's is."""
+"""The part of a synthesis request that only environments with tools have."""
 
 import msgspec
 
@@ -10,10 +10,10 @@ NOTHING_ASKED = (ToolTurn(instruction="", reference=()),)
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """A state of the training split to explore from."""
+    """A state of the training split from which exploration starts."""
 
     origin: str
-    """Where it comes from, for example the id of a training task or ``grammar:world:17``."""
+    """Its source, for example the id of a training task or ``grammar:world:17``."""
 
     classes: tuple[str, ...]
     world: str
@@ -21,10 +21,10 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
     long_context: bool = False
     checks_directory: bool = False
-    """As in `coevolve.environments.tools.task.ToolTask`, for the tasks that come of it."""
+    """As in `coevolve.environments.tools.task.ToolTask`, for the tasks made from it."""
 
     def task(self, turns: tuple[ToolTurn, ...] = NOTHING_ASKED) -> ToolTask:
-        """Return what asks for ``turns`` here; by default a world that is only explored."""
+        """Return a task with ``turns`` in this world; by default it is only explored."""
         return ToolTask(
             classes=self.classes,
             world=self.world,
@@ -38,15 +38,15 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """The body of `protocols.synthesis.Brief.context`."""
 
     instructions: tuple[str, ...] = ()
-    """What the user says in the flagged task, by turn; empty where no task is flagged."""
+    """The instructions of the flagged task, by turn; empty if no task is flagged."""
 
     starts: tuple[Start, ...]
-    """One for each round of exploring."""
+    """One for each round of exploration."""
 
 
 _decoder = msgspec.msgpack.Decoder(ToolContext)
 
 
 def tool_context(brief: Brief) -> ToolContext:
-    """Return what else is told. Raises msgspec.MsgspecError if it is another environment's."""
+    """Return the context. Raises msgspec.MsgspecError if another environment wrote it."""
     return _decoder.decode(brief.context)

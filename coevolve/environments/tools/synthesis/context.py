@@ -1,4 +1,4 @@
-"""What a synthesizer of tasks with tools is told: instructions, and where to start."""
+"""Fills the part of a synthesis request that has instructions and exploration starts."""
 
 import msgspec
 
@@ -19,7 +19,7 @@ class ToolBriefs:
         self._source = source
 
     def context(self, signal: Signal, task: Task | None) -> msgspec.Raw:
-        """Return a `ToolContext`; nothing of a reference is in it."""
+        """Return a `ToolContext`; it contains no part of a reference."""
         turns = tool_task(task).turns if task else ()
         return body_of(
             ToolContext(
@@ -29,7 +29,7 @@ class ToolBriefs:
         )
 
     def _starts(self, signal: Signal, task: Task | None) -> tuple[Start, ...]:
-        """Return a start for each round, the flagged task's own world first."""
+        """Return a start for each round; the flagged task's own world is the first."""
         numbers = (
             seed_of(self._config.seed, signal.signal_id, f"start {round_}")
             for round_ in range(self._config.synthesizer.rounds - (task is not None))

@@ -1,16 +1,16 @@
 """The synthesizer whose model is behind an OpenAI-compatible endpoint.
 
-reflect (once) -> for every start, at the same time: explore step by step in the simulator ->
-abstract tasks from what was done -> carry each task out, so that it has results.
+Its stages: reflect once; then, for all starts concurrently, explore step by step in the simulator
+and abstract tasks from the calls; then execute each task to record its results.
 
-A round whose answers cannot be used is left out and the others go on; a failure of the endpoint, of
-a simulator or of the budget ends the brief. Tasks whose calls fail are handed on without results:
-the validator refuses them, and so they are counted. Freely exploring (`Anything`) needs no
-reflection, so none is asked for.
+If the answers of a round cannot be used, the round is left out and the others go on. A failure of
+the endpoint or of a simulator, or an exceeded budget, ends the request. Tasks whose calls fail are
+passed on without results: the validator refuses them, and so they are counted. Free exploration
+(`Anything`) needs no reflection.
 
-Model calls are numbered by what they are for, not by when they are made: two ordinals (the
-question, and asking again) for the reflection, then for each round two for each of its steps and
-two for the abstraction. So a recorded call is found again whatever the rounds' pace was.
+Model calls are numbered by their purpose, not by their time: two ordinals (the question and its
+repetition) for the reflection, then for each round two per step and two for the abstraction. So a
+recorded call is found again, independent of the pace of the rounds.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ UNGUIDED = Reflection(
     focus_pattern=(),
     avoid_pattern=(),
 )
-"""In place of a reflection where there is nothing to reflect on."""
+"""Stands for a reflection if there is nothing to reflect on."""
 
 log = structlog.get_logger()
 
@@ -70,13 +70,13 @@ class EndpointSynthesizer:
         await self._chat.check()
 
     async def synthesize(self, brief: Brief, calls: CallLog) -> Synthesis:
-        """Make candidates of ``brief``; see `protocols.interfaces.Synthesizer`.
+        """Make candidates for ``brief``; see `protocols.interfaces.Synthesizer`.
 
         Raises:
             AnswerError: The reflection, or every round, got no usable answer.
             EndpointError: The model does not answer.
             OverBudgetError: The next call may exceed the budget.
-            SimulatorError: A simulator broke.
+            SimulatorError: A simulator failed.
         """
         structured = StructuredCall(
             self._chat, self._model, calls, signal_id=brief.signal_id, kind=brief.kind
@@ -112,10 +112,10 @@ class _Found(NamedTuple):
 
 
 class _Round:
-    """One exploration of one start, and what is made of it."""
+    """One exploration of one start, with the candidates made from it."""
 
     simulator_calls: int
-    """Made so far, whatever comes of them."""
+    """Number of calls so far, whatever their outcome."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _Round:
         self.simulator_calls = 0
 
     async def work(self) -> _Found | AnswerError:
-        """Return what came of the round, or why nothing could."""
+        """Return the result of the round, or the reason why it has none."""
         try:
             steps = await self._explore()
             tasks = await self._abstract(steps) if steps else ()
@@ -188,7 +188,7 @@ class _Round:
         )
 
     async def _candidate(self, position: int, task: AbstractedTask) -> Candidate:
-        """Return the task with the results of its calls; without any where a call fails."""
+        """Return the task with the results of its calls; without results if a call fails."""
         turns = tuple(
             ToolTurn(instruction=turn.instruction, reference=turn.calls) for turn in task.turns
         )
@@ -219,7 +219,7 @@ class _Round:
 
 
 def _together(rounds: Sequence[_Found | AnswerError], simulator_calls: int) -> Synthesis:
-    """Return what came of all rounds. Raises AnswerError where no round was usable."""
+    """Return the results of all rounds. Raises AnswerError if no round was usable."""
     usable = [each for each in rounds if isinstance(each, _Found)]
     for failed in rounds:
         if not usable and isinstance(failed, AnswerError):

@@ -1,4 +1,4 @@
-"""A model's second opinion on a candidate. The machine's facts decide; this is logged beside them.
+"""A model's opinion on a candidate. It is recorded and decides nothing; the gates decide.
 
 The five questions are those of CoEvolve's judge; see `tools.synthesis.prompts`.
 """
@@ -20,20 +20,20 @@ from protocols.interfaces import CallLog
 from protocols.synthesizers import EndpointModel
 
 FIRST_ORDINAL = 2**40
-"""Beyond those of any synthesis; a candidate's own follow from the digest of its id."""
+"""Above the ordinals of any synthesis; a candidate's ordinals follow from the digest of its id."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
 class Account:
-    """Who pays for the calls about a candidate."""
+    """The record of calls to which an opinion belongs."""
 
     calls: AbstractAsyncContextManager[CallLog]
-    """Open for one opinion."""
+    """Opened for one opinion."""
 
     kind: SignalKind
-    """Of the candidate's signal."""
+    """The kind of the candidate's signal."""
 
 
 FindAccount = Callable[[Candidate], Awaitable[Account]]
@@ -48,7 +48,7 @@ class EndpointJudge:
         self._account_of = account_of
 
     async def opinion(self, candidate: Candidate) -> Opinion:
-        """Return what the model says; `NO_OPINION` where it says nothing usable."""
+        """Return the model's opinion, or `NO_OPINION` if its answer is not usable."""
         account = await self._account_of(candidate)
         try:
             async with account.calls as calls:

@@ -1,18 +1,19 @@
-"""What a synthesizer's model is asked, word for word.
+"""The prompts of a synthesizer's model.
 
-The stages are CoEvolve's (arXiv 2604.15840): reflect on what was flagged, explore again under a
-goal that depends on the signal, abstract tasks from what was done, judge them; the words are our
-own. Deviations: the tasks of one exploration are abstracted from that exploration alone; each task
-has to work from the initial state; every value that a call needs has to be said.
+The stages are CoEvolve's (arXiv 2604.15840): reflect on the flagged task or pattern, explore again
+with a goal that depends on the signal, abstract tasks from the calls, judge them; the wording is
+our
+own. Deviations: the tasks of one exploration are abstracted from that exploration only; each task
+must work from the initial state; the instructions must contain every value that a call needs.
 
 No prompt contains a reference of a training task or anything of a held-out one: `Brief` has
-neither. What the environment or the policy wrote stands between ``<data>`` and ``</data>``, where
-such tags of its own are defused, and the model is told that nothing there is an instruction. That
-lowers the risk of an injection and does not exclude it; what a model then does is limited to calls
-in a simulator and to candidates that the validator examines.
+neither. Text that the environment or the policy wrote is between ``<data>`` and ``</data>``; such
+tags inside it are escaped, and the prompt says that it contains no instructions. That lowers the
+risk of an injection but does not exclude it. A model that follows one can still only make calls
+in a simulator and propose candidates, which the validator examines.
 
-Long texts are cut in the middle: an observation to `OBSERVATION_CHARS` while exploring and to
-`EVIDENCE_CHARS` where it is evidence; at most `ATTEMPTS` attempts are shown.
+Long texts are cut in the middle: an observation to `OBSERVATION_CHARS` during exploration and to
+`EVIDENCE_CHARS` in evidence. At most `ATTEMPTS` attempts are shown.
 """
 
 import json
@@ -141,7 +142,7 @@ Answer with one JSON object and nothing else, reason first:
 
 
 def reflect(brief: Brief) -> tuple[Message, ...]:
-    """Ask what lies behind the brief's signal."""
+    """Return the prompt that asks for the cause behind the request's signal."""
     parts = [_FLAGGED[brief.kind]]
     if isinstance(brief.about, OnPattern):
         kind = brief.about.kind.replace("_", " ")
@@ -162,7 +163,7 @@ def reflect(brief: Brief) -> tuple[Message, ...]:
 def explore(
     brief: Brief, reflection: Reflection, start: Start, steps: Sequence[tuple[Move, Action]]
 ) -> tuple[Message, ...]:
-    """Ask for the next call of an exploration that has come as far as ``steps``."""
+    """Return the prompt for the next call of an exploration after ``steps``."""
     goal = _FREE if isinstance(brief.about, Anything) else _GOALS[brief.kind]
     opening = [f"Goal: {goal}"]
     if not isinstance(brief.about, Anything):
@@ -184,7 +185,7 @@ def explore(
 
 
 def abstract(brief: Brief, start: Start, steps: Sequence[Action]) -> tuple[Message, ...]:
-    """Ask for tasks made of one exploration."""
+    """Return the prompt for tasks made from one exploration."""
     goal = _FREE if isinstance(brief.about, Anything) else _GOALS[brief.kind]
     return _chat(
         _ABSTRACT,
@@ -196,7 +197,7 @@ def abstract(brief: Brief, start: Start, steps: Sequence[Action]) -> tuple[Messa
 
 
 def judge(candidate: Candidate) -> tuple[Message, ...]:
-    """Ask whether a candidate is sound."""
+    """Return the prompt that asks whether a candidate is sound."""
     task = read_body(candidate.body)
     turns = "\n".join(
         f"turn {number}: {turn.instruction}\n{_carried_out(turn)}"
@@ -210,7 +211,7 @@ def judge(candidate: Candidate) -> tuple[Message, ...]:
 
 
 def again(messages: Sequence[Message], answer: str, complaint: str) -> tuple[Message, ...]:
-    """Ask once more after an answer that could not be used."""
+    """Return the prompt that asks once more after an unusable answer."""
     return (
         *messages,
         # Some servers refuse an empty message.
@@ -224,7 +225,7 @@ def again(messages: Sequence[Message], answer: str, complaint: str) -> tuple[Mes
 
 
 def cut(text: str, limit: int) -> str:
-    """Return ``text``, without its middle where it is longer than ``limit`` characters."""
+    """Return ``text``, without its middle if it has more than ``limit`` characters."""
     if len(text) <= limit:
         return text
     head = limit * 3 // 4
@@ -248,7 +249,7 @@ def _attempt(number: int, attempt: Attempt) -> str:
 
 
 def _steps(steps: Iterable[Action], limit: int) -> str:
-    """Return one JSON object a line."""
+    """Return the steps as one JSON object per line."""
     lines = [
         json.dumps(
             {
@@ -292,7 +293,7 @@ def _tools(classes: Iterable[str]) -> str:
 
 
 def _tool(document: ToolDocument) -> str:
-    """Return a tool's documentation on one line, without the sentence that all of a class share."""
+    """Return a tool's documentation on one line, without the sentence that its class shares."""
     own = document.description.rpartition("Tool description: ")[2]
     return json.dumps(
         {
@@ -308,7 +309,7 @@ _JSON_TYPES = {"dict": "object", "float": "number"}
 
 
 def _schema(part: object) -> Any:
-    """Return BFCL's dialect as JSON Schema."""
+    """Return a schema in BFCL's dialect as JSON Schema."""
     if isinstance(part, list):
         return [_schema(entry) for entry in cast(list[object], part)]
     if not isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""Questions to an endpoint's model about one signal: recorded, paid for, and asked again once."""
+"""Questions to an endpoint's model about one signal: recorded, budgeted, and retried once."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
@@ -17,7 +17,7 @@ from protocols.synthesizers import EndpointModel
 T = TypeVar("T")
 
 ORDINALS = 2
-"""That a question may take: its own, and the next for asking again."""
+"""Ordinals of one question: its own, and the next one for the retry."""
 
 _SHOWN_CHARS = 200
 
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 
 class StructuredCall:
-    """Asks on behalf of one signal."""
+    """Asks the model's questions about one signal."""
 
     def __init__(
         self, chat: Chat, model: EndpointModel, calls: CallLog, *, signal_id: str, kind: SignalKind
@@ -43,7 +43,7 @@ class StructuredCall:
         messages: Sequence[Message],
         read: Callable[[str], T],
     ) -> T:
-        """Return what ``read`` makes of the answer; takes `ORDINALS` ordinals from ``ordinal`` on.
+        """Return the answer as parsed by ``read``; it uses `ORDINALS` ordinals from ``ordinal`` on.
 
         Raises:
             AnswerError: ``read`` raised UnusableAnswerError twice.
@@ -64,7 +64,8 @@ class StructuredCall:
                 )
         raise AnswerError(
             f"the model {self._model.model} at {self._model.base_url} was asked twice to {purpose} "
-            f"for signal {self._signal_id} and gave nothing usable: {'; then: '.join(complaints)}; "
+            f"for signal {self._signal_id} and gave no usable answer: "
+            f"{'; then: '.join(complaints)}; "
             "a larger max_answer_tokens or a stronger model may help"
         )
 
@@ -74,14 +75,14 @@ class StructuredCall:
         purpose: Literal["reflect", "explore", "abstract", "judge"],
         messages: Sequence[Message],
     ) -> ModelCall:
-        """Return the recorded call, or make it and return when it is recorded."""
+        """Return the recorded call, or make the call and record it."""
         recorded = await self._calls.recorded(ordinal)
         if recorded is not None:
             return recorded
         most_prompt, most_answer = most_prompt_tokens(messages), self._model.max_answer_tokens
         most_usd = cost_usd(self._model, most_prompt, most_answer)
         await self._calls.allow(most_prompt, most_answer, most_usd)
-        said = await self._chat.ask(messages)
+        reply = await self._chat.ask(messages)
         call = ModelCall(
             signal_id=self._signal_id,
             ordinal=ordinal,
@@ -89,11 +90,11 @@ class StructuredCall:
             kind=self._kind,
             model=self._model.model,
             prompt=msgspec.json.encode(messages).decode(),
-            answer=said.text,
-            prompt_tokens=said.prompt_tokens,
-            answer_tokens=said.answer_tokens,
-            cost_usd=cost_usd(self._model, said.prompt_tokens, said.answer_tokens),
-            wall_s=said.wall_s,
+            answer=reply.text,
+            prompt_tokens=reply.prompt_tokens,
+            answer_tokens=reply.answer_tokens,
+            cost_usd=cost_usd(self._model, reply.prompt_tokens, reply.answer_tokens),
+            wall_s=reply.wall_s,
         )
         await self._calls.note(call)
         return call

@@ -41,14 +41,14 @@ def test_a_long_question_has_a_long_answer(server: ForkServer):
         (b"overflow", LIMITS, -signal.SIGSEGV),
     ],
 )
-def test_the_end_of_one_answer_is_told_and_the_next_question_is_answered(
+def test_the_end_of_one_answer_is_reported_and_the_next_question_is_answered(
     server: ForkServer, question: bytes, limits: Limits, status: int
 ):
     assert server.ask(question, limits).status == status
     assert server.ask(b"return 1", LIMITS).answer == b"1"
 
 
-def test_what_was_raised_is_told(server: ForkServer):
+def test_the_error_of_an_answer_is_reported(server: ForkServer):
     assert server.ask(b"raise it", LIMITS).answer == b"ValueError: b'raise'"
 
 
@@ -58,24 +58,24 @@ def test_threads_have_their_own_answers(server: ForkServer):
         assert [each.result().answer for each in asked] == [b"%d" % n for n in range(40)]
 
 
-def test_another_server_is_started_where_one_was_ended(server: ForkServer):
+def test_a_new_server_replaces_one_that_ended(server: ForkServer):
     assert server.ask(b"end_server 1", LIMITS).answer == b"1"
     assert _answer_of_another(server) == b"2"
 
 
 def _answer_of_another(server: ForkServer) -> bytes:
-    """Ask again for as long as the question may still go to the server that is about to end."""
+    """Ask again while the question may still reach the server that is about to end."""
     while True:
         with contextlib.suppress(SimulatorError):
             return server.ask(b"return 2", LIMITS).answer
 
 
-def test_an_answer_that_does_not_begin_is_the_machines_failure(server: ForkServer):
+def test_an_answer_that_does_not_start_is_an_infrastructure_failure(server: ForkServer):
     endless = Limits(cpu_s=1, memory_mb=512, stack_kb=1 << 30, wall_s=20)
-    with pytest.raises(SimulatorError, match="could not begin"):
+    with pytest.raises(SimulatorError, match="did not start"):
         server.ask(b"return 1", endless)
 
 
-def test_a_server_that_does_not_start_is_the_machines_failure():
+def test_a_server_that_does_not_start_is_an_infrastructure_failure():
     with pytest.raises(SimulatorError):
         ForkServer("tests.no_such_module").ask(b"return", LIMITS)

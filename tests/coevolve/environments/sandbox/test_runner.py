@@ -83,7 +83,7 @@ def test_a_program_has_its_output_its_status_and_its_own_environment(
     assert (work / "made").read_text() == "x\n"
 
 
-def test_a_signal_is_told_as_one(run: Run) -> None:
+def test_a_signal_gives_a_negative_status(run: Run) -> None:
     done = run("kill -9 $$")
     assert (done.status, done.output) == (-9, "")
 
@@ -134,7 +134,7 @@ def test_processes_are_bounded_and_do_not_survive(sandbox: Sandbox, run: Run) ->
 
 
 def waited_for_none(word: str) -> bool:
-    """Return whether processes with the word in their command are gone; the dead have none."""
+    """Return whether no process with the word in its command remains; a dead one has none."""
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         if not any(word.encode() in commands(path) for path in Path("/proc").glob("[0-9]*")):
@@ -180,7 +180,7 @@ def test_namespaces_hide_the_machine(work: Path) -> None:
     assert not Path("/usr/x").exists()
 
 
-def test_a_toolchain_is_there_to_be_read(work: Path) -> None:
+def test_a_toolchain_is_readable(work: Path) -> None:
     tools = work / "tools"
     tools.mkdir()
     (tools / "tool").write_text("content")
@@ -202,13 +202,13 @@ def test_a_toolchain_is_there_to_be_read(work: Path) -> None:
     assert (tools / "tool").read_text() == "content"
 
 
-def test_a_program_that_is_not_there_is_the_machines_fault(sandbox: Sandbox, work: Path) -> None:
+def test_a_missing_program_is_an_infrastructure_failure(sandbox: Sandbox, work: Path) -> None:
     sandbox.own(work)
     with pytest.raises(SimulatorError, match="/no/such/program"):
         sandbox.run(["/no/such/program"], work=work, cwd=work, limits=limits(), environment={})
 
 
-def test_the_strongest_level_is_taken_and_a_missing_one_refused(
+def test_the_strongest_level_is_used_and_a_missing_one_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for level in LEVELS:

@@ -27,7 +27,7 @@ def age(folder: Path) -> None:
     os.utime(folder, (long_ago, long_ago))
 
 
-def test_what_a_killed_process_left_is_removed_and_nothing_that_is_in_use():
+def test_folders_of_killed_processes_are_removed_and_those_in_use_are_kept():
     old, young, mine = left_by_a_killed_process(), left_by_a_killed_process(), WorkFolder()
     age(old)
     age(mine.path)

@@ -73,7 +73,7 @@ async def test_only_what_the_policy_wrote_is_marked_and_carries_its_version():
     assert (rollout.version_min, rollout.version_max) == (3, 3)
 
 
-async def test_it_is_known_where_each_turn_that_was_begun_starts():
+async def test_an_episode_records_the_start_of_each_turn():
     rollout, _, _ = await rolled(["a", None, "b", None], turns=("a", "b", "a"), right=("a",))
     assert (rollout.turns_passed, rollout.turns_total) == (1, 3)
     # An instruction of 2 tokens, a call of 2, its answer of 4, and the end of the turn.
@@ -97,7 +97,7 @@ async def test_a_failed_turn_ends_the_conversation():
     assert len(generator.requests) == 2
 
 
-async def test_what_does_not_parse_is_the_policys_failure():
+async def test_text_that_does_not_parse_is_the_policys_failure():
     rollout, _, _ = await rolled([""])
     assert (rollout.reward, rollout.ended) == (0.0, "malformed")
 
@@ -146,7 +146,7 @@ async def test_session_and_cache_are_released_even_when_the_simulator_breaks():
     assert not simulator.open
 
 
-async def test_what_is_said_at_the_end_of_the_last_turn_is_judged():
+async def test_the_last_words_of_the_last_turn_are_graded():
     class Talking(ScriptRenderer):
         """Takes a call of `c` for words."""
 

@@ -59,7 +59,7 @@ def test_literals_are_read(
         "\ud800()",
     ],
 )
-def test_what_is_no_call_is_refused(text: str) -> None:
+def test_text_without_a_call_is_refused(text: str) -> None:
     with pytest.raises((NotACallError, RefusedCallError)):
         parse_call(text, TOOLS)
 

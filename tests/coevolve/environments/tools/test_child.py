@@ -30,7 +30,7 @@ BODY = ToolTask(
 
 @pytest.fixture(autouse=True)
 def no_hard_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit behind the clock counts what other threads of this process use, and ends it."""
+    """Turn the hard limit off: it counts the CPU time of all threads and would end this process."""
     monkeypatch.setattr(child, "_allow_cpu", lambda more_s: None)
 
 
@@ -46,7 +46,7 @@ def grade(session: str) -> Grade:
     return Grade(session=session)
 
 
-def test_what_the_sandbox_refuses_breaks_a_session_and_is_no_answer(
+def test_a_refusal_of_the_sandbox_breaks_the_session_and_is_no_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refused() -> Observed:
@@ -67,7 +67,7 @@ def test_what_the_sandbox_refuses_breaks_a_session_and_is_no_answer(
 
 
 @pytest.mark.parametrize(("used", "kind"), [(0.2, Failed), (0.8, Broken)])
-def test_whoever_finds_little_memory_left_is_not_to_blame(
+def test_a_session_that_meets_low_memory_does_not_end_for_it(
     monkeypatch: pytest.MonkeyPatch, used: float, kind: type
 ) -> None:
     def exhaust(world: World, text: str) -> Observed:
@@ -80,7 +80,7 @@ def test_whoever_finds_little_memory_left_is_not_to_blame(
     assert isinstance(sessions.carry_out(grade("x")), kind)
 
 
-def test_whoever_grew_the_most_ends_where_memory_is_short() -> None:
+def test_the_session_that_grew_most_ends_when_memory_is_short() -> None:
     used = [0.5]
     sessions = child.Sessions(lambda: used[0])
     for name in ("small", "large"):

@@ -44,7 +44,7 @@ def sessions(commands: Sequence[Command]) -> list[str]:
     return [command.session for command in commands]
 
 
-def test_open_sessions_are_told_again_what_they_were_told() -> None:
+def test_open_sessions_are_replayed_with_their_commands() -> None:
     histories = opened(Histories(), "x", "y")
     grade = Grade(session="x")
     trial = Trial(session="x", task=TASK, turns=())
@@ -57,7 +57,7 @@ def test_open_sessions_are_told_again_what_they_were_told() -> None:
     assert histories.replay() == []
 
 
-def test_a_session_that_ended_is_not_told_again_and_says_how_it_ended() -> None:
+def test_an_ended_session_is_not_replayed_and_answers_with_its_ending() -> None:
     for ending in (OUT_OF_TIME, OUT_OF_MEMORY):
         for last in ((act("x"), ending.answer), (Grade(session="x"), ending.verdict)):
             histories = opened(Histories(), "x", "y")
@@ -76,7 +76,7 @@ def test_the_session_that_was_idle_longest_is_forgotten_first() -> None:
     assert sessions(histories.replay()) == ["c", "a", "a", "d"]
 
 
-def test_the_session_that_was_told_the_most_ends_where_all_were_told_too_much() -> None:
+def test_the_session_with_the_longest_history_ends_when_all_together_are_too_long() -> None:
     histories = opened(Histories(max_told_chars=1000 + 3 * CALL_CHARS), "small", "large", "last")
     carried_out(histories, (act("large", "x" * 600), FINE), (act("small", "x" * 300), FINE))
     assert histories.answered([act("large")], ()) == {}

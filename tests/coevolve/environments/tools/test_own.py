@@ -1,4 +1,4 @@
-"""Classes and task files of others: what is wrong with them is told, and reaches nothing here."""
+"""Faults of users' classes and task files are reported and affect nothing else."""
 
 import asyncio
 import itertools
@@ -65,7 +65,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def module(folder: Path, source: str) -> str:
-    """Return a module's name of its own, since processes remember it."""
+    """Write a module with a new name, because processes cache modules; return its name."""
     name = f"own_{next(NUMBERS)}"
     (folder / f"{name}.py").write_text(source)
     return name
@@ -132,8 +132,8 @@ def test_sessions_that_share_a_state_are_found_out(folder: Path) -> None:
     ("body", "words"),
     [
         ("os._exit(0)", r"task 't0' needs .* the child ended with status 0"),
-        ("raise SystemExit(3)", "the first one t0: turn 1 answers by an error: .*SystemExit: 3"),
-        ("while True: pass", "the first one t0: turn 1 answers by an error: .*CPU seconds"),
+        ("raise SystemExit(3)", "the first one t0: turn 1 answers with an error: .*SystemExit: 3"),
+        ("while True: pass", "the first one t0: turn 1 answers with an error: .*CPU seconds"),
         ("os.fork()", "the first one t0: the simulator reached for the host: os.fork"),
         (f"open({os.devnull!r}, 'w')", "the first one t0: the simulator reached for the host"),
         ("raise ValueError('\\ud800')", r"the first one t0: .*ValueError: \?"),
@@ -145,7 +145,7 @@ def test_what_a_reference_does_happens_in_a_child(folder: Path, body: str, words
         made(folder, source, lines("go(a='{n}')")).source()
 
 
-def test_a_tool_that_sleeps_is_told_with_its_task(folder: Path) -> None:
+def test_a_tool_that_hangs_is_reported_with_its_task(folder: Path) -> None:
     environment = made(folder, f"import time\n{TOOL}        time.sleep(1000)\n")
     (folder / "tasks.jsonl").write_text(
         "".join(json.dumps(t) + "\n" for t in lines("go(a='{n}')")[3:5])
@@ -205,8 +205,11 @@ def test_inherited_methods_are_tools(folder: Path) -> None:
         (TOOL.replace("a: str", "a: 'Nonsense'"), "Store.go cannot be read: NameError"),
         (TOOL.replace("a: str", "a: int = object()"), "go: a needs a type and a default of JSON"),
         (STORE.replace("reset(self, world)", "reset(self)"), r"needs reset\(self, world\), found"),
-        (STORE.replace("def reset", "async def reset"), "it waits, or yields"),
-        (STORE + "    def __init__(self, path): ...\n", "made without arguments, found Store.path"),
+        (STORE.replace("def reset", "async def reset"), "it is async, or yields"),
+        (
+            STORE + "    def __init__(self, path): ...\n",
+            "a constructor without arguments, found Store.path",
+        ),
         (STORE + "    def reward(self): ...\n", r"needs reward\(self, task\) or"),
         (STORE + "    def state(self, x): ...\n", r"needs state\(self\), found state\(self, x\)"),
         (STORE + "    lacks = 'references'\n", "needs a tuple of names among"),
@@ -219,11 +222,11 @@ def test_inherited_methods_are_tools(folder: Path) -> None:
         ),
         ("raise SystemExit(0)", "cannot be imported: SystemExit: 0"),
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
-        ("def Store(): ...", "needs to be a class, found a function"),
+        ("def Store(): ...", "has to be a class, but is a function"),
         (STORE.replace("Store", "Shop"), r"has no 'Store'; it is .*\.py"),
     ],
 )
-def test_a_class_that_cannot_be_used_is_refused_in_a_sentence(
+def test_an_unusable_class_is_refused_in_one_sentence(
     folder: Path, source: str, words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
@@ -235,13 +238,15 @@ def test_a_class_that_cannot_be_used_is_refused_in_a_sentence(
     [
         (
             "    def state(self):\n        return None\n",
-            "t0: state.. needs to return .* found None",
+            "t0: state.. has to return .* returned None",
         ),
         ("    def state(self):\n        return 1 / 0\n", "t0: state.. raised ZeroDivisionError"),
         ("    def reward(self, task):\n        return None\n", "t0: reward.. raised TypeError"),
     ],
 )
-def test_methods_that_raise_are_told_with_a_task(folder: Path, methods: str, words: str) -> None:
+def test_methods_that_raise_are_reported_with_a_task(
+    folder: Path, methods: str, words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         made(folder, STORE + methods).source()
 
@@ -249,15 +254,15 @@ def test_methods_that_raise_are_told_with_a_task(folder: Path, methods: str, wor
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (json.dumps(lines()).encode(), "of a JSON array, write each task on a line"),
+        (json.dumps(lines()).encode(), "write each task of a JSON array on its own line"),
         (json.dumps(lines()[0]).encode("utf-16"), r"tasks.jsonl:1: .* in UTF-8"),
         (b'{"a": "\xe4"}', r"tasks.jsonl:1: .* in UTF-8"),
         (b'{"id": "x", "world": ' + b"[" * 5000 + b"]" * 5000 + b"}", "RecursionError"),
         (json.dumps(lines(split="test")[0]).encode(), "split: train or held_out.*'test'"),
-        (json.dumps(lines()[0]).encode(), "needs tasks of both splits, found 1 of train alone"),
+        (json.dumps(lines()[0]).encode(), "needs tasks of both splits, but all 1 are train"),
     ],
 )
-def test_a_file_that_is_none_is_refused_in_a_sentence(
+def test_an_invalid_file_is_refused_in_one_sentence(
     folder: Path, content: bytes, words: str
 ) -> None:
     environment = made(folder, STORE)
@@ -273,12 +278,12 @@ def test_a_byte_order_mark_is_accepted(folder: Path) -> None:
     assert environment.source().left_out == {}
 
 
-def test_folders_and_tables_that_are_none_are_refused(folder: Path) -> None:
+def test_invalid_folders_and_tables_are_refused(folder: Path) -> None:
     use = made(folder, STORE).name
     (folder / "t.parquet").write_bytes(b"PAR1nonsense")
     (folder / "empty").mkdir()
     for name in ("t.parquet", "empty"):
-        with pytest.raises(ConfigError, match=f"{name} needs to be a file of JSON lines, a parq"):
+        with pytest.raises(ConfigError, match=f"{name} has to be a file of JSON lines, a parq"):
             environment_named(use, tasks=str(folder / name)).scored_tasks()
 
 

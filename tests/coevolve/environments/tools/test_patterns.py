@@ -81,7 +81,7 @@ def test_error_classes_hide_names_numbers_and_quotes(text: str, result: str, err
     assert counted("error_class", [action(text, result, failed=True)]) == {error: 1}
 
 
-def test_what_is_no_call_is_an_error_class_and_no_tool():
+def test_an_invalid_call_is_an_error_class_and_no_tool():
     texts = [action("mv(", failed=True), action("')", failed=True), action("ls()", failed=True)]
     assert counted("error_class", texts) == {
         UNPARSABLE: 2,

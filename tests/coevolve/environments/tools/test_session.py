@@ -73,7 +73,7 @@ def test_refused_calls_change_nothing(tmp_path: Path) -> None:
     assert world.call("ls()").result == '{"current_directory_content": ["a.txt", "d"]}'
 
 
-def test_what_is_no_call_does_not_count_as_one() -> None:
+def test_an_invalid_call_does_not_count_as_a_call() -> None:
     session = Session(files(("ls()",), ("ls()",)))
     session.act("ls()")
     assert session.grade() == Passed()
@@ -86,11 +86,11 @@ def test_after_a_failed_turn_every_turn_fails() -> None:
     session.act("touch(file_name='c')")
     assert session.grade() == Failed(reason="instance_state_mismatch")
     assert session.grade() == Failed(reason="instance_state_mismatch")
-    with pytest.raises(SimulatorError, match="2 turns have all been graded"):
+    with pytest.raises(SimulatorError, match="2 turns of the session have been graded already"):
         session.grade()
 
 
-def test_the_directory_counts_where_the_task_says_so() -> None:
+def test_the_working_directory_counts_if_the_task_says_so() -> None:
     for checks, verdict in ((False, Passed()), (True, Failed(reason="working_directory_mismatch"))):
         session = Session(files(("ls()",), checks_directory=checks))
         session.act("ls()")
@@ -108,13 +108,13 @@ def test_a_folder_in_itself_ends_the_session() -> None:
     assert session.digest() == ""
 
 
-def test_a_reference_without_end_is_no_task_that_can_be_passed() -> None:
+def test_a_task_with_an_endless_reference_cannot_be_passed() -> None:
     session = Session(files(("cp(source='d', destination='d')",)))
     session.act("ls()")
     assert session.grade() == OUT_OF_MEMORY.verdict
 
 
-def test_a_conversation_has_an_end() -> None:
+def test_a_conversation_has_a_maximum_length() -> None:
     session = Session(only("MathAPI"))
     answers = [session.act(f"add({'1,' * 9000})") for _ in range(120)]
     assert answers.index(OUT_OF_MEMORY.answer) > 100
@@ -203,7 +203,7 @@ def test_sessions_do_not_see_each_other_through_shared_defaults() -> None:
     assert json.loads(second.call("post_tweet(content='x')").result)["mentions"] == []
 
 
-def test_a_precision_beyond_reason_is_refused() -> None:
+def test_too_high_a_precision_is_refused() -> None:
     world = World(only("MathAPI"))
     assert (
         world.call("square_root(number=2, precision=5)").result == "{'result': Decimal('1.4142')}"

@@ -40,7 +40,7 @@ def usual(command: Command) -> Reply:
 
 
 class FakeWorker:
-    """Answers after one round of the loop, or when ``gate`` opens; remembers its batches."""
+    """Answers after one round of the loop, or when ``gate`` opens; records its batches."""
 
     def __init__(self, answer: Callable[[Command], Reply] = usual) -> None:
         self.batches: list[Sequence[Command]] = []
@@ -74,7 +74,7 @@ def pool_of(*workers: SimulatorWorker) -> Simulator:
 
 
 async def opened(pool: Simulator, session: str) -> None:
-    """Open a session and see that it stands."""
+    """Open a session and check that it answers."""
     await pool.reset(session, TASK)
     await pool.grade(session)
 
@@ -114,7 +114,7 @@ async def test_a_batch_waits_for_others_only_while_a_session_could_send_one() ->
     assert asked == [["a", "b"], ["a"]]
 
 
-async def test_trials_wait_for_others_for_as_long_as_they_are_told_to() -> None:
+async def test_trials_wait_for_others_for_the_configured_time() -> None:
     worker = FakeWorker()
     pool = SimulatorPool([worker], gather_s=0.2)
     worker.answer = lambda _: Tried(initial="", turns=())
@@ -200,7 +200,7 @@ async def test_only_the_broken_session_of_a_batch_fails() -> None:
 
 
 @pytest.mark.parametrize("worker", [RaisingWorker, ForgetfulWorker])
-async def test_a_worker_that_breaks_its_promise_leaves_nobody_waiting(
+async def test_a_worker_that_raises_leaves_no_caller_waiting(
     worker: type[FakeWorker],
 ) -> None:
     pool = pool_of(worker())
@@ -245,11 +245,11 @@ async def test_an_answer_out_of_place_is_the_machine_s_fault() -> None:
     pool = pool_of(worker)
     await pool.reset("x", TASK)
     worker.answer = lambda _: Ready()
-    with pytest.raises(SimulatorError, match="out of place"):
+    with pytest.raises(SimulatorError, match="unexpected reply"):
         await pool.act("x", "ls()")
 
 
-async def test_unknown_sessions_are_released_without_a_word() -> None:
+async def test_releasing_an_unknown_session_is_no_error() -> None:
     worker = FakeWorker()
     await pool_of(worker).release("never opened")
     assert not worker.batches
@@ -282,7 +282,7 @@ async def test_a_broken_trial_is_the_machine_s_fault() -> None:
     with pytest.raises(SimulatorError, match="the child ended"):
         await pool.trial("t", TASK, ())
     misplaced = pool_of(FakeWorker(usual))
-    with pytest.raises(SimulatorError, match="out of place"):
+    with pytest.raises(SimulatorError, match="unexpected reply"):
         await misplaced.trial("t", TASK, ())
 
 

@@ -76,7 +76,7 @@ def referenced(task: Task) -> Trial:
 
 
 def endless_tree() -> list[str]:
-    """Calls after which looking for anything takes longer than anybody waits."""
+    """Return calls that build a tree whose search would take too long."""
     calls = ["mkdir(dir_name='x')"]
     for _ in range(26):  # each round doubles the paths through the tree, not the tree
         calls += [
@@ -114,7 +114,7 @@ async def test_a_trial_neither_opens_nor_touches_a_session(worker: ToolWorker) -
     assert [type(reply) for reply in replies] == [Ready, Observed, Tried, Passed]
     broken = Trial(session="x", task=BODY, turns=REFERENCE * 2)
     replies = await worker.execute([broken, Act(session="x", text="ls()")])
-    assert replies[0] == Broken(reason="the session's 2 turns have all been graded")
+    assert replies[0] == Broken(reason="all 2 turns of the session have been graded already")
     assert isinstance(replies[1], Observed)
     replies = await worker.execute(
         [Trial(session="y", task=BODY, turns=REFERENCE), Act(session="y", text="ls()")]
@@ -132,7 +132,7 @@ async def test_trials_in_two_processes_reach_the_same_states(worker: ToolWorker)
     assert all(turn.state and turn.verdict == Passed() for tried in here for turn in tried.turns)
 
 
-async def test_a_trial_whose_world_multiplies_is_cut_short_and_says_how_far_it_came(
+async def test_a_trial_with_an_exploding_world_is_cut_short_and_returns_the_earlier_turns(
     worker: ToolWorker,
 ) -> None:
     calls = [["touch(file_name='c')"], [*endless_tree(), "find(name='zzz')", "ls()"]]
@@ -178,7 +178,7 @@ async def test_a_trial_whose_child_is_killed_is_the_machine_s_fault(worker: Tool
     assert worker.restarts == 1
 
 
-async def test_text_that_utf8_cannot_carry_does_not_break_a_trial(worker: ToolWorker) -> None:
+async def test_text_that_utf8_cannot_encode_breaks_no_trial(worker: ToolWorker) -> None:
     (tried,) = await worker.execute([trial([["touch(file_name='\ud800')"]])])
     assert isinstance(tried, Tried)
 

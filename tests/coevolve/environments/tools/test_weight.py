@@ -24,7 +24,7 @@ def holding(value: Any) -> dict[str, Any]:
 
 
 def added(value: Any) -> int:
-    """The weight of a value in a simulator that holds nothing else."""
+    """Return the weight of a value in a simulator with nothing else."""
     return weigh(holding(value)) - weigh(holding(None)) + V
 
 
@@ -46,7 +46,7 @@ def test_each_value_counts_and_each_character() -> None:
     assert added({"ab": {None}}) == V + (V + 2) + (V + V)
 
 
-def test_what_is_shared_counts_wherever_it_is_held() -> None:
+def test_a_shared_value_counts_at_every_place() -> None:
     names = ["a" * 100] * 10
     assert added([names, names, names]) == V + 3 * added(names)
 
@@ -86,7 +86,7 @@ def test_no_folder_multiplies_beyond_the_greatest_weight() -> None:
     assert world.weight <= MAX_WEIGHT
 
 
-def test_the_benchmark_stays_far_below() -> None:
+def test_the_benchmarks_worlds_are_far_below_the_maximum() -> None:
     heaviest = 0
     for task in load_tasks(["long_context"])[::7]:
         world = World(read_body(task.body))

@@ -271,7 +271,7 @@ async def test_a_task_that_does_not_load_breaks_its_session_alone(worker: ToolWo
     assert worker.restarts == 0
 
 
-async def test_text_that_utf8_cannot_carry_is_no_reason_to_break(worker: ToolWorker) -> None:
+async def test_text_that_utf8_cannot_encode_breaks_no_session(worker: ToolWorker) -> None:
     _, observed, fine = await worker.execute(
         [reset("x"), act("x", "echo(content='\ud800')"), act("x", "echo(content='é')")]
     )
@@ -350,7 +350,7 @@ async def test_a_call_that_cannot_be_interrupted_fails_its_own_session_alone(
     os.kill(exhausted, signal.SIGSTOP)
     under_way = asyncio.create_task(worker.execute([act("z", "ls()"), *batch]))
     await asyncio.sleep(0.1)
-    # The child is at its first command, as one would be that never comes back from it.
+    # The child is at its first command, as if the command never returned.
     os.kill(exhausted, signal.SIGXCPU)
     os.kill(exhausted, signal.SIGCONT)
     of_z, *replies = await under_way
@@ -420,7 +420,7 @@ ODD = (
     *("round_number(number=1e308, decimal_places=400)", "absolute_value(number=-0.0)"),
     *("lambda: 0", "ls(lambda: 0)", "ls(x:=1)", "await ls()", "yield", "ls(...)", "ls(1j)"),
 )
-"""What policies write when they are not at their best."""
+"""Odd texts that policies write."""
 
 
 async def test_the_child_answers_odd_texts_as_a_world_in_this_process_does(
@@ -442,7 +442,7 @@ async def test_the_child_answers_odd_texts_as_a_world_in_this_process_does(
     assert worker.restarts == 0
 
 
-async def test_the_answers_of_a_batch_need_not_fit_into_the_child(open_worker: Maker) -> None:
+async def test_the_answers_of_a_batch_may_exceed_the_childs_memory(open_worker: Maker) -> None:
     worker = open_worker(SimulatorConfig(memory_mb=96))
     names = [str(number) for number in range(500)]
     await worker.execute([reset(name) for name in names])

@@ -8,7 +8,7 @@ from coevolve.environments.tools.calls import MAX_CHARS, Call, RefusedCallError
 
 
 def answer(call: Call) -> str:
-    """What the package's tool answers, as it is printed."""
+    """Return the answer of the package's tool as it is printed."""
     try:
         return str(getattr(simulator_class("MathAPI")(), call.tool)(*call.positional, **call.named))
     except Exception as error:  # noqa: BLE001 -- as the package prints whatever is raised
@@ -47,7 +47,7 @@ def test_no_number_of_a_call_has_as_many_digits_as_are_rounded_to() -> None:
     assert call.positional == (5, -MOST_DIGITS)
 
 
-def test_a_precision_counts_in_every_guise_in_which_the_tools_read_it() -> None:
+def test_a_precision_is_bounded_in_every_form_that_the_tools_accept() -> None:
     for precision in (1001, "1001", " 1_001 ", 1001.9, "\u0661\u0660\u0660\u0661", 1e300):
         for call in (
             Call("logarithm", (2, 3, precision), {}),
@@ -62,7 +62,7 @@ def test_a_precision_counts_in_every_guise_in_which_the_tools_read_it() -> None:
         assert bounded(call) is call
 
 
-def test_a_text_for_a_number_has_a_greatest_length() -> None:
+def test_the_text_of_a_number_has_a_maximum_length() -> None:
     for value, base in itertools.permutations((2, "1" * 101)):
         with pytest.raises(RefusedCallError, match="a number has at most 100 characters"):
             bounded(Call("logarithm", (value, base, 10), {}))

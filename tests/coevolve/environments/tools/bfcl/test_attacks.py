@@ -1,8 +1,8 @@
-"""Attacks on sessions by somebody who had not read what holds them.
+"""Attacks on sessions, written without knowledge of their defences.
 
-Each entry of ``attacks.json`` is what a policy writes in a session of its own, turn by turn; ``<<N
-times: text>>`` stands for the text N times. Beside each an honest session does its work, and has to
-get the same answers as alone.
+Each entry of ``attacks.json`` is the text of a policy in one session, turn by turn; ``<<N
+times: text>>`` stands for the text N times. An honest session works beside each attack and must get
+the same answers as alone.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ HONEST = ToolTask(
 
 
 class Attack(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry."""
+    """One entry of the file."""
 
     name: str
     aim: str
@@ -104,7 +104,7 @@ async def alone() -> list[Any]:
 
 
 @pytest.mark.parametrize("aim", AIMS)
-async def test_no_attack_wins_breaks_or_shows_in_another_session(aim: str) -> None:
+async def test_no_attack_passes_breaks_or_affects_another_session(aim: str) -> None:
     expected = await alone()
     assert expected[3] == expected[6] == Passed()
     worker = ToolWorker(SimulatorConfig(), CLASSES)
@@ -132,7 +132,7 @@ async def test_no_attack_wins_breaks_or_shows_in_another_session(aim: str) -> No
 
 
 @pytest.mark.parametrize("aim", AIMS)
-async def test_every_attack_is_answered_alike_in_a_session_a_trial_and_another_process(
+async def test_every_attack_has_the_same_answers_in_a_session_a_trial_and_another_process(
     aim: str,
 ) -> None:
     workers = [ToolWorker(SimulatorConfig(), CLASSES) for _ in range(2)]

@@ -19,7 +19,7 @@ def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (package_folder() / "data" / name).open()]
 
 
-def test_all_four_categories_are_there() -> None:
+def test_all_four_categories_are_loaded() -> None:
     tasks = load_tasks()
     assert len(tasks) == len({task.task_id for task in tasks}) == 800
     assert Counter(task.split for task in tasks) == {"train": 568, "held_out": 232}
@@ -29,7 +29,7 @@ def test_all_four_categories_are_there() -> None:
     )
 
 
-def test_tasks_hold_what_the_benchmark_says() -> None:
+def test_tasks_equal_those_of_the_benchmark() -> None:
     for category in CATEGORIES:
         name = f"BFCL_v4_multi_turn_{category}.json"
         answers = lines(f"possible_answer/{name}")
@@ -84,7 +84,7 @@ def test_every_public_method_is_documented_and_nothing_else() -> None:
         assert {tool.name for tool in tool_documents(name)} == public
 
 
-def test_documentation_carries_what_a_prompt_needs() -> None:
+def test_documentation_contains_all_that_a_prompt_needs() -> None:
     first = tool_documents("GorillaFileSystem")[0]
     assert first.name == "cat"
     assert "Display the contents" in first.description

@@ -1,4 +1,4 @@
-"""The verdicts and answers of the real child process beside those of the package itself."""
+"""Compares verdicts and answers of the real child process with those of the package itself."""
 
 import ast
 import random
@@ -42,7 +42,7 @@ CHANGES = {
 
 
 async def hold(worker: ToolWorker, task: Task, turns: Turns) -> tuple[str, list[str]]:
-    """Return the first failure's reason (empty where all passed) and the answers to all calls."""
+    """Return the reason of the first failure (empty if all passed) and the answers to all calls."""
     commands: list[Any] = [Reset(session="s", task=read_body(task.body))]
     for turn in turns:
         commands += [Act(session="s", text=call) for call in turn]
@@ -57,7 +57,7 @@ async def hold(worker: ToolWorker, task: Task, turns: Turns) -> tuple[str, list[
 
 
 def settled(answer: str) -> str:
-    """Put the one set that the package prints into one order: its own follows the hash seed."""
+    """Return the answer with the package's printed set sorted; its order follows the hash seed."""
     return re.sub(
         r"Must be one of \{([^}]*)\}",
         lambda found: "one of " + " ".join(sorted(found[1].split(", "))),
@@ -94,7 +94,7 @@ async def test_mutated_ground_truths_get_the_verdicts_of_the_package(
     compared: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for task in load_tasks([category]):
-        # With nothing withheld the verdict is the package's, whatever is called when.
+        # With no tool withheld, the verdict equals the package's for any order of calls.
         open_task = msgspec.structs.replace(
             task, body=body_of(msgspec.structs.replace(read_body(task.body), withheld=()))
         )
@@ -175,7 +175,7 @@ def random_value(kind: str, words: Sequence[str], chance: random.Random) -> obje
 
 
 def hide_withheld(task: Task, turns: Turns) -> Turns:
-    """Rename each withheld tool where it is called before the task reveals or needs it."""
+    """Return the turns with calls of tools that are still withheld renamed."""
     hidden = set(read_body(task.body).withheld)
     renamed: Turns = []
     for turn, said in zip(read_body(task.body).turns, turns, strict=True):
@@ -189,7 +189,7 @@ def tool(call: str) -> str:
 
 
 def mutations(task: Task) -> Iterator[tuple[str, Turns]]:
-    """Yield a kind of fault and the reference with it, eight kinds at least."""
+    """Yield at least eight kinds of fault, each with a reference that contains it."""
     chance = random.Random(task.task_id)
     turns = reference(task)
     places = [(t, c) for t, turn in enumerate(turns) for c in range(len(turn))]
@@ -222,14 +222,14 @@ def edited(turns: Turns, place: int, turn: Sequence[str]) -> Turns:
 
 
 def reordered(turns: Turns, chance: random.Random) -> Turns:
-    """Shuffle all calls over the places that there are."""
+    """Return the turns with all calls shuffled."""
     shuffled = calls(turns)
     chance.shuffle(shuffled)
     return [[shuffled.pop() for _ in turn] for turn in turns]
 
 
 def wrong_argument(call: str, chance: random.Random) -> str:
-    """Change the value of one argument, or add one where there is none."""
+    """Return the call with one argument changed, or with a new one if it has none."""
     node = ast.parse(call, mode="eval").body
     assert isinstance(node, ast.Call)
     constants = [part for part in ast.walk(node) if isinstance(part, ast.Constant)]

@@ -39,7 +39,7 @@ def ids(tasks: object) -> list[str]:
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
-def test_every_reference_passes_here_and_answers_without_an_error(category: BfclCategory) -> None:
+def test_every_reference_passes_and_answers_without_an_error(category: BfclCategory) -> None:
     source = source_of(config(categories=[category]))
     assert source.left_out == {}
     sides = (source.pool(), source.canaries(ALL), source.held_out())
@@ -83,7 +83,7 @@ def worlds(tasks: object) -> set[str]:
     return found
 
 
-def test_the_runs_seed_draws_the_pool_and_leaves_the_held_out_set_alone() -> None:
+def test_the_runs_seed_decides_the_pool_but_not_the_held_out_set() -> None:
     one = source_of(config(seed=1, seeds=100, held_out=40))
     again = source_of(config(seed=1, seeds=100, held_out=40))
     other = source_of(config(seed=2, seeds=100, held_out=40))
@@ -135,7 +135,7 @@ def test_a_reference_that_fails_is_left_out_with_its_reason() -> None:
     )
     wrong = [(*turns[0], "cat(file_name='nowhere')"), *turns[1:]]
     assert fault(TrialRun(read_body(task.body), wrong).play()).startswith(
-        "turn 1 answers by an error: {"
+        "turn 1 answers with an error: {"
     )
 
 
@@ -144,7 +144,7 @@ def test_the_benchmark_is_for_policies_with_a_chat_template() -> None:
         preflight.check(config())
 
 
-def test_a_run_on_the_benchmark_is_put_together_from_its_source() -> None:
+def test_a_run_on_the_benchmark_is_built_from_its_source() -> None:
     settings = config(categories=["base", "miss_func"])
     source = source_of(settings)
     tools = {document.name for name in DOCUMENTS for document in tool_documents(name)}

@@ -1,7 +1,7 @@
 """Tiny tokenizers with chat templates that have the structure of well-known ones.
 
-Each template is written anew and keeps what matters for exact token accounting: where messages
-begin and end, how tools are told, how calls and answers are written, what happens to thinking.
+Each template is our own and keeps all that matters for exact token accounting: where messages begin
+and end, how tools are listed, how calls and answers are written, and how thinking is handled.
 """
 
 from functools import cache
@@ -154,7 +154,7 @@ WORDS = (
     "<think>",
     "</think>",
 )
-"""Tokens of their own that are not special."""
+"""Words that are single tokens but not special ones."""
 
 
 @cache

@@ -24,7 +24,7 @@ VALUES = st.recursive(
 
 
 @given(arguments=st.dictionaries(st.from_regex(r"[a-z_]{3,8}_", fullmatch=True), VALUES))
-def test_a_call_says_in_python_what_its_arguments_are(arguments: dict[str, object]) -> None:
+def test_a_call_is_written_as_a_python_expression(arguments: dict[str, object]) -> None:
     text = call_text("tool", arguments)
     assert parse_call(text, {"tool"}) == ("tool", (), arguments)
     assert read_python(python_list((text,))) == (text,)
@@ -87,7 +87,7 @@ def test_json_is_the_whole_message(text: str, calls: tuple[str, ...] | None) -> 
 
 
 @pytest.mark.parametrize("text", ['{"name": "ls"', '{"name": "ls"} and', "{}", '{"a": 1}'])
-def test_json_that_is_no_call_is_malformed(text: str) -> None:
+def test_json_without_a_call_is_malformed(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read_json(text)
 
@@ -114,7 +114,7 @@ def test_python_that_is_no_list_of_calls_is_malformed(text: str) -> None:
         read_python(text)
 
 
-def test_thinking_is_not_said() -> None:
+def test_thinking_is_removed_from_the_text() -> None:
     assert spoken("<think>\n[ls()]\n</think>\n\nDone.", thinking=False) == "Done."
     assert spoken("ls?</think>Done.", thinking=True) == "Done."
     assert spoken("Done.", thinking=False) == "Done."

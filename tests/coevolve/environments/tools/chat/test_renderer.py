@@ -64,7 +64,7 @@ def tasks_of(category: BfclCategory) -> Sequence[Task]:
 
 
 def messages_of(task: Task, kind: str) -> list[dict[str, Any]]:
-    """The demonstration as one conversation, written down independently of the renderer."""
+    """Return the demonstration as one conversation, built independently of the renderer."""
     said: list[dict[str, Any]] = []
     for turn in read_body(task.body).turns:
         said.append({"role": "user", "content": turn.instruction})
@@ -82,7 +82,7 @@ def messages_of(task: Task, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["tags", "json"])
-def test_a_conversation_is_what_its_template_renders_of_all_messages(kind: str) -> None:
+def test_a_conversation_equals_its_template_rendered_with_all_messages(kind: str) -> None:
     template, _ = KINDS[kind]
     tokenizer = models.tokenizer_with(template, end=END[kind])
     for task in tasks_of("base")[:12]:
@@ -99,7 +99,7 @@ def test_a_conversation_is_what_its_template_renders_of_all_messages(kind: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("category", ["base", "miss_func"])
-async def test_a_demonstration_is_what_a_rollout_that_behaves_like_it_makes(
+async def test_a_demonstration_equals_the_rollout_of_a_policy_that_repeats_it(
     kind: str, category: BfclCategory
 ) -> None:
     renderer = renderer_of(kind)
@@ -122,7 +122,7 @@ async def test_a_demonstration_is_what_a_rollout_that_behaves_like_it_makes(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_policy_is_to_write_calls_closings_and_their_ends_and_nothing_else(kind: str) -> None:
+def test_the_mask_covers_exactly_calls_closings_and_their_ends(kind: str) -> None:
     renderer = renderer_of(kind)
     task = tasks_of("base")[0]
     ids, mask = renderer.demonstration(task)
@@ -138,7 +138,7 @@ def test_the_policy_is_to_write_calls_closings_and_their_ends_and_nothing_else(k
     assert all(message[-1] == renderer.stop_ids[0] for message in own)
 
 
-def test_what_was_thought_stays_in_the_context() -> None:
+def test_thinking_stays_in_the_context() -> None:
     renderer = renderer_of("thinking")
     task = tasks_of("base")[0]
     thought = ids_of("<think>\nHm, ls.\n</think>\n\n")
@@ -167,7 +167,7 @@ def test_answers_of_one_message_stand_in_one_place() -> None:
     )
 
 
-def test_an_opening_tells_every_tool_but_those_withheld() -> None:
+def test_an_opening_lists_every_tool_except_withheld_ones() -> None:
     for kind in KINDS:
         task = next(task for task in tasks_of("miss_func") if read_body(task.body).withheld)
         opening = text_of(renderer_of(kind), renderer_of(kind).opening(read_body(task.body)))
@@ -178,7 +178,7 @@ def test_an_opening_tells_every_tool_but_those_withheld() -> None:
             assert (f'"{name}"' in opening) == (name not in read_body(task.body).withheld)
 
 
-def test_a_turn_tells_the_tools_that_it_reveals() -> None:
+def test_a_turn_lists_the_tools_that_it_reveals() -> None:
     task = next(task for task in tasks_of("miss_func") if read_body(task.body).withheld)
     number = next(n for n, turn in enumerate(read_body(task.body).turns) if turn.revealed)
     said = text_of(
@@ -220,14 +220,14 @@ def test_no_instruction_and_no_answer_can_forge_the_format(kind: str) -> None:
         "<think>Hm<|im_end|>",
     ],
 )
-def test_what_is_no_message_of_the_policy_is_malformed(text: str) -> None:
+def test_invalid_messages_of_the_policy_are_malformed(text: str) -> None:
     with pytest.raises(ValueError, match=r"needs|may not write"):
         renderer_of("tags").parse(ids_of(text))
     with pytest.raises(ValueError, match="needs an end"):
         renderer_of("tags").parse(())
 
 
-def test_the_words_of_a_message_are_what_it_says_behind_its_thinking() -> None:
+def test_the_words_of_a_message_are_its_text_after_the_thinking() -> None:
     said = ids_of("<think>\nHm. 5?\n</think>\n\nIt is <|endoftext|>4.<|im_end|>")
     assert renderer_of("tags").words(said) == "It is 4."
     with pytest.raises(ValueError, match="needs an end"):
@@ -235,7 +235,7 @@ def test_the_words_of_a_message_are_what_it_says_behind_its_thinking() -> None:
 
 
 @pytest.mark.parametrize("template", [models.TAGS, models.JSON, models.PYTHONIC, models.PLAIN])
-def test_without_tools_none_are_told_and_whatever_is_said_is_talk(template: str) -> None:
+def test_without_tools_none_are_listed_and_every_message_is_text(template: str) -> None:
     chat = ChatConfig(system="Be brief.")
     renderer = opened(template, chat, has_tools=False)
     end = text_of(renderer, renderer.stop_ids[:1])
@@ -260,7 +260,7 @@ def test_every_end_of_text_of_the_model_ends_a_message(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("template", "words"),
     [
-        (models.PLAIN, "needs a chat template that tells the model its tools"),
+        (models.PLAIN, "needs a chat template that lists the tools"),
         (
             models.TAGS.replace("<tool_call>", "<call>").replace("</tool_call>", "</call>"),
             "writes calls in one of the forms tags, json, python",
@@ -302,7 +302,7 @@ def test_the_model_folder_decides_which_renderer_is_used(tmp_path: Path) -> None
     renderer: Renderer = Filesystem(RunConfig(name="test", policy=chat_policy(folder))).renderer()
     assert isinstance(renderer, ChatRenderer)
     assert renderer.form == "tags"
-    with pytest.raises(ConfigError, match="kind policy is the tiny policy's second role"):
+    with pytest.raises(ConfigError, match="kind policy works only with the tiny policy"):
         preflight.check(RunConfig(name="test", policy=chat_policy(folder)))
     preflight.check(RunConfig(name="test", arm="static", policy=chat_policy(folder)))
     (folder / "chat_template.jinja").unlink()

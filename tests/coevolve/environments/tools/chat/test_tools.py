@@ -34,7 +34,7 @@ def test_a_call_of_another_class_is_refused() -> None:
         named_arguments("ls()", ["MathAPI"])
 
 
-def test_tools_are_told_in_json_schema() -> None:
+def test_tools_are_listed_as_json_schema() -> None:
     names = {"array", "boolean", "integer", "number", "object", "string"}
     found: set[str] = set()
 

@@ -53,14 +53,14 @@ def test_several_calls_of_one_message_stay_together_and_are_answered_in_order():
 
 
 @pytest.mark.parametrize("call", ["rm -rf /", "nuke()", "ls(1, 2, 3)", "cat(file_name=1e999)"])
-def test_what_is_no_call_stays_in_the_policys_words_and_its_answer_is_the_users(call: str):
+def test_an_invalid_call_becomes_the_policys_text_and_its_answer_a_user_message(call: str):
     said = Said(turn=0, text="", calls=(call,), answers=("Error: no",))
     _, words, answer = chat(BODY, (said,))
     assert (words.role, words.content, words.tool_calls) == ("assistant", call, ())
     assert (answer.role, answer.content) == ("user", "Error: no")
 
 
-def test_calls_that_nobody_carried_out_have_no_answer():
+def test_calls_that_were_not_executed_have_no_answer():
     assert [message.role for message in chat(BODY, (Said(turn=0, text="", calls=("ls()",)),))] == [
         "user",
         "assistant",
@@ -74,7 +74,7 @@ def test_positional_arguments_get_the_names_of_their_parameters():
     )
 
 
-def test_every_reference_of_the_benchmark_can_be_told_as_tool_calls():
+def test_every_reference_of_the_benchmark_can_be_written_as_tool_calls():
     bodies = [tool_task(task) for task in load_tasks()]
     calls = [
         (call, body.classes) for body in bodies for turn in body.turns for call in turn.reference

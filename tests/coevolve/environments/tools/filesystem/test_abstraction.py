@@ -67,14 +67,14 @@ def test_other_names_missing_names_and_other_numbers_do_not(instruction: str) ->
     assert not mentions_its_slots(instruction, turn.reference, turn.results)
 
 
-def test_an_argument_that_an_answer_shows_need_not_be_said() -> None:
+def test_an_argument_shown_by_an_answer_may_be_missing() -> None:
     turn = FIND_AND_REMOVE
     assert mentions_its_slots("Find 'plan.md' and delete it.", turn.reference, turn.results)
     blind = ("None",) * 3
     assert not mentions_its_slots("Find 'plan.md' and delete it.", turn.reference, blind)
 
 
-def test_a_number_has_to_be_said() -> None:
+def test_a_number_must_be_in_the_instruction() -> None:
     call, result = ("tail(file_name='a.txt', lines=1)",), ('{"last_lines": "x"}',)
     assert mentions_its_slots("Show the last 1 lines of 'a.txt'.", call, result)
     assert not mentions_its_slots("Show the last 3 lines of 'a.txt'.", call, result)

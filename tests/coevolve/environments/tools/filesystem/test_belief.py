@@ -10,19 +10,19 @@ OTHER_NAME = Description("Go into 'docs' and read 'b.txt'.", -1.1, -2.0)
 NO_PARTS = frozenset[str]()
 
 
-def test_the_first_instruction_that_names_the_right_things_is_believed() -> None:
+def test_the_first_instruction_with_the_right_names_is_accepted() -> None:
     assert believed(READ, [OTHER_NAME, RIGHT], NO_PARTS) == RIGHT.text
     assert believed(READ, [OTHER_NAME], NO_PARTS) is None
 
 
-def test_wording_that_varies_is_not_believed() -> None:
+def test_varying_wording_is_not_accepted() -> None:
     unsure = Description("Inside 'docs', sort 'a.txt'.", -2.2, 0.0)
     assert believed(READ, [unsure, unsure], NO_PARTS) is None
     assert believed(READ, [RIGHT, RIGHT, unsure], NO_PARTS) is None
     assert believed(READ, [RIGHT] * 4 + [unsure], NO_PARTS) == RIGHT.text
 
 
-def test_an_improbable_sample_is_not_believed() -> None:
+def test_an_improbable_sample_is_not_accepted() -> None:
     odd = Description("Going 'docs' of 'a.txt'.", -2.4, 0.0)
     assert believed(READ, [odd, RIGHT, RIGHT, RIGHT, RIGHT], NO_PARTS) == RIGHT.text
 
@@ -32,7 +32,7 @@ def test_names_that_were_copied_by_chance_give_way_to_probable_ones() -> None:
     assert believed(READ, [chance, RIGHT], NO_PARTS) == RIGHT.text
 
 
-def test_one_call_in_the_words_of_another_is_not_all_of_them() -> None:
+def test_an_instruction_for_one_of_several_calls_is_not_accepted_for_all() -> None:
     assert believed(READ, [RIGHT], frozenset({wording(RIGHT.text)})) is None
 
 

@@ -32,7 +32,7 @@ BRIEF = Brief(
 
 
 class Speaker(ScriptGenerator):
-    """Says the same to everything, every token with the same probability."""
+    """Always writes the same text, each token with the same probability."""
 
     def __init__(self, text: str, logprob: float) -> None:
         super().__init__([])
@@ -71,7 +71,7 @@ class Log:
         (BOTH, "Go into 'docs' and read 'a.txt'.", -3.0, FEW),
     ],
 )
-def test_so_many_instructions_are_written_as_it_takes_to_know(
+def test_more_instructions_are_written_only_while_the_result_is_open(
     each: Slice, text: str, logprob: float, samples: int
 ) -> None:
     speaker, log = Speaker(text, logprob), Log()
@@ -85,12 +85,12 @@ def test_so_many_instructions_are_written_as_it_takes_to_know(
     assert log.noted.answer_tokens <= log.allowed[1]
 
 
-def test_words_and_names_are_told_apart() -> None:
+def test_words_and_names_have_separate_probabilities() -> None:
     describer = Describer(Speaker("Show the last 3 lines of 'a.txt'.", -1.0), RENDERER, 1.0, "p")
     _, (said,) = asyncio.run(describer.describe(BRIEF, [READ], Log()))
     assert (said[0].names, said[0].wording) == (-4.0, -9.0)
 
 
-def test_where_there_is_nothing_to_describe_nobody_is_asked() -> None:
+def test_without_slices_the_model_is_not_called() -> None:
     describer = Describer(ScriptGenerator([]), RENDERER, 1.0, "policy@0")
     assert asyncio.run(describer.describe(BRIEF, [], Log())) == ("policy@0", [])

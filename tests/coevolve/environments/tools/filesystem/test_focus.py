@@ -41,7 +41,7 @@ def test_a_pattern_names_its_tools() -> None:
     assert focus_of(brief(pattern("error_class", "rm: No such thing"))) == (("rm",),)
 
 
-def test_a_task_points_to_what_got_others_through_the_turn() -> None:
+def test_a_task_points_to_the_tools_of_attempts_that_passed_the_turn() -> None:
     focus = focus_of(
         brief(
             OnTask(task_id="t"),
@@ -52,7 +52,7 @@ def test_a_task_points_to_what_got_others_through_the_turn() -> None:
     assert focus == (("find", "cd"),)
 
 
-def test_where_none_got_through_it_points_to_what_was_tried() -> None:
+def test_without_a_passing_attempt_a_task_points_to_the_tools_that_were_tried() -> None:
     focus = focus_of(
         brief(OnTask(task_id="t"), attempt(0, 1, (0, "cat(file_name='a.txt')"), (0, "oops()"))),
     )
@@ -71,7 +71,7 @@ def test_where_all_failed_calls_that_got_through_the_turn_are_found_by_its_numbe
     assert focus == (("cat",),)
 
 
-def test_where_none_failed_every_tool_that_was_used_is_tried() -> None:
+def test_without_a_failed_attempt_every_used_tool_is_tried() -> None:
     passed = attempt(2, 2, (0, "ls()"), (1, "cat(file_name='a.txt')"), (1, "ls()"))
     assert focus_of(brief(OnTask(task_id="t"), passed)) == (("cat",), ("ls",))
 

@@ -119,7 +119,7 @@ def test_uniform_tasks_exercise_all_skills() -> None:
     assert max(skills.values()) < 4 * min(skills.values())
 
 
-def test_sources_say_which_tasks_the_journal_has_yet_to_learn() -> None:
+def test_sources_say_which_tasks_are_new_to_the_journal() -> None:
     settings = FilesystemConfig(seeds=10, held_out=24)
     static: TaskSource = StaticSource(0, settings)
     task, is_new = static.draw(3)

@@ -46,13 +46,13 @@ async def recite(task: Task) -> None:
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), turns=st.integers(1, 4))
-async def test_a_demonstration_is_what_a_rollout_that_behaves_like_it_makes(
+async def test_a_demonstration_equals_the_rollout_of_a_policy_that_repeats_it(
     seed: int, turns: int
 ) -> None:
     await recite(draw_task(np.random.default_rng(seed), UNIFORM, turns))
 
 
-def test_the_policy_is_to_write_calls_and_ends_and_nothing_else() -> None:
+def test_the_mask_covers_exactly_calls_and_ends() -> None:
     task = draw_task(np.random.default_rng(1), {"findrm": 1.0}, 1)
     ids, mask = RENDERER.demonstration(task)
     said = [token for token, own in zip(ids, mask, strict=True) if own]

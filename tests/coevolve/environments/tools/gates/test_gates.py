@@ -1,4 +1,4 @@
-"""What the gates let through and what they refuse, on BFCL's real simulators."""
+"""Tests of the gates on BFCL's real simulators."""
 
 import re
 from collections import Counter
@@ -43,7 +43,7 @@ def gate(findings: Findings) -> str:
 
 
 class FickleSimulator(InProcessSimulator):
-    """Changes its mind about the last turn from one trial of a candidate to the next."""
+    """Gives the last turn another result in each trial of a candidate."""
 
     def __init__(self, about: str) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class FickleSimulator(InProcessSimulator):
 
 
 class FailingSimulator(InProcessSimulator):
-    """Breaks the given number of times, then works."""
+    """Fails the given number of times, then works."""
 
     def __init__(self, times: int) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class FailingSimulator(InProcessSimulator):
 
 
 @pytest.mark.parametrize("spoilt", SPOILT)
-async def test_what_is_spoilt_is_refused_by_its_gate_or_one_before(spoilt: Gate) -> None:
+async def test_a_spoilt_candidate_is_refused_by_its_gate_or_an_earlier_one(spoilt: Gate) -> None:
     bodies = list(islice(SPOILT[spoilt](), 20))
     refused = Counter([gate(await examined(body)) for body in bodies])
     assert len(bodies) >= 12
@@ -87,7 +87,7 @@ async def test_what_is_spoilt_is_refused_by_its_gate_or_one_before(spoilt: Gate)
 
 
 @pytest.mark.parametrize("about", ["answers", "states", "worlds"])
-async def test_what_differs_from_one_time_to_the_next_is_refused(about: str) -> None:
+async def test_a_candidate_with_varying_results_is_refused(about: str) -> None:
     judging = ToolGates(FickleSimulator(about), calls_per_turn=4)
     for task in islice(draws(1), 5):
         assert gate(await judging.examine(candidate(read_body(task.body)))) == "not_deterministic"
@@ -101,7 +101,7 @@ async def test_nearly_everything_sound_passes_and_the_rest_has_a_weak_verifier()
     assert set(refused) <= {"passes_without_acting", "passes_truncated", "passes_wrong_argument"}
 
 
-async def test_what_passes_has_the_answers_of_the_simulators() -> None:
+async def test_a_sound_candidate_gets_the_simulators_answers() -> None:
     task = next(draws(3))
     bare = [msgspec.structs.replace(turn, results=()) for turn in read_body(task.body).turns]
     findings = await examined(with_turns(read_body(task.body), bare))
@@ -117,7 +117,7 @@ async def test_another_order_with_the_same_outcome_is_no_mutant() -> None:
     assert gate(await examined(with_turns(body, [turn]))) == ""
 
 
-async def test_a_refusal_says_what_was_seen() -> None:
+async def test_a_refusal_describes_what_was_found() -> None:
     body = read_body(next(draws(5)).body)
     file = some_file(body)
     found = {
@@ -142,7 +142,7 @@ async def test_a_guard_is_needed_for_every_argument() -> None:
         assert not one_line or "tail's lines=" in str(findings.outcome)
 
 
-async def test_a_simulator_that_breaks_is_asked_again_and_refuses_nothing() -> None:
+async def test_a_failing_simulator_is_retried_and_refuses_nothing() -> None:
     asked: Candidate = candidate(read_body(next(draws(7)).body))
     sound = ToolGates(FailingSimulator(TRIES - 1), calls_per_turn=4)
     assert gate(await sound.examine(asked)) == ""

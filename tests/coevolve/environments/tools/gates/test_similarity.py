@@ -23,7 +23,7 @@ def known(tasks: Sequence[Task], threshold: float = THRESHOLD) -> Likenesses:
 
 
 def degree(one: Likeness, other: Likeness) -> float:
-    """The definition, without an index: how alike two tasks are."""
+    """Return the similarity of two tasks by its definition, without an index."""
 
     def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
         return len(a & b) / len(a | b)

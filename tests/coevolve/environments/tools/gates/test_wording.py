@@ -34,7 +34,7 @@ def made_up(*turns: ToolTurn) -> str:
         ("Write 'Don't stop' into a.txt", "echo(content=\"Don't stop\", file_name='a.txt')"),
     ],
 )
-def test_what_is_said_in_any_way_is_not_missing(instruction: str, call: str) -> None:
+def test_a_value_given_in_any_form_is_not_missing(instruction: str, call: str) -> None:
     assert missing(said(instruction, call)) == ""
 
 
@@ -49,7 +49,7 @@ def test_what_is_said_in_any_way_is_not_missing(instruction: str, call: str) -> 
         ("Tag it: fun", "post_tweet('fun', ['#fun', '#joy'])", "turn 1 does not say tags='#joy'"),
     ],
 )
-def test_what_nobody_says_is_missing(instruction: str, call: str, found: str) -> None:
+def test_a_value_that_no_text_gives_is_missing(instruction: str, call: str, found: str) -> None:
     assert missing(said(instruction, call)) == found
 
 
@@ -91,7 +91,7 @@ def test_an_answer_is_read_without_its_escapes() -> None:
         ("Priority 2 for 'Project 7'", "create_ticket('Project 7', '', 2)", ""),
     ],
 )
-def test_what_no_call_takes_is_made_up(instruction: str, call: str, found: str) -> None:
+def test_a_value_that_no_call_uses_is_invented(instruction: str, call: str, found: str) -> None:
     told = made_up(said(instruction, call))
     assert told == (f"turn 1 speaks of {found}, which no call takes" if found else "")
 

@@ -31,7 +31,7 @@ MOVE = '{"reason": "look {around}", "action": "ls()"}'
         f'{MOVE}\n{{"unrelated": 1}}',
     ],
 )
-def test_the_object_is_found_wherever_it_stands(answer: str) -> None:
+def test_the_object_is_found_anywhere_in_the_answer(answer: str) -> None:
     assert read_move(answer) == Move(reason="look {around}", action="ls()")
 
 
@@ -54,7 +54,7 @@ def test_a_step_may_be_the_last() -> None:
         ('{"a":' * 30_000, "does not parse"),
     ],
 )
-def test_what_does_not_fit_is_told_exactly(answer: str, complaint: str) -> None:
+def test_the_complaint_names_the_exact_fault(answer: str, complaint: str) -> None:
     if complaint == "no complaint":
         assert read_move(answer).action == "ls("
         return
@@ -91,7 +91,7 @@ def test_tasks_have_turns_and_turns_have_calls() -> None:
         ({"turns": [{"calls": ["ls()"]}]}, "missing required field `instruction`"),
     ],
 )
-def test_a_task_that_is_none_is_refused(task: object, complaint: str) -> None:
+def test_an_invalid_task_is_refused(task: object, complaint: str) -> None:
     with pytest.raises(UnusableAnswerError, match=complaint):
         read_tasks(json.dumps({"tasks": [task]}))
 

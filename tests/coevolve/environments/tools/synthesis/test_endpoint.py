@@ -93,7 +93,7 @@ async def test_recorded_calls_are_replayed_without_the_endpoint(server: ChatServ
     assert len(server.requests) == asked == len(calls.calls) == len(calls.reserved)
 
 
-async def test_what_was_begun_is_finished_from_the_recorded_calls(server: ChatServer) -> None:
+async def test_unfinished_work_continues_from_the_recorded_calls(server: ChatServer) -> None:
     whole, brief = MemoryCalls(), brief_about(BODY)
     async with synthesizer_at(server.base_url) as synthesizer:
         found = await synthesizer.synthesize(brief, whole)
@@ -166,7 +166,7 @@ async def test_exploring_freely_asks_for_no_reflection(server: ChatServer) -> No
 
 
 def garbling(place: str, times: int) -> Callable[[Messages], str]:
-    """Return a brain that answers garbage ``times`` times where the prompt says ``place``."""
+    """Return a brain that answers garbage to the first ``times`` prompts that contain ``place``."""
     left = [times]
 
     def brain(messages: Messages) -> str:
@@ -199,14 +199,14 @@ async def test_a_reflection_that_is_garbage_twice_is_an_error() -> None:
                 await synthesizer.synthesize(brief_about(BODY), MemoryCalls())
     assert str(caught.value) == (
         f"the model scripted at {server.base_url} was asked twice to reflect for signal signal-7 "
-        "and gave nothing usable: it holds no JSON object; then: it holds no JSON object; "
+        "and gave no usable answer: it holds no JSON object; then: it holds no JSON object; "
         "a larger max_answer_tokens or a stronger model may help"
     )
     assert len(server.requests) == 2
 
 
 class Worlds(InProcessSimulator):
-    """Remembers which sessions are open; may break."""
+    """Records which sessions are open; may fail."""
 
     def __init__(self, breaks_after: int = 10_000) -> None:
         super().__init__()
@@ -231,7 +231,7 @@ class Worlds(InProcessSimulator):
 
 
 def two_worlds() -> tuple[Brief, str]:
-    """Return a brief whose second round starts elsewhere, and a name that only that place has."""
+    """Return a request whose second round starts in another world, and a name unique to that."""
     other = ToolTask(
         classes=BODY.classes,
         world=json.dumps(
