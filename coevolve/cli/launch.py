@@ -37,6 +37,7 @@ from coevolve.build import parts as build
 from coevolve.cli import preflight as requirements
 from coevolve.config import load_config
 from coevolve.engine.vllm.environment import environment
+from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
 from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import run_reader
@@ -223,6 +224,8 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
     Yields its address.
     """
     address = config.cluster.address
+    # Other machines have a home of their own, but look where the user says.
+    named = passed_on() if CACHE_VARIABLE in os.environ else {}
     os.environ.update(WORKER_ENVIRONMENT)
     # At its usual level Ray's core warns that actors whose arguments hold handles cannot restart;
     # they do, and the tests kill them.
@@ -241,7 +244,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
                 include_dashboard=False if not address else None,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
-                runtime_env={"env_vars": WORKER_ENVIRONMENT} if address else None,
+                runtime_env={"env_vars": WORKER_ENVIRONMENT | named} if address else None,
             )
         except Exception as error:  # Ray raises bare ones where a node does not start in time
             place = f"the cluster at {address!r}" if address else "a local cluster"

