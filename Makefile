@@ -46,7 +46,7 @@ test-wheel: $(VENV)/.dev
 	$(BIN)/python -m tests.wheel
 
 test-beside: $(VENV)/.dev
-	$(BIN)/python -m tests.wheel --beside verifiers mcp vllm appworld $(ARGS)
+	$(BIN)/python -m tests.wheel --beside verifiers mcp vllm $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -44,7 +44,6 @@ NEIGHBOURS = {
         ("vllm.entrypoints.llm",),
         ("torchvision", "torchaudio", "torchcodec"),
     ),
-    "appworld": Neighbour(("appworld",), ("appworld",)),
 }
 
 
