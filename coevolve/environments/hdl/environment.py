@@ -19,9 +19,11 @@ from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.policy.stages import is_learned_from, teaches_itself
 from coevolve.environments.hdl.policy.task import coverage_task, read_body
 from coevolve.environments.hdl.policy.tiny.vocabulary import MODEL, TINY_HDL
+from coevolve.environments.hdl.requires import REQUIRES
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.toolchain import TOOLS
 from coevolve.environments.interface import Fault
+from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
 from coevolve.journal.task_cache import TaskCache
 from coevolve.models.architecture import ModelConfig
@@ -51,6 +53,7 @@ class Hdl(BaseEnvironment):
     """Testbenches for hardware designs."""
 
     config_type: ClassVar[type[msgspec.Struct]] = HdlConfig
+    requires: ClassVar[Requirements] = REQUIRES
     patience_s: ClassVar[float] = 600.0
     name: ClassVar[str] = "hdl"
     capabilities: ClassVar[Capabilities] = Capabilities(references=False)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import coevolve
+from coevolve import shipped
 from coevolve.environments.hdl.config import LocalTeacher, TeacherModel
 from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.policy.interfaces import StepRenderer
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 UNIFORM = 1e6
 """Temperature at which a model samples almost uniformly from the edits that its grammar allows."""
 
-DESIGNS = Path(coevolve.__file__).parents[1] / "designs"
+DESIGNS = shipped.designs()
 
 
 def clients(services: Sequence[SimulatorService]) -> "list[TestbenchClient]":

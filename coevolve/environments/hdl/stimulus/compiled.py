@@ -19,6 +19,7 @@ from typing import Literal
 
 import msgspec
 
+from coevolve.environments.cache_folder import CACHE_VARIABLE
 from coevolve.environments.hdl.coverage import points as reading
 from coevolve.environments.hdl.coverage.instrument import Instrumented, instrument
 from coevolve.environments.hdl.coverage.points import (
@@ -123,7 +124,7 @@ def compiled(
         except OSError as error:
             raise SimulatorError(
                 f"the harness of {unit.name} cannot be written to {folder.parent}: {error}; free "
-                "space there, or set XDG_CACHE_HOME to another folder"
+                f"space there, or set {CACHE_VARIABLE} to another folder"
             ) from error
     points = msgspec.msgpack.decode((folder / "points").read_bytes(), type=tuple[Point, ...])
     found = Compiled(folder=folder, points=point_set(points))

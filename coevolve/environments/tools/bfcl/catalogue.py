@@ -1,4 +1,4 @@
-"""Reads the multi-turn tasks and the tools' documentation of the installed ``bfcl-eval`` package.
+"""Reads the multi-turn tasks and the tools' documentation of the package ``bfcl-eval``.
 
 All four categories of 200 items are included: ``base``, ``miss_func`` (tools are withheld until
 a later turn), ``miss_param`` (a parameter is missing until a later turn) and ``long_context``

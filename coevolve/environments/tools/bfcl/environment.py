@@ -6,10 +6,11 @@ from typing import ClassVar
 import msgspec
 
 from coevolve.environments.interface import Fault
+from coevolve.environments.packages import Requirements
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.bfcl.catalogue import category_of, load_tasks
 from coevolve.environments.tools.bfcl.settings import BfclConfig
-from coevolve.environments.tools.bfcl.stock import CLASSES
+from coevolve.environments.tools.bfcl.stock import CLASSES, REQUIRES
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.source import FixedSource
 from protocols.config import RunConfig
@@ -21,6 +22,7 @@ class Bfcl(ToolEnvironment):
 
     config_type: ClassVar[type[msgspec.Struct]] = BfclConfig
     name: ClassVar[str] = "bfcl"
+    requires: ClassVar[Requirements] = REQUIRES
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""The parts of the installed ``bfcl-eval`` package that are used as they are.
+"""The parts of the package ``bfcl-eval`` that are used as they are.
 
 These are the eight simulator classes of the multi-turn categories, the two comparisons of its
 multi-turn checker, and data files. They need nothing but the standard library and mpmath. Its
@@ -10,10 +10,11 @@ import importlib
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from coevolve.environments import packages
+from coevolve.environments.packages import Package, Requirements
 from protocols.errors import DependencyError, SimulatorError
 
 DOCUMENTS = {
@@ -30,21 +31,24 @@ DOCUMENTS = {
 
 CLASSES = tuple(DOCUMENTS)
 
-REMEDY = "pip install --no-deps bfcl-eval==2026.3.23 && pip install mpmath"
+PACKAGE = Package(
+    name="bfcl-eval",
+    version="2026.3.23",
+    module="bfcl_eval",
+    # Its metadata pins numpy 1.26.4 and old SDKs, which only its model runners use.
+    needs=("mpmath>=1.3",),
+)
+REQUIRES = Requirements(packages=(PACKAGE,))
 
 
+@cache
 def package_folder() -> Path:
-    """Return the folder of the installed package, without importing anything of it.
+    """Return the folder of the package, without importing anything of it; from now on it could be.
 
     Raises:
         DependencyError: The package is not installed.
     """
-    spec = find_spec("bfcl_eval")
-    if spec is None or not spec.submodule_search_locations:
-        raise DependencyError(
-            f"the BFCL simulators need the package bfcl-eval, which is not installed; {REMEDY}"
-        )
-    return Path(spec.submodule_search_locations[0])
+    return packages.use(PACKAGE, "bfcl") / PACKAGE.module
 
 
 @cache
@@ -139,7 +143,9 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(f"bfcl_eval.{name}")
     except ImportError as error:
-        raise DependencyError(f"bfcl-eval cannot be used: {error}; {REMEDY}") from error
+        raise DependencyError(
+            f"{PACKAGE} in {package_folder()} cannot be used: {error}; install what it lacks"
+        ) from error
 
 
 def _word(verdict: dict[str, Any]) -> str:

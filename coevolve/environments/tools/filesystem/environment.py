@@ -4,7 +4,9 @@ from typing import ClassVar
 
 import msgspec
 
+from coevolve.environments.packages import Requirements
 from coevolve.environments.settings import settings_of
+from coevolve.environments.tools.bfcl.stock import REQUIRES
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.filesystem.grammar import group_of
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
@@ -20,6 +22,7 @@ class Filesystem(ToolEnvironment):
 
     config_type: ClassVar[type[msgspec.Struct]] = FilesystemConfig
     name: ClassVar[str] = "filesystem"
+    requires: ClassVar[Requirements] = REQUIRES
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)

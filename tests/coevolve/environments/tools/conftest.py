@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from coevolve.environments.tools.bfcl.stock import CLASSES
+from coevolve.environments.tools.bfcl.stock import CLASSES, package_folder
 from coevolve.environments.tools.task import read_body
 from coevolve.environments.tools.worker import ToolWorker
 from protocols.config import SimulatorConfig
@@ -25,6 +25,7 @@ class Stock:
     """Numbers its conversations: the package keeps every instance in its module's globals."""
 
     def __init__(self) -> None:
+        package_folder()
         self._executor: Any = importlib.import_module(f"{EVALUATION}.multi_turn_utils")
         self._checker: Any = importlib.import_module(f"{EVALUATION}.multi_turn_checker")
         self._numbers = itertools.count()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.environments.hdl.simulate.runtime import cache_folder, open_runtime
+from coevolve.environments.hdl.simulate.runtime import open_runtime, runtimes_folder
 from coevolve.environments.hdl.simulate.toolchain import VERILATOR_VERSION, find_toolchain
-from protocols.errors import DependencyError, SimulatorError
+from protocols.errors import DependencyError
 
 pytestmark = pytest.mark.hdl
 
@@ -36,36 +36,39 @@ def test_a_runtime_is_built_once_and_others_may_read_it():
     toolchain = find_toolchain()
     runtime = open_runtime(toolchain)
     assert open_runtime(toolchain) == runtime
-    assert runtime.folder.parent == cache_folder()
+    assert runtime.folder.parent == runtimes_folder()
     for path in (runtime.folder, runtime.library, runtime.header, runtime.verilator):
         assert path.stat().st_mode & stat.S_IROTH
 
 
-def test_the_environment_sets_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_runtimes_folder_lies_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "coevolve" / "hdl"
+    assert runtimes_folder() == tmp_path / "coevolve" / "hdl"
 
 
 def test_a_cache_without_an_absolute_path_is_ignored(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
-    assert cache_folder().is_absolute()
+    assert runtimes_folder().is_absolute()
 
 
 NOBODY = """
 import os, sys
 os.environ.pop("HOME", None)
-os.environ.pop("XDG_CACHE_HOME", None)
-from coevolve.environments.hdl.simulate.runtime import cache_folder
+for name in ("XDG_CACHE_HOME", "COEVOLVE_CACHE"):
+    os.environ.pop(name, None)
+from coevolve.environments.hdl.simulate.runtime import runtimes_folder
 os.setuid(54321)
-cache_folder()
+runtimes_folder()
 """
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes a user without a home")
 def test_the_error_for_a_user_without_a_home_names_the_cache_variable():
     told = subprocess.run([sys.executable, "-c", NOBODY], capture_output=True, text=True)
-    assert f"{SimulatorError.__name__}: " in told.stderr
-    assert "set XDG_CACHE_HOME" in told.stderr
+    assert f"{DependencyError.__name__}: " in told.stderr
+    assert "set COEVOLVE_CACHE" in told.stderr
 
 
 BUILDER = """

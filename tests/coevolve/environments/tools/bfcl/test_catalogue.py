@@ -1,5 +1,6 @@
-import importlib
+import importlib.metadata
 import json
+import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -9,7 +10,12 @@ from typing import Any
 import pytest
 
 from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks
-from coevolve.environments.tools.bfcl.stock import DOCUMENTS, package_folder, simulator_class
+from coevolve.environments.tools.bfcl.stock import (
+    DOCUMENTS,
+    PACKAGE,
+    package_folder,
+    simulator_class,
+)
 from coevolve.environments.tools.task import read_body
 from coevolve.environments.tools.toolsets import tool_documents
 from protocols.tasks import Seeded
@@ -105,11 +111,12 @@ def test_a_missing_package_is_refused_with_its_remedy(statement: str) -> None:
         text=True,
         check=False,
         cwd=Path(__file__).parents[5],
+        env=os.environ | {"COEVOLVE_CACHE": "/none"},
     )
     assert found.returncode == 1
     last = found.stderr.strip().splitlines()[-1]
-    assert last.startswith("protocols.errors.DependencyError: the BFCL simulators need the package")
-    assert "pip install --no-deps bfcl-eval==" in last
+    assert last.startswith("protocols.errors.DependencyError: environment bfcl needs the package")
+    assert "run `coevolve setup bfcl`" in last
 
 
 def test_a_child_imports_no_heavy_package_and_no_module_that_makes_folders() -> None:
@@ -131,4 +138,5 @@ def test_a_child_imports_no_heavy_package_and_no_module_that_makes_folders() -> 
 
 
 def test_the_package_is_the_one_whose_checker_is_described() -> None:
-    assert importlib.import_module("importlib.metadata").version("bfcl-eval") == "2026.3.23"
+    package_folder()
+    assert importlib.metadata.version("bfcl-eval") == PACKAGE.version == "2026.3.23"

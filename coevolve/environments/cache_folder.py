@@ -1,0 +1,44 @@
+"""Where this machine keeps what environments install and build: nothing of it is of a run.
+
+It is ``$COEVOLVE_CACHE``, or ``coevolve`` in ``$XDG_CACHE_HOME``, or ``~/.cache/coevolve``.
+"""
+
+import os
+from pathlib import Path
+
+from protocols.errors import DependencyError
+
+CACHE_VARIABLE = "COEVOLVE_CACHE"
+
+
+def named_folder() -> Path | None:
+    """Return the folder that the environment variables name, absolute; None if they name none."""
+    if own := os.environ.get(CACHE_VARIABLE):
+        return Path(own).absolute()
+    shared = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG specification has relative paths ignored.
+    return shared / "coevolve" if shared.is_absolute() else None
+
+
+def cache_folder() -> Path:
+    """Return the folder, which need not exist yet. Raises DependencyError without a home."""
+    return named_folder() or home() / ".cache" / "coevolve"
+
+
+def home() -> Path:
+    """Return the user's home. Raises DependencyError if there is none."""
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise DependencyError(
+            f"packages and compiled parts of environments are kept in the user's home, and user "
+            f"{os.geteuid()} has none; set {CACHE_VARIABLE} to a folder"
+        ) from error
+
+
+def passed_on() -> dict[str, str]:
+    """Return the variable for a child that gets no other environment; nothing without a home."""
+    try:
+        return {CACHE_VARIABLE: str(cache_folder())}
+    except DependencyError:
+        return {}

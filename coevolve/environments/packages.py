@@ -1,0 +1,289 @@
+"""An environment's own packages, kept apart from the user's.
+
+A package whose metadata pins what other packages need in other versions cannot stand among the
+dependencies of coevolve. An environment names it in its `Requirements`; `install` puts it, once a
+machine, into a private folder of the cache (`coevolve.environments.cache_folder`), and `use` lets a
+process import it. The folder goes to the end of the import path, so that it hides nothing of the
+user's. If the user's Python environment has the package in the right version, that one is used.
+
+*What is promised.* A private folder is whole or not there: it is filled under another name, behind
+a lock that the installing program holds, too, and renamed at the end. So a killed installation
+leaves nothing that would be found, and the next one removes its remains; of many processes one
+installs and the others wait. `coevolve setup` and the launcher install; actors and their children
+only look for what is there.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TextIO
+
+from coevolve.environments.cache_folder import CACHE_VARIABLE, cache_folder
+from protocols.errors import DependencyError
+
+INSTALL_TIMEOUT_S = 1800.0
+
+Say = Callable[[str], None]
+"""Takes a line for the user."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Package:
+    """A distribution in one version."""
+
+    name: str
+    """What package registries call it."""
+
+    version: str
+    """As the package's metadata writes it."""
+
+    module: str
+    """The top-level module that is imported; empty if only its files are used, which no other
+    version can hide."""
+
+    needs: tuple[str, ...] | None = None
+    """What is installed with it in place of what its metadata asks for; None: that."""
+
+    python: str = ""
+    """The oldest Python that its metadata allows, for example ``3.12``, if it works with the older
+    ones of coevolve, too."""
+
+    def __str__(self) -> str:
+        """Return name and version."""
+        return f"{self.name} {self.version}"
+
+
+def _nothing() -> str:
+    return ""
+
+
+def _no_preparation(_out: TextIO) -> None:
+    return
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirements:
+    """What an environment needs of a machine beyond coevolve's own dependencies."""
+
+    packages: tuple[Package, ...] = ()
+    """Installed by the launcher and by ``coevolve setup``. Code that imports one calls `use` just
+    before: in the process of an actor, or of a child, nobody else does."""
+
+    missing: Callable[[], str] = _nothing
+    """Returns in words what else is missing, with the remedy; empty if nothing is."""
+
+    prepare: Callable[[TextIO], None] = _no_preparation
+    """Makes the machine ready as far as it can, for ``coevolve setup`` alone, and writes what it
+    does. Raises CoevolveError if something is still missing."""
+
+
+def find(package: Package) -> Path | None:
+    """Return the folder that holds the package: the user's own, else the private one, else None.
+
+    Raises DependencyError if the user has no home, and so no cache.
+    """
+    return _own(package) or (folder if (folder := private_folder(package)).is_dir() else None)
+
+
+def use(package: Package, environment: str) -> Path:
+    """Make the package importable in this process, and return the folder that holds it.
+
+    Raises DependencyError if it is not there, or hidden by another version; ``environment`` is the
+    one that needs it.
+    """
+    _refuse_another_version(package, environment)
+    folder = _held(package, environment)
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+        importlib.invalidate_caches()
+    return folder
+
+
+def files(package: Package, environment: str) -> Path:
+    """Return the folder that holds the package, which is not imported. Raises DependencyError."""
+    return _held(package, environment)
+
+
+def install(requirements: Requirements, environment: str, say: Say) -> None:
+    """Install the packages that are not there yet.
+
+    Raises DependencyError if one cannot be installed, or is hidden by another version.
+    """
+    for package in requirements.packages:
+        _refuse_another_version(package, environment)
+        if find(package) is None:
+            _install(package, environment, say)
+
+
+def private_folder(package: Package) -> Path:
+    """Return where the package is kept for this Python. Raises DependencyError without a home."""
+    python = (sys.implementation.cache_tag, sysconfig.get_platform())
+    told = "\0".join(map(str, (*python, *_wanted(package), package.needs, package.python)))
+    digest = hashlib.sha256(told.encode()).hexdigest()[:12]
+    return cache_folder() / "packages" / f"{package.name}-{digest}"
+
+
+def _wanted(package: Package) -> tuple[str, ...]:
+    return (f"{package.name}=={package.version}", *(package.needs or ()))
+
+
+def _held(package: Package, environment: str) -> Path:
+    found = find(package)
+    if found is None:
+        raise DependencyError(
+            f"environment {environment} needs the package {package}, which is neither in this "
+            f"Python environment nor in {private_folder(package)}; run `coevolve setup "
+            f"{environment}`"
+        )
+    return found
+
+
+def _own(package: Package) -> Path | None:
+    """Return where the import path has the package in its version; None if it does not."""
+    if _own_version(package) != package.version:
+        return None
+    if not package.module:
+        return Path(str(distribution(package.name).locate_file("")))
+    return _place(package.module)
+
+
+def _own_version(package: Package) -> str:
+    try:
+        return distribution(package.name).version
+    except PackageNotFoundError:
+        return ""
+
+
+def _place(module: str) -> Path | None:
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parents[1 if spec.submodule_search_locations else 0]
+
+
+def _refuse_another_version(package: Package, environment: str) -> None:
+    version = _own_version(package)
+    place = _place(package.module) if package.module else None
+    if place is not None and version != package.version:
+        raise DependencyError(
+            f"environment {environment} needs {package}, found "
+            f"{f'version {version}' if version else 'a module of that name'} in {place}, which "
+            f"hides it; uninstall that, or install {package.name}=={package.version} there"
+        )
+
+
+def _install(package: Package, environment: str, say: Say) -> None:
+    folder = private_folder(package)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(folder, say) as lock:
+            if not folder.is_dir():
+                say(f"installing {package} for environment {environment} ...")
+                _fill(folder, package, lock)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DependencyError(
+            f"environment {environment} needs {package}, which cannot be installed into {folder}: "
+            f"{_reason(error)}. Run `coevolve setup {environment}` on a machine with a network and "
+            f"the same Python and copy the folder here, or set {CACHE_VARIABLE} to a folder that "
+            "holds its packages or can be written"
+        ) from error
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, say: Say) -> Generator[int]:
+    """Hold the lock of a private folder; yields its descriptor."""
+    with (folder.parent / f"{folder.name}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another process installs {folder.name}; waiting for it ...")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.fileno()
+
+
+def _fill(folder: Path, package: Package, lock: int) -> None:
+    """Make the folder; raises OSError and SubprocessError. Needs the lock."""
+    prefix = f".{folder.name}-"
+    for dead in folder.parent.glob(f"{prefix}*"):
+        shutil.rmtree(dead, ignore_errors=True)
+    partial = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+    try:
+        subprocess.run(  # noqa: S603, the installing program
+            [*_installer(package), "--target", str(partial), *_wanted(package)],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_TIMEOUT_S,
+            env=_installer_environment(),
+            # The lock is free when the program has ended, even if this process was killed before.
+            pass_fds=(lock,),
+        )
+        partial.chmod(0o755)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _installer(package: Package) -> tuple[str, ...]:
+    """Return the command that installs, without where and what: uv's if there is uv, else pip's."""
+    alone = () if package.needs is None else ("--no-deps",)
+    if uv := shutil.which("uv", path=os.pathsep.join((str(Path(sys.executable).parent), _path()))):
+        older = ("--python-version", package.python) if package.python else ()
+        return (
+            uv,
+            "pip",
+            "install",
+            "--python",
+            sys.executable,
+            "--compile-bytecode",
+            *alone,
+            *older,
+        )
+    older = ("--ignore-requires-python",) if package.python else ()
+    return (sys.executable, "-m", "pip", "install", *alone, *older)
+
+
+def _path() -> str:
+    return os.environ.get("PATH", os.defpath)
+
+
+FOR_UV = {
+    "UV_FIND_LINKS": "PIP_FIND_LINKS",
+    "UV_INDEX_URL": "PIP_INDEX_URL",
+    "UV_EXTRA_INDEX_URL": "PIP_EXTRA_INDEX_URL",
+    "SSL_CERT_FILE": "PIP_CERT",
+}
+"""Settings of uv, each with that of pip which it takes over if it has no value of its own."""
+
+
+def _installer_environment() -> dict[str, str]:
+    """Return the user's environment; what it tells pip, it tells uv, too."""
+    environment = dict(os.environ)
+    for uv, pip in FOR_UV.items():
+        if given := environment.get(pip):
+            environment.setdefault(uv, given.replace(" ", ",") if uv == "UV_FIND_LINKS" else given)
+    # Both are about where else to install, and pip refuses them beside a folder.
+    return environment | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
+
+
+def _reason(error: OSError | subprocess.SubprocessError) -> str:
+    """Return in one line why nothing was installed."""
+    match error:
+        case subprocess.CalledProcessError(stderr=str(said)) if lines := said.strip().splitlines():
+            return f"{Path(error.cmd[0]).name} says {lines[-1].strip()!r}"
+        case subprocess.TimeoutExpired():
+            return f"that took more than {INSTALL_TIMEOUT_S / 60:.0f} minutes"
+        case _:
+            return str(error)
