@@ -111,7 +111,7 @@ def _evolution_rules(config: RunConfig) -> tuple[Fault, ...]:
             "deterministic_reward" in lacking and not signals.reward_flip_rate,
             f"$.signals.reward_flip_rate: environment {config.uses} gives one attempt different "
             f"rewards, and needs the rate above 0, found {signals.reward_flip_rate}; "
-            f"`python -m coevolve.environment check {config.uses}` measures it",
+            f"`coevolve environment check {config.uses}` measures it",
         ),
         (
             signals.reward_flip_rate > 0 and signals.rules == "paper",

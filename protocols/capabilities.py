@@ -4,7 +4,7 @@ import msgspec
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """An environment's capabilities; `python -m coevolve.environment check` measures them.
+    """An environment's capabilities; `coevolve environment check` measures them.
 
     The loop does nothing that needs an undeclared capability, and reports this.
     """

@@ -64,7 +64,7 @@ class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     reward_flip_rate: Annotated[float, msgspec.Meta(ge=0.0, lt=0.5)] = 0.0
     """Share of identical attempts that get the opposite verdict, if the environment's reward is not
-    deterministic. `python -m coevolve.environment check` measures it. The boundary rule corrects
+    deterministic. `coevolve environment check` measures it. The boundary rule corrects
     for it, because noise in the reward is no boundary."""
 
     half_life_visits: Positive = 200.0

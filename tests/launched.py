@@ -38,7 +38,7 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 class LaunchedRun:
-    """`python -m coevolve.launch`, by default on the quickstart's config, as a user starts it."""
+    """`coevolve launch`, by default on the quickstart's config, as a user starts it."""
 
     def __init__(self, runs: Path, name: str, *overrides: str, run_file: str = QUICKSTART) -> None:
         self._runs = runs

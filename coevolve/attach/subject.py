@@ -67,8 +67,5 @@ class Subject:
     def actors(self) -> LiveRun:
         """Return the actors. Raises RunError if the run is not running."""
         if self.live is None:
-            raise RunError(
-                f"{self.name}: not running; resume it with "
-                "python -m coevolve.launch RUN.yaml --resume"
-            )
+            raise RunError(f"{self.name}: not running; resume it with coevolve resume")
         return self.live

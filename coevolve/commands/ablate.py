@@ -8,7 +8,7 @@ on them can do harm that it would not do on its own rollouts. So how far they ar
 beside the success. What a claim should rest on is several pairs: `python -m tests.bench learning
 sources`.
 
-`coevolve.replay` prints the result and keeps it in the run's folder, as `attribution.json`.
+`coevolve replay` prints the result and keeps it in the run's folder, as `attribution.json`.
 """
 
 import asyncio

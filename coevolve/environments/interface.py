@@ -106,7 +106,7 @@ class Environment(Protocol):
     """The models that `make_model` makes: name in ``policy.model`` -> its `config.json`."""
 
     exports: ClassVar[Mapping[str, Exporter]]
-    """The tables that `coevolve.export` can write for a run, by name."""
+    """The tables that `coevolve export` can write for a run, by name."""
 
     commands: ClassVar[Mapping[str, str]]
     """Its own commands, ``coevolve NAME COMMAND``: name -> ``module:attribute`` of a click command,

@@ -17,7 +17,7 @@ from protocols.objectives import NoObjective
 
 FILE = "attribution.json"
 
-COMMAND = "python -m coevolve.replay {run} --ablate objective --anew"
+COMMAND = "coevolve replay {run} --ablate objective --anew"
 """Repeats the run without its objective and reports the difference in success."""
 
 UNKNOWN = ("  of these by the objective", "not measured")

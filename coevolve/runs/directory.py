@@ -50,7 +50,7 @@ MAY_CHANGE = (
 MOST_NAMED = 5
 """Runs that an error lists."""
 
-_NO_RUNS = "start one with `python -m coevolve.launch FILE`, or name another folder by --runs"
+_NO_RUNS = "start one with `coevolve launch FILE`, or name another folder by --runs"
 
 
 class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):

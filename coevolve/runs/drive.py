@@ -52,7 +52,7 @@ LOOK_GATHER_S = 1.0
 
 START_UP_S = 600.0
 
-PAUSED = "paused; no work is handed out until `python -m coevolve.attach resume`"
+PAUSED = "paused; no work is handed out until `coevolve attach resume`"
 
 
 class Run:

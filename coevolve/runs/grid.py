@@ -1,4 +1,4 @@
-"""Runs several arms and seeds with `python -m coevolve.launch`; finished runs are kept.
+"""Runs several arms and seeds with `coevolve launch`; finished runs are kept.
 
 A run's name consists of its arm, its seed and a digest of its settings. After an interruption,
 give the same command again: it skips finished runs and resumes the others. Runs of one seed are

@@ -1,6 +1,6 @@
 """CoEvolve's own rules (arXiv 2604.15840): thresholds on single visits.
 
-They mostly fire on sampling noise (`python -m coevolve.calibrate` measures how often) and are here
+They mostly fire on sampling noise (`coevolve calibrate` measures how often) and are here
 for comparison. Choices that the paper leaves open: the score of a visit is its success rate; the
 window holds the W visits before the newest; a pattern is a called tool, because with finer patterns
 nearly all are rare; N counts every call since the run began. Deviation: like all signals they use

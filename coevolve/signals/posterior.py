@@ -1,7 +1,7 @@
 """Rules that fire if chance is an unlikely explanation (the default).
 
 Under "nothing changed", each fires on at most 5 % of its evaluations at the default settings, at
-any success rate; `python -m coevolve.calibrate` measures this. Sources: Benjamini and Hochberg 1995
+any success rate; `coevolve calibrate` measures this. Sources: Benjamini and Hochberg 1995
 for discoveries in a pool; Altham 1969 for exact tests as posteriors.
 
 - **forgetting** compares the newest visit with the pool of all earlier visits of older policy

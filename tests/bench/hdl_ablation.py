@@ -18,7 +18,7 @@ change:
 - *policy only*: no stage on the grammar's edits.
 - *policy first*: the same two stages in the other order.
 
-`python -m coevolve.launch` makes the runs one after the other; the printed figures are read from
+`coevolve launch` makes the runs one after the other; the printed figures are read from
 their journals. A finished run with the same settings is used as it is, an unfinished one is
 resumed. Scores are overall averages of coverage after the run file's steps on each design, before
 and after training. Differences are to the arm named by ``--reference``, for the last versions, with
