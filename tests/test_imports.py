@@ -5,7 +5,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-COMPOSITION_ROOTS = {"coevolve.launch", "coevolve.launcher.launch", "coevolve.attach.live"}
+COMPOSITION_ROOTS = {
+    "coevolve.api",
+    "coevolve.attach.live",
+    "coevolve.attach.opening",
+    "coevolve.cli.launching",
+    "coevolve.launcher.cluster",
+    "coevolve.launcher.compose",
+    "coevolve.launcher.launch",
+}
 VLLM = "coevolve.engine.vllm"
 """vLLM itself loads Ray if Ray is installed."""
 
@@ -55,7 +63,7 @@ def test_messages_load_nothing_heavy():
 
 
 def test_processes_without_a_model_load_neither_torch_nor_transformers():
-    names = ["coevolve.launch", "coevolve.attach.__main__", *modules("actors")]
+    names = ["coevolve.cli.launching", "coevolve.attach.opening", *modules("actors")]
     assert not {"torch", "transformers", "vllm"} & loaded_by(names)
 
 
@@ -63,8 +71,6 @@ COMMANDS_OF_MODELS = {
     "coevolve.commands.ablate",
     "coevolve.commands.evaluate",
     "coevolve.commands.replay",
-    "coevolve.evaluate",
-    "coevolve.replay",
 }
 
 

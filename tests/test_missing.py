@@ -44,7 +44,9 @@ def lacking(tmp_path: Path, *words: str, hidden: str, path: str = "") -> Answer:
     done = subprocess.run(
         [sys.executable, "-m", "coevolve", *words],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": path or os.environ["PATH"]},
+        env=os.environ
+        | {"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": path or os.environ["PATH"]}
+        | ({"COEVOLVE_CACHE": str(tmp_path / "cache")} if path else {}),
         capture_output=True,
         text=True,
         timeout=120,

@@ -205,9 +205,9 @@ def test_a_dry_run_prints_a_run_file_and_writes_nothing(tmp_path: Path, quicksta
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_before_the_run_began_ends_it_without_a_traceback(
-    tmp_path: Path, number: signal.Signals
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_start_that_is_cut_short_does_not_block_the_next(
+    tmp_path: Path, quickstart: RunConfig, number: signal.Signals
 ):
     process = subprocess.Popen(
         [sys.executable, "-m", "coevolve.launch", RUN_FILE, "--runs", str(tmp_path)],
@@ -216,11 +216,14 @@ def test_an_interrupt_before_the_run_began_ends_it_without_a_traceback(
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (tmp_path / "quickstart" / "run.json").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
-    assert process.returncode not in (0, -signal.SIGKILL), said
+    if number is not signal.SIGKILL:
+        assert process.returncode == 130, said
+        assert said.splitlines()[-1] == "coevolve: interrupted before the run began"
     assert "Traceback" not in said
+    run_directory.create(tmp_path / "quickstart", quickstart)

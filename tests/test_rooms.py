@@ -8,7 +8,13 @@ from coevolve.environments.registry import BUILT_IN
 
 ROOT = Path(__file__).parents[1]
 HOUSES = ("coevolve", "actors", "protocols")
-MAY_KNOW = ("coevolve/environments/", "coevolve/build/", "coevolve/cli/", "coevolve/docs/")
+MAY_KNOW = (
+    "coevolve/environments/",
+    "coevolve/build/",
+    "coevolve/cli/",
+    "coevolve/commands/",
+    "coevolve/docs/",
+)
 """Folders that may name environments: the environments, the builder, the commands, the docs."""
 
 WORDS = re.compile(rf"\b({'|'.join(BUILT_IN)}|verilator|verilog|testbench\w*|gorilla\w*)\b", re.I)
@@ -31,7 +37,9 @@ def test_the_core_names_no_environment():
 
 
 DOORS = (
+    "coevolve.environments.cache_folder",
     "coevolve.environments.interface",
+    "coevolve.environments.packages",
     "coevolve.environments.registry",
 )
 """Modules that lead to environments without naming one: for run files, actors and commands.

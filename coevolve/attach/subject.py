@@ -67,5 +67,7 @@ class Subject:
     def actors(self) -> LiveRun:
         """Return the actors. Raises RunError if the run is not running."""
         if self.live is None:
-            raise RunError(f"{self.name}: not running; resume it with coevolve resume")
+            raise RunError(
+                f"{self.name}: not running; continue it with: coevolve resume {self.name}"
+            )
         return self.live

@@ -1,12 +1,12 @@
 """`coevolve attach`, which is also `python -m coevolve.attach`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
-from coevolve.cli.lazy_group import near
+from coevolve.cli.lazy_group import apart, near
 from coevolve.cli.options import FOLDER, json_option, runs_option
 from protocols.evolution import SignalKind
 
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
 
 COUNT = click.IntRange(min=0)
 
-GENERAL = ("--runs", "--address")
-
 
 class AttachGroup(click.Group):
     """A group with an optional RUN before the command; its own options may stand anywhere."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the run out of the words. Raises UsageError where no command follows it."""
-        options, rest = _apart(args)
+        options, rest = apart(args, ("--runs", "--address"))
         ctx.obj = None
         if rest and rest[0] not in self.commands and rest[0][:1] != "-":
             ctx.obj = rest.pop(0)
@@ -35,23 +33,6 @@ class AttachGroup(click.Group):
             if rest[0] not in self.commands and rest[0][:1] != "-":
                 ctx.fail(f"no such command {rest[0]!r}{near(rest[0], list(self.commands))}")
         return super().parse_args(ctx, [*options, *rest])
-
-
-def _apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the group's own options with their values, and the other words."""
-    options: list[str] = []
-    rest: list[str] = []
-    left = list(words)
-    while left:
-        word = left.pop(0)
-        if word in GENERAL:
-            options += [word, *left[:1]]
-            del left[:1]
-        else:
-            (options if word.startswith(tuple(f"{name}=" for name in GENERAL)) else rest).append(
-                word
-            )
-    return options, rest
 
 
 @click.group(cls=AttachGroup, name="attach", subcommand_metavar="[RUN] COMMAND [ARGS]...")

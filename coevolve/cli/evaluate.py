@@ -40,12 +40,20 @@ COUNT = click.IntRange(1, 1_000_000)
 )
 @click.option("--temperature", type=click.FloatRange(0, 100), help="Sampling temperature.")
 @click.option("--designs", type=FOLDER, help="Folder with one folder for each design.")
-@click.option("--split", type=click.Choice(("all", "train", "held_out")), default="all")
+@click.option(
+    "--split",
+    type=click.Choice(("all", "train", "held_out")),
+    default="all",
+    show_default=True,
+    help="Which designs.",
+)
 @click.option(
     "--calls", type=COUNT, help="Simulator calls of an attempt; default: evaluation_rounds."
 )
 @click.option("--attempts", type=COUNT, default=5, show_default=True, help="Attempts at a design.")
-@click.option("--seed", type=click.IntRange(0, 1_000_000), default=0, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(0, 1_000_000), default=0, show_default=True, help="Of attempts."
+)
 @click.option("--baselines/--no-baselines", default=True, help="Generators without a model.")
 @click.option("--bugs/--no-bugs", default=True, help="Mutants; each is compiled once.")
 @json_option

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coevolve.cli.lazy_group import near
+from coevolve.cli.lazy_group import apart, near
 from coevolve.cli.options import FOLDER, run_argument, runs_option
 from protocols.errors import CoevolveError
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 class ExportGroup(click.Group):
     """A group with one command for each kind of export, also those of the run's environment."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Let the group's own option stand anywhere."""
+        options, rest = apart(args, ("--runs",))
+        return super().parse_args(ctx, [*options, *rest])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return every kind."""

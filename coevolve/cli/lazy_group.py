@@ -3,7 +3,7 @@
 import contextlib
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -70,6 +70,26 @@ def near(word: str, known: list[str]) -> str:
     """Return a hint at the name that was probably meant."""
     found = difflib.get_close_matches(word, known, 1)
     return f"; did you mean {found[0]!r}?" if found else f"; commands: {', '.join(known)}"
+
+
+def apart(words: Sequence[str], names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return a group's own options, with their values, and all other words.
+
+    So a group's options, called ``names``, may also stand behind its command.
+    """
+    options: list[str] = []
+    rest: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word in names:
+            options += [word, *left[:1]]
+            del left[:1]
+        elif word.startswith(tuple(f"{name}=" for name in names)):
+            options.append(word)
+        else:
+            rest.append(word)
+    return options, rest
 
 
 def environment_commands() -> Mapping[str, Mapping[str, str]]:

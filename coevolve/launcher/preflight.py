@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coevolve.dependencies import lacking, refuse, require
 from coevolve.engine.vllm.environment import require_vllm
-from coevolve.environments import packages
+from coevolve.environments.packages import install as install_packages
 from coevolve.environments.registry import environment_of
 from coevolve.launcher.devices import check_devices
 from coevolve.llm.keys import check_key
@@ -38,7 +38,7 @@ def install(config: RunConfig) -> None:
     Does nothing where they are there already. Raises DependencyError if one cannot be installed.
     """
     environment = environment_of(config)
-    packages.install(environment.requires, environment.name, _say)
+    install_packages(environment.requires, environment.name, _say)
 
 
 def _say(line: str) -> None:

@@ -204,7 +204,7 @@ def _never_began(directory: RunDirectory) -> bool:
     """Return whether the folder is that of a run whose launcher died before the first record."""
     try:
         found = {entry.name for entry in directory.path.iterdir()}
-        if "run.json" not in found or not found <= set(OWN):
+        if "run.json" not in found or not found <= set(OWN) or _has_begun(directory):
             return False
         with held(directory):
             return not _has_begun(directory)

@@ -112,7 +112,7 @@ def qualify(*, jobs: int | None, designs: tuple[Path, ...], **options: Any) -> i
     show_default=True,
     help="Simulator calls of each baseline for each design.",
 )
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of random stimulus.")
 @JSON_LINES
 def baselines(designs: tuple[Path, ...], *, calls: int, seed: int, as_json: bool) -> None:
     """Measure the coverage that stimulus without a model reaches, in per cent.

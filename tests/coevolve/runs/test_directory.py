@@ -4,17 +4,67 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.journal.codec import encode
+from coevolve.journal.journal import Journal
 from coevolve.runs import directory as run_directory
+from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
+from protocols.control import RunStarted
 from protocols.errors import RunError
+from protocols.journal import Append, Receipt
 
 
-def test_an_existing_run_is_not_overwritten(tmp_path: Path, quickstart: RunConfig):
-    run_directory.create(tmp_path / "a", quickstart)
-    before = (tmp_path / "a" / "run.json").read_bytes()
+def begin(directory: RunDirectory) -> None:
+    """Write the record with which a run begins."""
+    journal = Journal.open(directory.store)
+    record = encode(RunStarted(run_id=directory.identity().run_id, config="{}"))
+    receipt = Receipt(producer="launch", counter=1)
+    journal.append(Append(records=(record,), receipt=receipt)).result(10)
+    journal.close()
+
+
+def refused(path: Path, config: RunConfig) -> None:
+    files = [file for file in path.rglob("*") if file.is_file() and file.name != "lock.mdb"]
+    before = {file: file.read_bytes() for file in files}
     with pytest.raises(RunError, match=r"exists already; --resume continues that run"):
-        run_directory.create(tmp_path / "a", quickstart)
-    assert (tmp_path / "a" / "run.json").read_bytes() == before
+        run_directory.create(path, config)
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_a_run_that_began_is_not_overwritten(tmp_path: Path, quickstart: RunConfig):
+    begin(run_directory.create(tmp_path / "a", quickstart))
+    refused(tmp_path / "a", quickstart)
+
+
+def test_a_folder_that_is_no_run_is_not_overwritten(tmp_path: Path, quickstart: RunConfig):
+    (tmp_path / "a").mkdir()
+    refused(tmp_path / "a", quickstart)
+    run_directory.create(tmp_path / "b", quickstart)
+    (tmp_path / "b" / "thesis.tex").write_text("my own")
+    refused(tmp_path / "b", quickstart)
+
+
+def test_a_run_that_is_being_launched_is_not_overwritten(tmp_path: Path, quickstart: RunConfig):
+    directory = run_directory.create(tmp_path / "a", quickstart)
+    with run_directory.held(directory):
+        refused(tmp_path / "a", quickstart)
+        with (
+            pytest.raises(RunError, match=f"process {os.getpid()} is launching this run"),
+            run_directory.held(directory),
+        ):
+            pass
+
+
+def test_a_run_whose_launcher_died_before_it_began_makes_room(
+    tmp_path: Path, quickstart: RunConfig
+):
+    first = run_directory.create(tmp_path / "a", quickstart)
+    identity = first.identity()
+    (first.path / "model").mkdir()
+    Journal.open(first.store).close()
+    second = run_directory.create(tmp_path / "a", quickstart)
+    assert second.identity().run_id != identity.run_id
+    assert not (second.path / "model").exists()
 
 
 def test_the_config_written_is_the_config_read(tmp_path: Path, quickstart: RunConfig):

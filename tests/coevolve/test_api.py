@@ -1,0 +1,80 @@
+"""Runs from Python: from a running event loop, from a thread, and what stops them."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import coevolve
+from coevolve.runs import directory as run_directory
+from protocols.errors import ConfigError, RunError
+from protocols.learning import StepReport
+
+FEW = ["learner.steps=2", "environment.held_out=24"]
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
+
+
+def run(
+    runs: Path, on_step: Callable[[StepReport], None] | None = None, *, resume: bool = False
+) -> coevolve.RunResult:
+    return coevolve.run("quickstart", overrides=FEW, runs=runs, on_step=on_step, resume=resume)
+
+
+def test_a_run_in_a_notebook_reports_its_steps(tmp_path: Path):
+    steps: list[StepReport] = []
+
+    async def cell() -> coevolve.RunResult:
+        return run(tmp_path, steps.append)
+
+    result = asyncio.run(cell())
+    assert result.finished
+    assert result.steps == 2
+    assert [step.step for step in steps] == [1, 2]
+    assert result.held_out.keys() == {0, 2}
+    assert result.report.is_file()
+    assert result.directory == run_directory.find("quickstart", tmp_path).path
+
+
+def test_a_run_in_a_thread_ends_with_its_callbacks_error_and_is_resumed(tmp_path: Path):
+    failures: list[BaseException] = []
+
+    def fail(step: StepReport) -> None:
+        raise KeyError(step.step)
+
+    def work() -> None:
+        try:
+            run(tmp_path, fail)
+        except KeyError as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert [failure.args for failure in failures] == [(1,)]
+    assert run(tmp_path, resume=True).finished
+
+
+def test_an_interrupt_stops_the_run_cleanly(tmp_path: Path):
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(step: StepReport) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, interrupt)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert run(tmp_path, resume=True).finished
+
+
+def test_faults_are_raised_to_the_caller(tmp_path: Path):
+    with pytest.raises(ConfigError, match="there is no such run file"):
+        coevolve.run("quikstart", runs=tmp_path)
+    with pytest.raises(ConfigError, match=r"learner\.steps"):
+        coevolve.run("quickstart", overrides=["learner.steps=0"], runs=tmp_path)
+    with pytest.raises(RunError, match="there is no run to resume"):
+        run(tmp_path, resume=True)
+    assert not list(tmp_path.iterdir())
