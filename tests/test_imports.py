@@ -8,7 +8,6 @@ ROOT = Path(__file__).parents[1]
 COMPOSITION_ROOTS = {
     "coevolve.api",
     "coevolve.attach.live",
-    "coevolve.attach.opening",
     "coevolve.cli.launching",
     "coevolve.launcher.cluster",
     "coevolve.launcher.compose",
@@ -63,7 +62,7 @@ def test_messages_load_nothing_heavy():
 
 
 def test_processes_without_a_model_load_neither_torch_nor_transformers():
-    names = ["coevolve.cli.launching", "coevolve.attach.opening", *modules("actors")]
+    names = ["coevolve.cli.launching", "coevolve.attach.live", *modules("actors")]
     assert not {"torch", "transformers", "vllm"} & loaded_by(names)
 
 

@@ -179,7 +179,7 @@ def test_attaching_to_a_folder_without_a_run_is_refused(tmp_path: Path):
 def test_attaching_to_a_stopped_run_says_how_to_resume(run: RunDirectory):
     for command in ("stop", "checkpoint"):
         said = refusal("attach", str(run.path), command)
-        assert "quickstart: not running; resume it with" in said
+        assert "quickstart: not running; continue it with" in said
 
 
 def test_an_unknown_topic_is_refused_and_the_known_ones_are_listed(run: RunDirectory):

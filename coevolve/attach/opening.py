@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from coevolve.attach import live
 from coevolve.attach.subject import Subject
 from coevolve.runs import directory as run_directory
 
@@ -35,6 +34,9 @@ def carry_out(which: Which, act: Callable[[Subject], Awaitable[None]], *, join: 
 async def _carry_out(
     which: Which, act: Callable[[Subject], Awaitable[None]], *, join: bool
 ) -> None:
+    # Ray loads when a command is carried out, not for its help.
+    from coevolve.attach import live
+
     if which.address:
         async with live.opened_from_afar(which.address, which.run) as subject:
             await act(subject)

@@ -73,7 +73,7 @@ async def test_steering_commands_refuse_a_run_that_is_not_running(stage: Stage):
         checkpoint(stage.subject(), None, as_json=False),
         swap_synthesizer(stage.subject(), ENDPOINT, as_json=False),
     ):
-        with pytest.raises(RunError, match=r"evolving: not running; resume it with"):
+        with pytest.raises(RunError, match=r"evolving: not running; continue it with"):
             await steered
     assert (await stage.store.statistics()).last_sequence == 0
 

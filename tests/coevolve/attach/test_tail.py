@@ -46,7 +46,7 @@ async def test_long_fields_are_cut_for_people(stage: Stage, capsys: pytest.Captu
 
 
 async def test_following_a_run_that_is_not_running_is_refused(stage: Stage):
-    with pytest.raises(RunError, match="not running; resume it with"):
+    with pytest.raises(RunError, match="not running; continue it with"):
         await tail(stage.subject(), "signal", count=2, follow=True, as_json=False)
 
 
