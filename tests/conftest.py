@@ -37,6 +37,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [*live[::2], *quick[:half], *live[1::2], *quick[half:]]
 
 
+GATHERING = (
+    "coevolve.rollouts.worker.GATHER_S",
+    "coevolve.rollouts.worker.GROUP_GATHER_S",
+    "coevolve.synthesis.worker.GATHER_S",
+    "coevolve.validation.validator.DECISION_GATHER_S",
+)
+"""How long writes wait for others to travel with them."""
+
+
+@pytest.fixture
+def prompt_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let writes wait a hundredth of a second for others, which is enough within one process."""
+    for constant in GATHERING:
+        monkeypatch.setattr(constant, 0.01)
+
+
 @pytest.fixture
 def quickstart() -> RunConfig:
     return load_config(ROOT / "configs" / "quickstart.yaml")

@@ -40,6 +40,8 @@ from tests.scripted import (
     told,
 )
 
+pytestmark = pytest.mark.usefixtures("prompt_writes")
+
 QUICK = RunConfig(
     name="test",
     environment={"use": "filesystem", "seeds": 8, "held_out": 4},

@@ -44,6 +44,8 @@ from tests.scripted import (
     version,
 )
 
+pytestmark = pytest.mark.usefixtures("prompt_writes")
+
 PAUSE_S = 0.05
 
 
