@@ -40,7 +40,7 @@ from tests.scripted import (
     told,
 )
 
-pytestmark = pytest.mark.usefixtures("prompt_writes")
+pytestmark = pytest.mark.usefixtures("short_waits")
 
 QUICK = RunConfig(
     name="test",

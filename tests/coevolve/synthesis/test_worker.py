@@ -44,7 +44,7 @@ from tests.scripted import (
     version,
 )
 
-pytestmark = pytest.mark.usefixtures("prompt_writes")
+pytestmark = pytest.mark.usefixtures("short_waits")
 
 PAUSE_S = 0.05
 
