@@ -38,15 +38,17 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let each of two workers begin with half of the long tests, once it is known which ones run.
+    """Let each of two workers begin with half of the files of long tests that run.
 
     A worker begins at one end of its half of the list, and takes from the other's when it is done:
     long tests at the end would leave one of them without work.
     """
     long = [item for item in items if any(item.get_closest_marker(name) for name in LONG)]
+    files = list(dict.fromkeys(item.path for item in long))
+    first, second = ([item for item in long if item.path in files[n::2]] for n in range(2))
     quick = [item for item in items if item not in set(long)]
-    half = (len(items) + 1) // 2 - (len(long) + 1) // 2
-    items[:] = [*long[::2], *quick[:half], *long[1::2], *quick[half:]]
+    half = max(0, (len(items) + 1) // 2 - len(first))
+    items[:] = [*first, *quick[:half], *second, *quick[half:]]
 
 
 WAITS = (

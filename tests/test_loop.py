@@ -31,7 +31,7 @@ def small(config: RunConfig, arm: str, steps: int = 2, evolve_every: int = 0) ->
     tree["evolve_every"] = evolve_every
     tree["learner"] |= {"steps": steps, "groups_per_step": 2}
     tree["rollout"] |= {"group_size": 2}
-    tree["evaluator"] |= {"every": 1}
+    tree["evaluator"] |= {"every": evolve_every or 1}
     tree["environment"] |= {"held_out": 4, "seeds": 6}
     return msgspec.convert(tree, RunConfig)
 
@@ -98,14 +98,14 @@ async def test_the_loop_trains_and_scores_every_version(
 @pytest.mark.parametrize("arm", ["full", "random", "placebo"])
 async def test_the_loop_closes(arm: str, quickstart: RunConfig, tmp_path: Path):
     # In steps with the training, so that no machine is too slow for the new tasks to be met.
-    store = await run_here(small(quickstart, arm, steps=12, evolve_every=4), tmp_path)
+    store = await run_here(small(quickstart, arm, steps=24, evolve_every=8), tmp_path)
     visits: list[GroupSummary] = await everything(store, GroupSummary)
     signals: list[Signal] = await everything(store, Signal)
     settled: list[SignalSettled] = await everything(store, SignalSettled)
     candidates: list[Candidate] = await everything(store, Candidate)
     verdicts: list[CandidateVerdict] = await everything(store, CandidateVerdict)
     tasks: list[Task] = await everything(store, Task)
-    assert len({visit.group_id for visit in visits}) == len(visits) >= 24
+    assert len({visit.group_id for visit in visits}) == len(visits) >= 48
     assert {each.signal_id for each in settled} <= {signal.signal_id for signal in signals}
     assert {each.candidate_id for each in verdicts} <= {each.candidate_id for each in candidates}
     made = {task.task_id for task in tasks if isinstance(task.origin, Synthesized)}
@@ -116,7 +116,7 @@ async def test_the_loop_closes(arm: str, quickstart: RunConfig, tmp_path: Path):
 async def test_a_run_writes_no_held_out_task_into_the_journal(
     quickstart: RunConfig, tmp_path: Path
 ):
-    config = small(quickstart, "full", steps=8)
+    config = small(quickstart, "full", steps=4)
     store = await run_here(config, tmp_path)
     held_out = [
         read_body(task.body).world.encode() for task in environment_of(config).scored_tasks()
