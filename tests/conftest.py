@@ -1,3 +1,4 @@
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,20 +22,53 @@ settings.load_profile("untimed")
 
 ROOT = Path(__file__).parents[1]
 
-LIVE = ("ray", "vllm")
+LONG = ("ray", "vllm", "timeout")
+"""Marks of tests that start whole runs, or may take longer than others."""
 
 
-@pytest.hookimpl(tryfirst=True)
+# What is loaded stays: looking through it for garbage, time and again, takes a fifth of loading it.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect from here on, but nothing of what is loaded."""
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let each of two workers start with half of the tests that start whole runs.
+    """Let each of two workers start with half of the files of long tests.
 
     A worker starts at one end of its half of the list, and takes from the other's when it is done:
     long tests at the end would leave one of them without work.
     """
-    live = [item for item in items if any(item.get_closest_marker(name) for name in LIVE)]
-    quick = [item for item in items if item not in set(live)]
-    half = (len(items) + 1) // 2 - (len(live) + 1) // 2
-    items[:] = [*live[::2], *quick[:half], *live[1::2], *quick[half:]]
+    long = [item for item in items if any(item.get_closest_marker(name) for name in LONG)]
+    files = list(dict.fromkeys(item.path for item in long))
+    first, second = ([item for item in long if item.path in files[n::2]] for n in range(2))
+    quick = [item for item in items if item not in set(long)]
+    half = max(0, (len(items) + 1) // 2 - len(first))
+    items[:] = [*first, *quick[:half], *second, *quick[half:]]
+
+
+WAITS = (
+    "coevolve.environments.tools.environment.ROLLOUT_GATHER_S",
+    "coevolve.environments.tools.evolution.GATHER_S",
+    "coevolve.rollouts.evaluator.REST_S",
+    "coevolve.rollouts.worker.GATHER_S",
+    "coevolve.rollouts.worker.GROUP_GATHER_S",
+    "coevolve.signals.extractor.GROUP_GATHER_S",
+    "coevolve.synthesis.worker.GATHER_S",
+    "coevolve.validation.validator.DECISION_GATHER_S",
+)
+"""How long parts rest, and wait for more to do or to write in one call."""
+
+
+@pytest.fixture
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let parts wait a hundredth of a second for more, which is enough within one process."""
+    for constant in WAITS:
+        monkeypatch.setattr(constant, 0.01)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from protocols.journal import Append, Receipt
 from protocols.learning import Evaluation, StepReport
 from protocols.tasks import Synthesized, Task
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("short_waits")]
 
 
 def small(config: RunConfig, arm: str, steps: int = 2, evolve_every: int = 0) -> RunConfig:
@@ -31,7 +31,7 @@ def small(config: RunConfig, arm: str, steps: int = 2, evolve_every: int = 0) ->
     tree["evolve_every"] = evolve_every
     tree["learner"] |= {"steps": steps, "groups_per_step": 2}
     tree["rollout"] |= {"group_size": 2}
-    tree["evaluator"] |= {"every": 1}
+    tree["evaluator"] |= {"every": evolve_every or 1}
     tree["environment"] |= {"held_out": 4, "seeds": 6}
     return msgspec.convert(tree, RunConfig)
 
@@ -116,7 +116,7 @@ async def test_the_loop_closes(arm: str, quickstart: RunConfig, tmp_path: Path):
 async def test_a_run_writes_no_held_out_task_into_the_journal(
     quickstart: RunConfig, tmp_path: Path
 ):
-    config = small(quickstart, "full", steps=8)
+    config = small(quickstart, "full", steps=4)
     store = await run_here(config, tmp_path)
     held_out = [
         read_body(task.body).world.encode() for task in environment_of(config).scored_tasks()

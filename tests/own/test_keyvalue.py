@@ -54,7 +54,7 @@ def test_the_command_says_so(importable: None) -> None:
 def test_a_run_makes_tasks_of_its_own_and_trains_on_them(importable: None, tmp_path: Path) -> None:
     with serving(key_value_brain) as server:
         model = f"{{kind: endpoint, base_url: '{server.base_url}', model: scripted}}"
-        settings = (f"synthesizer.model={model}",)
+        settings = (f"synthesizer.model={model}", "evolve_every=4", "evaluator.every=100")
         run_file = str(FOLDER / "run.yaml")
         with launched(tmp_path, "keyvalue", *settings, run_file=run_file) as run:
 

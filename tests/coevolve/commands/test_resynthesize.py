@@ -41,6 +41,8 @@ from tests.scripted import (
     told,
 )
 
+pytestmark = pytest.mark.usefixtures("short_waits")
+
 QUICK = RunConfig(
     name="test",
     environment={"use": "filesystem", "seeds": 8, "held_out": 4},

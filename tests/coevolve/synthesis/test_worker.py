@@ -44,6 +44,8 @@ from tests.scripted import (
     version,
 )
 
+pytestmark = pytest.mark.usefixtures("short_waits")
+
 PAUSE_S = 0.05
 
 

@@ -53,6 +53,8 @@ from protocols.learning import PolicyVersion
 from protocols.tasks import Synthesized, Task
 from tests.planted import SPOILT, candidate, copies, draws, said, with_turns
 
+pytestmark = pytest.mark.usefixtures("short_waits")
+
 WAIT_S = 20.0
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 

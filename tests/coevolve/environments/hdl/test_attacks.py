@@ -13,6 +13,7 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -67,6 +68,13 @@ def attacks() -> list[Attack]:
     return found
 
 
+def chunks() -> list[list[Attack]]:
+    """Divide the attacks on coverage; those on the same honest testbench stand together."""
+    found = sorted((each for each in attacks() if each.aim != "machine"), key=lambda a: a.honest)
+    ends = [len(found) * number // CHUNKS for number in range(CHUNKS + 1)]
+    return [found[start:end] for start, end in pairwise(ends)]
+
+
 @pytest.fixture(scope="module")
 def designs() -> dict[str, Design]:
     return {design.design_id: design for design in load_all(ROOT / "designs")}
@@ -82,7 +90,7 @@ def test_tricks_earn_nothing(
     simulator: VerilatorSimulator, designs: dict[str, Design], chunk: int
 ) -> None:
     turn = asyncio.Semaphore(AT_ONCE)
-    honest: dict[str, Evaluated] = {}
+    honest: dict[str, asyncio.Task[Evaluated]] = {}
 
     async def graded(attack: Attack, text: str) -> Evaluated:
         async with turn:
@@ -94,8 +102,8 @@ def test_tricks_earn_nothing(
             return []
         with_trick = await graded(attack, attack.text)
         if attack.honest not in honest:
-            honest[attack.honest] = await graded(attack, attack.honest)
-        plain = honest[attack.honest]
+            honest[attack.honest] = asyncio.create_task(graded(attack, attack.honest))
+        plain = await honest[attack.honest]
         told = msgspec.json.encode(with_trick.outcome).decode()
         found = [f"tells {place}" for place in (str(ROOT), sys.prefix) if place in told]
         if with_trick.reward > plain.reward:
@@ -103,7 +111,7 @@ def test_tricks_earn_nothing(
         return [f"{attack.name} {fault}" for fault in found]
 
     async def every() -> list[str]:
-        mine = [attack for attack in attacks() if attack.aim != "machine"][chunk::CHUNKS]
+        mine = chunks()[chunk]
         assert mine
         return [fault for found in await asyncio.gather(*map(faults, mine)) for fault in found]
 

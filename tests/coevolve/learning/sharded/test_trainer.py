@@ -65,7 +65,8 @@ def others() -> list[psutil.Process]:
     return [
         child
         for child in psutil.Process().children()
-        if any("sharded.worker" in part for part in child.cmdline())
+        if child.status() != psutil.STATUS_ZOMBIE
+        and any("sharded.worker" in part for part in child.cmdline())
     ]
 
 

@@ -106,7 +106,8 @@ def test_the_index_finds_what_comparing_with_every_task_finds() -> None:
     fresh += [read_body(uniform_task(4, n).body) for n in range(100)]
     pool = known(tasks)
     for asked in fresh:
-        best = max(degree(likeness(asked), each) for each in likenesses)
+        mine = likeness(asked)
+        best = max(degree(mine, each) for each in likenesses)
         match = pool.nearest(body_of(asked))
         assert (match.degree if match else None) == (best if best >= THRESHOLD else None)
 
