@@ -16,6 +16,7 @@ from coevolve.environments import example
 from coevolve.environments.common_checks import common_findings
 from coevolve.environments.findings import Finding
 from coevolve.environments.registry import config_of, environment_of
+from coevolve.launcher.preflight import install
 from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
 from protocols.config import RunConfig
 from protocols.errors import RunError
@@ -28,6 +29,7 @@ EXAMPLE = Path(example.__file__).parent
 def check(use: str, settings: Sequence[str], *, most: int, as_json: bool) -> bool:
     """Print the findings; return whether nothing failed. Raises ConfigError and RunError."""
     config = config_of({"use": use} | dict(map(_setting, settings)))
+    install(config)
     findings = asyncio.run(_findings(config, most))
     if as_json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(findings), indent=2) + "\n")

@@ -14,6 +14,7 @@ from rich.console import Console
 from coevolve.commands.ablate import ablate, run_without
 from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
+from coevolve.launcher.preflight import install
 from coevolve.learning.batch import Source
 from coevolve.learning.history import History
 from coevolve.learning.recovery import take_again, trainer_at
@@ -106,6 +107,7 @@ async def _compare(run_dir: Path, from_checkpoint: int | None, console: Console)
 def _opened(run_dir: Path) -> tuple[RunConfig, History]:
     """Return the settings and the records of a run. Raises RunError where there is none."""
     config = RunDirectory(run_dir).config()
+    install(config)
     reader = run_reader(run_dir)
     return config, History(reader, environment_of(config).supervision(reader))
 

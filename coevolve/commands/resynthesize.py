@@ -21,6 +21,7 @@ from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.journal.codec import CANDIDATES_BY_SIGNAL, SIGNALS_BY_ID, decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
+from coevolve.launcher.preflight import install
 from coevolve.llm.recorded_calls import RecordedCalls, recorded_calls, without_version
 from coevolve.runs.directory import RunDirectory
 from coevolve.synthesis.arms import ArmBriefs
@@ -207,6 +208,7 @@ def compare(run_dir: Path, *, as_json: bool) -> bool:
 
 async def _compare(run_dir: Path, *, as_json: bool) -> bool:
     config, reader = RunDirectory(run_dir).config(), run_reader(run_dir)
+    install(config)
     environment = _tool_environment(config)
     simulator = environment.simulator()
 
