@@ -5,7 +5,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from coevolve.cli.options import FOLDER, json_option, run_argument, runs_option, version_of
+from coevolve.cli.options import FOLDER, json_option, run_argument, runs_option, url_of, version_of
 
 COUNT = click.IntRange(1, 1_000_000)
 
@@ -21,7 +21,13 @@ COUNT = click.IntRange(1, 1_000_000)
     help="Policy version of RUN: N|newest|best.",
 )
 @click.option("--config", metavar="FILE", help="Score the model that this run file starts from.")
-@click.option("--endpoint", default="", metavar="URL", help="Score a model behind this server.")
+@click.option(
+    "--endpoint",
+    default="",
+    metavar="URL",
+    callback=url_of,
+    help="Score a model behind this server.",
+)
 @click.option("--model", default="", metavar="NAME", help="The endpoint's model.")
 @click.option(
     "--key-variable",

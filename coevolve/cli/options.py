@@ -1,5 +1,6 @@
 """Arguments and options that several commands have."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,16 @@ def version_of(context: click.Context, parameter: click.Parameter, text: str) ->
     del context
     if text not in ("newest", "best") and not text.isdecimal():
         raise click.BadParameter(f"needs a number, newest or best, found {text!r}", param=parameter)
+    return text
+
+
+def url_of(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    """Return the server's address that an option gives. Raises BadParameter for other words."""
+    del context
+    if text and not re.match(r"https?://[^\s/]", text):
+        raise click.BadParameter(
+            f"needs a URL such as http://127.0.0.1:8000/v1, found {text!r}", param=parameter
+        )
     return text
 
 

@@ -83,6 +83,7 @@ def test_the_version_is_the_packages():
             "a setting is given without dashes: learner.steps=VALUE",
         ),
         (["evaluate", "trial", "--version", "foo"], "needs a number, newest or best, found 'foo'"),
+        (["evaluate", "--endpoint", "here", "--model", "m"], "needs a URL such as http://127.0"),
         (["attach", "status", "trial"], "(trial); a run's name stands before 'status'"),
     ],
 )
