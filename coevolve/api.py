@@ -1,6 +1,7 @@
 """Runs from Python: ``coevolve.run("quickstart", on_step=print)``."""
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display, open_display
 from coevolve.runs.progress import Progress
 from protocols.config import RunConfig
+from protocols.errors import ConfigError
 from protocols.journal import Message
 from protocols.learning import StepReport
 
@@ -71,6 +73,12 @@ def run(
     Raises:
         CoevolveError: The run cannot start or go on; the message says why and what to do.
     """
+    if isinstance(config, RunConfig) and overrides:
+        raise ConfigError("overrides: are for run files; change the RunConfig itself")
+    if isinstance(overrides, str):
+        raise ConfigError(
+            f'overrides: needs a list such as ["learner.steps=20"], found {overrides!r}'
+        )
     settings = config if isinstance(config, RunConfig) else load_config(config, overrides)
     launcher.check(settings)
     directory = launcher.open_directory(settings, Path(runs), resume=resume)
@@ -126,6 +134,16 @@ class _InThread:
 
     def _wait(self) -> bool:
         """Return whether an interrupt came before the thread's end."""
+        # An event loop that runs in the caller's thread would keep the first interrupt to itself.
+        in_main = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, signal.default_int_handler) if in_main else None
+        try:
+            return self._wait_or_stop()
+        finally:
+            if in_main:
+                signal.signal(signal.SIGINT, before)
+
+    def _wait_or_stop(self) -> bool:
         interrupted = False
         while self._thread.is_alive():
             try:

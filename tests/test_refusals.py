@@ -115,7 +115,8 @@ def test_an_unreachable_cluster_address_creates_no_run(tmp_path: Path):
 def test_a_folder_of_runs_that_cannot_be_written_is_refused(tmp_path: Path):
     (tmp_path / "file").write_text("")
     said = refusal("launch", RUN_FILE, "--runs", str(tmp_path / "file"))
-    assert "cannot be created" in said
+    assert "cannot be created: Not a directory; name a folder" in said
+    assert "with --runs" in said
 
 
 def test_an_existing_run_is_not_changed(run: RunDirectory):

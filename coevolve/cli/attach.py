@@ -34,6 +34,16 @@ class AttachGroup(click.Group):
                 ctx.fail(f"no such command {rest[0]!r}{near(rest[0], list(self.commands))}")
         return super().parse_args(ctx, [*options, *rest])
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Carry out the command; tell where RUN stands if a word too many follows it."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if error.message.startswith("Got unexpected extra argument"):
+                place = f"a run's name stands before {ctx.invoked_subcommand!r}"
+                raise click.UsageError(f"{error.message}; {place}", error.ctx) from error
+            raise
+
 
 @click.group(cls=AttachGroup, name="attach", subcommand_metavar="[RUN] COMMAND [ARGS]...")
 @runs_option

@@ -24,25 +24,59 @@ def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
     What a command returns, if it returns a number, is its exit code.
     """
     _end_when_interrupted()
-    if str(Path.cwd()) not in sys.path:  # environments of one's own, as `python -m` finds them
-        sys.path.insert(0, str(Path.cwd()))
     try:
+        _find_own_environments()
         answer = command.main(
             list(words), prog_name=name, standalone_mode=False, help_option_names=["-h", "--help"]
         )
+        sys.stdout.flush()
+    except click.NoSuchOption as error:
+        told = click.UsageError(
+            f"{error.format_message().rstrip('.')}{_place_of(error)}", error.ctx
+        )
+        told.show()
+        return told.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
         return 1
-    except (KeyboardInterrupt, click.Abort):
-        sys.stderr.write("coevolve: interrupted\n")
-        return INTERRUPTED
     except BrokenPipeError:
         _close_output()
         return INTERRUPTED
+    except OSError as error:  # a full disk behind standard output, say
+        _close_output()
+        sys.stderr.write(f"coevolve: the machine refused: {error}; free space or grant access\n")
+        return 1
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("coevolve: interrupted\n")
+        return INTERRUPTED
     return answer if isinstance(answer, int) else 0
+
+
+def _find_own_environments() -> None:
+    """Let modules of the working folder be imported, behind all others.
+
+    Raises CoevolveError where that folder was removed.
+    """
+    try:
+        folder = str(Path.cwd())
+    except FileNotFoundError as error:
+        raise CoevolveError("the working folder was removed; cd into one that exists") from error
+    if folder not in sys.path:  # a json.py of the user's is not to hide the standard library's
+        sys.path.append(folder)
+
+
+def _place_of(error: click.NoSuchOption) -> str:
+    """Return a hint where an option was written that is none there but may be elsewhere."""
+    command = error.ctx.command if error.ctx else None
+    if isinstance(command, click.Group) and not error.possibilities:
+        return "; the options of a command stand behind its name"
+    takes_settings = command and any(each.name == "overrides" for each in command.params)
+    if takes_settings and "." in error.option_name:
+        return f"; a setting is given without dashes: {error.option_name.lstrip('-')}=VALUE"
+    return ""
 
 
 def _end_when_interrupted() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from coevolve.cli.options import FOLDER, json_option, run_argument, runs_option
+from coevolve.cli.options import FOLDER, json_option, run_argument, runs_option, url_of, version_of
 
 COUNT = click.IntRange(1, 1_000_000)
 
@@ -14,10 +14,20 @@ COUNT = click.IntRange(1, 1_000_000)
 @run_argument()
 @runs_option
 @click.option(
-    "--version", default="newest", show_default=True, help="Policy version of RUN: N|newest|best."
+    "--version",
+    default="newest",
+    show_default=True,
+    callback=version_of,
+    help="Policy version of RUN: N|newest|best.",
 )
 @click.option("--config", metavar="FILE", help="Score the model that this run file starts from.")
-@click.option("--endpoint", default="", metavar="URL", help="Score a model behind this server.")
+@click.option(
+    "--endpoint",
+    default="",
+    metavar="URL",
+    callback=url_of,
+    help="Score a model behind this server.",
+)
 @click.option("--model", default="", metavar="NAME", help="The endpoint's model.")
 @click.option(
     "--key-variable",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coevolve.cli.lazy_group import apart, near
-from coevolve.cli.options import FOLDER, run_argument, runs_option
+from coevolve.cli.options import FOLDER, run_argument, runs_option, version_of
 from protocols.errors import CoevolveError
 
 if TYPE_CHECKING:
@@ -82,13 +82,6 @@ _TO = click.Option(
 )
 
 
-def _version(context: click.Context, parameter: click.Parameter, text: str) -> str:
-    del context
-    if text not in ("newest", "best") and not text.isdecimal():
-        raise click.BadParameter(f"needs a number, newest or best, found {text!r}", param=parameter)
-    return text
-
-
 def _weights_command(name: str, about: str) -> click.Command:
     def write(*, to: Path, version: str) -> None:
         from coevolve.environments.registry import environment_of
@@ -105,7 +98,7 @@ def _weights_command(name: str, about: str) -> click.Command:
         default="newest",
         show_default=True,
         metavar="N|newest|best",
-        callback=_version,
+        callback=version_of,
         help="Policy version; best: by the guard's canary tasks.",
     )
     return click.Command(name, callback=write, params=[_TO, version], help=_sentence(about))

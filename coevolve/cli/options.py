@@ -1,5 +1,6 @@
 """Arguments and options that several commands have."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,40 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 def run_argument(*, required: bool = False) -> Callable[[Any], Any]:
     """Return the argument RUN: a run's folder, or its name under the folder of all runs."""
-    return click.argument("run", required=required, metavar="RUN", shell_complete=_runs)
+    return click.argument(
+        "run", required=required, metavar="RUN" if required else "[RUN]", shell_complete=_runs
+    )
 
 
 def run_file_argument(*, required: bool = True) -> Callable[[Any], Any]:
     """Return the argument FILE: a run file, or the name of one that coevolve carries."""
-    return click.argument("run_file", required=required, metavar="FILE", shell_complete=_run_files)
+    return click.argument(
+        "run_file",
+        required=required,
+        metavar="FILE" if required else "[FILE]",
+        shell_complete=_run_files,
+    )
 
 
 overrides_argument = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+
+
+def version_of(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    """Return the policy version that an option names. Raises BadParameter for other words."""
+    del context
+    if text not in ("newest", "best") and not text.isdecimal():
+        raise click.BadParameter(f"needs a number, newest or best, found {text!r}", param=parameter)
+    return text
+
+
+def url_of(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    """Return the server's address that an option gives. Raises BadParameter for other words."""
+    del context
+    if text and not re.match(r"https?://[^\s/]", text):
+        raise click.BadParameter(
+            f"needs a URL such as http://127.0.0.1:8000/v1, found {text!r}", param=parameter
+        )
+    return text
 
 
 def _runs(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:

@@ -23,7 +23,7 @@ from coevolve.report.writing import report
 from coevolve.runs import attribution
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
-from protocols.errors import CheckpointError
+from protocols.errors import CheckpointError, RunError
 from protocols.learning import Checkpoint
 
 
@@ -100,6 +100,8 @@ async def _compare(run_dir: Path, from_checkpoint: int | None, console: Console)
             console.print(
                 f"step {step.step}: DIFFERS, {step.reached[:12]} and not {step.recorded[:12]}"
             )
+    if not steps:
+        raise RunError(f"{run_dir}: has no step to take again from there; train it first")
     console.print(f"{steps - len(differing)} of {steps} steps reached their recorded weights")
     return not differing
 

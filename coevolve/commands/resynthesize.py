@@ -228,6 +228,8 @@ async def _compare(run_dir: Path, *, as_json: bool) -> bool:
                 sys.stdout.write(f"{line(signal)}\n")
     finally:
         await simulator.close()
+    if not signals:
+        raise RunError(f"{run_dir}: has no signal that was answered, so nothing to make again")
     equal = sum(not signal.difference for signal in signals)
     if as_json:
         report = {"signals": len(signals), "equal": equal, "answered": msgspec.to_builtins(signals)}

@@ -4,6 +4,7 @@ import difflib
 import importlib
 from collections.abc import Mapping
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -129,17 +130,32 @@ def _offered(use: str) -> str:
     return next((each.value for each in entry_points(group=GROUP) if each.name == use), "")
 
 
-def _loaded(module: str, name: str, use: str) -> "type[Environment]":
-    remedy = (
-        "; package.module:Class names a module, and no file: run from the folder that holds it, or "
+def _module(name: str, use: str) -> ModuleType:
+    """Import a module. Raises ConfigError where there is none, and what it raises itself."""
+    missing = ConfigError(
+        f"environment.use: {use!r} cannot be imported: there is no module {name!r}; "
+        "package.module:Class names a module, and no file: run from the folder that holds it, or "
         "install its package"
     )
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise missing
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if f"{name}.".startswith(f"{error.name}."):
+            raise missing from error
+        raise
+
+
+def _loaded(module: str, name: str, use: str) -> "type[Environment]":
+    remedy = "; correct the module, or install what it imports"
     with told(f"environment.use: {use!r} cannot be imported", remedy):
-        held = importlib.import_module(module)
+        held = _module(module, use)
     found: Any = getattr(held, name, None)
     if found is None:
         raise ConfigError(
-            f"environment.use: module {module} has no {name!r}; it is {held.__file__}"
+            f"environment.use: module {module} has no {name!r}; it is "
+            f"{getattr(held, '__file__', 'a part of Python')}"
         )
     if hasattr(found, "config_type") or hasattr(found, "agents"):
         _check_members(found, use)

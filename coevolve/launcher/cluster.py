@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, cast
 
@@ -26,17 +27,21 @@ UNOBSERVED = {
 """A local cluster keeps no statistics of its own, which only Ray's dashboard would show (they make
 every call of an actor a sixth dearer), and looks for new logs less often."""
 
+ALONE = threading.Lock()
+"""Is held while a run of this process has Ray."""
+
 
 @contextlib.contextmanager
 def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
     """Join the configured Ray cluster, or start a local one that ends with this process.
 
-    Yields its address.
+    Yields its address. Raises RunError where this process has another run or uses Ray itself.
     """
     address = config.cluster.address
     # Other machines have a home of their own, but look where the user says.
     named = passed_on() if CACHE_VARIABLE in os.environ else {}
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_alone())
         stack.enter_context(_environment(local=not address))
         if not address:
             stack.enter_context(guarded())
@@ -55,6 +60,25 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
         stack.callback(cast("Callable[[], None]", ray.shutdown))
         information = cast("Any", context).address_info
         yield information["gcs_address"]
+
+
+@contextlib.contextmanager
+def _alone() -> Generator[None]:
+    """Be the one user of Ray, and the one who changes the environment, in this process."""
+    if not ALONE.acquire(blocking=False):
+        raise RunError(
+            "this process carries out another run, and Ray allows one at a time; wait for its end, "
+            "or start this run in a process of its own"
+        )
+    try:
+        if ray.is_initialized():
+            raise RunError(
+                "this process uses Ray already, and a run needs it for itself; call ray.shutdown() "
+                "before, or start the run in a process of its own"
+            )
+        yield
+    finally:
+        ALONE.release()
 
 
 @contextlib.contextmanager

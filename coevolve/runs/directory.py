@@ -184,7 +184,10 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
             "name=another-name starts a new one beside it"
         ) from error
     except OSError as error:
-        raise RunError(f"{path}: cannot be created: {error}") from error
+        raise RunError(
+            f"{path}: cannot be created: {error.strerror}; name a folder that may be written with "
+            "--runs"
+        ) from error
     directory = RunDirectory(path)
     run_id = uuid.uuid4().hex[:12]
     directory.settle(

@@ -10,6 +10,7 @@ import pytest
 
 import coevolve
 from coevolve.runs import directory as run_directory
+from protocols.config import RunConfig
 from protocols.errors import ConfigError, RunError
 from protocols.learning import StepReport
 
@@ -64,8 +65,11 @@ def test_an_interrupt_stops_the_run_cleanly(tmp_path: Path):
     def interrupt(step: StepReport) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
+    async def cell() -> None:
         run(tmp_path, interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(cell())
     assert signal.getsignal(signal.SIGINT) is before
     assert run(tmp_path, resume=True).finished
 
@@ -75,6 +79,10 @@ def test_faults_are_raised_to_the_caller(tmp_path: Path):
         coevolve.run("quikstart", runs=tmp_path)
     with pytest.raises(ConfigError, match=r"learner\.steps"):
         coevolve.run("quickstart", overrides=["learner.steps=0"], runs=tmp_path)
+    with pytest.raises(ConfigError, match="overrides: needs a list"):
+        coevolve.run("quickstart", overrides="learner.steps=2", runs=tmp_path)
+    with pytest.raises(ConfigError, match="change the RunConfig itself"):
+        coevolve.run(RunConfig(name="x"), overrides=FEW, runs=tmp_path)
     with pytest.raises(RunError, match="there is no run to resume"):
         run(tmp_path, resume=True)
     assert not list(tmp_path.iterdir())

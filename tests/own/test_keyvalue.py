@@ -75,7 +75,11 @@ def test_a_run_makes_tasks_of_its_own_and_trains_on_them(importable: None, tmp_p
 def test_an_environment_that_cannot_be_one_is_refused_in_words(importable: None) -> None:
     for use, words in (
         ("keyvalue:Nothing", "module keyvalue has no 'Nothing'"),
-        ("nowhere:KeyValue", "cannot be imported"),
+        ("nowhere:KeyValue", "there is no module 'nowhere'; package.module:Class names a module"),
+        ("nowhere.py:KeyValue", "there is no module 'nowhere.py'; package.module:Class names a"),
+        ("./keyvalue.py:KeyValue", "there is no module './keyvalue.py'; package.module:Class"),
+        ("keyvalue.py:KeyValue", "there is no module 'keyvalue.py'"),
+        ("time:KeyValue", "module time has no 'KeyValue'; it is a part of Python"),
         ("bfcll", "did you mean 'bfcl'?"),
         ("brain:Messages", "has to be a class"),
     ):

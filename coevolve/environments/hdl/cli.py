@@ -12,8 +12,16 @@ FILE = click.Path(path_type=Path)
 
 JSON_LINES = click.option("--json", "as_json", is_flag=True, help="Print JSON, a line a design.")
 
+SIMULATE_EXIT_CODES = """\b
+Exit codes:
+  0  the testbench ran
+  1  it did not, and is to blame (refused, does not compile, fails, covers nothing, too slow)
+  2  the command or the design is at fault
+  3  the machine is
+"""
 
-@click.command()
+
+@click.command(epilog=SIMULATE_EXIT_CODES)
 @click.argument("paths", nargs=-1, type=FILE, metavar="DESIGN TB.sv")
 @click.option("--rtl", multiple=True, type=FILE, help="A file of RTL; repeat in order of use.")
 @click.option("--dut", default="", help="With --rtl: module under verification.")
@@ -28,16 +36,9 @@ JSON_LINES = click.option("--json", "as_json", is_flag=True, help="Print JSON, a
 @click.option("--limit", type=int, default=4000, help="Characters of uncovered points to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a superset of LLM4Cov's.")
 def simulate(**options: Any) -> int:
-    r"""Grade one testbench by its coverage.
+    """Grade one testbench by its coverage.
 
     DESIGN is a folder with a design.yaml; any other RTL is named by --rtl and --dut instead.
-
-    \b
-    Exit codes:
-      0  the testbench ran
-      1  it did not, and is to blame (refused, does not compile, fails, covers nothing, too slow)
-      2  the command or the design is at fault
-      3  the machine is
     """
     _check_simulate(**options)
     from coevolve.environments.hdl.evaluation.grade_testbench import Options, grade

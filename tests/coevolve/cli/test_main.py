@@ -47,6 +47,8 @@ def test_every_command_explains_itself_and_its_options(path: tuple[str, ...]):
     answer = answered(*words, "--help")
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.startswith("Usage: coevolve ")
+    assert "\\b" not in answer.stdout
+    assert "\b" not in answer.stdout
     command = found(path)
     assert command.help
     assert all(each.help for each in command.params if isinstance(each, click.Option)), path
@@ -86,6 +88,14 @@ def test_the_version_is_the_packages():
         (["docs", "operation"], "there is no page 'operation'; did you mean 'operations'?"),
         (["launch"], "Missing argument 'FILE'"),
         (["launch", "quickstart", "--resum"], "No such option"),
+        (["--runs", "r", "launch", "quickstart"], "the options of a command stand behind its name"),
+        (
+            ["launch", "quickstart", "--learner.steps=2"],
+            "a setting is given without dashes: learner.steps=VALUE",
+        ),
+        (["evaluate", "trial", "--version", "foo"], "needs a number, newest or best, found 'foo'"),
+        (["evaluate", "--endpoint", "here", "--model", "m"], "needs a URL such as http://127.0"),
+        (["attach", "status", "trial"], "(trial); a run's name stands before 'status'"),
     ],
 )
 def test_a_command_line_that_is_nearly_right_is_answered_with_what_was_meant(
@@ -169,3 +179,48 @@ def test_an_interrupted_command_ends_soon_without_a_traceback(number: signal.Sig
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130
     assert said.strip() == "coevolve: interrupted"
+
+
+def test_an_output_that_cannot_be_written_is_told_in_a_sentence():
+    done = subprocess.run(
+        f"{sys.executable} -m coevolve docs results --raw > /dev/full",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("coevolve: the machine refused: [Errno 28] No space left on")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_removed_working_folder_is_named(tmp_path: Path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    done = subprocess.run(
+        f"rmdir {folder}; {sys.executable} -m coevolve config list",
+        shell=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr == ("coevolve: the working folder was removed; cd into one that exists\n")
+
+
+def test_a_module_of_the_working_folder_hides_none_of_the_standard_library(tmp_path: Path):
+    (tmp_path / "json.py").write_text("raise SystemExit('not the json that was meant')")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.path[:] = sys.path[1:]; from coevolve.cli.main import main; "
+            "sys.exit(main(['config', 'check', 'quickstart']))",
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

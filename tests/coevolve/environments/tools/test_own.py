@@ -222,6 +222,8 @@ def test_inherited_methods_are_tools(folder: Path) -> None:
         ),
         ("raise SystemExit(0)", "cannot be imported: SystemExit: 0"),
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
+        ("class Store", "SyntaxError: .*; correct the module, or install what it imports"),
+        ("import nowhere", "No module named 'nowhere'; correct the module, or install what"),
         ("def Store(): ...", "has to be a class, but is a function"),
         (STORE.replace("Store", "Shop"), r"has no 'Store'; it is .*\.py"),
     ],
