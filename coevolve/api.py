@@ -102,6 +102,7 @@ class _InThread:
         self._stopped = False
         self._ended: launcher.Ended | None = None
         self._failure: BaseException | None = None
+        self._done = threading.Event()
         self._thread = threading.Thread(target=self._drive, name=f"run {config.name}", daemon=True)
 
     def result(self) -> RunResult:
@@ -145,9 +146,10 @@ class _InThread:
 
     def _wait_or_stop(self) -> bool:
         interrupted = False
-        while self._thread.is_alive():
+        # Not by `Thread.join`, which an interrupt lets take a thread for dead (bpo-45274).
+        while not self._done.is_set():
             try:
-                self._thread.join(LOOK_S)
+                self._done.wait(LOOK_S)
             except KeyboardInterrupt:
                 if interrupted:
                     raise
@@ -160,6 +162,8 @@ class _InThread:
             self._ended = asyncio.run(self._launch())
         except BaseException as failure:  # noqa: BLE001 - raised again in the caller's thread
             self._failure = failure
+        finally:
+            self._done.set()
 
     async def _launch(self) -> launcher.Ended:
         def on_start(stop: asyncio.Event) -> None:
