@@ -85,9 +85,7 @@ def blocks(file: Path) -> Iterator[Block]:
     text = file.read_text()
     for found in BLOCK.finditer(text):
         blank = len(found[0]) - len(found[0].lstrip("\n"))
-        yield Block(
-            file, _line(text, found.start() + blank), textwrap.dedent(found[0]).strip("\n")
-        )
+        yield Block(file, _line(text, found.start() + blank), textwrap.dedent(found[0]).strip("\n"))
 
 
 def _line(text: str, position: int) -> int:
