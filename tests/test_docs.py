@@ -331,6 +331,30 @@ def test_the_environment_of_the_readme_keeps_its_promises(typed: Path):
     assert not [each for each in found if each.state == "fails"]
 
 
+# Errors.
+
+
+def texts_of(node: ast.AST) -> Iterator[str]:
+    """Yield the texts below a node, with a mark in place of what is filled in."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.JoinedStr):
+            parts = (x.value if isinstance(x, ast.Constant) else "\0" for x in each.values)
+            yield "".join(map(str, parts))
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value
+
+
+def test_the_errors_that_the_page_quotes_are_those_of_the_code():
+    files = (ROOT / "coevolve").rglob("*.py")
+    code = "\n".join(text for file in files for text in texts_of(ast.parse(file.read_text())))
+    page = (FOLDER / "troubleshooting.md").read_text()
+    quoted = re.findall(r"`([^`]+)`", "\n".join(re.findall(r"^\| (.*?) \|", page, re.MULTILINE)))
+    pieces = [piece.strip(" ,;:().") for text in quoted for piece in text.split("...")]
+    told = [piece for piece in pieces if len(piece.split()) > 2]
+    assert len(told) > 30
+    assert not [piece for piece in told if piece not in code]
+
+
 # Metrics.
 
 WRITERS = (
@@ -412,7 +436,7 @@ def closed(name: str) -> str:
 @pytest.mark.ray
 @pytest.mark.timeout(600)
 def test_the_python_of_the_readme_runs_and_writes_only_metrics_that_are_explained(tmp_path: Path):
-    few = ["learner.steps=2", "learner.groups_per_step=4", "environment.held_out=8"]
+    few = ["learner.steps=2", "environment.held_out=8"]
     code = block_of(README, "import coevolve").text
     assert '["learner.steps=20"]' in code
     read = block_of(FOLDER / "metrics.md", "import json").text
