@@ -32,7 +32,7 @@ from coevolve.learning.metrics import LOSSES
 from protocols.errors import CoevolveError
 from protocols.evolution import Label, SignalKind, SignalSettled
 from tests.bench.__main__ import BENCHES
-from tests.commands import answered
+from tests.commands import answered, called
 from tests.documented import FOLDER, PAGES, README, ROOT, TEXTS, Block, Command, blocks, commands
 
 NAMED = re.compile(r"`((?:coevolve|actors|protocols|tests|configs|designs)[/.][\w./]*\w/?)`")
@@ -453,7 +453,7 @@ def test_the_python_of_the_readme_runs_and_writes_only_metrics_that_are_explaine
     assert len(names) > 60
     assert names <= explained()
     status = msgspec.json.decode(
-        answered("attach", "--runs", str(tmp_path / "runs"), "status", "--json").stdout
+        called("attach", "--runs", str(tmp_path / "runs"), "status", "--json").stdout
     )
     fields = (FOLDER / "metrics.md").read_text().partition("\n## attach status\n")[2]
     assert not [name for name in status if f"`{name}`" not in fields]
