@@ -1,18 +1,52 @@
-"""Tests that the pages agree with the project's files."""
+"""Tests that the pages agree with the project's files, and that what they say to type works."""
 
+import __future__
+
+import ast
 import asyncio
+import contextlib
+import importlib
+import io
+import json
 import re
-import textwrap
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, get_args
 
+import click
+import msgspec
 import pytest
 
+from coevolve.cli.main import coevolve as root
 from coevolve.config import conflicts, load_config
+from coevolve.environments.hdl.evolution import gates as hdl_gates
 from coevolve.environments.registry import environment_named
+from coevolve.environments.tools.gates.gates import ORDER
+from coevolve.learning.attribution import TEACHERS
+from coevolve.learning.batch import Source
+from coevolve.learning.metrics import LOSSES
+from protocols.errors import CoevolveError
+from protocols.evolution import Label, SignalKind, SignalSettled
+from tests.bench.__main__ import BENCHES
+from tests.commands import answered, called
+from tests.documented import FOLDER, PAGES, README, ROOT, TEXTS, Block, Command, blocks, commands
 
-ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "coevolve" / "docs").glob("*.md")))
 NAMED = re.compile(r"`((?:coevolve|actors|protocols|tests|configs|designs)[/.][\w./]*\w/?)`")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
+SETTING = re.compile(
+    r"`((?:policy|environment|rollout|simulator|signals|synthesizer|validator|pool|learner|delivery"
+    r"|evaluator|store|watchdog|cluster)\.[a-z_.]+)(?:[=:][^`]*)?`"
+)
+LONGEST_README = 150
+
+COMMANDS = [command for file in TEXTS for command in commands(file)]
+BLOCKS = [block for file in PAGES for block in blocks(file)]
+PYTHON = [block for block in BLOCKS if block.is_python]
+RUN_FILES = [block for block in BLOCKS if block.is_run_file]
 
 
 def is_there(name: str) -> bool:
@@ -37,31 +71,389 @@ def test_a_missing_file_is_found():
     assert not is_there("coevolve.rollouts.gone.Thing")
 
 
-def code_after(heading: str) -> list[str]:
-    """Return the indented blocks of a section of README, without their indentation."""
-    section = (ROOT / "README.md").read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", section, re.MULTILINE)
-    return [textwrap.dedent(block).strip("\n") for block in blocks]
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_run_file_of_the_readme_can_be_tried(tmp_path: Path):
-    file = tmp_path / "mine.yaml"
-    file.write_text(code_after("Train your own model")[0])
-    config = load_config(file, ["policy.tiny_random=true"])
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_of_a_page_leads_somewhere(page: Path):
+    for target, anchor in LINK.findall(page.read_text()):
+        led = (page.parent / target) if target else page
+        assert led.exists(), target
+        assert not anchor or anchor in anchors(led), f"{target}#{anchor}"
+
+
+def test_the_readme_is_short_and_has_every_page():
+    text = README.read_text()
+    assert len(text.splitlines()) <= LONGEST_README
+    table = text.partition("\n## Pages\n")[2].partition("\n## ")[0]
+    linked = {target for target, _ in LINK.findall(table)}
+    assert linked == {str(page.relative_to(ROOT)) for page in FOLDER.glob("*.md")}
+
+
+def test_every_extra_that_a_page_names_can_be_installed():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    named = {
+        name for file in TEXTS for name in re.findall(r"coevolve\[([\w,-]+)\]", file.read_text())
+    }
+    assert named <= extras.keys()
+
+
+def test_every_setting_that_a_page_names_exists():
+    pages = [page for page in PAGES if page.stem != "configuration"]
+    named = {name for page in pages for name in SETTING.findall(page.read_text())}
+    uses = ((), ("--environment", "hdl"), ("--environment", "bfcl"))
+    assert len(named) > 50
+    assert not [
+        name
+        for name in sorted(named)
+        if all(
+            answered("config", "explain", name.removesuffix(".kind"), *use).returncode
+            for use in uses
+        )
+    ]
+
+
+# Commands.
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which a reader types: with the files that the pages tell to write."""
+    folder = tmp_path_factory.mktemp("typed") / "mine"
+    assert answered("environment", "init", str(folder)).returncode == 0
+    (folder / "mine.yaml").write_text(block_of(README, "name: mine").text)
+    (folder / "keyvalue.py").write_text(block_of(README, "class KeyValue").text)
+    (folder / "keyvalue.jsonl").write_text(two_worlds(block_of(README, '{"id": "put-1"').text))
+    return folder
+
+
+@pytest.fixture
+def typed(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(workplace)
+    monkeypatch.syspath_prepend(str(workplace))
+    return workplace
+
+
+def block_of(page: Path, beginning: str) -> Block:
+    """Return the block of a page that begins in a certain way."""
+    return next(
+        block for block in BLOCKS if block.file == page and block.text.startswith(beginning)
+    )
+
+
+def two_worlds(line: str) -> str:
+    """Return a task with another one of another world."""
+    other = line.replace("put-1", "put-2").replace('"a": "1"', '"a": "2"')
+    return f"{line}\n{other}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
+def test_every_command_of_a_page_can_be_typed(command: Command, typed: Path):
+    refuse_unreadable(command.words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "coevolve lunch quickstart",
+        "coevolve attach stats",
+        "coevolve launch quickstart --dryrun",
+        "coevolve launch quickstar",
+        "coevolve launch quickstart learner.step=2",
+        "coevolve launch quickstart learner.steps=none",
+        "coevolve config explain learner.object",
+        "coevolve replay RUN --ablate imitate",
+        "coevolve export RUN weights --to DIR",
+        "python -m coevolve.report runs/quickstart",
+        "python -m coevolve.settings.pages",
+        "python -m tests.bench learn",
+        "python -m tests.bench learning sources --seed-range 0-7",
+        "make quickstar",
+        "pytest tests/test_nothing.py",
+    ],
+)
+def test_a_wrong_command_is_found(words: str, typed: Path):
+    with pytest.raises((AssertionError, click.ClickException, CoevolveError)):
+        refuse_unreadable(tuple(words.split()))
+
+
+def refuse_unreadable(words: Sequence[str]) -> None:
+    """Fail if the command line names a command, an option, a file or a setting that is not."""
+    program, *rest = words
+    match (program.removeprefix(".venv/bin/"), *rest):
+        case ("make", *targets):
+            done = subprocess.run(
+                ["make", "-n", *targets], cwd=ROOT, capture_output=True, text=True, timeout=60
+            )
+            assert done.returncode == 0, done.stderr
+        case ("python", "-m", "coevolve" | "coevolve.launch" | "coevolve.attach" as module, *more):
+            _, _, name = module.partition(".")
+            refuse_unknown([*([name] if name else ()), *more])
+        case ("python", "-m", "tests.bench", bench, *more):
+            refuse_bench(bench, more)
+        case ("pytest", *more) | ("python", "-m", "pytest", *more):
+            assert all((ROOT / word).exists() for word in more if word.startswith("tests"))
+        case ("python", "-m", module, *_):
+            found = find_spec(module)
+            assert found is not None, module
+            assert found.origin is not None, module
+            assert '__name__ == "__main__"' in Path(found.origin).read_text(), module
+        case ("coevolve", *more):
+            refuse_unknown(more)
+        case _:
+            pytest.fail(f"nobody knows how to check {words}")
+
+
+def refuse_bench(bench: str, words: Sequence[str]) -> None:
+    """Fail if a benchmark does not know its arguments."""
+    assert bench in BENCHES, bench
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), pytest.raises(SystemExit) as ended:
+        importlib.import_module(BENCHES[bench]).main([*words, "--help"])
+    assert ended.value.code == 0
+    assert all(word in said.getvalue() for word in words if word.startswith("--"))
+
+
+def refuse_unknown(words: Sequence[str]) -> None:
+    """Fail if `coevolve WORDS...` cannot be read; placeholders in capitals stand for anything."""
+    if not words or is_placeholder(words[0]):
+        return
+    answer = answered(*words, "--help")
+    assert answer.returncode == 0, answer.stderr
+    path, rest = declared([word for word in words if word != "--help"])
+    assert len(path) > 1, words
+    assert not isinstance(path[-1], click.Group) or words[-1] in (path[-1].name, "--help"), words
+    if rest:
+        refuse_wrong_values(path[-1].make_context(words[0], list(rest)).params)
+    if words[:2] == ["config", "explain"]:
+        assert is_placeholder(words[-1]) or answered(*words).returncode == 0
+
+
+def declared(words: Sequence[str]) -> tuple[list[click.Command], Sequence[str]]:
+    """Return the commands that the first words name, and the words behind them."""
+    path: list[click.Command] = [root]
+    rest = list(words)
+    while rest and isinstance(path[-1], click.Group):
+        command = path[-1].get_command(click.Context(path[-1]), rest.pop(0))
+        path.extend([command] if command else [])  # `attach` and `export` have words before it
+    return path, rest
+
+
+def refuse_wrong_values(params: dict[str, Any]) -> None:
+    """Fail if a run file cannot be loaded with the overrides, or does not exist."""
+    run_file = params.get("run_file") or params.get("config")
+    overrides = [
+        each for each in params.get("overrides") or () if not is_placeholder(each.partition("=")[2])
+    ]
+    if run_file is None and overrides:
+        run_file = params["run"]
+    if run_file is not None:
+        assert not conflicts(load_config(run_file, overrides))
+
+
+def is_placeholder(word: str) -> bool:
+    """Return whether a word stands for the reader's own."""
+    return re.fullmatch(r"[A-Z]+(?:\.\.\.)?", word) is not None
+
+
+# Blocks.
+
+
+@pytest.mark.parametrize("block", RUN_FILES, ids=str)
+def test_every_run_file_of_a_page_can_be_loaded(block: Block, typed: Path):
+    tree = msgspec.yaml.decode(block.text)
+    if "name" in tree:
+        (typed / "page.yaml").write_text(block.text)
+        config = load_config(typed / "page.yaml", ["policy.tiny_random=true"])
+    else:
+        use = tree.get("environment", {}).get("use", "")
+        base = {"hdl": "hdl_qwen3_4b", "keyvalue:KeyValue": "run.yaml"}.get(use, "quickstart")
+        extra = ["learner.objective={kind: sft}"] if use == "hdl" else []
+        config = load_config(base, [*flat(tree), *extra])
+    assert not conflicts(config)
+
+
+def flat(tree: dict[str, Any]) -> Iterator[str]:
+    """Yield the settings of a piece of a run file as overrides."""
+    for name, value in tree.items():
+        if isinstance(value, dict) and "kind" not in value:
+            for inner, leaf in value.items():
+                yield f"{name}.{inner}={json.dumps(leaf)}"
+        else:
+            yield f"{name}={json.dumps(value)}"
+
+
+def compiled(block: Block) -> Any:
+    flags = __future__.annotations.compiler_flag
+    return compile(block.text, str(block), "exec", flags=flags, dont_inherit=True)
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=str)
+def test_every_piece_of_python_can_be_read(block: Block):
+    assert compiled(block).co_names
+
+
+@pytest.mark.parametrize(
+    "block", [each for each in PYTHON if each.file.stem == "environments"], ids=str
+)
+def test_every_class_of_the_page_on_environments_can_be_made(block: Block):
+    before: dict[str, Any] = {}
+    exec(compiled(block), before)
+    assert [name for name, thing in before.items() if callable(thing)]
+
+
+def test_the_grader_of_the_page_grades():
+    made: dict[str, Any] = {}
+    page = FOLDER / "environments.md"
+    exec(compiled(block_of(page, "class Letters")), made)
+    task = json.loads(block_of(page, '{"id": "after-a"').text)
+    assert made["Letters"]().reward(task, " B. ") == 1.0
+
+
+def test_the_run_file_of_the_readme_can_be_tried(typed: Path):
+    config = load_config(typed / "mine.yaml", ["policy.tiny_random=true"])
     assert not conflicts(config)
     assert config.uses == "bfcl"
 
 
-def test_the_environment_of_the_readme_keeps_its_promises(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    code, line, _ = code_after("Bring your own environment")
-    (tmp_path / "readme_store.py").write_text(code)
-    held_out = line.replace("put-1", "put-2").replace('"a": "1"', '"a": "2"')
-    (tmp_path / "tasks.jsonl").write_text(f"{line}\n{held_out}\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_the_environment_of_the_readme_keeps_its_promises(typed: Path):
+    page = FOLDER / "environments.md"
+    assert block_of(page, "class KeyValue").text == block_of(README, "class KeyValue").text
     environment = environment_named(
-        "readme_store:KeyValue", tasks=str(tmp_path / "tasks.jsonl"), held_out_share=0.5
+        "keyvalue:KeyValue", tasks=str(typed / "keyvalue.jsonl"), held_out_share=0.5
     )
     found = asyncio.run(environment.conformance(10))
     assert not [each for each in found if each.state == "fails"]
+
+
+# Errors.
+
+
+def texts_of(node: ast.AST) -> Iterator[str]:
+    """Yield the texts below a node, with a mark in place of what is filled in."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.JoinedStr):
+            parts = (x.value if isinstance(x, ast.Constant) else "\0" for x in each.values)
+            yield "".join(map(str, parts))
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value
+
+
+def test_the_errors_that_the_page_quotes_are_those_of_the_code():
+    files = (ROOT / "coevolve").rglob("*.py")
+    code = "\n".join(text for file in files for text in texts_of(ast.parse(file.read_text())))
+    page = (FOLDER / "troubleshooting.md").read_text()
+    quoted = re.findall(r"`([^`]+)`", "\n".join(re.findall(r"^\| (.*?) \|", page, re.MULTILINE)))
+    pieces = [piece.strip(" ,;:().") for text in quoted for piece in text.split("...")]
+    told = [piece for piece in pieces if len(piece.split()) > 2]
+    assert len(told) > 30
+    assert not [piece for piece in told if piece not in code]
+
+
+# Metrics.
+
+WRITERS = (
+    "coevolve/delivery/sampler.py",
+    "coevolve/learning/attribution.py",
+    "coevolve/learning/batch.py",
+    "coevolve/learning/learner.py",
+    "coevolve/learning/metrics.py",
+    "coevolve/learning/trainer.py",
+    "coevolve/learning/weight_sync_monitor.py",
+    "coevolve/runs/progress.py",
+)
+"""The modules that name metrics."""
+
+METRIC = re.compile(
+    r"(?:actor|critic|delivery|gradient_noise|groups|guard|num_turns|perf|prompt_length"
+    r"|response_length|rewards|rollout_corr|sampling|signal|source|synth|timing_s|training|val"
+    r"|validator)(?:/[\w{}]+)+"
+)
+
+
+def written() -> set[str]:
+    """Return the names that the code can write; those of an open set with a word in capitals."""
+    found = {"step", "frac_reward_zero_std"}
+    for module in WRITERS:
+        for node in ast.walk(ast.parse((ROOT / module).read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= {node.value} if METRIC.fullmatch(node.value) else set()
+    found |= {f"actor/{name}" for name in LOSSES.values()}
+    found |= {f"source/{source}/rows" for source in get_args(Source)}
+    found |= {f"source/{teacher}/movement_share" for teacher in TEACHERS}
+    found |= {f"signal/{kind}" for kind in get_args(SignalKind)}
+    outcome = next(x for x in msgspec.structs.fields(SignalSettled) if x.name == "outcome")
+    found |= {f"synth/{each}" for each in get_args(outcome.type)}
+    found |= {f"validator/admit/{label}" for label in get_args(Label)}
+    return found | {
+        "validator/reject/GATE",
+        "val/success/all",
+        "val/success/LABEL",
+        "val/MEASURE/LABEL",
+    }
+
+
+def explained() -> set[str]:
+    """Return the names in the first column of the page's tables, without those of `status`."""
+    text = (FOLDER / "metrics.md").read_text().partition("\n## attach status\n")[0]
+    rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+
+
+def test_the_page_explains_every_metric_and_no_other():
+    assert written() == explained()
+
+
+def test_a_metric_is_found_in_the_code():
+    assert {"timing_s/wait", "rollout_corr/on_policy_tokens", "guard/canaries"} <= written()
+
+
+def test_every_gate_is_explained():
+    text = (FOLDER / "synthesis.md").read_text()
+    of_designs = re.findall(r"^\| `(\w+)`", hdl_gates.__doc__ or "", re.MULTILINE)
+    assert len(of_designs) > 5
+    for gate in (*ORDER, "duplicate", "contaminated", *of_designs):
+        assert f"`{gate}`" in text, gate
+
+
+def closed(name: str) -> str:
+    """Return the name under which the page explains a metric of an open set."""
+    for pattern, told in (
+        (r"val/success/(?!all$).+", "val/success/LABEL"),
+        (r"val/(?!success/).+", "val/MEASURE/LABEL"),
+        (r"validator/reject/.+", "validator/reject/GATE"),
+    ):
+        if re.fullmatch(pattern, name):
+            return told
+    return name
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(600)
+def test_the_python_of_the_readme_runs_and_writes_only_metrics_that_are_explained(tmp_path: Path):
+    few = ["learner.steps=2", "environment.held_out=8"]
+    code = block_of(README, "import coevolve").text
+    assert '["learner.steps=20"]' in code
+    read = block_of(FOLDER / "metrics.md", "import json").text
+    cut = code.replace('["learner.steps=20"]', repr(few))
+    text = f"{cut}\n{read}\nprint(sorted(scores))\n"
+    (tmp_path / "typed.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "typed.py"], cwd=tmp_path, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[0, 2]"
+    lines = (tmp_path / "runs" / "quickstart" / "metrics.jsonl").read_text().splitlines()
+    names = {closed(name) for line in lines for name in json.loads(line)}
+    assert len(names) > 60
+    assert names <= explained()
+    status = msgspec.json.decode(
+        called("attach", "--runs", str(tmp_path / "runs"), "status", "--json").stdout
+    )
+    fields = (FOLDER / "metrics.md").read_text().partition("\n## attach status\n")[2]
+    assert not [name for name in status if f"`{name}`" not in fields]
