@@ -64,6 +64,7 @@ def explain(setting: str, environment: str) -> None:
     from coevolve.settings.reference import ENVIRONMENT, find
     from coevolve.settings.text import explanation, overview
 
+    setting = setting.removesuffix(".kind")  # the kinds are explained with their section
     if setting or environment:
         click.echo(explanation(find(setting or ENVIRONMENT, environment)), nl=False)
     else:

@@ -176,7 +176,9 @@ def _place(module: str) -> Path | None:
 def _refuse_another_version(package: Package, environment: str) -> None:
     version = _own_version(package)
     place = _place(package.module) if package.module else None
-    if place is not None and version != package.version:
+    if place is None or place.is_relative_to(private_folder(package)):
+        return
+    if version != package.version:
         raise DependencyError(
             f"environment {environment} needs {package}, found "
             f"{f'version {version}' if version else 'a module of that name'} in {place}, which "

@@ -18,7 +18,7 @@ from protocols.tasks import Task
 
 
 class Bfcl(ToolEnvironment):
-    """A `coevolve.environments.interface.Environment`."""
+    """The multi-turn tasks of the Berkeley function-calling benchmark."""
 
     config_type: ClassVar[type[msgspec.Struct]] = BfclConfig
     name: ClassVar[str] = "bfcl"

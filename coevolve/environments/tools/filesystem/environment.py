@@ -18,7 +18,7 @@ from protocols.tasks import Task
 
 
 class Filesystem(ToolEnvironment):
-    """A `coevolve.environments.interface.Environment`."""
+    """Tasks in a file system, made by a grammar: the quickstart."""
 
     config_type: ClassVar[type[msgspec.Struct]] = FilesystemConfig
     name: ClassVar[str] = "filesystem"
