@@ -57,7 +57,8 @@ def _as_it_was() -> Generator[None]:
         yield
     finally:
         structlog.configure(**log)
-        sys.path[:] = path
+        # The working folder goes again; folders of environments' packages stay, as in any process.
+        sys.path[:] = [each for each in sys.path if each in path or each != str(Path.cwd())]
         signal.set_wakeup_fd(-1)
         for number, handler in handlers.items():
             signal.signal(number, handler)

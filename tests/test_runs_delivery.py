@@ -37,7 +37,9 @@ def test_an_engine_that_disagrees_ends_the_run_with_the_reason(tmp_path: Path):
         assert isinstance(alarm.reason, WeightsDiffer)
         assert 1e-9 < alarm.reason.max_abs_difference < 1e-4
         assert sentence(alarm) in run.said()
-        assert f"ALARM: version {alarm.version}" in run.attach("status").stdout
+        assert f"ALARM: {alarm.engine} must serve version {alarm.version}" in (
+            run.attach("status").stdout
+        )
         assert any(isinstance(message, WeightsVerified) for message in messages)
         since = messages[messages.index(alarm) :]
         assert sum(isinstance(message, StepReport) for message in since) <= 1

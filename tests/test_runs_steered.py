@@ -182,7 +182,7 @@ def stopped(run: LaunchedRun) -> None:
     assert stop.returncode == 0, stop.stderr
     assert run.wait() == 0, run.said()
     assert not gone(processes)
-    assert "go on with --resume" in run.said()
+    assert "stopped; continue with: coevolve resume" in run.said()
     assert (run.directory / "checkpoints" / f"step_{run.count(StepReport)}").is_dir()
     dead = run.attach("status")
     assert "not running; this is its state in the journal" in dead.stdout

@@ -137,9 +137,11 @@ async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
         training_s=run.training_s,
         shares=run.shares,
     )
-    console.print(f"report: {directory.report}")
+    console.print(f"report: {directory.report}", soft_wrap=True)
     if not run.finished and ended.failure is None:
-        console.print(f"stopped; continue with: coevolve resume {_shown(directory.path)}")
+        console.print(
+            f"stopped; continue with: coevolve resume {_shown(directory.path)}", soft_wrap=True
+        )
 
 
 async def _lost(reader: Reader, config: RunConfig) -> PolicyRegressed | None:

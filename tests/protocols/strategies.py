@@ -132,6 +132,8 @@ def _of(info: Any) -> st.SearchStrategy[Any]:  # noqa: C901  one case a kind of 
             return st.none()
         case inspect.BytesType():
             return st.binary(max_size=12)
+        case inspect.Metadata(type=kind):
+            return _of(kind)
         case inspect.RawType():
             return st.dictionaries(st.text(), st.integers(0, 9), max_size=2).map(_raw)
         case _:

@@ -2,6 +2,7 @@ from click.testing import CliRunner
 
 from coevolve.cli.setup import command
 from coevolve.environments.registry import BUILT_IN
+from tests.commands import answered
 
 
 def test_without_a_name_each_environment_is_listed_with_what_it_needs():
@@ -18,6 +19,6 @@ def test_an_environment_that_is_ready_stays_as_it_is():
 
 
 def test_an_unknown_environment_is_refused_with_those_there_are():
-    said = CliRunner().invoke(command, ["filesytem"])
-    assert said.exit_code == 1
+    said = answered("setup", "filesytem")
+    assert said.returncode == 1
     assert "did you mean 'filesystem'?" in said.stderr

@@ -252,7 +252,10 @@ async def test_the_child_is_confined(worker: ToolWorker) -> None:
         "Max open files": "0",
     }
     environment = psutil.Process(worker.pid).environ()
-    assert environment.keys() <= {"PYTHONPATH", "PYTHONHASHSEED", "LANG", "LC_CTYPE", "TZ"}
+    assert environment.keys() <= {
+        *("PYTHONPATH", "PYTHONHASHSEED", "LANG", "LC_CTYPE", "TZ"),
+        "COEVOLVE_CACHE",
+    }
     assert os.getsid(worker.pid) == worker.pid
 
 

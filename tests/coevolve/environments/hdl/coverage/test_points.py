@@ -105,5 +105,5 @@ def test_points_that_differ_from_the_frozen_ones_are_refused():
     over = point_set(read())
     frozen = Unit(name="m", files=UNIT.files, top="m", points_sha256=over.sha256)
     check_points(over, frozen)
-    with pytest.raises(ConfigError, match=r"designs\.qualify --freeze"):
+    with pytest.raises(ConfigError, match=r"coevolve hdl qualify --freeze"):
         check_points(point_set(list(read())[1:]), frozen)

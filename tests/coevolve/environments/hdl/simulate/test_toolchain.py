@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.environments.cache_folder import cache_folder
 from coevolve.environments.hdl.simulate.runtime import open_runtime, runtimes_folder
 from coevolve.environments.hdl.simulate.toolchain import VERILATOR_VERSION, find_toolchain
 from protocols.errors import DependencyError
@@ -84,6 +85,8 @@ open_runtime(replace(find_toolchain(), clang=Path(sys.argv[1])))
 def test_compilers_die_with_the_process_that_builds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    (tmp_path / "coevolve").mkdir()
+    (tmp_path / "coevolve" / "packages").symlink_to(cache_folder() / "packages")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     compiler, pids = tmp_path / "clang++", tmp_path / "pids"
     os.mkfifo(pids)
