@@ -188,7 +188,7 @@ def stopped(run: LaunchedRun) -> None:
     assert "not running; this is its state in the journal" in dead.stdout
     refused = run.attach("checkpoint")
     assert refused.returncode == 1
-    assert "not running; resume it with" in refused.stderr
+    assert "not running; continue it with" in refused.stderr
 
 
 def resumed_to_the_end(run: LaunchedRun) -> int:
