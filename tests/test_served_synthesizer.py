@@ -257,7 +257,7 @@ def test_a_live_run_survives_a_model_that_answers_garbage_and_continues_with_ano
     assert paid
     assert all(call.prompt_tokens > 100 and call.cost_usd > 0 for call in paid)
     for settled in refused_signals(run):
-        assert "gave nothing usable" in settled.reason
+        assert "gave no usable answer" in settled.reason
     all_totals = asyncio.run(whole_fold(run.reader())).synthesizers()
     totals = next(each for each in all_totals if each.synthesizer == GARBLER)
     assert (totals.usage.calls, totals.admitted) == (len(paid), 0)
