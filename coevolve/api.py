@@ -22,7 +22,7 @@ from protocols.learning import StepReport
 OnStep = Callable[[StepReport], None]
 
 LOOK_S = 0.2
-"""How often the caller's thread looks for an interrupt."""
+"""Seconds between two checks of the caller's thread for an interrupt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +34,10 @@ class RunResult:
     """Folder of the run: settings, journal, checkpoints, logs, report."""
 
     steps: int
-    """Learner steps that were taken, over all starts of the run."""
+    """Number of learner steps, over all starts of the run."""
 
     finished: bool
-    """Whether every step was taken and the last version was scored; False after a stop."""
+    """Whether the run took all steps and scored the last version; False after a stop."""
 
     held_out: Mapping[int, float]
     """Policy version -> mean score on the held-out tasks, for each version that was scored."""
@@ -57,21 +57,21 @@ def run(
 ) -> RunResult:
     """Carry out a run, and return when it has ended.
 
-    It works in a script, in any thread, and in a notebook whose event loop runs: the run has a
-    thread and an event loop of its own. An interrupt (Ctrl-C, or a notebook's stop button) stops
+    The run has its own thread and event loop, so this works in scripts, in any thread, and in
+    notebooks. An interrupt (Ctrl-C, or a notebook's stop button) stops
     the run cleanly and raises KeyboardInterrupt; the run can be resumed.
 
     Args:
-        config: Settings, the path of a run file, or the name of one that coevolve carries.
+        config: Settings, the path of a run file, or the name of one that coevolve ships.
         overrides: Settings of a run file to change, as ``"learner.steps=20"``.
         runs: Folder of all runs.
         resume: Continue the run of this name.
-        on_step: Is called with the report of each learner step (its number, its metrics by name),
-            in the run's thread. What it raises stops the run cleanly, and is raised here.
+        on_step: Called in the run's thread with the report of each learner step (its number, and
+            its metrics by name). Its exceptions stop the run cleanly and are raised here.
         show: Print the run's progress and summary, as the command does.
 
     Raises:
-        CoevolveError: The run cannot start or go on; the message says why and what to do.
+        CoevolveError: The run cannot start or continue; the message gives cause and remedy.
     """
     if isinstance(config, RunConfig) and overrides:
         raise ConfigError("overrides: are for run files; change the RunConfig itself")
@@ -86,7 +86,7 @@ def run(
 
 
 class _InThread:
-    """A run in a thread with an event loop of its own."""
+    """A run in its own thread and event loop."""
 
     def __init__(
         self, config: RunConfig, directory: RunDirectory, on_step: OnStep | None, *, show: bool
@@ -106,7 +106,7 @@ class _InThread:
         self._thread = threading.Thread(target=self._drive, name=f"run {config.name}", daemon=True)
 
     def result(self) -> RunResult:
-        """Start the thread, wait for its end, and return what came of it."""
+        """Start the thread, wait for its end, and return the run's result."""
         self._thread.start()
         interrupted = self._wait()
         for failure in (self._display.failure, self._failure):
@@ -128,14 +128,14 @@ class _InThread:
         )
 
     def stop(self) -> None:
-        """Stop the run cleanly; also before it has begun."""
+        """Stop the run cleanly, even before it has begun."""
         self._stopped = True
         if self._loop is not None and self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
 
     def _wait(self) -> bool:
         """Return whether an interrupt came before the thread's end."""
-        # An event loop that runs in the caller's thread would keep the first interrupt to itself.
+        # Otherwise an event loop in the caller's thread would swallow the first interrupt.
         in_main = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGINT, signal.default_int_handler) if in_main else None
         try:
@@ -146,7 +146,7 @@ class _InThread:
 
     def _wait_or_stop(self) -> bool:
         interrupted = False
-        # Not by `Thread.join`, which an interrupt lets take a thread for dead (bpo-45274).
+        # An interrupted `Thread.join` may treat a live thread as dead (bpo-45274).
         while not self._done.is_set():
             try:
                 self._done.wait(LOOK_S)
@@ -186,7 +186,7 @@ class _Callbacks:
         self.failure: BaseException | None = None
 
     def show(self, message: Message, progress: Progress) -> None:
-        """Show the record; hand a step to the caller. What that raises stops the run."""
+        """Show the record; pass steps to the caller. An exception of the caller stops the run."""
         self._display.show(message, progress)
         if isinstance(message, StepReport) and self._on_step is not None and not self.failure:
             try:
@@ -196,7 +196,7 @@ class _Callbacks:
                 self._stop()
 
     def say(self, text: str) -> None:
-        """Show one line of the program's own."""
+        """Show one line of text."""
         self._display.say(text)
 
     def close(self) -> None:
@@ -214,4 +214,4 @@ class _Silence:
         """Show nothing."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""

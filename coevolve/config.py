@@ -1,4 +1,4 @@
-"""Reads run files: YAML, then dotted overrides, then every check; one message names every fault.
+"""Reads run files: parses YAML, applies overrides, and reports all faults in one message.
 
 A path like ``$.simulator.workers`` names a value inside the file; ``simulator.workers=4`` on the
 command line overrides it.
@@ -31,7 +31,7 @@ def load_config(name: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     ``name`` is its path, or the name of one that coevolve carries (`coevolve.run_files`).
 
     Raises:
-        ConfigError: The file cannot be read, or breaks rules; the message lists all that it breaks.
+        ConfigError: The file cannot be read or breaks rules; the message lists all of them.
     """
     path = run_file(f"{name}")
     tree = _read(path, text_of(path))
@@ -51,7 +51,7 @@ def load_config(name: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def conflicts(config: RunConfig) -> list[str]:
-    """Return what is wrong between settings that are each legal: runs that could never finish."""
+    """Return conflicts of settings that are valid alone; such a run could never finish."""
     learner, rollout = config.learner, config.rollout
     imitation = learner.imitation
     imitates = imitation.weight > 0 or imitation.replay_per_step > 0

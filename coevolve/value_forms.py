@@ -1,4 +1,4 @@
-"""Types of settings in words: errors and explanations of settings say them alike."""
+"""Describes types of settings in words, the same in errors and in explanations."""
 
 from collections.abc import Mapping
 from types import NoneType, UnionType
@@ -22,13 +22,13 @@ PLURALS: Mapping[str, str] = {
 
 
 def form(kind: Any) -> str:
-    """Return what a setting of type ``kind`` is, for example ``whole number, at least 1``."""
+    """Return the form of a setting of type ``kind``, for example ``whole number, at least 1``."""
     bounds = bounds_of(kind)
     return ", ".join(each for each in (_noun(plain(kind)), bounds) if each)
 
 
 def needed(kind: Any) -> str:
-    """Return the form with its article, for a sentence that begins with *needs*."""
+    """Return the form with its article, to follow the word *needs*."""
     said = form(kind)
     return f"a {said}" if said.startswith(("whole", "number", "list", "section", "map")) else said
 
@@ -39,7 +39,7 @@ def plain(kind: Any) -> Any:
 
 
 def is_struct(kind: Any) -> bool:
-    """Return whether values of the type are sections of one kind."""
+    """Return whether the type is a section that has only one kind."""
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
@@ -52,17 +52,17 @@ def alternatives(kind: Any) -> Mapping[str, type[msgspec.Struct]]:
 
 
 def choices(kind: Any) -> tuple[Any, ...]:
-    """Return the values that a setting is one of; empty for a setting that may be anything."""
+    """Return the allowed values of a setting; empty if it has no list of choices."""
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def entry_of(kind: Any) -> Any:
-    """Return the type of a list's entries; None for what is no list."""
+    """Return the type of a list's entries; None if ``kind`` is no list."""
     return get_args(plain(kind))[0] if get_origin(plain(kind)) in (tuple, list) else None
 
 
 def bounds_of(kind: Any) -> str:
-    """Return the range of a type in words, for example ``0 to 1``; empty for one without."""
+    """Return the range of a type in words, for example ``0 to 1``; empty if it has none."""
     metas = [each for each in get_args(kind)[1:] if isinstance(each, msgspec.Meta)]
     is_list = entry_of(kind) is not None
     said = (_of_list(meta) if is_list else _of_value(meta) for meta in metas)

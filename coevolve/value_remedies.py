@@ -1,4 +1,4 @@
-"""What to write in place of a value of the wrong type: mistakes that people make in run files."""
+"""Suggests corrections for values of the wrong type, by common mistakes in run files."""
 
 import datetime
 import difflib
@@ -9,13 +9,13 @@ from typing import Any, cast
 from coevolve.value_forms import choices, entry_of, plain
 
 UNITS = {"s": "seconds", "mb": "megabytes", "gb": "gigabytes", "usd": "US dollars"}
-"""Last part of a setting's name -> what it counts."""
+"""Suffix of a setting's name -> the unit that it counts in."""
 
 THOUSANDS = {"k": 10**3, "K": 10**3, "m": 10**6, "M": 10**6}
 
 
 def found(value: Any) -> str:
-    """Return a value as a message names it, cut short where it is long."""
+    """Return a value for a message, shortened if it is long."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -25,7 +25,7 @@ def found(value: Any) -> str:
 
 
 def remedy(kind: Any, value: Any, path: str) -> str:
-    """Return what to do about ``value`` where a ``kind`` is needed; empty if the need says it."""
+    """Return how to turn ``value`` into a ``kind``; empty if the message is clear without it."""
     nature = plain(kind)
     if value is None:
         return "; give a value, or leave the setting out for its default"
@@ -43,7 +43,7 @@ def remedy(kind: Any, value: Any, path: str) -> str:
 
 
 def meant(value: Any, known: Sequence[Any]) -> str:
-    """Return the one of ``known`` that was meant, as a question; empty if none is near."""
+    """Return the most similar one of ``known``, as a question; empty if none is similar."""
     texts = [each for each in known if isinstance(each, str)]
     near = difflib.get_close_matches(f"{value}".strip().lower(), texts, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
@@ -71,7 +71,7 @@ def _number_remedy(nature: type, value: Any, path: str) -> str:
 
 
 def _text_remedy(text: str, path: str) -> str:
-    """Return how the number in a text is written."""
+    """Return how to write the number that a text contains."""
     unit = UNITS.get(path.rpartition("_")[2], "")
     alone = f"; give the number of {unit} alone" if unit else "; give the number alone"
     odd = next((each for each in text if not each.isascii()), "")

@@ -1,4 +1,4 @@
-"""Every fault of a section that is to become a struct, each with what to do about it."""
+"""Checks a section of YAML against a struct; reports every fault with its remedy."""
 
 import difflib
 import math
@@ -14,11 +14,11 @@ from coevolve.value_forms import alternatives, entry_of, is_struct, needed, plai
 from coevolve.value_remedies import found, meant, remedy
 
 LARGEST = 2**63 - 1
-"""Whole numbers beyond it fit neither the journal nor torch."""
+"""Largest whole number that the journal and torch can store."""
 
 
 def check_section(kind: type[msgspec.Struct], tree: Any, path: str, faults: list[str]) -> None:
-    """Append to ``faults`` all that keeps ``tree`` from being a ``kind``."""
+    """Append to ``faults`` every reason why ``tree`` cannot be decoded as ``kind``."""
     _Checker(kind, path, faults).section(kind, tree, path)
 
 
@@ -109,7 +109,7 @@ class _Checker:
         chosen: str,
         path: str,
     ) -> None:
-        """Take the settings of other kinds out of a section, and name them."""
+        """Remove the settings of other kinds from a section, and report each as a fault."""
         strange = section.keys() - _names(members[chosen])
         for name in sorted(str(each) for each in strange):
             others = [tag for tag, each in members.items() if name in _names(each)]
@@ -121,7 +121,7 @@ class _Checker:
                 )
 
     def _elsewhere(self, key: Any) -> str:
-        """Return where a setting that stands in the wrong section belongs; empty if nowhere."""
+        """Suggest other sections that have a setting of this name; empty if there is none."""
         homes = [path for path, name in _places(self.root, self.base) if name == key]
         said = " or ".join(path.removeprefix("$.") for path in homes[:3])
         return f"did you mean {said}?" if said else ""
@@ -136,7 +136,7 @@ def _no_section(value: Any, path: str) -> str:
 
 
 def _unknown(key: Any, value: Any, known: Sequence[str]) -> str:
-    """Return what was meant by a key that is misspelled in a way that YAML invites."""
+    """Return a hint for a key with a typical YAML mistake; empty if it has none."""
     text = f"{key}"
     if text.isdigit() and value is None:
         return "write a number of thousands without commas"
@@ -150,7 +150,7 @@ def _unknown(key: Any, value: Any, known: Sequence[str]) -> str:
 
 
 def _punctuated(name: str, mark: str, rest: str) -> str:
-    """Return how a setting is written that begins with a name and a mark."""
+    """Return a hint for a key that continues with a bracket, a dot, a colon or an equals sign."""
     match mark:
         case "[":
             return f"give the whole list of {name}"
@@ -166,7 +166,7 @@ def _near(key: Any, known: Mapping[str, Any]) -> str:
 
 
 def _fault(kind: Any, value: Any) -> str:
-    """Return what is needed and was found; empty where the value is right."""
+    """Return the fault of a value, as needed and found value; empty if it is valid."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"needs a finite number, found {value!r}"
     if isinstance(value, int) and abs(value) > LARGEST and plain(kind) is int:
@@ -179,7 +179,7 @@ def _fault(kind: Any, value: Any) -> str:
 
 
 def _fitting(members: Mapping[str, type[msgspec.Struct]], section: Mapping[Any, Any]) -> str:
-    """Return a hint at the one kind that has all the settings of a section, if it is one."""
+    """Return a hint with the only kind that has all settings of the section; empty if ambiguous."""
     fitting = [tag for tag, each in members.items() if section.keys() <= _names(each)]
     return f"; did you mean {fitting[0]!r}?" if section and len(fitting) == 1 else ""
 
@@ -200,7 +200,7 @@ def _places(kind: type[msgspec.Struct], path: str) -> Iterator[tuple[str, str]]:
 
 
 def with_kinds(kind: type[msgspec.Struct], tree: Any) -> Any:
-    """Return the settings of a ``kind``, with the default's kind in sections that name none."""
+    """Return the settings of a ``kind``; sections without ``kind`` get their default's."""
     if not isinstance(tree, Mapping):
         return cast("object", tree)
     section = dict(cast("Mapping[Any, Any]", tree))

@@ -1,4 +1,4 @@
-"""YAML as people write it, and what is wrong with text that is none, in a sentence."""
+"""Parses YAML, and describes syntax errors in one sentence."""
 
 import re
 from typing import Any
@@ -7,10 +7,10 @@ import yaml
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as people write it: `1e-3` is a number, `off` a word, and a key stands only once."""
+    """A safe loader: `1e-3` is a number, `off` is text, and duplicate keys are errors."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return the section. Raises ConstructorError where a key stands twice."""
+        """Return the section. Raises ConstructorError if a key occurs twice."""
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
@@ -24,7 +24,7 @@ class _Loader(yaml.SafeLoader):
 BOOL = "tag:yaml.org,2002:bool"
 INT = "tag:yaml.org,2002:int"
 
-# As in YAML 1.2: `off`, `no` and their like are words, and neither is `010` 8 nor `1:30` 90.
+# As in YAML 1.2: `off`, `no` and so on are text, `010` is not 8, and `1:30` is not 90.
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in found if tag not in (BOOL, INT)]
     for first, found in _Loader.yaml_implicit_resolvers.items()
@@ -40,7 +40,7 @@ _Loader.add_implicit_resolver(
 )
 
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
-"""The last two come of impossible dates, endless numbers and bottomless nesting."""
+"""Impossible dates, endless numbers and bottomless nesting raise the last two."""
 
 REMEDIES = (
     (r"mapping values are not allowed", "quote text that has a colon, or check the indentation"),
@@ -59,23 +59,23 @@ REMEDIES = (
     (r"string conversion", "give a number of fewer digits"),
     (r"recursion", "leave out some of the brackets"),
 )  # fmt: skip
-"""What the parser finds -> what to do about it."""
+"""Part of the parser's message -> remedy."""
 
 
 def parse_yaml(text: str) -> Any:
-    """Return what ``text`` says. Raises one of `NOT_YAML`."""
+    """Return the content of ``text``. Raises one of `NOT_YAML`."""
     return yaml.load(text, _Loader)  # noqa: S506, it is a safe loader
 
 
 def yaml_fault(error: BaseException) -> str:
-    """Return what one of `NOT_YAML` says, with line, column and remedy."""
+    """Return the message of one of `NOT_YAML`, with line, column and remedy."""
     said = _place(error) + _problem(error)
     remedy = next((each for pattern, each in REMEDIES if re.search(pattern, said)), "")
     return f"{said}; {remedy}" if remedy else said
 
 
 def _place(error: BaseException) -> str:
-    """Return where the fault began: a quote or a bracket that is not closed has no better end."""
+    """Return the place where the fault began; an unclosed quote or bracket has no useful end."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return ""
     opened = error.context and re.search("quoted|flow", error.context)

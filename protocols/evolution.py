@@ -148,7 +148,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, tag="candidate"):
 
 
 class EnvironmentRecord(msgspec.Struct, frozen=True, kw_only=True, tag="environment_record"):
-    """Data that an environment made for new tasks and needs again, such as another world."""
+    """Data that an environment made for new tasks and will read again, such as a new world."""
 
     kind: str
     key: str

@@ -1,4 +1,4 @@
-"""Opens the run that a command is about, and carries the command out on it."""
+"""Opens a run and executes an attach command on it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,22 +11,22 @@ from coevolve.runs import directory as run_directory
 
 @dataclass(frozen=True, kw_only=True)
 class Which:
-    """Which run is meant."""
+    """Identifies a run."""
 
     run: str | None
-    """Its folder or name; None for the newest."""
+    """The run's folder or name; None for the newest run."""
 
     runs: Path
     """Folder of all runs."""
 
     address: str | None
-    """Ray cluster, where the run's folder is on another machine."""
+    """Address of the Ray cluster, if the run's folder is on another machine."""
 
 
 def carry_out(which: Which, act: Callable[[Subject], Awaitable[None]], *, join: bool) -> None:
-    """Carry out ``act`` on the run; with ``join`` on its actors, too, if it goes on.
+    """Execute ``act`` on the run; with ``join``, connect to the actors of a live run first.
 
-    Raises CoevolveError where there is no such run, or what ``act`` raises.
+    Raises CoevolveError if there is no such run, and any error of ``act``.
     """
     asyncio.run(_carry_out(which, act, join=join))
 
@@ -34,7 +34,7 @@ def carry_out(which: Which, act: Callable[[Subject], Awaitable[None]], *, join: 
 async def _carry_out(
     which: Which, act: Callable[[Subject], Awaitable[None]], *, join: bool
 ) -> None:
-    # Ray loads when a command is carried out, not for its help.
+    # Imported here, so that a command's help does not load Ray.
     from coevolve.attach import live
 
     if which.address:

@@ -1,4 +1,4 @@
-"""`attach swap-synthesizer`: lets another model synthesize while the run goes on."""
+"""`attach swap-synthesizer`: replaces the synthesizer's model in a live run."""
 
 import re
 import time
@@ -21,13 +21,13 @@ from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
 ANSWERS = ("synthesizer_swapped", "swap_refused")
 
 SPARE_S = 120.0
-"""Beyond the new model's own time: for the synthesizer to take notice, and to load the policy."""
+"""Time for the synthesizer to see the request and load the policy, besides the model's own."""
 
 
 def model_of(options: Mapping[str, Any]) -> SynthesizerModel:
     """Return the model that the options name, by their names on the command line.
 
-    Those that are None are left to their defaults. Raises RunError where they do not fit together.
+    Options that are None get their defaults. Raises RunError if the options do not fit together.
     """
     kind, form = ("policy", PolicyModel) if options["policy"] else ("endpoint", EndpointModel)
     known = {field.name for form in (PolicyModel, EndpointModel) for field in _fields(form)}
@@ -48,7 +48,7 @@ def model_of(options: Mapping[str, Any]) -> SynthesizerModel:
 async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json: bool) -> None:
     """Ask for ``model`` and wait for the synthesizer's answer.
 
-    Raises RunError where the run has no synthesizer, the model does not answer, or nobody does.
+    Raises RunError if the run has no synthesizer, or if the model or the run does not answer.
     """
     if not subject.config.synthesizes:
         raise RunError(
@@ -91,7 +91,7 @@ async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json
 
 
 async def _answer(subject: Subject, request_id: str, patience_s: float) -> Message | None:
-    """Return what the synthesizer says to a request; None where it says nothing in time."""
+    """Return the synthesizer's answer to a request; None if there is none in time."""
     deadline = time.monotonic() + patience_s
     newest = 0
     while True:
@@ -105,7 +105,7 @@ async def _answer(subject: Subject, request_id: str, patience_s: float) -> Messa
 
 
 def _patience_s(model: SynthesizerModel) -> float:
-    """Return how long the synthesizer may take to try a model, seconds."""
+    """Return the maximum seconds that the synthesizer may take to try a model."""
     match model:
         case EndpointModel():
             return model.timeout_s * model.tries + SPARE_S
@@ -130,7 +130,7 @@ def _option(name: str) -> str:
 
 
 def _fault(error: str, given: Mapping[str, Any]) -> str:
-    """Return msgspec's words for a wrong value as words about an option."""
+    """Return msgspec's error about a value as an error about the command-line option."""
     match = re.fullmatch(r"(?P<fault>.*) - at `\$\.(?P<name>\w+)`", error)
     if match is None:
         return f"the new synthesizer's settings: {error}"

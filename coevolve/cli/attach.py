@@ -1,4 +1,4 @@
-"""`coevolve attach`, which is also `python -m coevolve.attach`."""
+"""The command `coevolve attach`, also available as `python -m coevolve.attach`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,10 +19,10 @@ COUNT = click.IntRange(min=0)
 
 
 class AttachGroup(click.Group):
-    """A group with an optional RUN before the command; its own options may stand anywhere."""
+    """A group with an optional RUN before the command; its options may be anywhere."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the run out of the words. Raises UsageError where no command follows it."""
+        """Remove RUN from the arguments. Raises UsageError if no command follows it."""
         options, rest = apart(args, ("--runs", "--address"))
         ctx.obj = None
         if rest and rest[0] not in self.commands and rest[0][:1] != "-":
@@ -35,7 +35,7 @@ class AttachGroup(click.Group):
         return super().parse_args(ctx, [*options, *rest])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Carry out the command; tell where RUN stands if a word too many follows it."""
+        """Execute the command; an error about extra arguments says where RUN belongs."""
         try:
             return super().invoke(ctx)
         except click.UsageError as error:

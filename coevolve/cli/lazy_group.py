@@ -1,4 +1,4 @@
-"""A group of commands that are imported when they are asked for."""
+"""A click group that imports each command only when it is used."""
 
 import contextlib
 import difflib
@@ -12,10 +12,10 @@ from protocols.errors import CoevolveError
 
 
 class LazyGroup(click.Group):
-    """A group whose commands lie in modules: ``MODULE.NAME`` holds the object ``command``.
+    """A group with one module per command: ``MODULE.NAME`` defines the object ``command``.
 
-    ``table`` tells what each does, so that a listing imports none of them. With
-    ``with_environments``, an environment that declares commands is a group of its own.
+    ``table`` describes each command, so that a listing imports no module. With
+    ``with_environments``, each environment that declares commands is a subgroup.
     """
 
     def __init__(
@@ -32,11 +32,11 @@ class LazyGroup(click.Group):
         self._with_environments = with_environments
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the table, those of environments behind them."""
+        """Return the names in the order of the table, followed by those of environments."""
         return [*self._table, *self._environments()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command; None where there is none of this name."""
+        """Import and return the command; None if there is no such command."""
         if cmd_name in self._table:
             module = importlib.import_module(f"{self._module}.{cmd_name.replace('-', '_')}")
             return module.command
@@ -67,15 +67,15 @@ class LazyGroup(click.Group):
 
 
 def near(word: str, known: list[str]) -> str:
-    """Return a hint at the name that was probably meant."""
+    """Return a hint with the name that the user probably meant."""
     found = difflib.get_close_matches(word, known, 1)
     return f"; did you mean {found[0]!r}?" if found else f"; commands: {', '.join(known)}"
 
 
 def apart(words: Sequence[str], names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Return a group's own options, with their values, and all other words.
+    """Split a command line into a group's own options with their values, and all other words.
 
-    So a group's options, called ``names``, may also stand behind its command.
+    The group's options ``names`` may thus also follow its command.
     """
     options: list[str] = []
     rest: list[str] = []
@@ -93,12 +93,12 @@ def apart(words: Sequence[str], names: tuple[str, ...]) -> tuple[list[str], list
 
 
 def environment_commands() -> Mapping[str, Mapping[str, str]]:
-    """Return the commands of the environments that have some: name -> where each is declared."""
+    """Return, for each environment with commands, where each command is declared, by name."""
     from coevolve.environments.registry import environment_type, names
 
     found: dict[str, Mapping[str, str]] = {}
     for name in names():
-        with contextlib.suppress(CoevolveError):  # a package of somebody else is broken
+        with contextlib.suppress(CoevolveError):  # ignore broken third-party packages
             commands = environment_type(name).commands
             if commands:
                 found[name] = commands

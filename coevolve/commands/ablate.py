@@ -1,14 +1,14 @@
-"""What a source of gradient is worth: a run with it beside one without it.
+"""Measures the effect of a source of gradient: compares a run with it to a run without it.
 
-Two ways. `run_without` makes a run of its own, with the same settings and seed but for the source:
-that is what the source is worth, up to the noise of one pair. `ablate` trains the run's recorded
-batches again, which is quick. But they stay those that the recorded policy made: a policy that
-learns from less of them moves away from it, its rollouts are then off-policy, and a policy gradient
-on them can do harm that it would not do on its own rollouts. So how far they are apart is told
-beside the success. What a claim should rest on is several pairs: `python -m tests.bench learning
-sources`.
+There are two methods. `run_without` starts a new run with the same settings and seed, but without
+the source. The difference is the source's effect, up to the noise of one pair. `ablate` trains
+again on the run's recorded batches, which is quick. But the recorded policy sampled these batches.
+A policy that learns from fewer sources moves away from it. The rollouts are then off-policy, and a
+policy gradient on them can do harm that it would not do on the policy's own rollouts. The result
+therefore also gives the distance between the two policies. A claim needs several pairs of runs:
+`python -m tests.bench learning sources`.
 
-`coevolve replay` prints the result and keeps it in the run's folder, as `attribution.json`.
+`coevolve replay` prints the result and stores it in the run's folder, as `attribution.json`.
 """
 
 import asyncio
@@ -47,17 +47,17 @@ WITHOUT: Mapping[Source, tuple[str, ...]] = {
     "imitation": ("learner.imitation.weight=0", "learner.imitation.replay_per_step=0"),
     "replay": ("learner.imitation.replay_per_step=0",),
 }
-"""Source -> overrides of a run that does not learn from it. Without imitation there is nothing to
-replay, either; without an objective the groups whose rollouts differ fill a batch all the same."""
+"""Source -> overrides that turn it off. Without imitation there is also no replay. Without an
+objective, groups whose rollouts differ still count towards a batch."""
 
 
 async def run_without(run_dir: Path, sources: Sequence[Source]) -> Attribution:
-    """Make a run without each of ``sources`` beside the run, and return what came of them.
+    """Carry out a run without each of ``sources``, in a folder beside the run; return the results.
 
-    Those that are there are taken as they are, or resumed.
+    A run that already exists is reused, or resumed if it is not finished.
 
     Raises:
-        RunError: The run is not finished, or one without a source did not end by itself.
+        RunError: The run is not finished, or a run without a source did not reach its end.
     """
     config = RunDirectory(run_dir).written_config()
     own = await _held_out(run_dir, config)
@@ -94,7 +94,7 @@ async def run_without(run_dir: Path, sources: Sequence[Source]) -> Attribution:
 
 
 async def _held_out(folder: Path, config: RunConfig) -> tuple[float, float] | None:
-    """Return the success of version 0 and of the last one, or None where the run is not over."""
+    """Return the success of version 0 and the last version; None if the run is not finished."""
     if not RunDirectory(folder).metrics.exists():
         return None
     progress = Progress(build.labels(config))
@@ -107,7 +107,7 @@ async def _held_out(folder: Path, config: RunConfig) -> tuple[float, float] | No
 async def ablate(
     config: RunConfig, run_dir: Path, history: History, sources: Sequence[Source]
 ) -> Attribution:
-    """Return the held-out success with everything and without each of ``sources``.
+    """Return the held-out success with all sources and without each of ``sources``.
 
     Raises:
         RunError: The run went back to an earlier version, or it has taken no step.
@@ -158,9 +158,9 @@ def settings_without(config: RunConfig, source: Source) -> RunConfig:
 
 
 def batch_without(batch: Batch, source: Source) -> Batch:
-    """Return the batch with the groups of ``source`` turned to nothing.
+    """Return the batch, whose groups of ``source`` then contribute no gradient.
 
-    Without imitation nothing is replayed, either.
+    Without imitation there is also no replay.
     """
     use = {"objective": "policy_gradient", "imitation": "imitation"}.get(source)
     return replace(
@@ -179,9 +179,9 @@ def batch_without(batch: Batch, source: Source) -> Batch:
 
 
 def _train(trainer: AnyTrainer, batches: Sequence[Batch]) -> float | None:
-    """Take every step; return how far rollouts and trainer were apart, nats per token.
+    """Take every step; return the distance of the trainer from the rollouts, in nats per token.
 
-    None where no step had a policy gradient: only that looks at who wrote.
+    None if no step had a policy gradient, because only a policy gradient measures the distance.
     """
     metrics = [trainer.take_step(batch) for batch in batches]
     measured = [each[OFF_POLICY] for each in metrics if OFF_POLICY in each]
@@ -189,7 +189,7 @@ def _train(trainer: AnyTrainer, batches: Sequence[Batch]) -> float | None:
 
 
 async def _success(config: RunConfig, run_dir: Path, trainer: AnyTrainer) -> float:
-    """Return the trainer's mean score on the tasks that are scored: the share that it solves."""
+    """Return the trainer's mean score on the scored tasks."""
     reader = run_reader(run_dir)
     with build.spare_store() as (folder, store):
         (folder / "versions").mkdir()

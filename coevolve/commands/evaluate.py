@@ -1,8 +1,9 @@
-"""Scores policies: on designs beside other writers of testbenches, else as their runs score them.
+"""Scores policies on hardware designs, or in other environments on the held-out tasks.
 
-On designs every attempt has a number of simulator calls. It is *agentic*, a chain of improvements,
-or *direct*, the best of as many first testbenches (`hdl.evaluation.attempts`); generators without a
-model have as many calls. A policy of another environment is scored on the tasks that are held out.
+On designs, this module compares a policy with other writers of testbenches. Every attempt has the
+same number of simulator calls. It is *agentic* (a chain of improvements) or *direct* (the best of
+that many first testbenches); see `hdl.evaluation.attempts`. Generators without a model get the same
+number of calls.
 """
 
 import asyncio
@@ -46,10 +47,10 @@ if TYPE_CHECKING:
     from coevolve.environments.hdl.evaluation.table import Report
 
 ENDPOINT_CONCURRENT = 8
-"""Attempts at a time where no run file says."""
+"""Default number of concurrent attempts, without a run file."""
 
 ENDPOINT_TEMPERATURE = 0.7
-"""LLM4Cov's."""
+"""The value of LLM4Cov."""
 
 GENERAL = ("run", "runs", "version", "config", "as_json")
 """Options for policies of every environment."""
@@ -57,7 +58,7 @@ GENERAL = ("run", "runs", "version", "config", "as_json")
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What the command line asks for."""
+    """The evaluation that the command line requests."""
 
     subject: Subject
     config: RunConfig
@@ -70,7 +71,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The command line; `coevolve.cli.evaluate` says what each option is."""
+    """The values of the command line; `coevolve.cli.evaluate` describes each option."""
 
     run: str | None
     runs: Path
@@ -93,7 +94,7 @@ class Options:
     bugs: bool
     as_json: bool
     given: frozenset[str]
-    """The options that stand on the command line."""
+    """Names of the options that the user gave."""
 
 
 def evaluate(options: Options) -> None:
@@ -115,7 +116,7 @@ def evaluate(options: Options) -> None:
 
 
 def _check_general(options: Options, config: RunConfig) -> None:
-    """Refuse options that are for designs alone. Raises ConfigError."""
+    """Refuse options that apply only to designs. Raises ConfigError."""
     for name in sorted(options.given - set(GENERAL)):
         raise ConfigError(
             f"--{name.replace('_', '-')}: is for hardware designs (environment hdl), found "
@@ -152,7 +153,7 @@ def _asked(options: Options, config: RunConfig) -> Asked:
 
 
 def _config(options: Options) -> RunConfig:
-    """Return the settings that everybody is evaluated under."""
+    """Return the settings of the evaluation, the same for every writer."""
     if options.run:
         config = run_directory.find(options.run, options.runs).config()
     elif options.config:
@@ -249,7 +250,7 @@ async def _evaluated(asked: Asked) -> "Report":
 async def _scored(
     subject: OfRun | OfRunFile, config: RunConfig
 ) -> tuple[Mapping[str, object], Group]:
-    """Score a policy as its run's evaluator does; return that, and what a person is shown."""
+    """Score a policy as its run's evaluator does; return the scores, and the text to print."""
     async with opened_policy(subject, config) as policy:
         scores = await build.scores(policy.context, policy.version)
     number = policy.version.version if policy.version is not None else 0

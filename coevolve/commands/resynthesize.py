@@ -1,8 +1,8 @@
-"""Synthesizes a run's tasks again, without its models.
+"""Synthesizes a run's tasks again from recorded model calls, and compares the results.
 
-For every signal that was answered, the brief is written again from the journal, the recorded calls
-of the synthesizer's model stand in for the model, real simulators carry out the calls, and the
-candidates are compared with the journal's. No endpoint is asked. Nothing is written.
+For every answered signal, this module writes the brief again from the journal and replays the
+recorded calls of the synthesizer's model. Real simulators execute the tool calls. The resulting
+candidates are compared with the journal's. No endpoint is called, and nothing is written.
 """
 
 import asyncio
@@ -42,22 +42,22 @@ from protocols.journal import Message
 from protocols.synthesizers import SynthesizerModel
 
 MOST_CANDIDATES = 100_000
-"""Of one signal: a bound that none comes near."""
+"""Maximum number of candidates read for one signal; far above any real number."""
 
 SHOWN_CHARS = 80
-"""How much of a value a difference quotes."""
+"""Maximum characters of a value in a difference."""
 
 
 class Resynthesized(msgspec.Struct, frozen=True, kw_only=True):
-    """One signal that was answered again."""
+    """Result of synthesizing for one signal again."""
 
     signal_id: str
     synthesizer: str
     candidates: int
-    """In the journal."""
+    """Number of candidates in the journal."""
 
     difference: str
-    """The first one, or what broke; empty where all candidates are equal."""
+    """The first difference, or the error; empty if all candidates are equal."""
 
     evicted: int
     """Rollouts that the brief lacks because the journal no longer holds them."""
@@ -66,9 +66,9 @@ class Resynthesized(msgspec.Struct, frozen=True, kw_only=True):
 async def resynthesize(
     config: RunConfig, *, reader: Reader, context: BriefContext, open_model: OpenModel
 ) -> AsyncIterator[Resynthesized]:
-    """Yield every signal that was answered, in the order in which it was.
+    """Yield the result for every answered signal, in the order of the answers.
 
-    Raises RunError where a signal was answered by a model that the run never had.
+    Raises RunError if a model that the run never had answered a signal.
     """
     briefs = ArmBriefs(config, reader=reader, context=context)
     async with _Models(config.synthesizer.model, open_model, reader) as models:
@@ -136,9 +136,9 @@ class _Models:
         await self._closing.aclose()
 
     async def named(self, name: str) -> Synthesizer:
-        """Return the newest synthesizer that carried ``name``; one of any version, if need be.
+        """Return the newest synthesizer of this name, or else of this name in another version.
 
-        Raises RunError where there was none.
+        Raises RunError if there is none.
         """
         for alike in (str, without_version):
             for known, synthesizer in reversed(self._opened):
@@ -157,7 +157,7 @@ class _Models:
 
 
 def first_difference(recorded: Sequence[Candidate], made: Sequence[Candidate]) -> str:
-    """Say where candidates first differ; empty where they are equal."""
+    """Return the first difference of the candidates as text; empty if they are equal."""
     before, now = (
         msgspec.msgpack.decode(msgspec.msgpack.encode(each)) for each in (recorded, made)
     )
@@ -199,9 +199,9 @@ def _tool_environment(config: RunConfig) -> ToolEnvironment:
 
 
 def compare(run_dir: Path, *, as_json: bool) -> bool:
-    """Print one line a signal, or all as JSON; return whether all candidates are equal.
+    """Print one line per signal, or JSON; return whether all candidates are equal.
 
-    Raises what `resynthesize` raises, and RunError where ``run_dir`` is no run.
+    Raises the errors of `resynthesize`, and RunError if ``run_dir`` is no run.
     """
     return asyncio.run(_compare(run_dir, as_json=as_json))
 
@@ -240,7 +240,7 @@ async def _compare(run_dir: Path, *, as_json: bool) -> bool:
 
 
 def line(signal: Resynthesized) -> str:
-    """Return what came of one signal, for a person."""
+    """Return the result for one signal as a line of text."""
     if not signal.difference:
         return f"{signal.signal_id}: equal, {signal.candidates} candidates of {signal.synthesizer}"
     gone = f" ({signal.evicted} rollouts are gone from the journal)" if signal.evicted else ""

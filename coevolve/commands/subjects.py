@@ -1,8 +1,7 @@
-"""Opens who is to be evaluated: a run's policy, a run file's model, or a model at an endpoint.
+"""Opens the subject of an evaluation: a run's policy, a run file's model, or an endpoint's model.
 
-No Ray, and nothing of a run is written: an engine and a workbench are put together here, as the
-run's own are, in this process. What they would record goes to a journal that is thrown away. A run
-may go on meanwhile.
+This module builds the engine and the simulator in this process as a run does, but without Ray. It
+writes nothing to the run, which may continue meanwhile. Records go to a temporary journal.
 """
 
 from collections.abc import AsyncGenerator
@@ -40,12 +39,12 @@ class OfRun:
 
     directory: RunDirectory
     version: str
-    """A number, ``newest`` or ``best``."""
+    """A version number, ``newest`` or ``best``."""
 
 
 @dataclass(frozen=True)
 class OfRunFile:
-    """The model that the settings' run would start from."""
+    """The initial model of a run with the given settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,17 +60,17 @@ Subject = OfRun | OfRunFile | AtEndpoint
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """Who writes, ready to."""
+    """An opened subject, ready to write testbenches."""
 
     name: str
     writer: "Writer"
     usage: ModelUsage | None = None
-    """What an endpoint was asked; None for a policy."""
+    """Usage of an endpoint; None for a policy."""
 
 
 @asynccontextmanager
 async def opened_simulator(config: RunConfig) -> AsyncGenerator[TestbenchSimulator]:
-    """Yield a simulator that runs as many evaluations at a time as those of a run do together."""
+    """Yield a simulator with the same number of concurrent evaluations as a run."""
     simulator = hardware.simulator(config)
     try:
         most = config.simulator.workers * hdl_settings(config).concurrent
@@ -82,12 +81,12 @@ async def opened_simulator(config: RunConfig) -> AsyncGenerator[TestbenchSimulat
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Where a run's policy works, and what it is."""
+    """A policy version with its name, and the context to run it in."""
 
     name: str
     context: PartContext
     version: PolicyVersion | None
-    """None for the model that the run starts from."""
+    """None for the run's initial model."""
 
 
 @asynccontextmanager
@@ -96,9 +95,9 @@ async def opened(
 ) -> AsyncGenerator[Opened]:
     """Yield the subject as a writer, under the settings of ``config``.
 
-    Raises ConfigError, RunError or GeneratorError where it cannot write.
+    Raises ConfigError, RunError or GeneratorError if the subject cannot be opened.
     """
-    # What reads RTL loads where designs are evaluated, and not for other environments.
+    # Imported here: these modules load the RTL parser, which only designs need.
     from coevolve.environments.hdl.evaluation.writers import ChatWriter, PlayingWriter
     from coevolve.environments.hdl.policy.teacher import EndpointTeacher
 
@@ -133,7 +132,7 @@ async def opened(
 
 @asynccontextmanager
 async def opened_policy(subject: OfRun | OfRunFile, config: RunConfig) -> AsyncGenerator[Policy]:
-    """Yield the subject, of any environment; what it records is thrown away."""
+    """Yield the subject, of any environment; its records go to a temporary journal."""
     with build.spare_store() as (spare, store):
         if isinstance(subject, OfRunFile):
             config = made_model(config, spare)
@@ -151,7 +150,7 @@ async def opened_policy(subject: OfRun | OfRunFile, config: RunConfig) -> AsyncG
 
 
 def made_model(config: RunConfig, folder: Path) -> RunConfig:
-    """Make the model in ``folder`` where a run makes it itself; return the settings that use it."""
+    """Write the model to ``folder``, if runs make their own; return settings that use it."""
     if config.policy.tiny_random:
         from coevolve.models.tiny_random.model import write_model
 
@@ -162,8 +161,8 @@ def made_model(config: RunConfig, folder: Path) -> RunConfig:
 
 
 async def found_version(subject: OfRun) -> "HeldVersion":
-    """Return the version that is asked for. Raises RunError where its weights are gone."""
-    # Torch loads here, not where an endpoint is asked.
+    """Return the requested version. Raises RunError if its weights were deleted."""
+    # Imported here, because it loads torch, which endpoints do not need.
     from coevolve.export.versions import find_version
 
     path = subject.directory.path

@@ -6,9 +6,9 @@ Between requests, a conversation keeps its slot with the keys and values of its 
 then feeds only new tokens. If a prompt does not extend the cached tokens, the engine keeps the
 common prefix and feeds the rest again. Short continuations are fed one token per tick beside the
 decoding rows. Many new tokens get a separate forward. Rows are the slots from 0 to the last active
-one, so the cache is read without a copy. Idle slots in between are computed in vain; the engine
-moves rows into them when more than a quarter is idle. If no slot is free, the engine evicts the
-conversation that has been idle longest.
+one, so the cache is read without a copy. Computation for idle slots in between is wasted, so the
+engine moves rows into them when more than a quarter is idle. If no slot is free, the engine evicts
+the conversation that has been idle longest.
 
 Keys and values stay after a change of weights: a request that continues under new weights attends
 to keys and values of the old ones, as in other engines that swap weights in flight. Its tokens
@@ -34,7 +34,7 @@ from protocols.generation import Generation, GenerationRequest
 
 MAX_STOPS = 8
 PREFILL_TOKENS = 64
-"""Number of new tokens, over all rows, from which on they get a separate forward."""
+"""Minimum number of new tokens, over all rows, that get a separate forward."""
 
 CHUNK_TOKENS = 512
 """Maximum number of new tokens of one row in one forward."""

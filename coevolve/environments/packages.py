@@ -1,16 +1,16 @@
-"""An environment's own packages, kept apart from the user's.
+"""Installs an environment's own packages in private folders, separate from the user's packages.
 
-A package whose metadata pins what other packages need in other versions cannot stand among the
-dependencies of coevolve. An environment names it in its `Requirements`; `install` puts it, once a
-machine, into a private folder of the cache (`coevolve.environments.cache_folder`), and `use` lets a
-process import it. The folder goes to the end of the import path, so that it hides nothing of the
-user's. If the user's Python environment has the package in the right version, that one is used.
+Some packages pin versions that conflict with other packages, so coevolve cannot depend on them. An
+environment lists such packages in its `Requirements`. `install` puts each, once per machine, into a
+private folder of the cache (`coevolve.environments.cache_folder`), and `use` makes it importable in
+a process. The folder is added at the end of the import path, so it hides no package of the user. If
+the user's Python environment has the package in the right version, that one is used.
 
-*What is promised.* A private folder is whole or not there: it is filled under another name, behind
-a lock that the installing program holds, too, and renamed at the end. So a killed installation
-leaves nothing that would be found, and the next one removes its remains; of many processes one
-installs and the others wait. `coevolve setup` and the launcher install; actors and their children
-only look for what is there.
+Guarantees: a private folder is either complete or absent. The installer fills a folder with a
+temporary name and then renames it. The lock is also held by the installing program (uv or pip), so
+one process installs and the others wait. A killed installation leaves no private folder, and the
+next one removes its remains. Only `coevolve setup` and the launcher install packages; actors and
+their children only use installed ones.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from protocols.errors import DependencyError
 INSTALL_TIMEOUT_S = 1800.0
 
 Say = Callable[[str], None]
-"""Takes a line for the user."""
+"""Shows one line to the user."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,21 +44,21 @@ class Package:
     """A distribution in one version."""
 
     name: str
-    """What package registries call it."""
+    """Name in package registries."""
 
     version: str
-    """As the package's metadata writes it."""
+    """Version, as written in the package's metadata."""
 
     module: str
-    """The top-level module that is imported; empty if only its files are used, which no other
-    version can hide."""
+    """Top-level module to import. Empty if only the package's files are used, which another
+    version cannot hide."""
 
     needs: tuple[str, ...] | None = None
-    """What is installed with it in place of what its metadata asks for; None: that."""
+    """Dependencies to install in place of those in its metadata; None for those in its metadata."""
 
     python: str = ""
-    """The oldest Python that its metadata allows, for example ``3.12``, if it works with the older
-    ones of coevolve, too."""
+    """Oldest Python that its metadata allows, for example ``3.12``. Set only if the package also
+    works with the older versions that coevolve supports."""
 
     def __str__(self) -> str:
         """Return name and version."""
@@ -75,24 +75,24 @@ def _no_preparation(_out: TextIO) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Requirements:
-    """What an environment needs of a machine beyond coevolve's own dependencies."""
+    """What an environment needs on a machine besides coevolve's own dependencies."""
 
     packages: tuple[Package, ...] = ()
-    """Installed by the launcher and by ``coevolve setup``. Code that imports one calls `use` just
-    before: in the process of an actor, or of a child, nobody else does."""
+    """The launcher and ``coevolve setup`` install them. Code that imports one must call `use` just
+    before, because nothing else does so in the process of an actor or its child."""
 
     missing: Callable[[], str] = _nothing
-    """Returns in words what else is missing, with the remedy; empty if nothing is."""
+    """Returns a message about what else is missing, with the remedy; empty if nothing is."""
 
     prepare: Callable[[TextIO], None] = _no_preparation
-    """Makes the machine ready as far as it can, for ``coevolve setup`` alone, and writes what it
-    does. Raises CoevolveError if something is still missing."""
+    """Prepares the machine as far as possible and writes its steps to the stream. Only ``coevolve
+    setup`` calls it. Raises CoevolveError if something is still missing."""
 
 
 def find(package: Package) -> Path | None:
-    """Return the folder that holds the package: the user's own, else the private one, else None.
+    """Return the folder that holds the package: the user's, else the private one, else None.
 
-    Raises DependencyError if the user has no home, and so no cache.
+    Raises DependencyError if there is no cache folder, because the user has no home.
     """
     return _own(package) or (folder if (folder := private_folder(package)).is_dir() else None)
 
@@ -100,8 +100,8 @@ def find(package: Package) -> Path | None:
 def use(package: Package, environment: str) -> Path:
     """Make the package importable in this process, and return the folder that holds it.
 
-    Raises DependencyError if it is not there, or hidden by another version; ``environment`` is the
-    one that needs it.
+    Raises DependencyError if it is not installed, or if another version hides it. ``environment``
+    is the environment that needs it.
     """
     _refuse_another_version(package, environment)
     folder = _held(package, environment)
@@ -112,14 +112,14 @@ def use(package: Package, environment: str) -> Path:
 
 
 def files(package: Package, environment: str) -> Path:
-    """Return the folder that holds the package, which is not imported. Raises DependencyError."""
+    """Return the package's folder without making it importable. Raises DependencyError."""
     return _held(package, environment)
 
 
 def install(requirements: Requirements, environment: str, say: Say) -> None:
-    """Install the packages that are not there yet.
+    """Install the missing packages.
 
-    Raises DependencyError if one cannot be installed, or is hidden by another version.
+    Raises DependencyError if one cannot be installed, or if another version hides it.
     """
     for package in requirements.packages:
         _refuse_another_version(package, environment)
@@ -128,7 +128,7 @@ def install(requirements: Requirements, environment: str, say: Say) -> None:
 
 
 def private_folder(package: Package) -> Path:
-    """Return where the package is kept for this Python. Raises DependencyError without a home."""
+    """Return the package's private folder for this Python. Raises DependencyError."""
     python = (sys.implementation.cache_tag, sysconfig.get_platform())
     told = "\0".join(map(str, (*python, *_wanted(package), package.needs, package.python)))
     digest = hashlib.sha256(told.encode()).hexdigest()[:12]
@@ -151,7 +151,7 @@ def _held(package: Package, environment: str) -> Path:
 
 
 def _own(package: Package) -> Path | None:
-    """Return where the import path has the package in its version; None if it does not."""
+    """Return the folder of the import path with the right version; None if there is none."""
     if _own_version(package) != package.version:
         return None
     if not package.module:
@@ -205,7 +205,7 @@ def _install(package: Package, environment: str, say: Say) -> None:
 
 @contextlib.contextmanager
 def _alone(folder: Path, say: Say) -> Generator[int]:
-    """Hold the lock of a private folder; yields its descriptor."""
+    """Hold the lock of a private folder; yield its file descriptor."""
     with (folder.parent / f"{folder.name}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -216,7 +216,7 @@ def _alone(folder: Path, say: Say) -> Generator[int]:
 
 
 def _fill(folder: Path, package: Package, lock: int) -> None:
-    """Make the folder; raises OSError and SubprocessError. Needs the lock."""
+    """Create the folder; the caller holds ``lock``. Raises OSError and SubprocessError."""
     prefix = f".{folder.name}-"
     for dead in folder.parent.glob(f"{prefix}*"):
         shutil.rmtree(dead, ignore_errors=True)
@@ -229,7 +229,7 @@ def _fill(folder: Path, package: Package, lock: int) -> None:
             text=True,
             timeout=INSTALL_TIMEOUT_S,
             env=_installer_environment(),
-            # The lock is free when the program has ended, even if this process was killed before.
+            # The program inherits the lock, so it stays locked if only this process is killed.
             pass_fds=(lock,),
         )
         partial.chmod(0o755)
@@ -239,7 +239,7 @@ def _fill(folder: Path, package: Package, lock: int) -> None:
 
 
 def _installer(package: Package) -> tuple[str, ...]:
-    """Return the command that installs, without where and what: uv's if there is uv, else pip's."""
+    """Return the install command of uv, else of pip, without target folder and packages."""
     alone = () if package.needs is None else ("--no-deps",)
     if uv := shutil.which("uv", path=os.pathsep.join((str(Path(sys.executable).parent), _path()))):
         older = ("--python-version", package.python) if package.python else ()
@@ -267,21 +267,21 @@ FOR_UV = {
     "UV_EXTRA_INDEX_URL": "PIP_EXTRA_INDEX_URL",
     "SSL_CERT_FILE": "PIP_CERT",
 }
-"""Settings of uv, each with that of pip which it takes over if it has no value of its own."""
+"""Variable of uv -> variable of pip whose value it gets if it has none."""
 
 
 def _installer_environment() -> dict[str, str]:
-    """Return the user's environment; what it tells pip, it tells uv, too."""
+    """Return the user's environment variables, with pip's settings also for uv."""
     environment = dict(os.environ)
     for uv, pip in FOR_UV.items():
         if given := environment.get(pip):
             environment.setdefault(uv, given.replace(" ", ",") if uv == "UV_FIND_LINKS" else given)
-    # Both are about where else to install, and pip refuses them beside a folder.
+    # pip refuses both settings together with a target folder.
     return environment | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
 
 
 def _reason(error: OSError | subprocess.SubprocessError) -> str:
-    """Return in one line why nothing was installed."""
+    """Return the reason of a failed installation, in one line."""
     match error:
         case subprocess.CalledProcessError(stderr=str(said)) if lines := said.strip().splitlines():
             return f"{Path(error.cmd[0]).name} says {lines[-1].strip()!r}"

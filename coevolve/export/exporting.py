@@ -69,9 +69,8 @@ def export_data(
     """Write a table and its card to ``target``; return a description of the table.
 
     ``environment`` is that of the run; ``options`` are those of the exporter. Raises RunError if
-    the
-    run has no such table, or if ``target`` is not free or cannot be written. Raises DependencyError
-    if a package that the table needs is not installed.
+    the run has no such table, or if ``target`` is not free or cannot be written. Raises
+    DependencyError if a package that the table needs is not installed.
     """
     check_target(target)
     exporter = _exporter(directory, environment, kind)

@@ -39,8 +39,7 @@ async def find_version(
 
     The best has the highest score on the guard's ``canaries``, and is the newest of equals. The
     held-out tasks do not choose it, so they remain a fair measure of it. Raises RunError if there
-    is no
-    such version or its weights are gone.
+    is no such version or its weights are gone.
     """
     versions: dict[int, PolicyVersion] = {}
     async for record in whole_topic(reader, "policy_version"):

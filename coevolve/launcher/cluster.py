@@ -1,4 +1,4 @@
-"""The Ray cluster of a run: one that is there, or a local one that ends with this process."""
+"""The Ray cluster of a run: an existing one, or a local one that ends with this process."""
 
 import contextlib
 import logging
@@ -16,7 +16,7 @@ from protocols.config import RunConfig
 from protocols.errors import RunError
 
 WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-"""One thread a process: a run's processes share the machine."""
+"""One thread per process, because a run's processes share the machine."""
 
 UNOBSERVED = {
     "RAY_event_stats": "0",
@@ -24,21 +24,21 @@ UNOBSERVED = {
     "RAY_enable_metrics_collection": "0",
     "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",
 }
-"""A local cluster keeps no statistics of its own, which only Ray's dashboard would show (they make
-every call of an actor a sixth dearer), and looks for new logs less often."""
+"""Settings of a local cluster. Ray's statistics are off: only its dashboard shows them, and they
+make every actor call a sixth slower. Ray also looks for new logs less often."""
 
 ALONE = threading.Lock()
-"""Is held while a run of this process has Ray."""
+"""Held while a run in this process uses Ray."""
 
 
 @contextlib.contextmanager
 def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
     """Join the configured Ray cluster, or start a local one that ends with this process.
 
-    Yields its address. Raises RunError where this process has another run or uses Ray itself.
+    Yields its address. Raises RunError if this process has another run or already uses Ray.
     """
     address = config.cluster.address
-    # Other machines have a home of their own, but look where the user says.
+    # Other machines have other home folders, so pass on only a cache folder that the user set.
     named = passed_on() if CACHE_VARIABLE in os.environ else {}
     with contextlib.ExitStack() as stack:
         stack.enter_context(_alone())
@@ -54,7 +54,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
                 logging_level=logging.ERROR,
                 runtime_env={"env_vars": WORKER_ENVIRONMENT | named} if address else None,
             )
-        except Exception as error:  # Ray raises bare ones where a node does not start in time
+        except Exception as error:  # Ray raises a bare Exception if a node starts too late
             place = f"the cluster at {address!r}" if address else "a local cluster"
             raise RunError(f"Ray cannot reach or start {place}: {error}") from error
         stack.callback(cast("Callable[[], None]", ray.shutdown))
@@ -64,7 +64,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
 
 @contextlib.contextmanager
 def _alone() -> Generator[None]:
-    """Be the one user of Ray, and the one who changes the environment, in this process."""
+    """Reserve Ray and the environment variables of this process. Raises RunError if in use."""
     if not ALONE.acquire(blocking=False):
         raise RunError(
             "this process carries out another run, and Ray allows one at a time; wait for its end, "
@@ -83,13 +83,13 @@ def _alone() -> Generator[None]:
 
 @contextlib.contextmanager
 def _environment(*, local: bool) -> Generator[None]:
-    """Set what Ray and the processes below this one are to find in their environment."""
+    """Set the environment variables that Ray and its processes inherit; restore them afterwards."""
     before = dict(os.environ)
     os.environ.update(WORKER_ENVIRONMENT)
-    # At its usual level Ray's core warns that actors whose arguments hold handles cannot restart;
-    # they do, and the tests kill them.
+    # By default Ray's core warns that actors with handles in their arguments cannot restart. The
+    # warning is wrong: tests kill such actors, and they restart.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    # Workers that may not keep compiled files compile torch and transformers at every start.
+    # With this variable, workers would compile torch and transformers again at every start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name, value in UNOBSERVED.items() if local else ():
         os.environ.setdefault(name, value)

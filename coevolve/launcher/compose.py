@@ -1,4 +1,4 @@
-"""The composition root: the one place that knows which part of a run lives in which process."""
+"""Starts the actors of a run. Only this module decides which part runs in which process."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,9 +27,9 @@ from protocols.config import RunConfig, TransformersEngine, VllmEngine
 async def compose(
     config: RunConfig, directory: RunDirectory, display: Display, started: float
 ) -> Run:
-    """Start every actor of the run and return what drives them.
+    """Start every actor of the run and return the object that drives them.
 
-    ``started`` is when the program began, on `time.monotonic`.
+    ``started`` is the program's start, in seconds of `time.monotonic`.
     """
     run_dir = str(directory.path)
     store_actor = StoreActor.options(name=STORE_NAME).remote(directory.store, config.store)
@@ -37,7 +37,7 @@ async def compose(
     workers, simulators = _simulators(config, run_dir)
     await store.statistics()
     engine = _engine_options(config)
-    # What loads a model takes longest to start, so it starts first.
+    # Actors that load a model take longest to start, so they start first.
     sampling = [
         RemotePart(
             name := f"rollout-{n}",
@@ -78,7 +78,7 @@ async def compose(
 
 
 def _engine_options(config: RunConfig) -> dict[str, Any]:
-    """Return what a process with a sampling engine needs of Ray beyond the others."""
+    """Return the Ray options of an actor with a sampling engine: its GPUs and its environment."""
     match config.rollout.engine:
         case TransformersEngine():
             return {}
@@ -101,9 +101,9 @@ def _simulators(config: RunConfig, run_dir: str) -> tuple[list[RemoteSimulator],
 def _evolving(
     config: RunConfig, run_dir: str, store: RemoteStore, workers: Sequence[RemoteSimulator]
 ) -> tuple[list[RemotePart], list[RemotePart]]:
-    """Start what watches the policy, and what makes and judges tasks.
+    """Start the signals part and, in arms that synthesize, the synthesizer and the validator.
 
-    Returns all of it, and what of it has a model.
+    Returns all of these parts, and those of them that have a model.
     """
     signals = RemotePart(
         "signals",

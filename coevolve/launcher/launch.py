@@ -1,4 +1,4 @@
-"""Takes a run from its settings to its report: checks, folder, cluster, parts, summary."""
+"""Launches a run: checks it, creates its folder, starts cluster and parts, writes the report."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ from protocols.learning import PolicyRegressed
 STARTED = time.monotonic()
 
 OnStart = Callable[[asyncio.Event], None]
-"""Is handed, inside the run's event loop, the event that stops the run cleanly."""
+"""Called in the run's event loop with an event; setting the event stops the run cleanly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +47,13 @@ class Ended:
     directory: RunDirectory
     run: Run
     failure: CoevolveError | None
-    """What the run could not go on with, if it had taken a step by then."""
+    """The error that ended the run after its first step; None if there was none."""
 
 
 def dry_run(config: RunConfig) -> str:
-    """Return the resolved settings as YAML; comments say what the run will take, and what it lacks.
+    """Return the resolved settings as YAML, with the estimated cost and missing things as comments.
 
-    Raises ConfigError where the run file is wrong about something that it names.
+    Raises ConfigError if something that the run file names does not exist or does not fit.
     """
     environment = environment_of(config)
     foreseen = estimate(
@@ -65,7 +65,7 @@ def dry_run(config: RunConfig) -> str:
 
 
 def check(config: RunConfig) -> None:
-    """Install what the environment brings, and check everything else that a run needs.
+    """Install the environment's packages, and check everything else that a run needs.
 
     Raises CoevolveError.
     """
@@ -74,7 +74,7 @@ def check(config: RunConfig) -> None:
 
 
 def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirectory:
-    """Make the folder of a new run, or open that of an earlier one. Raises RunError."""
+    """Create a new run's folder, or open an earlier run's with ``resume``. Raises RunError."""
     path = (runs / config.name).resolve()
     return (run_directory.reopen if resume else run_directory.create)(path, config)
 
@@ -82,9 +82,9 @@ def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirecto
 async def launch(
     config: RunConfig, directory: RunDirectory, display: Display, on_start: OnStart
 ) -> Ended:
-    """Start the run in ``directory`` and stay with it until it ends, or is stopped.
+    """Start the run in ``directory``; return when it has ended or was stopped.
 
-    Raises CoevolveError where the run fails before its first step.
+    Raises CoevolveError if the run fails before its first step.
     """
     failure: CoevolveError | None = None
     with run_directory.held(directory):
@@ -111,7 +111,7 @@ async def launch(
 
 
 def _make_model(config: RunConfig, directory: RunDirectory) -> None:
-    """Make the model that the run starts from, where it is one of its own."""
+    """Write the run's initial model, if the run makes its own."""
     if config.policy.tiny_random:
         from coevolve.models.tiny_random.model import write_model
 
@@ -121,7 +121,7 @@ def _make_model(config: RunConfig, directory: RunDirectory) -> None:
 
 
 async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
-    """Print how the run went."""
+    """Print the run's summary."""
     run, directory = ended.run, ended.directory
     reader = run_reader(directory.path)
     costs = Costs()
@@ -145,12 +145,12 @@ async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
 
 
 async def _lost(reader: Reader, config: RunConfig) -> PolicyRegressed | None:
-    """Return what the guard has against the last versions of a run that is over."""
+    """Return the regression that the guard finds at the end of a finished run, or None."""
     guard = Guard(config.learner)
     await fold(reader, GUARD_TOPICS, guard.fold)
     return guard.loss()
 
 
 def _shown(path: Path) -> Path:
-    """Return the path as a user would type it here."""
+    """Return the path as a user would type it in the working directory."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,4 +1,4 @@
-"""What a run needs besides its run file: packages, programs, models, keys and devices."""
+"""Checks what a run needs besides its run file: packages, programs, models, keys and devices."""
 
 import sys
 from collections.abc import Callable
@@ -20,22 +20,22 @@ NEEDED = ("torch", "transformers")
 
 
 def check(config: RunConfig) -> None:
-    """Make sure that a policy can be evaluated: nobody but the policy and simulators is needed.
+    """Check that a policy can be evaluated, which needs only the policy and simulators.
 
     Installs the environment's own packages if they are missing.
 
     Raises:
-        ConfigError: The run file is wrong about something that it names.
-        DependencyError: Something is missing; the message lists all that is.
+        ConfigError: Something that the run file names does not exist or does not fit.
+        DependencyError: Something is missing; the message lists everything that is missing.
     """
     install(config)
     refuse(_missing_attempts(config))
 
 
 def install(config: RunConfig) -> None:
-    """Install the packages of the run's environment, with a line on standard error for each.
+    """Install the missing packages of the run's environment; print a line for each to stderr.
 
-    Does nothing where they are there already. Raises DependencyError if one cannot be installed.
+    Raises DependencyError if one cannot be installed.
     """
     environment = environment_of(config)
     install_packages(environment.requires, environment.name, _say)
@@ -47,9 +47,9 @@ def _say(line: str) -> None:
 
 
 def missing(config: RunConfig) -> list[str]:
-    """Return what a run lacks here, each thing a sentence with its remedy.
+    """Return one sentence, with its remedy, for each thing that a run lacks on this machine.
 
-    Raises ConfigError where the run file is wrong about something that it names.
+    Raises ConfigError if something that the run file names does not exist or does not fit.
     """
     found = _missing_attempts(config)
     checks: list[Callable[[], object]] = [
@@ -62,7 +62,7 @@ def missing(config: RunConfig) -> list[str]:
 
 
 def comment_lines(missing: list[str]) -> str:
-    """Return what is missing as comments of a YAML file."""
+    """Return the missing things as YAML comments."""
     return "".join(f"# missing: {' '.join(each.split())}\n" for each in missing)
 
 
@@ -84,9 +84,10 @@ def _as_run(config: RunConfig) -> RunConfig:
 
 
 def _endpoints(config: RunConfig) -> dict[str, EndpointModel]:
-    """Return the endpoints that processes of the run ask, by their settings.
+    """Return the endpoints that the run's processes call, by setting.
 
-    None for another machine's processes: each has its own environment, and refuses by itself.
+    Empty for a remote cluster: its processes have their own environment variables and check the
+    keys themselves.
     """
     if config.cluster.address:
         return {}

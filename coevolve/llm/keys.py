@@ -1,4 +1,4 @@
-"""Where the key of an endpoint comes from: an environment variable, which is never recorded."""
+"""Reads an endpoint's key from an environment variable; the key is never recorded."""
 
 import os
 
@@ -6,7 +6,7 @@ from protocols.errors import DependencyError
 from protocols.synthesizers import EndpointModel
 
 DEFAULT_VARIABLE = "OPENAI_API_KEY"
-"""Of models that name none; it may be unset, because many servers want no key."""
+"""Default variable. It may be unset, because many servers need no key."""
 
 
 def variable_of(model: EndpointModel) -> str:
@@ -15,14 +15,14 @@ def variable_of(model: EndpointModel) -> str:
 
 
 def key_of(model: EndpointModel) -> str:
-    """Return the key; empty where there is none."""
+    """Return the key; empty if there is none."""
     return os.environ.get(variable_of(model), "")
 
 
 def check_key(model: EndpointModel, setting: str) -> None:
-    """Raise DependencyError where the model names a variable that is not set in this process.
+    """Raise DependencyError if the model names a variable that is not set in this process.
 
-    ``setting`` is where it is named, for example ``synthesizer.model.key_variable``.
+    ``setting`` is the setting that names it, for example ``synthesizer.model.key_variable``.
     """
     if model.key_variable and not key_of(model):
         raise DependencyError(

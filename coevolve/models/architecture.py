@@ -1,11 +1,12 @@
-"""What is known of a model without its weights: its `config.json`, and the sizes in it.
+"""Computes a model's sizes from its `config.json`, without its weights.
 
-Where a model is on disk its own `config.json` counts. For the models of `configs/` and all sizes of
-Qwen3 the part of it that decides architecture and sizes is written down here, so that a run file
-can be checked and estimated before anything is downloaded.
+If the model is on disk, its own `config.json` is used. For the models of `configs/` and all sizes
+of Qwen3, this module stores the part that determines architecture and sizes, so that a run file can
+be checked and estimated before any download.
 
-Covered are decoders of grouped-query attention with a gated feed-forward network, dense or as a
-mixture of experts in every layer (Qwen2, Qwen3, Qwen3-MoE, Llama). Of others nothing is claimed.
+The module supports decoders with grouped-query attention and a gated feed-forward network, either
+dense or with a mixture of experts in every layer (Qwen2, Qwen3, Qwen3-MoE, Llama). It returns no
+sizes for other architectures.
 """
 
 import json
@@ -39,7 +40,7 @@ _QWEN3: dict[str, Any] = {
     "hidden_act": "silu",
     "tie_word_embeddings": False,
 }
-"""What the dense sizes have in common."""
+"""Settings shared by all dense sizes of Qwen3."""
 
 _EXPERTS: dict[str, Any] = _QWEN3 | {
     "architectures": ["Qwen3MoeForCausalLM"],
@@ -51,7 +52,7 @@ _EXPERTS: dict[str, Any] = _QWEN3 | {
     "decoder_sparse_step": 1,
     "mlp_only_layers": [],
 }
-"""What the mixtures of experts have in common."""
+"""Settings shared by all mixtures of experts of Qwen3."""
 
 _SIZE_FIELDS = (
     "hidden_size",
@@ -89,7 +90,7 @@ _QWEN3_VARIANTS: Mapping[str, tuple[str, dict[str, Any]]] = {
         for kind in ("Instruct", "Thinking")
     },
 }
-"""What follows ``Qwen/Qwen3-`` -> its size, and its positions."""
+"""Suffix of the name after ``Qwen/Qwen3-`` -> (size, settings of its positions)."""
 
 _QWEN2_5_7B: ModelConfig = {
     "architectures": ["Qwen2ForCausalLM"],
@@ -113,7 +114,7 @@ KNOWN: Mapping[str, ModelConfig] = {
         for variant, (size, positions) in _QWEN3_VARIANTS.items()
     },
 }
-"""By their names on Hugging Face: sizes, norms, positions and ties."""
+"""Name on Hugging Face -> stored part of the `config.json`."""
 
 
 class Architecture(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +150,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def feed_forward_size(self) -> int:
-        """Entries of one token's gate, in one layer: of all experts that it goes to."""
+        """Entries of one token's gate in one layer, summed over the experts that process it."""
         if self.num_experts:
             return self.num_experts_per_tok * self.moe_intermediate_size
         return self.intermediate_size
@@ -176,9 +177,9 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
     def parameters(self) -> int:
         """Number of parameters; a tied output head counts once.
 
-        Embedding V H, unless tied once more for the head, a last norm H, and per layer the linear
-        layers, two norms 2 H, with biases Q + 2 K, with normed heads 2 D, with experts their router
-        E H and 3 E I H.
+        The embedding has V H, an untied head another V H, and the last norm H. Each layer has its
+        linear layers and two norms, 2 H. Biases add Q + 2 K, and normalised heads 2 D. Experts add
+        3 E I H, and their router E H.
         """
         layer = sum(rows * columns for rows, columns in self.linear.values())
         layer += 2 * self.hidden_size
@@ -192,10 +193,10 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def architecture(config: ModelConfig) -> Architecture | None:
-    """Return the sizes that ``config`` tells of; None for an architecture that is not covered."""
+    """Return the sizes in ``config``; None for an unsupported architecture."""
     if config.get("model_type") not in COVERED:
         return None
-    # Transformers 5 writes the number of experts under another name than it was published under.
+    # Transformers 5 renames the field with the number of experts.
     experts = config.get("num_local_experts", 0)
     try:
         return msgspec.convert({"num_experts": experts, **config}, Architecture)
@@ -204,7 +205,7 @@ def architecture(config: ModelConfig) -> Architecture | None:
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """Return the `config.json` of a model folder. Raises ConfigError where it is none."""
+    """Return the `config.json` of a model folder. Raises ConfigError if it is invalid."""
     path = folder / "config.json"
     try:
         found = json.loads(path.read_text("utf-8"))

@@ -5,8 +5,8 @@ stay as they were sampled. After each of them come the tokens that the template 
 of an assistant message and the next generation prompt. They are taken from a rendered conversation
 with a sentinel in place of the message. When the template is loaded, a check verifies that this
 border depends neither on the message nor on earlier messages. Some templates drop the thinking of
-earlier messages or rewrite their calls. They do so only when they render those messages, which
-never happens here: sampled tokens stay in the context.
+earlier messages or rewrite their calls. They do so only when they render those messages. That
+never happens here, so sampled tokens stay in the context.
 
 This is the only deviation from rendering the whole conversation with such a template.
 """

@@ -1,8 +1,7 @@
 """Finds the folder of the model that a run starts from.
 
-Nothing is downloaded here: a run file that names tens of gigabytes should not fetch them because it
-was checked. A model that is not in Hugging Face's cache is refused with the command that puts it
-there.
+This module downloads nothing, because checking a run file should not fetch tens of gigabytes. If a
+model is not in Hugging Face's cache, the error message gives the command that downloads it.
 """
 
 import json
@@ -15,7 +14,7 @@ from protocols.config import PolicyConfig
 from protocols.errors import ConfigError, DependencyError
 
 TINY = "tiny"
-"""The tiny policy, which is shipped."""
+"""The tiny policy, which coevolve ships."""
 
 TINY_FOLDER = Path(__file__).parent / "tiny"
 
@@ -28,7 +27,7 @@ def model_folder(name: str) -> Path:
 
     Raises:
         ConfigError: It names neither a folder nor a model of Hugging Face.
-        DependencyError: The model is not on disk, or its weights are not, or not all of them.
+        DependencyError: The model, or some or all of its weights, are not on disk.
     """
     folder = _folder(name)
     missing = [
@@ -52,10 +51,10 @@ def model_folder(name: str) -> Path:
 
 
 def model_config(policy: PolicyConfig) -> ModelConfig:
-    """Return the `config.json` of ``policy.model``, on disk or of the models that are known.
+    """Return the `config.json` of ``policy.model``, from disk or from the stored ones.
 
     Raises:
-        ConfigError: It is in neither place.
+        ConfigError: There is neither.
     """
     name = policy.model
     folder = local_folder(name)
@@ -72,7 +71,7 @@ def model_config(policy: PolicyConfig) -> ModelConfig:
 
 
 def local_folder(name: str) -> Path | None:
-    """Return the folder of what is on disk of the model, weights or not; None for nothing."""
+    """Return the model's folder, even without weights; None if it is not on disk."""
     try:
         return _folder(name)
     except (ConfigError, DependencyError):
@@ -80,7 +79,7 @@ def local_folder(name: str) -> Path | None:
 
 
 def whole_model(name: str) -> Path | None:
-    """Return the folder of a model whose weights are on disk; None for any other."""
+    """Return the model's folder if all its weights are on disk, else None."""
     try:
         return model_folder(name)
     except (ConfigError, DependencyError):
@@ -88,12 +87,12 @@ def whole_model(name: str) -> Path | None:
 
 
 def check_model(policy: PolicyConfig, own: Container[str]) -> None:
-    """Make sure that a run can start from the model, or make one.
+    """Check that a run can start from the model, or can make its own.
 
     ``own`` are the names of the models that the run's environment makes when a run begins.
 
     Raises:
-        ConfigError: ``policy.model`` names no model, or none that a tiny random one can be made of.
+        ConfigError: ``policy.model`` names no model, or a tiny random one cannot be made from it.
         DependencyError: The model's weights are not on disk.
     """
     if not policy.tiny_random:
@@ -127,7 +126,7 @@ def _no_model(name: str) -> ConfigError:
 
 def _cached(name: str) -> Path:
     """Return the newest snapshot of a model in Hugging Face's cache. Raises DependencyError."""
-    # Half a second that only runs on such a model have to wait.
+    # This import takes half a second; only runs with a cached model need it.
     from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -146,7 +145,7 @@ def _or_download(name: str) -> str:
 
 
 def _absent_shards(folder: Path) -> list[str]:
-    """Return the files that the index names and the folder lacks, as a broken download leaves."""
+    """Return the files of the index that the folder lacks, as after an interrupted download."""
     index = folder / INDEX
     if not index.is_file():
         return []

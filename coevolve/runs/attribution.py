@@ -38,9 +38,7 @@ class Ablated(msgspec.Struct, frozen=True, kw_only=True):
     off_policy: float | None = None
     """For recorded batches: the difference, in nats per token, between the policy that wrote the
     rollouts and the policy in training; the mean over the steps with a policy gradient. If it is
-    much
-    larger than in the run itself, these batches are not what this policy would have sampled, and
-    the
+    much larger than in the run itself, this policy would not have sampled these batches, and the
     training may fail for that reason alone. None if it was not measured."""
 
 

@@ -1,6 +1,6 @@
 """A run's folder: `config.yaml store/ checkpoints/ versions/ logs/ metrics.jsonl run.json`.
 
-Also `model/`, which the run starts from, where ``policy`` is one that the run makes itself.
+If the run makes its own initial model, the folder also has `model/`.
 """
 
 import contextlib
@@ -44,17 +44,17 @@ MAY_CHANGE = (
     "cluster.address",
     "cluster.stop_s",
 )
-"""Settings that a resumed run may have other than it was started with."""
+"""Settings that may change when a run is resumed."""
 
 
 MOST_NAMED = 5
-"""Runs that an error lists."""
+"""Maximum number of runs that an error lists."""
 
 _NO_RUNS = "start one with `coevolve launch FILE`, or name another folder by --runs"
 
 
 class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """`run.json`: which run this is, and where it was seen alive last."""
+    """`run.json`: the identity of the run, and the process and cluster of its last start."""
 
     run_id: str
     name: str
@@ -62,10 +62,10 @@ class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """Ray namespace of the run's actors."""
 
     address: str
-    """Ray address; empty until the run has a cluster."""
+    """Address of the Ray cluster; empty until the run has one."""
 
     pid: int
-    """Process that launched it, on the machine that launched it."""
+    """Id of the process that launched the run, on its own machine."""
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,16 @@ class RunDirectory:
 
     @property
     def metrics(self) -> Path:
-        """One JSON object a step or evaluation."""
+        """File with one JSON object per step or evaluation."""
         return self.path / "metrics.jsonl"
 
     @property
     def report(self) -> Path:
-        """The page about the run."""
+        """The report page."""
         return self.path / "report.html"
 
     def identity(self) -> RunIdentity:
-        """Return what `run.json` says. Raises RunError where it is missing or broken."""
+        """Return the content of `run.json`. Raises RunError if it is missing or broken."""
         try:
             return msgspec.json.decode((self.path / "run.json").read_bytes(), type=RunIdentity)
         except FileNotFoundError as error:
@@ -105,17 +105,17 @@ class RunDirectory:
             ) from error
 
     def write_identity(self, identity: RunIdentity) -> None:
-        """Replace `run.json` as a whole."""
+        """Replace `run.json` atomically."""
         fresh = self.path / "run.json.new"
         fresh.write_bytes(msgspec.json.format(msgspec.json.encode(identity), indent=2))
         fresh.replace(self.path / "run.json")
 
     def config(self) -> RunConfig:
-        """Return the settings that the run's parts were last started with."""
+        """Return the settings with which the run's parts were last started."""
         return running(self.written_config(), self.path)
 
     def written_config(self) -> RunConfig:
-        """Return the config that the run was started or last resumed with, as a user gave it."""
+        """Return the user's config of the last start or resume."""
         path = self.path / "config.yaml"
         try:
             return msgspec.yaml.decode(path.read_bytes(), type=RunConfig)
@@ -126,13 +126,17 @@ class RunDirectory:
             ) from error
 
     def write_config(self, config: RunConfig) -> None:
-        """Write the resolved config, every default spelled out."""
+        """Write the resolved config, including all defaults."""
         fresh = self.path / "config.yaml.new"
         fresh.write_bytes(msgspec.yaml.encode(config))
         fresh.replace(self.path / "config.yaml")
 
     def settle(self, config: RunConfig, identity: RunIdentity) -> None:
-        """Note who runs the run, once its journal is open: it is nobody else's then."""
+        """Write the config and the identity of the launching process.
+
+        For an existing run, call this only when its journal is open, because no other process can
+        then run it.
+        """
         try:
             self.write_config(config)
             self.write_identity(identity)
@@ -152,12 +156,12 @@ OWN = (
     "store",
     "versions",
 )
-"""What lies in the folder of a run that has not taken a step."""
+"""All files and folders that a run may have before its first step."""
 
 
 @contextlib.contextmanager
 def held(directory: RunDirectory) -> Generator[None]:
-    """Be the one process that launches this run. Raises RunError while another is."""
+    """Hold the lock for launching this run. Raises RunError if another process holds it."""
     with (directory.path / "launcher.lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -170,9 +174,9 @@ def held(directory: RunDirectory) -> Generator[None]:
 
 
 def create(path: Path, config: RunConfig) -> RunDirectory:
-    """Make the folder of a new run, in place of one whose run ended before it began.
+    """Create the folder of a new run; replace one whose run died before its first record.
 
-    Raises RunError where the folder exists otherwise, and writes nothing then.
+    Raises RunError if the folder exists for any other reason, and then writes nothing.
     """
     if _never_began(RunDirectory(path)):
         shutil.rmtree(path)
@@ -204,7 +208,7 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
 
 
 def _never_began(directory: RunDirectory) -> bool:
-    """Return whether the folder is that of a run whose launcher died before the first record."""
+    """Return whether the run's launcher died before the first record."""
     try:
         found = {entry.name for entry in directory.path.iterdir()}
         if "run.json" not in found or not found <= set(OWN) or _has_begun(directory):
@@ -224,12 +228,12 @@ def _has_begun(directory: RunDirectory) -> bool:
 
 
 def reopen(path: Path, config: RunConfig) -> RunDirectory:
-    """Return the folder of an earlier run of the same experiment; nothing is written.
+    """Return the folder of an earlier run of the same experiment, without changing it.
 
     Raises:
-        RunError: There is none, or its journal is another run's, or ``config`` differs from the
-            run's own in a setting that would make it another experiment.
-        JournalError: The journal cannot be gone on with, or another process writes it.
+        RunError: There is no such run, its journal belongs to another run, or ``config`` changes a
+            setting that would make it another experiment.
+        JournalError: The journal cannot be continued, or another process is writing it.
     """
     try:
         there = path.is_dir()
@@ -258,11 +262,11 @@ def find(run: str | None, root: Path) -> RunDirectory:
     """Return the folder of a run.
 
     Args:
-        run: Its folder, something in it, or its name under ``root``; None for the newest run.
+        run: Its folder, a path inside it, or its name under ``root``; None for the newest run.
         root: The folder of all runs.
 
     Raises:
-        RunError: There is no such run; the message names those that there are. Or its `run.json` is
+        RunError: There is no such run (the message names existing ones), or its `run.json` is
             broken.
     """
     if run is None:
@@ -286,7 +290,7 @@ def newest(root: Path) -> RunDirectory:
 
 
 def _named(run: str, root: Path) -> Path | None:
-    """Return the folder of the run that ``run`` is, names or lies in."""
+    """Return the folder of the run; ``run`` is the folder, its name, or a path inside it."""
     places = [path.absolute() for path in (Path(run), root / run)]
     around = (above for path in places if path.exists() for above in path.resolve().parents)
     return next((each for each in (*places, *around) if _is_run(each)), None)
@@ -302,7 +306,7 @@ def _newest_first(root: Path) -> list[Path]:
 
 
 def _near(run: str, root: Path) -> str:
-    """Return what a user may have meant: near names, and the newest runs."""
+    """Return suggestions for a misspelled name: similar names, and the newest runs."""
     names = [folder.name for folder in _newest_first(root)]
     if not names:
         return f", which holds no run; {_NO_RUNS}"
@@ -313,7 +317,7 @@ def _near(run: str, root: Path) -> str:
 
 
 def _check_journal(directory: RunDirectory, run_id: str) -> None:
-    """Refuse a journal that is missing, damaged, another run's, or being written."""
+    """Refuse a journal that is missing or damaged, belongs to another run, or is being written."""
     file = directory.store / DATA_FILE
     if not file.is_file() or not file.stat().st_size:
         if directory.metrics.exists():

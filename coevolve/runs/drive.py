@@ -59,8 +59,7 @@ class Run:
     """Drives a run.
 
     ``models`` and ``simulators`` are the parts whose CPU time has lines of its own. Ray alone
-    restarts
-    the store and the simulators.
+    restarts the store and the simulators.
     """
 
     def __init__(

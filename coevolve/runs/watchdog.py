@@ -24,8 +24,7 @@ async def watch(
     """Call ``alarm`` whenever the journal got no record for ``quiet_s`` seconds; never return.
 
     The seconds of a pause do not count. If the store does not answer, the report says so; that
-    raises
-    no error.
+    raises no error.
     """
     newest = 0
     quiet_since = time.monotonic()

@@ -1,4 +1,4 @@
-"""The strings that stand under fields and type aliases, which Python itself does not keep."""
+"""Reads the docstrings under fields and type aliases from the source; Python discards them."""
 
 import ast
 import functools
@@ -13,15 +13,15 @@ import msgspec
 
 
 def summary(kind: type) -> str:
-    """Return the docstring of a class, its lines joined and its paragraphs apart."""
+    """Return the docstring of a class, with one line per paragraph."""
     return paragraphs(kind.__doc__ or "")
 
 
 def meaning(kind: type[msgspec.Struct], field: str) -> str:
-    """Return what the string under a field of a struct says, and that under its type's name.
+    """Return the docstring of a struct's field, followed by that of its type alias.
 
-    A field that a subclass declares anew without a string keeps that of the base. Empty if neither
-    has one.
+    A field that a subclass declares again without a docstring keeps the base's. Empty if there is
+    no docstring.
     """
     for owner in kind.__mro__:
         declared = _fields(owner).get(field) if issubclass(owner, msgspec.Struct) else None
@@ -32,14 +32,14 @@ def meaning(kind: type[msgspec.Struct], field: str) -> str:
 
 
 def paragraphs(text: str) -> str:
-    """Return a docstring with each paragraph in one line, a blank line between two."""
+    """Return a docstring with each paragraph on one line, separated by blank lines."""
     parts = inspect.cleandoc(text).replace("``", "`").split("\n\n")
     return "\n\n".join(" ".join(part.split()) for part in parts if part.strip())
 
 
 @dataclass(frozen=True)
 class _Declared:
-    """A field in the source: the string under it, and the name of its type if it is but a name."""
+    """A field in the source: its docstring, and its type's name if the type is a plain name."""
 
     text: str
     alias: str
@@ -68,7 +68,7 @@ def _tree(module: str) -> ast.Module:
 
 
 def _documented(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
-    """Yield each statement with the string that stands under it, or with an empty one."""
+    """Yield each statement with the docstring under it, or an empty string."""
     for node, after in itertools.zip_longest(body, body[1:]):
         match after:
             case ast.Expr(value=ast.Constant(value=str(text))):
@@ -78,7 +78,7 @@ def _documented(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
 
 
 def _alias(module: str, name: str) -> str:
-    """Return the string under ``name = ...`` in a module, or in the one that it comes from."""
+    """Return the docstring of ``name = ...`` in a module, or in the module that defines it."""
     if not name:
         return ""
     importlib.import_module(module)

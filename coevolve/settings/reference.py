@@ -1,7 +1,7 @@
-"""Every setting of a run file, described from the structs that decode it.
+"""Describes every setting of a run file, from the structs that decode the file.
 
-A section of several kinds, an environment among them, has the settings of each; the same path then
-stands for several settings, which `of` tells apart.
+A section such as ``environment`` may be of several kinds, with different settings. The same path
+can then name several settings, which differ in `Setting.of`.
 """
 
 import difflib
@@ -23,7 +23,7 @@ ENVIRONMENT = "environment"
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a section may be: its own settings under the name that chooses them."""
+    """One kind of a section: its name and its settings."""
 
     name: str = ""
     """``kind grpo`` or ``environment USE``; empty for a section of one kind."""
@@ -43,16 +43,16 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Type, range and choices, for example ``whole number, at least 1``."""
 
     default: str | None = None
-    """As YAML has it; None where the file has to give a value."""
+    """The default as YAML; None if the setting is required."""
 
     of: tuple[str, ...] = ()
-    """The kinds of sections that it stands in, outermost first."""
+    """The kinds of the sections around the setting, outermost first."""
 
     kinds: tuple[Kind, ...] = ()
-    """Of a section; empty for a value."""
+    """The kinds that a section may be of; empty for a value."""
 
     def all(self) -> "Iterator[Setting]":
-        """Yield it, and everything below it."""
+        """Yield the setting itself and all settings below it."""
         yield self
         for kind in self.kinds:
             for setting in kind.settings:
@@ -61,18 +61,18 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.cache
 def reference() -> Kind:
-    """Return all settings, with those of the built-in environments and of plain classes."""
+    """Return all settings, including those of built-in environments and of plain classes."""
     return Kind(meaning=summary(RunConfig), settings=_settings(RunConfig, "", ()))
 
 
 def everything() -> Iterator[Setting]:
-    """Yield every setting and section, depth first, as the structs have them."""
+    """Yield every setting and section, depth first, in the order of the structs."""
     for setting in reference().settings:
         yield from setting.all()
 
 
 def find(name: str, environment: str = "") -> tuple[Setting, ...]:
-    """Return all that ``name`` may mean, in one environment if one is given.
+    """Return all settings that ``name`` may mean, in one environment if one is given.
 
     ``name`` may be written as in an error (``$.learner.steps``) or an override
     (``learner.steps=3``); entries of a list need no ``[]``.
@@ -90,12 +90,12 @@ def find(name: str, environment: str = "") -> tuple[Setting, ...]:
 
 
 def plain_path(path: str) -> str:
-    """Return the path of a setting as one types it."""
+    """Return a setting's path as users write it."""
     return path.replace("[]", "")
 
 
 def environment_kind(use: str) -> Kind:
-    """Return the settings of an environment, built in or not. Raises ConfigError."""
+    """Return the settings of a built-in or other environment. Raises ConfigError."""
     types = config_types()
     kind = types[use] if use in types else environment_type(use).config_type
     return _environment(use, kind)
@@ -108,7 +108,7 @@ def _environment(use: str, kind: type[msgspec.Struct]) -> Kind:
 
 
 def _within(environment: str) -> Iterator[Setting]:
-    """Yield all settings, those of an environment for one environment only."""
+    """Yield all settings; of environments, only those of ``environment``."""
     kind = environment_kind(environment)
     for setting in reference().settings:
         if setting.path == ENVIRONMENT:
@@ -119,7 +119,7 @@ def _within(environment: str) -> Iterator[Setting]:
 
 
 def _hint(path: str, known: Sequence[Setting]) -> str:
-    """Return what was meant: the same name in another section, or one that is spelled alike."""
+    """Return a suggestion: the same name in another section, or a similar name."""
     paths = list(dict.fromkeys(plain_path(each.path) for each in known))
     last = _last(path)
     near = difflib.get_close_matches(path, paths, 3, 0.8)
@@ -159,7 +159,7 @@ def _setting(
 
 
 def _environments() -> tuple[Kind, ...]:
-    """Return the one setting that all environments share, and then those of each."""
+    """Return the setting that all environments share, followed by those of each."""
     chooser = Setting(
         path=f"{ENVIRONMENT}.use",
         meaning="The environment: a built-in one, one that an installed package offers, or "
@@ -188,7 +188,7 @@ def _kinds(kind: Any, path: str, of: tuple[str, ...]) -> tuple[Kind, ...]:
 
 
 def _default(field: msgspec.structs.FieldInfo, kinds: Sequence[Kind]) -> str | None:
-    """Return the default as YAML; that of a section is its kind, or stands with its settings."""
+    """Return the default as YAML; for a section, its kind, or nothing if it has only one."""
     if field.required:
         return None
     if isinstance(field.default, msgspec.Struct):
@@ -203,7 +203,7 @@ def _default(field: msgspec.structs.FieldInfo, kinds: Sequence[Kind]) -> str | N
 
 
 def as_yaml(value: Any) -> str:
-    """Return a value in one line, as a run file has it."""
+    """Return a value as one line of YAML."""
     match value:
         case None:
             return "null"

@@ -148,7 +148,7 @@ def forgetting_rates(simulation: Simulation) -> Iterator[Rate]:
 
 
 def pool_rates(simulation: Simulation) -> Iterator[Rate]:
-    """Yield false discoveries and detections in a pool where some tasks drop, or none does.
+    """Yield false alarms and detections in a pool where the skill on some or no tasks drops.
 
     The last visits are folded one after the other, so a task is judged while others still look
     good.

@@ -27,7 +27,7 @@ from vllm.platforms import current_platform
 from vllm.v1.worker.cpu_model_runner import CPUModelRunner
 
 AFFECTED = ("0.32.0",)
-"""Versions that are wrong without these repairs and correct with them, by test."""
+"""Versions that tests showed to be wrong without these repairs and correct with them."""
 
 Rows = slice | torch.Tensor
 

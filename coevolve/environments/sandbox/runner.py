@@ -5,12 +5,12 @@ the program is left; it reads at most ``output_bytes`` of the program's output. 
 threads may call it. If the machine fails to start the program, it raises SimulatorError; anything
 that the program does is a `Finished`.
 
-What is covered, from the strongest level to the weakest:
+Levels, from the strongest to the weakest:
 
-``namespaces``. bubblewrap: no network, no other processes, no ``/proc``, no ``/etc`` beyond what
-links libraries, no files but ``/usr``, the toolchain (both read-only), a small ``/tmp`` and the
-work folder; the system calls of `sandbox.seccomp` are denied; no capabilities. If the caller is
-root, each run of a program has a different unprivileged user.
+``namespaces``. bubblewrap: no network, no other processes, no ``/proc``, no ``/etc`` except the
+files for linking libraries, no files but ``/usr``, the toolchain (both read-only), a small ``/tmp``
+and the work folder; the system calls of `sandbox.seccomp` are denied; no capabilities. If the
+caller is root, each run of a program has a different unprivileged user.
 
 ``seccomp``. The same system calls are denied, so there is no network and no way out of the process
 group; if the caller is root, the program has its own user, which can write only in its work folder.
@@ -18,8 +18,8 @@ group; if the caller is root, the program has its own user, which can write only
 ``limits``. CPU seconds, address space, file sizes, processes and open files; these limits hold at
 every level.
 
-What is not covered: the number of files in the work folder, as opposed to their sizes. The CPU
-seconds of all processes together, except by their number and the wall clock. Holes in the kernel.
+Not limited: the number of files in the work folder (only their sizes); the CPU seconds of all
+processes together (only their number and the wall clock). Kernel vulnerabilities are not covered.
 At ``seccomp``, the program can read every file that the machine lets all users read. At ``limits``,
 the program can do everything that the calling user may do; a process that leaves its session
 outlives the run; if the caller is root, the number of processes is not limited.
@@ -116,8 +116,7 @@ class Sandbox:
         """Test ``level``, or the levels from the strongest down, with a small program.
 
         ``read_only`` are the folders, besides the system's, that programs need. Raises
-        DependencyError
-        if no tested level works here.
+        DependencyError if no tested level works here.
         """
         self._read_only = tuple(path.absolute() for path in read_only)
         refusals: list[str] = []

@@ -119,8 +119,7 @@ class TriedTurn(msgspec.Struct, frozen=True, kw_only=True):
 
     state: str
     """Digest of the whole world after the turn, including private parts such as the working
-    directory;
-    equal for equal worlds. Empty if the trial was cut short or the world is cyclic."""
+    directory; equal for equal worlds. Empty if the trial was cut short or the world is cyclic."""
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True, tag="tried"):

@@ -186,8 +186,7 @@ async def _same_reward(subject: _Subject) -> tuple[bool, str]:
     """Check that identical attempts get the same reward.
 
     One kind of attempt makes the reference's calls and repeats the instruction as its answer; the
-    other
-    does nothing.
+    other does nothing.
     """
     flips = attempts = 0
     for number, task in enumerate(subject.tasks):

@@ -5,11 +5,11 @@ directory, the state of random generators, caches. As in the simulators' own com
 of a dict's entries does not matter, numbers compare by value, and a tree that shares its files
 equals a tree with copies. Two things differ from a plain walk over attributes:
 
-- if a folder's parent is not the folder that holds it, the names on the way up stand for the
-parent;
+- if a folder's parent is not the folder that holds it, the digest uses the names of the folders
+above it instead of the parent;
 - a file's time of last change is left out, because it depends on the wall clock.
 
-An object that is no plain value and has no attributes counts by the parts that pickle gives for it.
+For an object that is no plain value and has no attributes, the digest covers its pickled parts.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _WORKING = "_current_dir"
 
 
 class CyclicWorldError(Exception):
-    """The world contains itself, so a walk over it does not end."""
+    """The world contains itself, so a walk over it would never end."""
 
 
 def digest(instances: Mapping[str, Any]) -> str:
@@ -112,7 +112,6 @@ def _object(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
 
 def _pickle_parts(value: object) -> dict[str, object]:
     """Return the parts that pickle gives for ``value``, such as a date, slots or an array."""
-    """Return what pickle would make ``value`` of: how dates, slots and arrays are told."""
     try:
         made = value.__reduce_ex__(_PICKLED)
     except Exception as error:

@@ -85,8 +85,7 @@ class Histories:
         """Return the replies that need no child, by position.
 
         They are the replies to the ``guilty`` commands, which never open or release a session, and
-        to
-        commands for a session that has ended.
+        to commands for a session that has ended.
         """
         ended = {name: each.ending for name, each in self._open.items() if each.ending}
         replies: dict[int, Reply] = {}

@@ -17,8 +17,7 @@ class SimulatorWorker(Protocol):
         """Execute ``commands`` in order and return one reply for each.
 
         It raises no error for anything that a command or the child does. It replaces a dead or
-        stuck
-        child, whose sessions then answer ``Broken`` until they are reset.
+        stuck child, whose sessions then answer ``Broken`` until they are reset.
         """
         ...
 

@@ -37,8 +37,7 @@ class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tasks: str
     """A file of JSON lines, a parquet file, or a folder that `datasets` saved
     (`coevolve.environments.tools.task_files`). A relative path is looked up in the working
-    directory,
-    then in the folder of the class."""
+    directory, then in the folder of the class."""
 
     seeds: Count = 150
     """Maximum number of training tasks that the run starts with."""
@@ -48,8 +47,7 @@ class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     split_seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
     """Seed that decides which worlds are held out (or instructions, for tasks without a world),
-    among
-    tasks that do not name their split. Use the same for runs that are compared."""
+    among tasks that do not name their split. Use the same for runs that are compared."""
 
     held_out_share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.3
     """Share of worlds, or instructions, that are held out, among tasks that do not name their
@@ -85,8 +83,7 @@ class OwnTools(ToolEnvironment):
     def source(self) -> FixedSource:
         """Return the tasks of the file, with the results of their references."""
         tasks = self._tasks()
-        # A reference has calls but no answer, so the verdict of a class that rewards answers is no
-        # check.
+        # A reference has calls but no answer, so a class that rewards answers cannot verify it.
         certain = self.capabilities.deterministic_reward and not self._judges_answers
         played = played_apart(self._worker())
         return FixedSource(self._config, self._settings, tasks, certain=certain, played=played)
@@ -152,8 +149,7 @@ def _capabilities(kind: type[Any]) -> Capabilities:
     """Return the class's capabilities: all but those in its ``lacks``. Raises ConfigError.
 
     Without a world, no session can be replayed. If the class rewards answers, calls alone do not
-    solve
-    a task, so references cannot be imitated.
+    solve a task, so references cannot be imitated.
     """
     declared: Any = getattr(kind, "lacks", ())
     if not isinstance(declared, tuple) or not set(cast("tuple[Any, ...]", declared)) <= set(NAMES):

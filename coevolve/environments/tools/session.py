@@ -89,8 +89,7 @@ class World:
 
     answers: list[str]
     """Digests of the answers to all calls so far, without texts that were no calls. The checker
-    only
-    asks whether two answers are equal."""
+    only asks whether two answers are equal."""
 
     weight: int
     """The current weight of the world (`tools.weight`)."""

@@ -72,8 +72,7 @@ class FixedSource:
         """Execute every reference. Raises ConfigError if one side of the split is empty.
 
         ``played`` executes them. If verdicts are not ``certain``, a task is kept even if its
-        reference
-        fails by the verdict.
+        reference fails by the verdict.
         """
         self._seed = config.seed
         tasks, self.left_out = _checked(given, played, certain=certain)

@@ -145,9 +145,8 @@ def _sides(lines: Sequence[TaskLine], seed: int, share: float) -> dict[str, Spli
     """Return the split of each task by id: its own field, or decided by its world or instructions.
 
     A world is held out if its digest is in the lowest share of all possible digests, so it keeps
-    its
-    side when tasks are added. In a small file this may give none or all; then the lowest digest is
-    held out, or the highest is not.
+    its side when tasks are added. In a small file this may give none or all; then the lowest digest
+    is held out, or the highest is not.
     """
     places = {line.id: _place(_content(line), seed) for line in lines if line.split is None}
     ordered = sorted(set(places.values()))

@@ -82,7 +82,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is running, as far as known."""
+        """Whether the process has not been seen to end."""
         return self._process.returncode is None
 
     async def ready(self, limit_s: float) -> None:
@@ -94,8 +94,7 @@ class Child:
         """Execute one batch. Raises SimulatorError or its subclass ExhaustedError."""
         assert self._process.stdin is not None
         async with self._answering(limit_s):
-            # The child answers while it still receives commands. Waiting here for the end of the
-            # sending
+            # The child answers while it still receives commands; waiting for the end of the sending
             # would be a deadlock.
             self._process.stdin.write(number(len(commands)) + b"".join(map(frame, commands)))
             return tuple([await self._receive() for _ in commands])

@@ -105,8 +105,8 @@ def compilation_of(tree: SyntaxTree, options: CompilationOptions) -> Compilation
 def elaborate(unit: Unit) -> Rtl:
     """Return the elaborated design.
 
-    Raises ConfigError where the design cannot be read within limits, does not compile by itself, or
-    reads a file: without that file it would behave differently. Raises SimulatorError on an
+    Raises ConfigError if the design cannot be read within limits, does not compile by itself, or
+    reads a file (without that file it would behave differently). Raises SimulatorError on an
     infrastructure failure.
     """
     check_design(unit)
@@ -139,7 +139,7 @@ def elaborate_here(unit: Unit) -> Rtl:
 
 
 def parse(files: Sequence[SourceFile], sources: SourceManager) -> SyntaxTree:
-    """Return the syntax of all files but headers, which the others can include."""
+    """Return the syntax tree of all files except headers, which the others can include."""
     buffers = {file.name: sources.assignText(file.name, file.text) for file in files}
     compiled = [buffer for name, buffer in buffers.items() if not name.endswith(HEADERS)]
     return SyntaxTree.fromBuffers(compiled, sources)
@@ -148,7 +148,7 @@ def parse(files: Sequence[SourceFile], sources: SourceManager) -> SyntaxTree:
 def ports(unit: Unit) -> tuple[Port, ...]:
     """Return the ports of the unit's top module, in the order of its header.
 
-    Raises ConfigError where the unit does not compile, or a port is not made of bits.
+    Raises ConfigError if the unit does not compile, or a port does not consist of bits.
     """
     return ports_of(elaborate(unit))
 

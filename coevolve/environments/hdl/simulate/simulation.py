@@ -212,7 +212,7 @@ class Simulation:
     def read(self, name: str, most_bytes: int = MOST_COVERAGE_BYTES) -> str:
         """Return what the simulation wrote into the file; empty if it is no regular file.
 
-        Raises Stopped with SimulationFailed where it is longer than ``most_bytes``.
+        Raises Stopped with SimulationFailed if it is longer than ``most_bytes``.
         """
         try:
             handle = os.open(self.folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -360,7 +360,7 @@ def _solver_mb(limits: SimulationLimits) -> int:
 def simulation(tools: Tools, unit: Unit, limits: SimulationLimits) -> Generator[Simulation]:
     """Yield a new simulation, with a folder that is removed afterwards.
 
-    Raises SimulatorError where the work folder fails, for example on a full disk.
+    Raises SimulatorError if the work folder fails, for example on a full disk.
     """
     work = WorkFolder()
     try:
@@ -372,6 +372,6 @@ def simulation(tools: Tools, unit: Unit, limits: SimulationLimits) -> Generator[
 
 
 def _blame_machine_for_kill(done: Finished, tool: str) -> None:
-    """Raise SimulatorError for a tool killed from outside; none of our limits uses SIGKILL."""
+    """Raise SimulatorError if something else killed the tool; our limits never use SIGKILL."""
     if done.status in (-9, 137):
         raise SimulatorError(f"{tool} was killed; the machine may be out of memory")

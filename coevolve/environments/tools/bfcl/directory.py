@@ -1,9 +1,8 @@
 """Finds the place of the working directory in the tree of BFCL's file system.
 
 Its ``pwd`` does not determine the place: when ``cp`` or ``mv`` copies a folder, the folder's
-content
-keeps its old parent. So several folders of a tree may have the same path, and a folder that is no
-longer in the tree keeps its path.
+content keeps its old parent. So several folders of a tree may have the same path, and a folder that
+is no longer in the tree keeps its path.
 """
 
 from typing import Any

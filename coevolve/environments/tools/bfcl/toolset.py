@@ -41,8 +41,7 @@ class BfclToolSet:
         """Import the class and read its documentation.
 
         mpmath caches constants. They are computed here to the maximum precision, so that no session
-        finds
-        a value that another session cached or left incomplete.
+        finds a value that another session cached or left incomplete.
         """
         stock.load(self._name)
         if self._name == STATELESS:

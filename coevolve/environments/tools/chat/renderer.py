@@ -9,8 +9,7 @@ answers come in a user's message: BFCL prompts models without native tool callin
 Without tools, every message is plain text.
 
 A message without a call ends the policy's turn. If a turn reveals tools, its instruction lists
-them,
-because the opening can no longer be changed (as in BFCL for models without tool calling).
+them, because the opening can no longer be changed (as in BFCL for models without tool calling).
 """
 
 import json

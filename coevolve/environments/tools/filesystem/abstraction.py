@@ -49,9 +49,8 @@ def mentions_its_slots(instruction: str, calls: Sequence[str], results: Sequence
     """Return whether the instruction and the trajectory name the same things.
 
     Every quoted text and every number must be an argument; every argument must be in the
-    instruction,
-    unless an earlier answer shows it. Of the grammar, this check knows only that names are quoted.
-    Arguments of a single character and paths of dots (modes, ``..``) may be missing.
+    instruction, unless an earlier answer shows it. Of the grammar, this check knows only that names
+    are quoted. Arguments of a single character and paths of dots (modes, ``..``) may be missing.
     """
     if instruction.count("'") % 2:
         return False

@@ -67,8 +67,7 @@ def draw_task(
 
     Some skills need a place that the conversation has not reached ("go back up"). If turns remain,
     the skill that reaches the place comes before such a skill. Raises ValueError if the weights
-    allow
-    no task of this length.
+    allow no task of this length.
     """
     if not 1 <= turns <= MAX_TURNS:
         raise ValueError(f"a task of the grammar needs 1 to {MAX_TURNS} turns, got {turns}")

@@ -73,8 +73,7 @@ class PolicySynthesizer:
     """A `protocols.interfaces.Synthesizer`.
 
     With ``weights="start"`` the engine must serve the initial weights of the run, as a new engine
-    does;
-    with ``"newest"`` it gets the newest version before each request.
+    does; with ``"newest"`` it gets the newest version before each request.
     """
 
     def __init__(

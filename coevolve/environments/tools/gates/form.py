@@ -26,8 +26,7 @@ def read_reference(body: ToolTask, calls_per_turn: int) -> tuple[tuple[ReadCall,
         MalformedError: The task cannot be attempted: it has no turn or too many, an instruction
         that
             is empty or has an open quotation, more calls in a turn than ``calls_per_turn``, text
-            other
-            than a call with literal arguments, or a world that does not load.
+            other than a call with literal arguments, or a world that does not load.
     """
     if not 1 <= len(body.turns) <= MAX_TURNS:
         raise MalformedError(f"{len(body.turns)} turns; 1 to {MAX_TURNS} can be had")

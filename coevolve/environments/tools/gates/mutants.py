@@ -1,8 +1,7 @@
 """Mutants of a reference, which a task's verifier has to tell from the reference itself.
 
 A verifier that accepts a mutant rewards a policy that did not do what the instruction asks:
-nothing,
-less, the same in another order, or the same with other values.
+nothing, less, the same in another order, or the same with other values.
 """
 
 import re

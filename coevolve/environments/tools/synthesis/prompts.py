@@ -2,9 +2,8 @@
 
 The stages are CoEvolve's (arXiv 2604.15840): reflect on the flagged task or pattern, explore again
 with a goal that depends on the signal, abstract tasks from the calls, judge them; the wording is
-our
-own. Deviations: the tasks of one exploration are abstracted from that exploration only; each task
-must work from the initial state; the instructions must contain every value that a call needs.
+our own. Deviations: the tasks of one exploration are abstracted from that exploration only; each
+task must work from the initial state; the instructions must contain every value that a call needs.
 
 No prompt contains a reference of a training task or anything of a held-out one: `Brief` has
 neither. Text that the environment or the policy wrote is between ``<data>`` and ``</data>``; such
