@@ -1,4 +1,4 @@
-"""Where every command ends: one message and an exit code, never a traceback."""
+"""Runs every command; turns errors into one message and an exit code, never a traceback."""
 
 import os
 import signal
@@ -15,13 +15,13 @@ from coevolve.launcher.interrupts import INTERRUPTED, end_within
 from protocols.errors import CoevolveError
 
 PATIENCE_S = 8.0
-"""How long an interrupted command may take to end by itself."""
+"""Seconds that an interrupted command may take to end by itself."""
 
 
 def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
-    """Carry out a command line; return the exit code.
+    """Execute a command line; return the exit code.
 
-    What a command returns, if it returns a number, is its exit code.
+    If the command returns a number, that is the exit code.
     """
     _end_when_interrupted()
     try:
@@ -45,7 +45,7 @@ def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
     except BrokenPipeError:
         _close_output()
         return INTERRUPTED
-    except OSError as error:  # a full disk behind standard output, say
+    except OSError as error:  # for example, standard output is on a full disk
         _close_output()
         sys.stderr.write(f"coevolve: the machine refused: {error}; free space or grant access\n")
         return 1
@@ -56,20 +56,20 @@ def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
 
 
 def _find_own_environments() -> None:
-    """Let modules of the working folder be imported, behind all others.
+    """Make modules of the working folder importable, with the lowest priority.
 
-    Raises CoevolveError where that folder was removed.
+    Raises CoevolveError if that folder was removed.
     """
     try:
         folder = str(Path.cwd())
     except FileNotFoundError as error:
         raise CoevolveError("the working folder was removed; cd into one that exists") from error
-    if folder not in sys.path:  # a json.py of the user's is not to hide the standard library's
+    if folder not in sys.path:  # last, or a user's json.py would hide the standard one
         sys.path.append(folder)
 
 
 def _place_of(error: click.NoSuchOption) -> str:
-    """Return a hint where an option was written that is none there but may be elsewhere."""
+    """Return a hint for an option in the wrong place; empty if there is none."""
     command = error.ctx.command if error.ctx else None
     if isinstance(command, click.Group) and not error.possibilities:
         return "; the options of a command stand behind its name"
@@ -80,7 +80,7 @@ def _place_of(error: click.NoSuchOption) -> str:
 
 
 def _end_when_interrupted() -> None:
-    """Let the first SIGINT or SIGTERM raise, and end the process if that does not end it."""
+    """Raise KeyboardInterrupt at the first SIGINT or SIGTERM; then end within `PATIENCE_S`."""
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         del number, frame
@@ -94,5 +94,5 @@ def _end_when_interrupted() -> None:
 
 
 def _close_output() -> None:
-    """Send what is still buffered to nobody: the reader of this process's output has gone."""
+    """Discard buffered output, because nothing can take it any more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

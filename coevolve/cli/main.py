@@ -1,7 +1,7 @@
-"""The one command: ``coevolve COMMAND ...``.
+"""The program ``coevolve COMMAND ...``.
 
-Each command is declared in a module of its own, which loads what the command needs when it is
-carried out: every ``--help`` answers at once, whatever is installed.
+Each command has its own module, which imports the command's dependencies only when the command
+runs. Every ``--help`` is therefore fast and works without them.
 """
 
 import sys
@@ -28,7 +28,7 @@ COMMANDS = {
     "docs": "Read the pages about coevolve.",
     "completion": "Print the completion script of a shell.",
 }
-"""Name -> what it does; `coevolve.cli.NAME` declares it."""
+"""Name of a command -> its description; `coevolve.cli.NAME` declares the command."""
 
 EXIT_CODES = """\b
 Exit codes:
@@ -53,12 +53,12 @@ def coevolve() -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Carry out the command line, or ``words`` in its place; return the exit code."""
+    """Execute ``words``, or the process's command line; return the exit code."""
     return carried_out(coevolve, sys.argv[1:] if words is None else words, "coevolve")
 
 
 def door(name: str) -> int:
-    """Carry out ``python -m coevolve.NAME ...`` as ``coevolve NAME ...``; return the exit code."""
+    """Execute ``python -m coevolve.NAME ...`` as ``coevolve NAME ...``; return the exit code."""
     command = coevolve.get_command(click.Context(coevolve), name)
     assert command is not None
     return carried_out(command, sys.argv[1:], f"python -m coevolve.{name}")

@@ -70,9 +70,9 @@ class Environment(Protocol):
     def check(self) -> Sequence[str]:
         """Return what the machine lacks for it: packages, programs and models.
 
-        Each is a sentence with its remedy. A dry run asks, too: what depends on something that is
-        not here, the weights of ``policy.model`` among them, is not checked. Raises ConfigError for
-        what a run file gets wrong.
+        Each is a sentence with its remedy. A dry run also calls this, so a check is skipped if it
+        depends on something missing, such as the weights of ``policy.model``. Raises ConfigError
+        for mistakes in the run file.
         """
         ...
 
@@ -110,7 +110,7 @@ class Environment(Protocol):
 
     commands: ClassVar[Mapping[str, str]]
     """Its own commands, ``coevolve NAME COMMAND``: name -> ``module:attribute`` of a click command,
-    which is imported when it is asked for."""
+    which is imported only when it is used."""
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return the findings of checking that the environment keeps what it declares.

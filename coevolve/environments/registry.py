@@ -29,7 +29,7 @@ BUILT_IN = {
 }
 
 DEFAULT = next(iter(BUILT_IN))
-"""Of run files that name none."""
+"""Environment of run files that name none."""
 
 
 def names() -> tuple[str, ...]:
@@ -89,16 +89,16 @@ def check_environment(given: Any, faults: list[str]) -> None:
 
 
 def complete(config: RunConfig) -> RunConfig:
-    """Return the config with every setting of its environment spelled out."""
+    """Return the config with all defaults of its environment's settings filled in."""
     given = {name: value for name, value in config.environment.items() if name != "use"}
     settings = msgspec.convert(given, environment_type(config.uses).config_type)
     return msgspec.structs.replace(config, environment=section(config.uses or DEFAULT, settings))
 
 
 def config_of(environment: Mapping[str, Any]) -> RunConfig:
-    """Return the settings of a run in ``environment``, everything else as it is by default.
+    """Return the config of a run in ``environment``, with defaults for everything else.
 
-    Raises ConfigError; the message lists all that the section breaks.
+    Raises ConfigError; the message lists all faults of the section.
     """
     faults: list[str] = []
     check_environment(environment, faults)
@@ -131,7 +131,7 @@ def _offered(use: str) -> str:
 
 
 def _module(name: str, use: str) -> ModuleType:
-    """Import a module. Raises ConfigError where there is none, and what it raises itself."""
+    """Import a module. Raises ConfigError if there is none, and the module's own errors."""
     missing = ConfigError(
         f"environment.use: {use!r} cannot be imported: there is no module {name!r}; "
         "package.module:Class names a module, and no file: run from the folder that holds it, or "

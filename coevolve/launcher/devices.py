@@ -1,6 +1,6 @@
-"""The GPUs that a run asks Ray for, and those that there are.
+"""Compares the GPUs that a run requests from Ray with those that the cluster has.
 
-An actor that asks for more than a cluster has waits for ever, so that a run that does is refused
+An actor that requests more GPUs than the cluster has would wait forever, so such a run is refused
 before it starts.
 """
 
@@ -18,7 +18,7 @@ from protocols.errors import DependencyError
 
 
 def learner_gpus(config: RunConfig) -> int:
-    """Return what the learner's process needs to see, or Ray hides every GPU from it."""
+    """Return the number of GPUs of the learner; without a request, Ray hides all GPUs from it."""
     return config.learner.devices if config.policy.device == "cuda" else 0
 
 
@@ -29,9 +29,9 @@ def engine_gpus(config: RunConfig) -> float:
 
 
 def check_devices(config: RunConfig) -> None:
-    """Make sure that the cluster is there, and has as many GPUs as the run asks for.
+    """Check that the cluster is reachable and has as many GPUs as the run requests.
 
-    Without ``cluster.address`` it is this machine. Raises DependencyError.
+    Without ``cluster.address`` the cluster is this machine. Raises DependencyError.
     """
     address = config.cluster.address
     _check_address(address)
@@ -51,16 +51,16 @@ def check_devices(config: RunConfig) -> None:
 
 
 def local_gpus() -> float:
-    """Return how many GPUs a local cluster has: those that torch sees."""
-    # Seconds that only runs on GPUs have to wait.
+    """Return the number of GPUs of a local cluster, as seen by torch."""
+    # This import takes seconds; only runs on GPUs need it.
     import torch
 
     return torch.cuda.device_count()
 
 
 def cluster_gpus(address: str) -> float:
-    """Return how many GPUs a running cluster has. Raises DependencyError."""
-    # Commands that start no run check devices of none, and load without Ray.
+    """Return the number of GPUs of a running cluster. Raises DependencyError."""
+    # Imported here, so that commands that start no run do not load Ray.
     import ray
 
     with _handlers_kept():
@@ -108,7 +108,7 @@ def _too_few(requested: Mapping[str, float], present: float, address: str) -> st
 
 @contextlib.contextmanager
 def _handlers_kept() -> Generator[None]:
-    """Put back the handlers of signals, of which Ray installs its own."""
+    """Restore the signal handlers afterwards, because Ray replaces them."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

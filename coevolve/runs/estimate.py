@@ -1,12 +1,12 @@
-"""What a run will take, told before it is started: memory, tokens and disk, by formulas.
+"""Estimates by formulas, before a run starts, the memory, tokens and disk space that it needs.
 
-Every number is of the model that the run file names, also where a tiny random one takes its place.
-Where lengths decide, it is the most that the settings allow. None stands for what cannot be known
-here: the sizes of an architecture that is not covered, or of a GPU. Fragmentation, CUDA's own
-gigabyte and what libraries load are left out.
+All numbers are for the model that the run file names, even if a tiny random one replaces it. If a
+number depends on lengths, it is the maximum that the settings allow. None means unknown here: the
+sizes of an unsupported architecture, or of a GPU. Fragmentation, CUDA's own gigabyte and memory of
+loaded libraries are left out.
 
-Letters: P parameters, T of them that learn, L layers, H hidden size, Q and K entries of a token's
-queries and keys in one layer, F of its feed-forward network, V vocabulary, M tokens of a
+Letters: P parameters, T trained parameters, L layers, H hidden size; Q, K and F entries of a
+token's queries, keys and feed-forward network in one layer; V vocabulary, M tokens of a
 micro-batch, b bytes of a number.
 """
 
@@ -24,22 +24,23 @@ from protocols.objectives import Dpo, NoObjective, Sft
 
 FP32, BF16 = 4, 2
 MOMENTS = 2 * FP32
-"""Bytes that AdamW keeps of each number that learns."""
+"""Bytes of AdamW's moments for each trained weight."""
 
 LOGITS_AT_ONCE = 2**26
-"""As in `coevolve.learning.scoring`, which loads torch."""
+"""The value of `coevolve.learning.scoring`, which is not imported because it loads torch."""
 
 LOGIT_COPIES = 4
-"""Logits, and about three times as much for the way back."""
+"""The logits, and about three times as much for the backward pass."""
 
 TOKEN_COLUMNS = 13
 """Bytes of a token in the journal: id, mask, logprob and version (`protocols.rollouts.Tokens`)."""
 
 RECENT_VERSIONS = 3
-"""Beyond the staleness bound: the newest, and two spare ones (`coevolve.learning.versions`)."""
+"""Versions kept beyond the staleness bound: the newest and two spares; see
+`coevolve.learning.versions`."""
 
 STEPS_A_DAY = 24 * 60
-"""At a step a minute; what a step takes is known once one was taken."""
+"""Assumes one step per minute, because the real duration is unknown before the first step."""
 
 Bytes = int | None
 
@@ -51,18 +52,18 @@ class Disk:
     version: Bytes
     checkpoint: Bytes
     journal_a_step: int
-    """Token columns of a step's rollouts, at most."""
+    """Maximum bytes of the token columns of one step's rollouts."""
 
     whole_run: Bytes
-    """At its end: versions that are still needed, checkpoints, and the journal."""
+    """Bytes at the end of the run: versions that are still needed, checkpoints, and the journal."""
 
     a_day: Bytes
-    """Of a run that takes a step a minute for ever."""
+    """Bytes per day of an endless run with one step per minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What a run takes. Memory in bytes, by purpose."""
+    """The resources that a run needs. Memory is in bytes, by purpose."""
 
     parameters: int | None
     trained: int | None
@@ -73,10 +74,10 @@ class Estimate:
     """Tokens whose keys and values fit into an engine's cache."""
 
     rollout_tokens: int
-    """Of one step's rollouts, at most."""
+    """Maximum tokens of one step's rollouts."""
 
     trained_tokens: int
-    """That one step computes gradients for, at most."""
+    """Maximum tokens for which one step computes gradients."""
 
     disk: Disk
 
@@ -87,13 +88,13 @@ def estimate(
     imitates_others: bool = False,
     own: Mapping[str, ModelConfig] | None = None,
 ) -> Estimate:
-    """Return what a run of ``config`` takes.
+    """Return the resources that a run of ``config`` needs.
 
-    With ``imitates_others`` the run imitates what somebody else than the policy writes. ``own`` are
-    the models that the run's environment makes, by name.
+    ``imitates_others`` says whether the run imitates texts that the policy did not write. ``own``
+    are the models that the run's environment makes, by name.
 
     Raises:
-        ConfigError: The model is neither on disk nor one that is known.
+        ConfigError: The model is not on disk, and coevolve does not know its sizes.
     """
     made = (own or {}).get(config.policy.model)
     sizes = architecture(made or model_config(config.policy))
@@ -114,7 +115,7 @@ def estimate(
 
 
 def parameters(policy: PolicyConfig, sizes: Architecture | None) -> int | None:
-    """Return P: of the weights on disk, or by the sizes (`Architecture.parameters`)."""
+    """Return P, counted in the weights on disk or computed by `Architecture.parameters`."""
     folder = whole_model(policy.model)
     files = sorted(folder.glob("*.safetensors")) if folder else []
     if files:
@@ -123,7 +124,7 @@ def parameters(policy: PolicyConfig, sizes: Architecture | None) -> int | None:
 
 
 def trained(policy: PolicyConfig, sizes: Architecture | None, count: int | None) -> int | None:
-    """Return T: P, or with an adapter L r (outputs + inputs), summed over the adapted layers."""
+    """Return T: P, or for an adapter L r (outputs + inputs), summed over the adapted layers."""
     if policy.train == "full":
         return count
     if sizes is None or not set(policy.lora_targets) <= sizes.linear.keys():
@@ -142,10 +143,10 @@ def learner_memory(
 ) -> Mapping[str, Bytes]:
     """Return the bytes of the learner's device, by purpose.
 
-    All weights: 4 P, gradients 4 P, moments 8 P, the reference b P where there is one, and with
-    bf16 2 P for the copies that products are computed with (one layer's, which is left out, with
-    gradient checkpointing). An adapter: b P + 4 T, gradients 4 T, moments 8 T. Where references are
-    imitated, there are moments twice.
+    Training all weights: weights 4 P, gradients 4 P, moments 8 P, and b P for a reference model.
+    With bf16, copies for matrix products add 2 P; with gradient checkpointing only one layer has
+    them, which is left out. Training an adapter: weights b P + 4 T, gradients 4 T, moments 8 T. If
+    references are imitated, there are two sets of moments.
     """
     policy, learner = config.policy, config.learner
     width = FP32 if policy.precision == "fp32" else BF16
@@ -165,12 +166,13 @@ def learner_memory(
 
 
 def activations(config: RunConfig, sizes: Architecture | None) -> Bytes:
-    """Return what a micro-batch keeps for the way back: b M L (6 H + 3 Q + 4 K + 4 F).
+    """Return the bytes that a micro-batch keeps for the backward pass.
 
-    Inputs and outputs of two norms and two sums, queries and keys before and after rotation,
-    values, attention's answer, and the gate before and after its function, the other half and their
-    product. Attention keeps no matrix of tokens by tokens. With gradient checkpointing one layer
-    keeps that and each its input: b M (L H + 6 H + 3 Q + 4 K + 4 F).
+    They are b M L (6 H + 3 Q + 4 K + 4 F): the inputs and outputs of two norms and two sums, the
+    queries and keys before and after rotation, the values, attention's output, the gate before and
+    after its activation function, the other half, and the product of both. Attention keeps no
+    matrix of tokens by tokens. With gradient checkpointing one layer
+    keeps all of this, and every layer its input: b M (L H + 6 H + 3 Q + 4 K + 4 F).
     """
     if sizes is None:
         return None
@@ -184,7 +186,7 @@ def activations(config: RunConfig, sizes: Architecture | None) -> Bytes:
 
 
 def logits(config: RunConfig, sizes: Architecture | None) -> Bytes:
-    """Return 16 min(M V, 2^26): float32, with what the way back needs, a chunk at a time."""
+    """Return 16 min(M V, 2^26): float32 logits and their backward pass, one chunk at a time."""
     if sizes is None:
         return None
     entries = min(micro_batch(config) * sizes.vocab_size, LOGITS_AT_ONCE)
@@ -192,7 +194,7 @@ def logits(config: RunConfig, sizes: Architecture | None) -> Bytes:
 
 
 def micro_batch(config: RunConfig) -> int:
-    """Return M: the setting, or one whole conversation where that is longer."""
+    """Return M: the setting, or the longest conversation if that is longer."""
     return max(config.learner.micro_batch_tokens, config.rollout.max_tokens)
 
 
@@ -206,8 +208,9 @@ def cache_bytes_a_token(config: RunConfig, sizes: Architecture | None) -> Bytes:
 def engine_memory(config: RunConfig, count: int | None, cache: Bytes) -> Mapping[str, Bytes]:
     """Return the bytes of an engine's device, by purpose: weights b P, and the cache.
 
-    The cache is as large as it is set; with transformers as large as all conversations at their
-    longest. What a GPU's share leaves is not known here.
+    The cache has the configured size; with transformers, the size of all concurrent conversations
+    at their maximum length. It is None for vLLM without ``kv_cache_mb``, which then uses a share of
+    the GPU's memory.
     """
     engine = config.rollout.engine
     if not isinstance(engine, VllmEngine):
@@ -218,7 +221,7 @@ def engine_memory(config: RunConfig, count: int | None, cache: Bytes) -> Mapping
 
 
 def cached_tokens(config: RunConfig, cache: Bytes) -> int | None:
-    """Return how many tokens fit into vLLM's cache; None where its size is not set."""
+    """Return the number of tokens that fit into vLLM's cache; None if its size is not set."""
     engine = config.rollout.engine
     if cache is None or not isinstance(engine, VllmEngine) or not engine.kv_cache_mb:
         return None
@@ -226,7 +229,7 @@ def cached_tokens(config: RunConfig, cache: Bytes) -> int | None:
 
 
 def rollout_tokens(config: RunConfig) -> int:
-    """Return groups a step times rollouts a group times tokens of the longest conversation."""
+    """Return groups per step times rollouts per group times tokens of the longest conversation."""
     groups = config.learner.groups_per_step * config.rollout.group_size
     return groups * config.rollout.max_tokens
 
@@ -247,12 +250,12 @@ def moments(config: RunConfig, imitates_others: bool) -> int:
 
 
 def disk(config: RunConfig, learning: int | None, moment_bytes: int) -> Disk:
-    """Return what the run's folder grows by.
+    """Return the bytes that the run adds to its folder.
 
-    A version is 4 T, a checkpoint 12 T, or 20 T where references are imitated. At the end of a run
-    of N steps there are the scored versions (every E, the first and the last), the recent ones,
-    N / C checkpoints, and the journal, which keeps no more rollouts than its limit; in a day the
-    same of 1,440 steps, without recent versions, which go as others come.
+    A version has 4 T, a checkpoint 12 T, or 20 T if references are imitated. After N steps the
+    folder has the scored versions (every E-th, the first and the last), the recent ones, N / C
+    checkpoints, and the journal, which keeps rollouts up to its limit. A day is the same for 1,440
+    steps, without recent versions, because new ones replace them.
     """
     version, checkpoint = _times(learning, FP32), _times(learning, FP32 + moment_bytes)
     journal = TOKEN_COLUMNS * rollout_tokens(config)
@@ -295,7 +298,7 @@ def _sum(*parts: Bytes) -> Bytes:
 
 
 def _numbers(path: Path) -> int:
-    """Return how many numbers a safetensors file holds, by its header."""
+    """Return how many numbers a safetensors file contains, according to its header."""
     with path.open("rb") as file:
         (size,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(size))

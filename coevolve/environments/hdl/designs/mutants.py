@@ -6,8 +6,8 @@ prints. Outputs are compared at the end of each time slot, so neither glitches w
 simulator's order of evaluation count. `hdl.designs.output_trace` records the outputs; the testbench
 cannot influence the record.
 
-A mutant whose simulation ends differently from the design's, by an error or a limit, is killed too:
-its outputs cannot have been the same up to there, or its own code ran away. A mutant that does not
+A mutant is also killed if an error or a limit ends its simulation differently from the design's:
+either its outputs differed before that, or its own code did not end. A mutant that does not
 compile is broken, neither killed nor alive.
 """
 
@@ -47,7 +47,7 @@ class Bugs(msgspec.Struct, frozen=True, kw_only=True):
 def apply(design: Design, mutant: Mutant) -> Unit:
     """Return the design with the bug in it, without frozen points.
 
-    Raises ConfigError where the text to replace does not occur exactly once in its file.
+    Raises ConfigError if the text to replace does not occur exactly once in its file.
     """
     found = sum(
         file.text.count(mutant.find) for file in design.unit.files if file.name == mutant.file
