@@ -2,19 +2,20 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import Any, Protocol, cast
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
+from actors.home import Home
+from actors.remote_store import RemoteStore
 from coevolve.build import parts as build
 from coevolve.parts.context import PartContext
 from coevolve.parts.starting import starting, unexpected_logged
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, PartDiedError
-from protocols.interfaces import Part, Store
+from protocols.interfaces import Part
 
 ANSWER_S = 5.0
 STOP_S = 60.0
@@ -35,13 +36,12 @@ class PartShell(ABC):
         self,
         name: str,
         config: RunConfig,
-        run_dir: str,
-        store: Store,
+        home: Home,
+        store: RemoteStore,
         simulators: build.Simulators = (),
     ) -> None:
-        folder = Path(run_dir)
-        with starting(folder, name):
-            context = build.context(config, folder, store)
+        with starting(home.work_folder(), name, home.log_line(name)):
+            context = home.context(home.settings(config), store)
             self._part, self._working = self.make(name, context, simulators)
 
     @abstractmethod

@@ -1,12 +1,12 @@
 """A member of the simulator pool as a Ray actor, and its proxy; both only forward calls."""
 
 import asyncio
-from pathlib import Path
 
 import ray
 from ray.actor import ActorProxy
 from ray.exceptions import RayError, RayTaskError
 
+from actors.home import Home
 from coevolve.environments.registry import environment_of
 from coevolve.parts.starting import starting, unexpected_logged
 from coevolve.parts.status import StatusReporter
@@ -20,8 +20,8 @@ MAX_REASON = 500
 class SimulatorShell:
     """Runs one simulator of the run's environment in its own process."""
 
-    def __init__(self, name: str, config: RunConfig, run_dir: str) -> None:
-        with starting(Path(run_dir), name):
+    def __init__(self, name: str, config: RunConfig, home: Home) -> None:
+        with starting(home.work_folder(), name, home.log_line(name)):
             self._simulator = environment_of(config).simulator()
         self._name = name
         self._reporter = StatusReporter(name)

@@ -245,6 +245,45 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ends, and a resumed run takes the step again. ``coevolve attach stop`` has no such limit."""
 
 
+Nodes = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(launcher|any|[A-Za-z0-9][\w./-]*=[A-Za-z0-9][\w.-]*)\Z",
+        description="`launcher`, `any`, or a node label such as `group=gpu`",
+    ),
+]
+
+
+class PlaceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the processes of one kind of part run."""
+
+    nodes: Nodes = "any"
+    """``launcher``: the node of the launcher. ``any``: spread over all nodes. ``label=value``: the
+    nodes that were started with ``ray start --labels label=value``."""
+
+    cpus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    """CPUs that Ray reserves for each process. 0 reserves none."""
+
+
+_ON_LAUNCHER = PlaceConfig(nodes="launcher")
+
+
+class PlacementConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """On which nodes of the cluster the parts run.
+
+    Without ``cluster.address`` there is one node. The journal is always on the launcher's node.
+    """
+
+    rollout: PlaceConfig = PlaceConfig()
+    evaluator: PlaceConfig = PlaceConfig()
+    learner: PlaceConfig = PlaceConfig()
+    simulator: PlaceConfig = PlaceConfig()
+    curriculum: PlaceConfig = _ON_LAUNCHER
+    signals: PlaceConfig = _ON_LAUNCHER
+    synthesizer: PlaceConfig = _ON_LAUNCHER
+    validator: PlaceConfig = _ON_LAUNCHER
+
+
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole run: the root of every file in ``configs/``."""
 
@@ -294,6 +333,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     store: StoreConfig = StoreConfig()
     watchdog: WatchdogConfig = WatchdogConfig()
     cluster: ClusterConfig = ClusterConfig()
+    placement: PlacementConfig = PlacementConfig()
 
     @property
     def uses(self) -> str:

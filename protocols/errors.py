@@ -22,6 +22,10 @@ class RunError(CoevolveError):
     """A run directory cannot be created, resumed or attached to."""
 
 
+class TransferError(CoevolveError):
+    """Files of the run cannot be copied between nodes, or the run's folder does not have them."""
+
+
 class PartDiedError(CoevolveError):
     """The process of a part ended or cannot be reached; Ray restarts it."""
 

@@ -69,6 +69,41 @@ class Reader(Protocol):
         ...
 
 
+class Files(Protocol):
+    """The run's folder, on whichever node a part runs. Paths are relative to the run's folder.
+
+    One node has the run's folder itself. Parts on other nodes work with copies.
+    """
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder, or this node's folder of copies."""
+        ...
+
+    async def fetch(self, path: str, *, keep: int = 0) -> Path:
+        """Return the folder ``path`` on this node; copy it from the run's folder if necessary.
+
+        With ``keep``, at most so many copies of its sibling folders stay on this node, the newest.
+        Raises TransferError.
+        """
+        ...
+
+    async def publish(self, path: str) -> None:
+        """Copy the finished folder ``path`` of this node into the run's folder.
+
+        Returns when it is durable there. Raises TransferError.
+        """
+        ...
+
+    async def names(self, path: str) -> Sequence[str]:
+        """Return the names in a folder of the run's folder; none if there is no such folder."""
+        ...
+
+    async def remove(self, path: str) -> None:
+        """Remove a folder from the run's folder and from this node."""
+        ...
+
+
 class Generator(Protocol):
     """Samples from the policy; it batches concurrent requests."""
 

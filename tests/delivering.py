@@ -12,6 +12,7 @@ from coevolve.delivery.engine import Announce, VerifiedEngine
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.learning.learner import Learner
+from coevolve.parts.files import LocalFiles
 from protocols.config import DeliveryConfig, LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator, Reader
@@ -47,7 +48,7 @@ def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal) -> Learner
     """Return the learner of a run on ``journal``."""
     return Learner(
         config,
-        run_dir,
+        LocalFiles(run_dir),
         store=journal,
         reader=journal,
         supervision=ReferenceSupervision(ReferenceRenderer()),
@@ -131,7 +132,7 @@ def proven(
         generator,
         reader=reader or journal,
         append=append or add,
-        run_dir=run_dir,
+        files=LocalFiles(run_dir),
         config=config,
     )
 

@@ -14,6 +14,7 @@ from coevolve.journal.codec import decode, decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.parts.context import PartContext
+from coevolve.parts.files import LocalFiles
 from protocols.config import RunConfig
 from protocols.control import RunStarted
 from protocols.evolution import Candidate, CandidateVerdict, GroupSummary, Signal, SignalSettled
@@ -45,7 +46,7 @@ async def run_here(config: RunConfig, folder: Path) -> LocalStore:
             receipt=Receipt(producer="test", counter=1),
         )
     )
-    context = PartContext(config=config, run_dir=folder, store=store, reader=store)
+    context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=store)
     workers = [environment_of(config).simulator()]
     engines = [build.generator(context, 8), build.generator(context, 8)]
     parts: list[Part] = [

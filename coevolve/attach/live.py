@@ -13,15 +13,13 @@ from typing import Any, cast
 import msgspec
 import psutil
 import ray
-from ray._private.authentication.authentication_token_setup import (
-    maybe_enable_token_auth_if_token_available,
-)
 
 from actors.part import RemotePart
-from actors.store import STORE_NAME, RemoteReader, RemoteStore
+from actors.remote_store import STORE_NAME, RemoteReader, RemoteStore
 from coevolve.attach.subject import LiveRun, Subject
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import run_reader
+from coevolve.launcher.cluster import use_token
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig
@@ -90,8 +88,7 @@ async def opened_from_afar(address: str, run: str | None) -> AsyncGenerator[Subj
 def _joined(address: str) -> Generator[Mapping[str, Sequence[str]]]:
     """Join a Ray cluster until the block ends; yield the names of its actors by namespace."""
     logging.getLogger("ray").setLevel(logging.ERROR)
-    # Ray protects a cluster that it starts with a token; a client has to turn the token on.
-    maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+    use_token()
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, RuntimeError, ValueError) as error:

@@ -22,6 +22,7 @@ from coevolve.journal.reader import STORE_FOLDER, run_reader
 from coevolve.models.model_folder import model_folder
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.parts.context import PartContext
+from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.evaluator import Evaluator
 from coevolve.rollouts.worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
@@ -39,7 +40,9 @@ Simulators = Sequence[SimulatorService]
 
 def context(config: RunConfig, run_dir: Path, store: Store) -> PartContext:
     """Return the context of a part on the journal's machine, which reads the memory-mapped file."""
-    return PartContext(config=config, run_dir=run_dir, store=store, reader=run_reader(run_dir))
+    return PartContext(
+        config=config, files=LocalFiles(run_dir), store=store, reader=run_reader(run_dir)
+    )
 
 
 def labels(config: RunConfig) -> Mapping[str, tuple[str, ...]]:
@@ -117,7 +120,7 @@ def proven_engine(context: PartContext, name: str, generator: Generator) -> Veri
         generator,
         reader=context.reader,
         append=context.appender("delivery", name),
-        run_dir=context.run_dir,
+        files=context.files,
         config=context.config,
     )
 
@@ -229,7 +232,7 @@ def learner(context: PartContext) -> "Learner":
 
     return Learner(
         context.config,
-        context.run_dir,
+        context.files,
         store=context.store,
         reader=context.reader,
         supervision=environment_of(context.config).supervision(context.reader),

@@ -29,6 +29,7 @@ from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.recovery import trainer_at
 from coevolve.learning.versions import write_version
 from coevolve.parts.context import PartContext
+from coevolve.parts.files import LocalFiles
 from coevolve.runs.attribution import Ablated, Attribution
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.grid import Plan, run_grid
@@ -122,14 +123,14 @@ async def ablate(
             "what the steps after it are worth cannot be told apart"
         )
     batches = [await history.batch(step) for step in steps]
-    trainer = await trainer_at(None, config, run_dir, history)
+    trainer = await trainer_at(None, config, LocalFiles(run_dir), history)
     start = await _success(config, run_dir, trainer)
     off_policy = await asyncio.to_thread(_train, trainer, batches)
     final = await _success(config, run_dir, trainer)
     without: list[Ablated] = []
     for source in sources:
         settings = settings_without(config, source)
-        trainer = await trainer_at(None, settings, run_dir, history)
+        trainer = await trainer_at(None, settings, LocalFiles(run_dir), history)
         left = [batch_without(each, source) for each in batches]
         off = await asyncio.to_thread(_train, trainer, left)
         success = await _success(config, run_dir, trainer)
@@ -194,5 +195,5 @@ async def _success(config: RunConfig, run_dir: Path, trainer: AnyTrainer) -> flo
     with build.spare_store() as (folder, store):
         (folder / "versions").mkdir()
         version = await asyncio.to_thread(write_version, folder, trainer, config)
-        context = PartContext(config=config, run_dir=folder, store=store, reader=reader)
+        context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=reader)
         return fmean(each.score for each in await build.scores(context, version))

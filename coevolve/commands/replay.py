@@ -19,6 +19,7 @@ from coevolve.learning.batch import Source
 from coevolve.learning.history import History
 from coevolve.learning.recovery import take_again, trainer_at
 from coevolve.models.atomic_folder import verify
+from coevolve.parts.files import LocalFiles
 from coevolve.report.writing import report
 from coevolve.runs import attribution
 from coevolve.runs.directory import RunDirectory
@@ -57,9 +58,10 @@ async def replay(
     if from_checkpoint is not None:
         checkpoint = await _checkpoint(from_checkpoint, history)
         verify(run_dir, checkpoint)
-    trainer = await trainer_at(checkpoint, config, run_dir, history)
+    files = LocalFiles(run_dir)
+    trainer = await trainer_at(checkpoint, config, files, history)
     for step in await history.steps(after=trainer.step):
-        reached = await take_again(trainer, step, config, run_dir, history)
+        reached = await take_again(trainer, step, config, files, history)
         yield ReplayedStep(step=step.step, recorded=step.weights_digest, reached=reached)
 
 

@@ -23,6 +23,7 @@ from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.preflight import install
 from coevolve.llm.recorded_calls import RecordedCalls, recorded_calls, without_version
+from coevolve.parts.files import LocalFiles
 from coevolve.runs.directory import RunDirectory
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.briefs import BriefContext
@@ -216,7 +217,9 @@ async def _compare(run_dir: Path, *, as_json: bool) -> bool:
         raise JournalError(f"{run_dir}: is only read; {len(messages)} records were to be added")
 
     def open_model(model: SynthesizerModel) -> Synthesizer:
-        return evolution.synthesizer_model(config, run_dir, reader, refuse, (simulator,), model)
+        return evolution.synthesizer_model(
+            config, LocalFiles(run_dir), reader, refuse, (simulator,), model
+        )
 
     signals: list[Resynthesized] = []
     try:

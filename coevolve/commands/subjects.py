@@ -23,6 +23,7 @@ from coevolve.journal.reader import run_reader
 from coevolve.llm.usage import ModelUsage
 from coevolve.models.tiny_random.resolve import MODEL, running
 from coevolve.parts.context import PartContext
+from coevolve.parts.files import LocalFiles
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.learning import PolicyVersion
@@ -136,7 +137,7 @@ async def opened_policy(subject: OfRun | OfRunFile, config: RunConfig) -> AsyncG
     with build.spare_store() as (spare, store):
         if isinstance(subject, OfRunFile):
             config = made_model(config, spare)
-            context = PartContext(config=config, run_dir=spare, store=store, reader=store)
+            context = PartContext(config=config, files=LocalFiles(spare), store=store, reader=store)
             yield Policy(name=f"{config.name} before training", context=context, version=None)
             return
         run_dir = subject.directory.path

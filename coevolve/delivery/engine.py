@@ -31,7 +31,6 @@ comparison; their logprobs are those of the weights that sampled them.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coevolve.delivery.alarms import sentence
@@ -39,10 +38,10 @@ from coevolve.delivery.probe import ProbeDifference, is_exact, probe_difference,
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.models.model_folder import model_folder
-from coevolve.models.weight_files import version_digest
+from coevolve.models.weight_files import SPARE, version_digest
 from protocols.config import RunConfig
-from protocols.errors import DeliveryError, GeneratorError
-from protocols.interfaces import Generator, Reader
+from protocols.errors import DeliveryError, GeneratorError, TransferError
+from protocols.interfaces import Files, Generator, Reader
 from protocols.journal import Message
 from protocols.learning import (
     NothingDelivered,
@@ -78,10 +77,10 @@ class VerifiedEngine:
         *,
         reader: Reader,
         append: Announce,
-        run_dir: Path,
+        files: Files,
         config: RunConfig,
     ) -> None:
-        """Wrap ``generator``, the engine of the part ``name``.
+        """Wrap ``generator``, the engine of the part ``name``, which reads from ``files.folder``.
 
         ``append`` writes to the journal without waiting to be merged with other writes.
         """
@@ -91,7 +90,7 @@ class VerifiedEngine:
         self._name = name
         self._reader = reader
         self._append = append
-        self._run_dir = run_dir
+        self._files = files
         self._config = config
         self._tolerance = tolerance_of(config)
         self._tensors: TensorComparison | None = None
@@ -106,6 +105,7 @@ class VerifiedEngine:
             GeneratorError: The engine failed, or the version's folder is gone.
         """
         try:
+            await self._fetch(version)
             served = await self.generator.load(version)
             compared = await asyncio.to_thread(self._compare_tensors, version, served)
         except GeneratorError:
@@ -133,6 +133,14 @@ class VerifiedEngine:
     async def record(self, proof: WeightsVerified) -> None:
         """Record a proof that is not part of another write."""
         await self._append([proof])
+
+    async def _fetch(self, version: PolicyVersion) -> None:
+        """Have the version's files on this node. Raises GeneratorError."""
+        keep = self._config.learner.max_staleness + SPARE + 1
+        try:
+            await self._files.fetch(version.path, keep=keep)
+        except TransferError as error:
+            raise GeneratorError(str(error)) from error
 
     async def _find_mismatch(
         self,
@@ -177,13 +185,13 @@ class VerifiedEngine:
                 Base(model_folder(self._config.policy.model)),
                 engine.dtype,
             )
-        return self._tensors.compare(version, read_published(version, self._run_dir), served)
+        return self._tensors.compare(version, read_published(version, self._files.folder), served)
 
     async def _file_fault(self, version: PolicyVersion) -> Reason | None:
         """Return the fault in the version's files; None if they are correct or missing."""
         try:
             digest = await asyncio.to_thread(
-                version_digest, self._run_dir / version.path, version.format
+                version_digest, self._files.folder / version.path, version.format
             )
         except OSError:
             return None

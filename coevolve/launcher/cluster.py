@@ -5,9 +5,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import ray
+from ray._private.authentication.authentication_token_setup import (
+    maybe_enable_token_auth_if_token_available,
+)
 
 from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
 from coevolve.runs.directory import RunDirectory
@@ -45,6 +49,8 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
         stack.enter_context(_environment(local=not address))
         if not address:
             stack.enter_context(guarded())
+        if address:
+            use_token()
         try:
             context = ray.init(
                 address=address or "local",
@@ -52,7 +58,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
                 include_dashboard=False if not address else None,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
-                runtime_env={"env_vars": WORKER_ENVIRONMENT | named} if address else None,
+                runtime_env=_runtime_environment(config, named) if address else None,
             )
         except Exception as error:  # Ray raises a bare Exception if a node starts too late
             place = f"the cluster at {address!r}" if address else "a local cluster"
@@ -60,6 +66,26 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
         stack.callback(cast("Callable[[], None]", ray.shutdown))
         information = cast("Any", context).address_info
         yield information["gcs_address"]
+
+
+def use_token() -> None:
+    """Show Ray's token, if this machine has one: Ray protects the clusters that it starts."""
+    maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+
+
+def _runtime_environment(config: RunConfig, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the processes of a joined cluster start with, on every node.
+
+    An environment of one's own comes from the working folder, so every node gets a copy of it.
+    """
+    found: dict[str, Any] = {"env_vars": WORKER_ENVIRONMENT | dict(variables)}
+    if ":" in config.uses:
+        found |= {"working_dir": str(Path.cwd()), "excludes": list(LEFT_BEHIND)}
+    return found
+
+
+LEFT_BEHIND = ("runs/", ".venv/", ".git/", "__pycache__/")
+"""Folders of the working folder that other nodes do not get."""
 
 
 @contextlib.contextmanager

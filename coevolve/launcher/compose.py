@@ -1,16 +1,20 @@
 """Starts the actors of a run. Only this module decides which part runs in which process."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.curriculum import CurriculumActor
 from actors.evaluator import EvaluatorActor
+from actors.files import FilesActor
+from actors.home import Home, node_id
 from actors.learner import LearnerActor
 from actors.part import RemotePart
+from actors.remote_files import FILES_NAME
+from actors.remote_store import STORE_NAME, RemoteStore
 from actors.rollout import RolloutActor
 from actors.signals import SignalsActor
 from actors.simulator import RemoteSimulator, SimulatorActor
-from actors.store import STORE_NAME, RemoteStore, StoreActor
+from actors.store import StoreActor
 from actors.synthesizer import SynthesizerActor
 from actors.validator import ValidatorActor
 from coevolve.build import parts as build
@@ -18,6 +22,8 @@ from coevolve.engine.vllm.environment import environment
 from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.devices import engine_gpus, learner_gpus
+from coevolve.launcher.placement import Placement
+from coevolve.models.model_folder import whole_model
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
 from coevolve.runs.drive import Run
@@ -25,42 +31,54 @@ from protocols.config import RunConfig, TransformersEngine, VllmEngine
 
 
 async def compose(
-    config: RunConfig, directory: RunDirectory, display: Display, started: float
+    config: RunConfig,
+    directory: RunDirectory,
+    display: Display,
+    started: float,
+    keys: Mapping[str, str],
 ) -> Run:
     """Start every actor of the run and return the object that drives them.
 
-    ``started`` is the program's start, in seconds of `time.monotonic`.
+    ``started`` is the program's start, in seconds of `time.monotonic`. ``keys`` are the endpoints'
+    keys by variable, for processes on other machines.
     """
-    run_dir = str(directory.path)
-    store_actor = StoreActor.options(name=STORE_NAME).remote(directory.store, config.store)
+    place = Placement(config, node_id())
+    store_actor = StoreActor.options(name=STORE_NAME, **place.launcher()).remote(
+        directory.store, config.store
+    )
     store = RemoteStore(store_actor)
-    workers, simulators = _simulators(config, run_dir)
+    home = _home(config, directory, place, keys)
+    workers, simulators = _simulators(config, home, place)
     await store.statistics()
     engine = _engine_options(config)
     # Actors that load a model take longest to start, so they start first.
     sampling = [
         RemotePart(
             name := f"rollout-{n}",
-            RolloutActor.options(name=name, **engine).remote(name, config, run_dir, store, workers),
+            RolloutActor.options(name=name, **place.of("rollout"), **engine).remote(
+                name, config, home, store, workers
+            ),
         )
         for n in range(config.rollout.actors)
     ]
     learner = RemotePart(
         "learner",
-        LearnerActor.options(name="learner", num_gpus=learner_gpus(config)).remote(
-            "learner", config, run_dir, store
-        ),
+        LearnerActor.options(
+            name="learner", **place.of("learner"), num_gpus=learner_gpus(config)
+        ).remote("learner", config, home, store),
     )
     evaluator = RemotePart(
         "evaluator",
-        EvaluatorActor.options(name="evaluator", **engine).remote(
-            "evaluator", config, run_dir, store, workers
+        EvaluatorActor.options(name="evaluator", **place.of("evaluator"), **engine).remote(
+            "evaluator", config, home, store, workers
         ),
     )
-    evolving, synthesizing = _evolving(config, run_dir, store, workers)
+    evolving, synthesizing = _evolving(config, home, place, store, workers)
     curriculum = RemotePart(
         "curriculum",
-        CurriculumActor.options(name="curriculum").remote("curriculum", config, run_dir, store),
+        CurriculumActor.options(name="curriculum", **place.of("curriculum")).remote(
+            "curriculum", config, home, store
+        ),
     )
     return Run(
         config,
@@ -77,6 +95,24 @@ async def compose(
     )
 
 
+def _home(
+    config: RunConfig, directory: RunDirectory, place: Placement, keys: Mapping[str, str]
+) -> Home:
+    """Return where the run's folder is; in a cluster of several nodes, start its actor."""
+    files = None
+    if config.cluster.address:
+        files = FilesActor.options(name=FILES_NAME, **place.launcher()).remote(
+            directory.path, whole_model(config.policy.model)
+        )
+    return Home(
+        folder=str(directory.path),
+        run_id=directory.identity().run_id,
+        node=node_id(),
+        files=files,
+        keys=keys,
+    )
+
+
 def _engine_options(config: RunConfig) -> dict[str, Any]:
     """Return the Ray options of an actor with a sampling engine: its GPUs and its environment."""
     match config.rollout.engine:
@@ -89,31 +125,39 @@ def _engine_options(config: RunConfig) -> dict[str, Any]:
             }
 
 
-def _simulators(config: RunConfig, run_dir: str) -> tuple[list[RemoteSimulator], list[RemotePart]]:
+def _simulators(
+    config: RunConfig, home: Home, place: Placement
+) -> tuple[list[RemoteSimulator], list[RemotePart]]:
     """Start the pool of simulators of the run's environment."""
     patience_s = environment_of(config).patience_s
     names = [f"simulator-{n}" for n in range(config.simulator.workers)]
-    actors = [SimulatorActor.options(name=name).remote(name, config, run_dir) for name in names]
+    options = place.of("simulator")
+    actors = [
+        SimulatorActor.options(name=name, **options).remote(name, config, home) for name in names
+    ]
     parts = [RemotePart(name, actor) for name, actor in zip(names, actors, strict=True)]
     return [RemoteSimulator(actor, patience_s) for actor in actors], parts
 
 
 def _evolving(
-    config: RunConfig, run_dir: str, store: RemoteStore, workers: Sequence[RemoteSimulator]
+    config: RunConfig,
+    home: Home,
+    place: Placement,
+    store: RemoteStore,
+    workers: Sequence[RemoteSimulator],
 ) -> tuple[list[RemotePart], list[RemotePart]]:
     """Start the signals part and, in arms that synthesize, the synthesizer and the validator.
 
     Returns all of these parts, and those of them that have a model.
     """
-    signals = RemotePart(
-        "signals",
-        SignalsActor.options(name="signals").remote("signals", config, run_dir, store, workers),
-    )
-    if not config.synthesizes:
-        return [signals], []
-    kinds = {"synthesizer": SynthesizerActor, "validator": ValidatorActor}
-    synthesizer, validator = (
-        RemotePart(name, kind.options(name=name).remote(name, config, run_dir, store, workers))
+    kinds: dict[str, Any] = {"signals": SignalsActor}
+    if config.synthesizes:
+        kinds |= {"synthesizer": SynthesizerActor, "validator": ValidatorActor}
+    parts = [
+        RemotePart(
+            name,
+            kind.options(name=name, **place.of(name)).remote(name, config, home, store, workers),
+        )
         for name, kind in kinds.items()
-    )
-    return [signals, synthesizer, validator], [synthesizer]
+    ]
+    return parts, [part for part in parts if part.name == "synthesizer"]

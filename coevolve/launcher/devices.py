@@ -63,8 +63,11 @@ def cluster_gpus(address: str) -> float:
     # Imported here, so that commands that start no run do not load Ray.
     import ray
 
+    from coevolve.launcher.cluster import use_token
+
     with _handlers_kept():
         try:
+            use_token()
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
             found = cast("Mapping[str, float]", ray.cluster_resources())
         except Exception as error:

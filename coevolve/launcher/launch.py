@@ -93,7 +93,13 @@ async def launch(
             with cluster(config, directory) as address:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
-                run = await compose(running(config, directory.path), directory, display, STARTED)
+                run = await compose(
+                    running(config, directory.path),
+                    directory,
+                    display,
+                    STARTED,
+                    preflight.keys(config),
+                )
                 identity = msgspec.structs.replace(
                     directory.identity(), address=address, pid=os.getpid()
                 )

@@ -10,7 +10,7 @@ from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.packages import install as install_packages
 from coevolve.environments.registry import environment_of
 from coevolve.launcher.devices import check_devices
-from coevolve.llm.keys import check_key
+from coevolve.llm.keys import check_key, key_of, variable_of
 from coevolve.models.model_folder import check_model
 from coevolve.models.tiny_random.resolve import running
 from protocols.config import RunConfig, VllmEngine
@@ -61,6 +61,12 @@ def missing(config: RunConfig) -> list[str]:
     return found + lacking(*checks, partial(check_devices, _as_run(config)))
 
 
+def keys(config: RunConfig) -> dict[str, str]:
+    """Return the keys of the endpoints that the run calls, by variable, as far as they are set."""
+    endpoints = _endpoints(config).values()
+    return {variable_of(each): key for each in endpoints if (key := key_of(each))}
+
+
 def comment_lines(missing: list[str]) -> str:
     """Return the missing things as YAML comments."""
     return "".join(f"# missing: {' '.join(each.split())}\n" for each in missing)
@@ -84,13 +90,7 @@ def _as_run(config: RunConfig) -> RunConfig:
 
 
 def _endpoints(config: RunConfig) -> dict[str, EndpointModel]:
-    """Return the endpoints that the run's processes call, by setting.
-
-    Empty for a remote cluster: its processes have their own environment variables and check the
-    keys themselves.
-    """
-    if config.cluster.address:
-        return {}
+    """Return the endpoints that the run's processes call, by setting."""
     model = config.synthesizer.model
     own = {"synthesizer.model": model} if isinstance(model, EndpointModel) else {}
     return (own if config.synthesizes else {}) | dict(environment_of(config).endpoints())

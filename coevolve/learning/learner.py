@@ -18,7 +18,6 @@ Guarantees:
 import asyncio
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import structlog
 
@@ -33,10 +32,10 @@ from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.recovery import go_back, recover
 from coevolve.learning.versions import (
-    is_whole,
+    publish_checkpoint,
+    publish_version,
     remove_old_versions,
-    write_checkpoint,
-    write_version,
+    whole_version,
 )
 from coevolve.learning.weight_sync_monitor import WeightSyncMonitor
 from coevolve.parts.status import StatusReporter
@@ -44,7 +43,7 @@ from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, LearnerError
-from protocols.interfaces import Reader, Store, Supervision
+from protocols.interfaces import Files, Reader, Store, Supervision
 from protocols.journal import Message
 from protocols.learning import PolicyRegressed, Returned, StepReport
 from protocols.rollouts import FailedRollout, Rollout
@@ -60,7 +59,7 @@ class Learner:
     def __init__(
         self,
         config: RunConfig,
-        run_dir: Path,
+        files: Files,
         *,
         store: Store,
         reader: Reader,
@@ -68,7 +67,7 @@ class Learner:
     ) -> None:
         """Train for one run; ``supervision`` is its environment's."""
         self._config = config
-        self._run_dir = run_dir
+        self._files = files
         self._store = store
         self._reader = reader
         self._history = History(reader, supervision)
@@ -125,13 +124,13 @@ class Learner:
             member="learner",
             lease_s=self._config.store.lease_s,
         )
-        trainer, checkpoint = await recover(self._config, self._run_dir, self._history)
+        trainer, checkpoint = await recover(self._config, self._files, self._history)
         deliveries = WeightSyncMonitor(self._config, reader=self._reader, append=mailbox.append)
         guard = Guard(self._config.learner)
         guarded_through = await fold(self._reader, GUARD_TOPICS, guard.fold)
         session = _Session(
             self._config,
-            self._run_dir,
+            self._files,
             history=self._history,
             mailbox=mailbox,
             trainer=trainer,
@@ -160,7 +159,7 @@ class _Session:
     def __init__(
         self,
         config: RunConfig,
-        run_dir: Path,
+        files: Files,
         *,
         history: History,
         mailbox: Mailbox,
@@ -175,7 +174,7 @@ class _Session:
     ) -> None:
         self.trainer = trainer
         self._config = config
-        self._run_dir = run_dir
+        self._files = files
         self._history = history
         self._mailbox = mailbox
         self._groups = groups
@@ -198,10 +197,8 @@ class _Session:
         await self._deliveries.check()
         self._deliveries.published(self.trainer.step)
         newest = await self._history.newest_version()
-        if newest is None or not await asyncio.to_thread(is_whole, self._run_dir, newest):
-            version = await asyncio.to_thread(
-                write_version, self._run_dir, self.trainer, self._config
-            )
+        if newest is None or await whole_version(self._files, newest) is None:
+            version = await publish_version(self._files, self.trainer, self._config)
             if newest is None:
                 await self._mailbox.append([version])
 
@@ -227,7 +224,7 @@ class _Session:
         if self.trainer.step <= self._last_checkpoint:
             return
         self._reporter.waits_for(f"the checkpoint of step {self.trainer.step} to be written")
-        checkpoint = await asyncio.to_thread(write_checkpoint, self._run_dir, self.trainer)
+        checkpoint = await publish_checkpoint(self._files, self.trainer)
         await self._mailbox.append([checkpoint])
         self._last_checkpoint = checkpoint.step
 
@@ -247,8 +244,8 @@ class _Session:
             to_version=loss.best_version,
             rate_factor=self._guard.rate_factor * self._config.learner.guard.rate_factor,
         )
-        metrics = await go_back(self.trainer, step, returned, self._run_dir, self._history)
-        version = await asyncio.to_thread(write_version, self._run_dir, self.trainer, self._config)
+        metrics = await go_back(self.trainer, step, returned, self._files, self._history)
+        version = await publish_version(self._files, self.trainer, self._config)
         report = StepReport(
             step=step,
             groups=(),
@@ -337,7 +334,7 @@ class _Session:
         metrics = await asyncio.to_thread(self.trainer.take_step, batch)
         await self._deliveries.sampled(step, metrics)
         updated_s = time.monotonic()
-        version = await asyncio.to_thread(write_version, self._run_dir, self.trainer, self._config)
+        version = await publish_version(self._files, self.trainer, self._config)
         ended_s = time.monotonic()
         metrics |= batch_metrics(batch) | self._deliveries.metrics()
         metrics |= {
@@ -357,9 +354,7 @@ class _Session:
         self._deliveries.published(step)
         await self._finish([s for group in groups for s in group.sequences], [report, version])
         self._reporter.policy_version = step
-        await asyncio.to_thread(
-            remove_old_versions, self._run_dir, step, self._config, self._needed_versions(step)
-        )
+        await remove_old_versions(self._files, step, self._config, self._needed_versions(step))
         log.info("step", step=step, score=metrics["critic/score/mean"])
 
     def _needed_versions(self, step: int) -> set[int]:

@@ -5,7 +5,7 @@ folders that no rollout can need any more are removed, except those that stay fo
 that the guard may return to.
 """
 
-import shutil
+import asyncio
 from collections.abc import Collection
 from functools import cache
 from pathlib import Path
@@ -15,12 +15,11 @@ from coevolve.learning.opening import AnyTrainer
 from coevolve.models.atomic_folder import folder_digest, folder_size, write_folder
 from coevolve.models.model_folder import model_folder
 from coevolve.models.scratch_folder import scratch_folder
-from coevolve.models.weight_files import WEIGHTS_FILES, model_digest, version_digest
+from coevolve.models.weight_files import SPARE, WEIGHTS_FILES, model_digest, version_digest
 from protocols.config import RunConfig
+from protocols.errors import TransferError
+from protocols.interfaces import Files
 from protocols.learning import Checkpoint, PolicyVersion
-
-SPARE = 2
-"""Number of versions kept beyond the staleness bound, because an engine may still read one."""
 
 
 def version_path(version: int) -> str:
@@ -28,8 +27,15 @@ def version_path(version: int) -> str:
     return f"versions/v_{version}"
 
 
-def write_version(run_dir: Path, trainer: AnyTrainer, config: RunConfig) -> PolicyVersion:
-    """Write the trainer's weights to disk and return the version's record.
+async def publish_version(files: Files, trainer: AnyTrainer, config: RunConfig) -> PolicyVersion:
+    """Write the trainer's weights into the run's folder and return the version's record."""
+    version = await asyncio.to_thread(write_version, files.folder, trainer, config)
+    await files.publish(version.path)
+    return version
+
+
+def write_version(folder: Path, trainer: AnyTrainer, config: RunConfig) -> PolicyVersion:
+    """Write the trainer's weights below ``folder`` and return the version's record.
 
     The digest is computed before the folder gets its name, so a later change of its files is
     detected.
@@ -37,17 +43,17 @@ def write_version(run_dir: Path, trainer: AnyTrainer, config: RunConfig) -> Poli
     path, policy = version_path(trainer.step), config.policy
     digests: list[str] = []
 
-    def write(folder: Path) -> None:
-        trainer.save_weights(folder)
-        digests.append(version_digest(folder, policy.train))
+    def write(partial: Path) -> None:
+        trainer.save_weights(partial)
+        digests.append(version_digest(partial, policy.train))
 
-    write_folder(run_dir / path, write)
+    write_folder(folder / path, write)
     return PolicyVersion(
         version=trainer.step,
         path=path,
         format=policy.train,
         digest=digests[0],
-        size_bytes=(run_dir / path / WEIGHTS_FILES[policy.train]).stat().st_size,
+        size_bytes=(folder / path / WEIGHTS_FILES[policy.train]).stat().st_size,
         kept=is_scored(trainer.step, config),
         base=_base_digest(policy.model),
         scale=policy.lora_alpha / policy.lora_rank if policy.train == "lora" else 0.0,
@@ -55,23 +61,27 @@ def write_version(run_dir: Path, trainer: AnyTrainer, config: RunConfig) -> Poli
     )
 
 
-def is_whole(run_dir: Path, version: PolicyVersion) -> bool:
-    """Return whether the version's weights are on disk, unchanged."""
+async def whole_version(files: Files, version: PolicyVersion) -> Path | None:
+    """Return the folder with the version's weights on this node; None if they are not intact."""
     try:
-        return version_digest(run_dir / version.path, version.format) == version.digest
-    except OSError:
-        return False
+        folder = await files.fetch(version.path)
+        found = await asyncio.to_thread(version_digest, folder, version.format)
+    except (OSError, TransferError):
+        return None
+    return folder if found == version.digest else None
 
 
-def write_checkpoint(run_dir: Path, trainer: AnyTrainer) -> Checkpoint:
-    """Write a checkpoint and return its record."""
+async def publish_checkpoint(files: Files, trainer: AnyTrainer) -> Checkpoint:
+    """Write a checkpoint into the run's folder and return its record."""
     path = f"checkpoints/step_{trainer.step}"
-    write_folder(run_dir / path, trainer.save)
+    folder = files.folder / path
+    await asyncio.to_thread(write_folder, folder, trainer.save)
+    await files.publish(path)
     return Checkpoint(
         step=trainer.step,
         path=path,
-        digest=folder_digest(run_dir / path),
-        size_bytes=folder_size(run_dir / path),
+        digest=await asyncio.to_thread(folder_digest, folder),
+        size_bytes=folder_size(folder),
     )
 
 
@@ -87,15 +97,17 @@ def _base_digest(model: str) -> str:
     return model_digest(model_folder(model))
 
 
-def remove_old_versions(
-    run_dir: Path, newest: int, config: RunConfig, needed: Collection[int]
+async def remove_old_versions(
+    files: Files, newest: int, config: RunConfig, needed: Collection[int]
 ) -> None:
     """Delete weights that neither a rollout nor an evaluation can need any more.
 
     Versions in ``needed`` are kept, whatever their age.
     """
-    for folder in (run_dir / "versions").glob("v_*"):
-        version = int(folder.name.removeprefix("v_"))
-        is_old = version < newest - config.learner.max_staleness - SPARE
-        if is_old and not is_evaluated(version, config) and version not in needed:
-            shutil.rmtree(folder)
+    prefix = "v_"
+    for name in await files.names("versions"):
+        if name.startswith(prefix):
+            version = int(name.removeprefix(prefix))
+            is_old = version < newest - config.learner.max_staleness - SPARE
+            if is_old and not is_evaluated(version, config) and version not in needed:
+                await files.remove(version_path(version))

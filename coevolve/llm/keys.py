@@ -1,6 +1,7 @@
 """Reads an endpoint's key from an environment variable; the key is never recorded."""
 
 import os
+from collections.abc import Mapping
 
 from protocols.errors import DependencyError
 from protocols.synthesizers import EndpointModel
@@ -14,9 +15,19 @@ def variable_of(model: EndpointModel) -> str:
     return model.key_variable or DEFAULT_VARIABLE
 
 
+_PROVIDED: dict[str, str] = {}
+"""Keys that this process was given because it runs on another machine than the launcher."""
+
+
+def provide(keys: Mapping[str, str]) -> None:
+    """Make keys known to this process, by their variables; they stay out of its environment."""
+    _PROVIDED.update(keys)
+
+
 def key_of(model: EndpointModel) -> str:
     """Return the key; empty if there is none."""
-    return os.environ.get(variable_of(model), "")
+    variable = variable_of(model)
+    return os.environ.get(variable) or _PROVIDED.get(variable, "")
 
 
 def check_key(model: EndpointModel, setting: str) -> None:

@@ -7,10 +7,9 @@ killed writer leaves a folder whose name starts with a dot; the next writer dele
 
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
-import structlog
 from safetensors import SafetensorError
 
 from coevolve.models.weight_files import files_digest
@@ -22,8 +21,6 @@ PARTIAL = ".partial-"
 REFUSED = (OSError, SafetensorError, RuntimeError)
 """Errors of a full or read-only disk, from Python, safetensors and `torch.save`."""
 
-log = structlog.get_logger()
-
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """Create a folder with ``write`` and move it to ``folder``, replacing an existing one.
@@ -31,32 +28,48 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     Raises:
         CheckpointError: Writing failed; ``folder`` is unchanged.
     """
-    partial = folder.parent / f"{PARTIAL}{folder.name}"
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        write(partial)
-        for path in (*_files(partial), partial):
-            _sync(path)
-        if folder.exists():
-            shutil.rmtree(folder)
-        partial.rename(folder)
-        _sync(folder.parent)
+        write(begin_folder(folder))
+        finish_folder(folder)
     except REFUSED as error:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(partial_of(folder), ignore_errors=True)
         raise CheckpointError(
             f"{folder}: cannot be written: {error}; free disk space or fix permissions, then resume"
         ) from error
 
 
+def partial_of(folder: Path) -> Path:
+    """Return the temporary name under which ``folder`` is written."""
+    return folder.parent / f"{PARTIAL}{folder.name}"
+
+
+def begin_folder(folder: Path) -> Path:
+    """Return a new, empty folder under the temporary name of ``folder``. Raises OSError."""
+    partial = partial_of(folder)
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    return partial
+
+
+def finish_folder(folder: Path) -> None:
+    """Sync what was written under the temporary name to disk and publish it. Raises OSError."""
+    partial = partial_of(folder)
+    for path in (*files_in(partial), partial):
+        _sync(path)
+    if folder.exists():
+        shutil.rmtree(folder)
+    partial.rename(folder)
+    _sync(folder.parent)
+
+
 def folder_digest(folder: Path) -> str:
     """Return the SHA-256 over all files below ``folder``, including names, in name order."""
-    return files_digest(folder, _files(folder))
+    return files_digest(folder, files_in(folder))
 
 
 def folder_size(folder: Path) -> int:
     """Return the bytes in all files below ``folder``."""
-    return sum(path.stat().st_size for path in _files(folder))
+    return sum(path.stat().st_size for path in files_in(folder))
 
 
 def verify(run_dir: Path, checkpoint: Checkpoint) -> None:
@@ -74,19 +87,8 @@ def verify(run_dir: Path, checkpoint: Checkpoint) -> None:
         )
 
 
-def newest_valid(run_dir: Path, checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
-    """Return the last intact one of ``checkpoints``; log a warning for each that is not intact."""
-    for checkpoint in sorted(checkpoints, key=lambda each: each.step, reverse=True):
-        try:
-            verify(run_dir, checkpoint)
-        except CheckpointError as error:
-            log.warning("checkpoint_skipped", step=checkpoint.step, reason=str(error))
-            continue
-        return checkpoint
-    return None
-
-
-def _files(folder: Path) -> list[Path]:
+def files_in(folder: Path) -> list[Path]:
+    """Return all files below ``folder``, in name order."""
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 

@@ -22,6 +22,9 @@ SETTINGS_FILES: Mapping[WeightsFormat, str] = {
 }
 """Names of the settings files, which hold for example the scale of an adapter."""
 
+SPARE = 2
+"""Number of versions kept beyond the staleness bound, because an engine may still read one."""
+
 PLACES = ("_name_or_path", "base_model_name_or_path", "peft_version", "transformers_version")
 """Settings about the origin of weights, without effect on them."""
 

@@ -5,17 +5,22 @@ from pathlib import Path
 
 from coevolve.journal.mailbox import Appender, Mailbox
 from protocols.config import RunConfig
-from protocols.interfaces import Reader, Store
+from protocols.interfaces import Files, Reader, Store
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartContext:
-    """The run's settings and folder, and access to its journal."""
+    """The run's settings, and access to its folder and its journal."""
 
     config: RunConfig
-    run_dir: Path
+    files: Files
     store: Store
     reader: Reader
+
+    @property
+    def run_dir(self) -> Path:
+        """The run's folder, or this node's folder of copies."""
+        return self.files.folder
 
     def appender(self, consumer: str, member: str) -> Appender:
         """Return a function that appends records of ``member`` without merging delay."""

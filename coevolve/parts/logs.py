@@ -1,19 +1,24 @@
 """Destinations of log lines: files of JSON lines for parts, standard output for programs."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import structlog
 
 FOLDER = "logs"
 
 
-def to_file(run_dir: Path, part: str) -> None:
-    """Append this process's log lines to ``logs/<part>.jsonl`` of the run."""
+def to_file(run_dir: Path, part: str, send: Callable[[str], None] | None = None) -> None:
+    """Append this process's log lines to ``logs/<part>.jsonl`` of the run.
+
+    On a node that has only copies of the run's folder, ``send`` copies each line to the original.
+    """
     folder = run_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    _configure((folder / f"{part}.jsonl").open("a", encoding="utf-8", buffering=1))
+    file = (folder / f"{part}.jsonl").open("a", encoding="utf-8", buffering=1)
+    _configure(_Sent(file, send) if send else file)
 
 
 def to_output() -> None:
@@ -26,7 +31,21 @@ def to_errors() -> None:
     _configure(sys.stderr)
 
 
-def _configure(stream: TextIO) -> None:
+class _Sent:
+    """A file whose lines are also sent elsewhere."""
+
+    def __init__(self, file: TextIO, send: Callable[[str], None]) -> None:
+        self._file = file
+        self._send = send
+        self.flush = file.flush
+
+    def write(self, line: str) -> int:
+        """Write a line to the file and send it."""
+        self._send(line)
+        return self._file.write(line)
+
+
+def _configure(stream: Any) -> None:
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -4,7 +4,7 @@ The log receives the traceback of every unexpected error, during start-up and la
 """
 
 import gc
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,14 +17,16 @@ log = structlog.get_logger()
 
 
 @contextmanager
-def starting(run_dir: Path, part: str) -> Generator[None]:
-    """Context manager for the creation of the part.
+def starting(
+    run_dir: Path, part: str, send: Callable[[str], None] | None = None
+) -> Generator[None]:
+    """Context manager for the creation of the part; ``send`` is `coevolve.parts.logs.to_file`'s.
 
     Loading torch and transformers leaves some 400,000 objects that live as long as the process.
     Repeated collections over them take a fifth of the loading time, and later a third of a second
     per full collection. They are therefore excluded from all collections.
     """
-    logs.to_file(run_dir, part)
+    logs.to_file(run_dir, part, send)
     gc.disable()
     try:
         with unexpected_logged():

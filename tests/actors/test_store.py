@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import ray
 
-from actors.store import RemoteReader, RemoteStore, StoreActor
+from actors.remote_store import RemoteReader, RemoteStore
+from actors.store import StoreActor
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.mailbox import Mailbox

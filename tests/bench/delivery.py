@@ -52,6 +52,7 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.models.load import read_model
 from coevolve.models.model_folder import TINY, model_folder
 from coevolve.models.weight_files import WEIGHTS_FILES, model_digest, version_digest
+from coevolve.parts.files import LocalFiles
 from protocols import columns
 from protocols.config import (
     PolicyConfig,
@@ -200,7 +201,7 @@ async def _delivered(folder: Path, config: RunConfig, place: Path, options: Any)
 
     def proven(one: Any) -> VerifiedEngine:
         return VerifiedEngine(
-            "bench", one, reader=store, append=append, run_dir=place, config=config
+            "bench", one, reader=store, append=append, files=LocalFiles(place), config=config
         )
 
     steps = _Steps(folder, place, config, options.seed)

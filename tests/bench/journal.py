@@ -25,7 +25,8 @@ import psutil
 import ray
 from rich.table import Table
 
-from actors.store import RemoteStore, StoreActor
+from actors.remote_store import RemoteStore
+from actors.store import StoreActor
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from protocols.config import StoreConfig

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 import ray
 
 from actors.part import RemotePart
+from actors.remote_store import STORE_NAME, RemoteStore
 from actors.rollout import RolloutActor
 from actors.simulator import RemoteSimulator, SimulatorActor
-from actors.store import STORE_NAME, RemoteStore, StoreActor
+from actors.store import StoreActor
 from coevolve.curriculum.group_requests import group_requests
 from coevolve.engine.vllm.environment import environment
 from coevolve.environments.registry import environment_of

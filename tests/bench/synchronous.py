@@ -26,6 +26,7 @@ from coevolve.learning.groups import Group, use_of
 from coevolve.learning.trainer import Trainer
 from coevolve.learning.versions import remove_old_versions, write_version
 from coevolve.models.model_folder import model_folder
+from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.agent import Episode, rollout_of
 from protocols.config import RunConfig
 from protocols.tasks import Task
@@ -141,7 +142,7 @@ async def learn(config: RunConfig, run_dir: Path, *, rollouts: int, every: int) 
         )
         trainer.take_step(Batch(step=trainer.step + 1, groups=batch))
         await players.generator.load(write_version(run_dir, trainer, config))
-        remove_old_versions(run_dir, trainer.step, config, ())
+        await remove_old_versions(LocalFiles(run_dir), trainer.step, config, ())
         used = number * config.rollout.group_size
         if used - points[-1].rollouts >= every or used >= rollouts:
             spent = time.process_time() - started

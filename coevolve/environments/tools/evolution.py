@@ -1,7 +1,6 @@
 """Builds the synthesizer, the gates and the judge of tasks with tools."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
@@ -18,7 +17,7 @@ from coevolve.synthesis.worker import SynthesizerWorker
 from coevolve.validation.judge import Judge, NoJudge
 from protocols.config import RunConfig
 from protocols.evolution import Candidate, Signal
-from protocols.interfaces import Reader, SimulatorService, Synthesizer
+from protocols.interfaces import Files, Reader, SimulatorService, Synthesizer
 from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
 
 GATHER_S = 0.3
@@ -41,7 +40,7 @@ def synthesizer(
         store=context.store,
         reader=context.reader,
         open_model=lambda model: synthesizer_model(
-            context.config, context.run_dir, context.reader, append, simulators, model
+            context.config, context.files, context.reader, append, simulators, model
         ),
         context=told,
     )
@@ -49,7 +48,7 @@ def synthesizer(
 
 def synthesizer_model(
     config: RunConfig,
-    run_dir: Path,
+    files: Files,
     reader: Reader,
     append: Appender,
     simulators: Sequence[SimulatorService],
@@ -68,7 +67,7 @@ def synthesizer_model(
             folder = model_folder(config.policy.model)
             generator = TransformersGenerator(
                 folder,
-                run_dir,
+                files.folder,
                 max_concurrent=SYNTHESES,
                 max_length=config.rollout.max_tokens,
             )
@@ -79,7 +78,7 @@ def synthesizer_model(
                     generator,
                     reader=reader,
                     append=append,
-                    run_dir=run_dir,
+                    files=files,
                     config=config,
                 ),
                 simulator=simulator,

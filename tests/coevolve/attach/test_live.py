@@ -13,7 +13,8 @@ import msgspec
 import pytest
 import ray
 
-from actors.store import STORE_NAME, StoreActor
+from actors.remote_store import STORE_NAME
+from actors.store import StoreActor
 from coevolve.journal.journal import Journal
 from coevolve.runs import directory as run_directory
 from coevolve.runs.directory import RunDirectory

@@ -7,6 +7,7 @@ from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.learner import Learner
+from coevolve.parts.files import LocalFiles
 from coevolve.runs import directory as run_directory
 from protocols.config import LearnerConfig, RolloutConfig, RunConfig
 from protocols.learner_config import ImitationConfig
@@ -39,7 +40,7 @@ async def run_dir(tmp_path: Path) -> Path:
     await store.append(groups.as_append())
     await Learner(
         CONFIG,
-        path,
+        LocalFiles(path),
         store=store,
         reader=store,
         supervision=ReferenceSupervision(ReferenceRenderer()),

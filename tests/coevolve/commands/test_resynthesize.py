@@ -16,6 +16,7 @@ from coevolve.environments.tools.worker import ToolWorker
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.parts.context import PartContext
+from coevolve.parts.files import LocalFiles
 from coevolve.runs import directory as run_directory
 from coevolve.synthesis.worker import SynthesizerWorker
 from protocols.config import RunConfig
@@ -164,7 +165,7 @@ async def synthesized_run(path: Path) -> list[Candidate]:
     flagged = [uniform_task(0, number) for number in range(3)]
     await add(store, *flagged)
     worker = ToolWorker(QUICK.simulator, CLASSES)
-    context = PartContext(config=QUICK, run_dir=path, store=store, reader=store)
+    context = PartContext(config=QUICK, files=LocalFiles(path), store=store, reader=store)
     part = build.synthesizer(context, (ToolService(worker),))
     running = asyncio.create_task(part.run())
     about = [OnTask(task_id=each.task_id) for each in flagged]

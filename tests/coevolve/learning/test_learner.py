@@ -16,6 +16,7 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.learning.history import History
 from coevolve.learning.learner import Learner
 from coevolve.models.weight_files import version_digest
+from coevolve.parts.files import LocalFiles
 from protocols.config import (
     DeliveryConfig,
     EvaluatorConfig,
@@ -76,7 +77,7 @@ def settings(model: Path, train: WeightsFormat = "full", **learner: object) -> R
 def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal) -> Learner:
     return Learner(
         config,
-        run_dir,
+        LocalFiles(run_dir),
         store=journal,
         reader=journal,
         supervision=ReferenceSupervision(ReferenceRenderer()),
@@ -534,7 +535,7 @@ async def test_it_runs_on_the_real_journal_and_goes_on_after_it_was_reopened(
             await store.append(memory.as_append())
         part = Learner(
             settings(model, steps=steps),
-            tmp_path,
+            LocalFiles(tmp_path),
             store=store,
             reader=store,
             supervision=ReferenceSupervision(ReferenceRenderer()),

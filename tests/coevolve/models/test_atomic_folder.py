@@ -2,7 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.learning.recovery import newest_valid
 from coevolve.models import atomic_folder as checkpoint
+from coevolve.parts.files import LocalFiles
 from protocols.errors import CheckpointError
 from protocols.learning import Checkpoint
 
@@ -80,14 +82,14 @@ def test_the_digest_sees_contents_names_and_places(tmp_path: Path):
     assert len(digests) == 4
 
 
-def test_the_newest_whole_checkpoint_is_chosen(tmp_path: Path):
+async def test_the_newest_whole_checkpoint_is_chosen(tmp_path: Path):
     found = [registered(tmp_path, step) for step in (10, 20, 30)]
-    assert checkpoint.newest_valid(tmp_path, found) == found[2]
+    assert await newest_valid(LocalFiles(tmp_path), found) == found[2]
     (tmp_path / "checkpoints/step_30/weights").write_bytes(b"9")
-    assert checkpoint.newest_valid(tmp_path, found) == found[1]
+    assert await newest_valid(LocalFiles(tmp_path), found) == found[1]
     (tmp_path / "checkpoints/step_20/inner/state").unlink()
-    assert checkpoint.newest_valid(tmp_path, found) == found[0]
-    assert checkpoint.newest_valid(tmp_path, found[1:]) is None
+    assert await newest_valid(LocalFiles(tmp_path), found) == found[0]
+    assert await newest_valid(LocalFiles(tmp_path), found[1:]) is None
 
 
 def test_a_checkpoint_error_names_the_fault(tmp_path: Path):

@@ -8,6 +8,7 @@ import pytest
 
 from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
+from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.evaluator import Evaluator
 from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig
 from protocols.errors import JournalError, SimulatorError
@@ -77,7 +78,7 @@ def evaluator(
         ScriptGenerator([]),
         reader=journal,
         append=append,
-        run_dir=Path("/nowhere"),
+        files=LocalFiles(Path("/nowhere")),
         config=config,
     )
     return Evaluator(

@@ -28,6 +28,7 @@ from coevolve.journal.reader import run_reader
 from coevolve.learning.history import History
 from coevolve.models.chat_template import ChatTemplate
 from coevolve.parts.context import PartContext
+from coevolve.parts.files import LocalFiles
 from coevolve.runs import directory as run_directory
 from coevolve.runs.costs import Costs
 from coevolve.runs.directory import RunDirectory
@@ -138,7 +139,9 @@ async def trained(directory: RunDirectory) -> None:
     receipt = Receipt(producer="test", counter=1)
     began = encode(RunStarted(run_id="here", config="{}"))
     await store.append(Append(records=(began,), receipt=receipt))
-    context = PartContext(config=config, run_dir=directory.path, store=store, reader=store)
+    context = PartContext(
+        config=config, files=LocalFiles(directory.path), store=store, reader=store
+    )
     template = ChatTemplate.load(Path(config.policy.model), variables={})
     texts = [template.answer(WORST), template.answer(WORSE)]
     engine = Parrot(build.generator(context, 2), texts)

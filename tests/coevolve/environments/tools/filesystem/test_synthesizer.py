@@ -20,6 +20,7 @@ from coevolve.environments.tools.task import ToolTurn, read_body
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.parts.files import LocalFiles
 from protocols.config import RunConfig
 from protocols.evolution import ModelCall, OnPattern
 from protocols.interfaces import CallLog, Generator, Synthesizer
@@ -77,7 +78,7 @@ def engine(generator: Generator, store: LocalStore) -> VerifiedEngine:
         generator,
         reader=store,
         append=append,
-        run_dir=CHECKPOINT,
+        files=LocalFiles(CHECKPOINT),
         config=RunConfig(name="test"),
     )
 

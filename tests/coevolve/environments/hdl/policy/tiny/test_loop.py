@@ -25,6 +25,7 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.launcher import preflight
 from coevolve.models.tiny_random.resolve import MODEL, running
 from coevolve.parts.context import PartContext
+from coevolve.parts.files import LocalFiles
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.control import RunStarted
@@ -73,7 +74,7 @@ async def played(folder: Path, *overrides: str) -> LocalStore:
     began = encode(RunStarted(run_id="here", config="{}"))
     receipt = Receipt(producer="test", counter=1)
     await store.append(Append(records=(began,), receipt=receipt))
-    context = PartContext(config=config, run_dir=folder, store=store, reader=store)
+    context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=store)
     simulator = hardware.simulator(config)
     simulators = [TestbenchService(simulator, 64)]
     engines = [build.generator(context, 8), build.generator(context, 8)]

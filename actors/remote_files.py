@@ -1,0 +1,193 @@
+"""The run's folder as parts on other nodes see it: copies, and a proxy for its actor.
+
+A folder travels in pieces through Ray's object store, so a large version needs little memory. It is
+copied once per node, whatever the number of parts there, and its copy is compared with the digests
+of the original. A copy is complete or absent.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import shutil
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from coevolve.models.atomic_folder import begin_folder, finish_folder, partial_of
+from coevolve.parts.files import FileEntry, check, listing_of, write_piece
+from protocols.errors import CoevolveError, TransferError
+
+FILES_NAME = "files"
+"""The actor's name in the run's Ray namespace."""
+
+PIECE = 32 << 20
+"""Bytes of a file that one call carries."""
+
+AHEAD = 2
+"""Pieces that are under way at a time."""
+
+TRIES = 3
+
+
+class RemoteFiles:
+    """A `protocols.interfaces.Files` on a node that has only copies."""
+
+    def __init__(self, actor: Any, folder: Path) -> None:
+        """Keep the copies in ``folder``, which the parts of this node share."""
+        self._actor = actor
+        self.folder = folder
+
+    async def fetch(self, path: str, *, keep: int = 0) -> Path:
+        """Return a copy of the folder, which is as the original is now. Raises TransferError."""
+        return await asyncio.to_thread(self.fetch_now, path, keep=keep)
+
+    def fetch_now(self, path: str, *, keep: int = 0) -> Path:
+        """Do the same without an event loop."""
+        folder = self.folder / path
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(folder):
+            _tried(lambda: self._copy(path, folder))
+        if keep:
+            _drop_older(folder, keep)
+        return folder
+
+    async def publish(self, path: str) -> None:
+        """Copy the finished folder into the run's folder. Raises TransferError."""
+        await asyncio.to_thread(_tried, lambda: self._send(path))
+
+    async def names(self, path: str) -> Sequence[str]:
+        """Return the names in a folder of the run's folder."""
+        return await asyncio.to_thread(_answer, self._actor.names.remote(path))
+
+    async def remove(self, path: str) -> None:
+        """Remove a folder there and here."""
+        await asyncio.to_thread(_answer, self._actor.remove.remote(path))
+        _drop(self.folder / path)
+
+    def log(self, name: str, line: str) -> None:
+        """Append a line to a part's log in the run's folder, without waiting for it."""
+        self._actor.log.remote(name, line)
+
+    def _copy(self, path: str, folder: Path) -> None:
+        listing = _answer(self._actor.listing.remote(path))
+        if folder.is_dir() and _copied(folder) == listing:
+            return
+        with _told(folder):
+            begin_folder(folder)
+            partial = partial_of(folder)
+            for entry, offset, content in self._pieces(path, listing):
+                write_piece(partial / entry.name, offset, content)
+            check(partial, listing)
+            finish_folder(folder)
+            _listing_file(folder).write_bytes(msgspec.json.encode(listing))
+
+    def _pieces(
+        self, path: str, listing: Sequence[FileEntry]
+    ) -> Iterator[tuple[FileEntry, int, bytes]]:
+        under_way: deque[tuple[FileEntry, int, Any]] = deque()
+        for entry, offset in _offsets(listing):
+            call = self._actor.read.remote(path, entry.name, offset, PIECE)
+            under_way.append((entry, offset, call))
+            if len(under_way) == AHEAD:
+                first, at, answer = under_way.popleft()
+                yield first, at, _answer(answer)
+        for first, at, answer in under_way:
+            yield first, at, _answer(answer)
+
+    def _send(self, path: str) -> None:
+        folder = self.folder / path
+        with _told(folder), _locked(folder):
+            listing = listing_of(folder)
+            _answer(self._actor.begin.remote(path))
+            under_way: deque[Any] = deque()
+            for entry, offset in _offsets(listing):
+                with (folder / entry.name).open("rb") as file:
+                    file.seek(offset)
+                    content = file.read(PIECE)
+                under_way.append(self._actor.write.remote(path, entry.name, offset, content))
+                if len(under_way) == AHEAD:
+                    _answer(under_way.popleft())
+            for call in under_way:
+                _answer(call)
+            _answer(self._actor.finish.remote(path, listing))
+            _listing_file(folder).write_bytes(msgspec.json.encode(listing))
+
+
+def _offsets(listing: Sequence[FileEntry]) -> Iterator[tuple[FileEntry, int]]:
+    """Yield where the pieces of each file begin; an empty file has one."""
+    for entry in listing:
+        for offset in range(0, max(1, entry.size_bytes), PIECE):
+            yield entry, offset
+
+
+def _listing_file(folder: Path) -> Path:
+    """Return the file that says of which original the folder is a copy."""
+    return folder.parent / f".{folder.name}.json"
+
+
+def _copied(folder: Path) -> list[FileEntry] | None:
+    try:
+        return msgspec.json.decode(_listing_file(folder).read_bytes(), type=list[FileEntry])
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _drop(folder: Path) -> None:
+    _listing_file(folder).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _drop_older(folder: Path, keep: int) -> None:
+    """Keep the ``keep`` newest copies beside ``folder``, and ``folder`` itself."""
+    copies = [each for each in folder.parent.iterdir() if _listing_file(each).is_file()]
+    copies.sort(key=lambda each: _listing_file(each).stat().st_mtime_ns, reverse=True)
+    for old in copies[keep:]:
+        if old != folder:
+            _drop(old)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Hold the lock under which this node's parts copy one folder."""
+    with (folder.parent / f".{folder.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _told(folder: Path) -> Generator[None]:
+    """Raise TransferError for errors of this node's disk."""
+    try:
+        yield
+    except OSError as error:
+        raise TransferError(f"{folder}: cannot be copied on this node: {error}") from error
+
+
+def _tried(act: Callable[[], None]) -> None:
+    """Repeat ``act`` if a copy turns out damaged, as when the original changed meanwhile."""
+    for left in reversed(range(TRIES)):
+        try:
+            return act()
+        except TransferError:
+            if not left:
+                raise
+    return None
+
+
+def _answer(call: Any) -> Any:
+    """Return the actor's answer; raise its error, or TransferError if it cannot be reached."""
+    try:
+        return ray.get(call)
+    except RayTaskError as error:
+        if isinstance(error.cause, CoevolveError):
+            raise error.cause from None
+        raise TransferError(f"the run's files: {error}") from error
+    except RayError as error:
+        raise TransferError(
+            f"the run's files cannot be reached: {str(error).strip().splitlines()[-1]}"
+        ) from error

@@ -1,0 +1,151 @@
+"""The run's folder for parts on the node that has it, and what copies between nodes are made of."""
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from coevolve.models.atomic_folder import begin_folder, files_in, finish_folder, partial_of
+from coevolve.models.weight_files import file_digest
+from protocols.errors import TransferError
+
+
+class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a folder."""
+
+    name: str
+    """Path relative to the folder."""
+
+    size_bytes: int
+    digest: str
+    """SHA-256, in hexadecimal."""
+
+
+class LocalFiles:
+    """A `protocols.interfaces.Files` on the node that has the run's folder: copies nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    async def fetch(self, path: str, *, keep: int = 0) -> Path:
+        """Return the folder."""
+        del keep
+        return self.folder / path
+
+    async def publish(self, path: str) -> None:
+        """Do nothing: the folder is where it belongs."""
+
+    async def names(self, path: str) -> Sequence[str]:
+        """Return the names in a folder."""
+        return names(self.folder / path)
+
+    async def remove(self, path: str) -> None:
+        """Remove a folder."""
+        await asyncio.to_thread(shutil.rmtree, self.folder / path, ignore_errors=True)
+
+
+def names(folder: Path) -> list[str]:
+    """Return the names in a folder; none if there is no such folder."""
+    return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+
+
+class SentFolders:
+    """Lists and reads folders for other nodes, and takes in folders that other nodes send."""
+
+    def __init__(self, root: Path, model: Path | None) -> None:
+        """Serve the run's folder ``root``; ``model`` is served as the folder ``MODEL_COPY``."""
+        self._root = root
+        self._model = model
+        self._digests: dict[tuple[Path, int, int], str] = {}
+        """Digests by path, size in bytes and time of change in nanoseconds."""
+
+    def listing(self, path: str) -> list[FileEntry]:
+        """Return the files of a folder. Raises TransferError if there is no such folder."""
+        folder = self._folder(path)
+        try:
+            if not folder.is_dir():
+                raise FileNotFoundError(f"{folder}: is not there")
+            return [self._entry(folder, each) for each in files_in(folder)]
+        except OSError as error:
+            raise TransferError(f"{path}: cannot be sent to other nodes: {error}") from error
+
+    def read(self, path: str, name: str, offset: int, size: int) -> bytes:
+        """Return up to ``size`` bytes of a file from ``offset``. Raises TransferError."""
+        try:
+            with (self._folder(path) / name).open("rb") as file:
+                file.seek(offset)
+                return file.read(size)
+        except OSError as error:
+            raise TransferError(f"{path}/{name}: cannot be sent: {error}") from error
+
+    def begin(self, path: str) -> None:
+        """Begin to take in a folder; what an earlier sender left is discarded."""
+        try:
+            begin_folder(self._folder(path))
+        except OSError as error:
+            raise _refused(path, error) from error
+
+    def write(self, path: str, name: str, offset: int, content: bytes) -> None:
+        """Write a piece of a file of the folder that is taken in."""
+        try:
+            write_piece(partial_of(self._folder(path)) / name, offset, content)
+        except OSError as error:
+            raise _refused(path, error) from error
+
+    def finish(self, path: str, listing: Sequence[FileEntry]) -> None:
+        """Publish the folder if it is what the sender has. Raises TransferError."""
+        folder = self._folder(path)
+        check(partial_of(folder), listing)
+        try:
+            finish_folder(folder)
+        except OSError as error:
+            raise _refused(path, error) from error
+
+    def _folder(self, path: str) -> Path:
+        if path == MODEL_COPY and self._model is not None:
+            return self._model
+        folder = (self._root / path).resolve()
+        if not folder.is_relative_to(self._root.resolve()):
+            raise TransferError(f"{path}: is outside the run's folder")
+        return folder
+
+    def _entry(self, folder: Path, file: Path) -> FileEntry:
+        stat = file.stat()
+        known = (file, stat.st_size, stat.st_mtime_ns)
+        if known not in self._digests:
+            self._digests[known] = file_digest(file)
+        name = str(file.relative_to(folder))
+        return FileEntry(name=name, size_bytes=stat.st_size, digest=self._digests[known])
+
+
+MODEL_COPY = "initial_model"
+"""The folder of copies that holds the model which the run starts from."""
+
+
+def write_piece(file: Path, offset: int, content: bytes) -> None:
+    """Write a piece of a file, which is created if necessary. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("r+b" if file.exists() else "w+b") as written:
+        written.seek(offset)
+        written.write(content)
+
+
+def check(folder: Path, listing: Sequence[FileEntry]) -> None:
+    """Raise TransferError unless the folder has exactly the listed files, unchanged."""
+    found = {str(each.relative_to(folder)) for each in files_in(folder)}
+    wrong = found ^ {each.name for each in listing} or {
+        each.name for each in listing if file_digest(folder / each.name) != each.digest
+    }
+    if wrong:
+        raise TransferError(f"{folder}: a copy differs from its original in {sorted(wrong)}")
+
+
+def listing_of(folder: Path) -> list[FileEntry]:
+    """Return the files of a folder, with digests. Raises OSError."""
+    return SentFolders(folder.parent, None).listing(folder.name)
+
+
+def _refused(path: str, error: OSError) -> TransferError:
+    return TransferError(f"{path}: the run's folder cannot take it in: {error}")
