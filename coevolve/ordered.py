@@ -81,9 +81,10 @@ class Ranked(Generic[Key, Value]):
 
     def put(self, key: Key, value: Value) -> None:
         """Set the value of a key, in place of an earlier one."""
-        self.remove(key)
-        self._values[key] = value
-        self._sorted.add(value)
+        if self._values.get(key) != value:
+            self.remove(key)
+            self._values[key] = value
+            self._sorted.add(value)
 
     def remove(self, key: Key) -> None:
         """Remove a key, if it is there."""
