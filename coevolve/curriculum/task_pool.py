@@ -34,15 +34,19 @@ the policy has yet to learn.
 **Seed tasks** are drawn uniformly, as in the arm ``static``, and are retired by the same rule. They
 fill the groups while no synthesized task is available, and mastered ones would waste these groups.
 All arms that synthesize retire tasks in the same way, so comparisons between them stay fair.
+
+**Cost.** A draw, a visit and an admission take O(log n) for n tasks
+(`coevolve.curriculum.task_draws`).
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from coevolve.curriculum.schedule import cycle_of
+from coevolve.curriculum.task_draws import UniformDraws, WeightedDraws
 from coevolve.journal.codec import topics_of
 from protocols.config import RunConfig
 from protocols.evolution import Admitted, CandidateVerdict, GroupSummary, OnTask, Signal
@@ -123,11 +127,15 @@ class Pool:
         self._imitates = config.learner.imitation.weight > 0
         self._evolve_every = config.evolve_every
         self._tasks: dict[str, PoolTask] = {}
-        self._teaching: dict[str, PoolTask] = {}
+        self._uniform = UniformDraws()
+        self._teaching = WeightedDraws()
         """The live synthesized tasks."""
 
         self._waiting: list[PoolTask] = []
         self._in_flight: dict[int, str] = {}
+        self._flying: Counter[str] = Counter()
+        """Number of groups in flight of each task that has any."""
+
         self._groups = 0
         self._synthesized_groups = 0
         self._cycle = 0
@@ -159,7 +167,7 @@ class Pool:
 
     def weights(self) -> dict[str, float]:
         """Return the weight of every live synthesized task."""
-        return {task_id: self._weight(task) for task_id, task in self._teaching.items()}
+        return {task_id: self._weight(self._tasks[task_id]) for task_id in self._teaching.ids()}
 
     def fold(self, message: Message) -> None:
         """Add the journal's next record; ignores other message types.
@@ -169,7 +177,7 @@ class Pool:
         """
         match message:
             case Task(origin=Seeded(), split="train", task_id=task_id):
-                self._tasks.setdefault(task_id, PoolTask(task_id, is_synthesized=False))
+                self._add(PoolTask(task_id, is_synthesized=False))
             case CandidateVerdict(outcome=Admitted() as admitted):
                 self._admit(admitted)
             case GroupSummary(root=root, author="policy") if message.task_id == root:
@@ -181,7 +189,7 @@ class Pool:
             case StepReport():
                 self._train(message)
             case GroupDiscarded(group=group):
-                self._in_flight.pop(group, None)
+                self._land(group)
             case _:
                 pass
 
@@ -193,7 +201,7 @@ class Pool:
         """
         for task in self._waiting:
             if task.mastered >= self._rules.retire_after:
-                task.life = "retired"
+                self._retire(task)
             else:
                 self._enliven(task)
         self._waiting.clear()
@@ -212,28 +220,17 @@ class Pool:
         may_synthesize = self._synthesized_groups + 1 <= self._rules.synthetic_share * (
             self._groups + 1
         )
-        flying = set(self._in_flight.values())
         if generator.random() < self._rules.retired_share:
-            retired = [
-                task
-                for task in _free(self._tasks.values(), flying)
-                if task.life == "retired" and (may_synthesize or not task.is_synthesized)
-            ]
-            if retired:
-                return _one_of(retired, generator)
-        made = _free(self._teaching.values(), flying)
-        if made and may_synthesize:
-            weights = np.array([self._weight(task) for task in made])
-            return made[int(generator.choice(len(made), p=weights / weights.sum()))].task_id
-        return None
+            retired = self._uniform.retired(generator, seeds_only=not may_synthesize)
+            if retired is not None:
+                return retired
+        return self._teaching.draw(generator) if may_synthesize else None
 
     def _draw_seed(self, generator: np.random.Generator) -> str:
-        flying = set(self._in_flight.values())
-        seeds = [task for task in self._tasks.values() if not task.is_synthesized]
-        if not seeds:
+        seed = self._uniform.seed(generator)
+        if seed is None:
             raise ValueError("a draw needs a seed task in the pool, found none")
-        live = [task for task in seeds if task.life == "live"] or seeds
-        return _one_of(_free(live, flying) or live, generator)
+        return seed
 
     def _admit(self, admitted: Admitted) -> None:
         task = PoolTask(
@@ -245,23 +242,42 @@ class Pool:
             is_solved=admitted.probe_successes > 0,
             mastered=self._rules.retire_after if admitted.label == "mastered" else 0,
         )
-        if admitted.task_id not in self._tasks:
-            self._tasks[admitted.task_id] = task
+        if self._add(task):
             self._waiting.append(task)
         if not self._evolve_every:
             self.join()
+
+    def _add(self, task: PoolTask) -> bool:
+        """Let a task join; return whether its id is new."""
+        if task.task_id in self._tasks:
+            return False
+        self._tasks[task.task_id] = task
+        self._note(task)
+        return True
 
     def _enliven(self, task: PoolTask) -> None:
         """Make a task live, as if never visited; above capacity, retire another one."""
         task.life, task.visits, task.mastered = "live", 0, 0
         if task.is_synthesized:
-            self._teaching[task.task_id] = task
-            if len(self._teaching) > self._rules.capacity:
-                self._retire(min(self._teaching.values(), key=self._weight))
+            self._teaching.add(task.task_id)
+        self._note(task)
+        if len(self._teaching) > self._rules.capacity:
+            self._retire(self._tasks[self._teaching.least()])
 
     def _retire(self, task: PoolTask) -> None:
         task.life = "retired"
-        self._teaching.pop(task.task_id, None)
+        self._teaching.remove(task.task_id)
+        self._note(task)
+
+    def _note(self, task: PoolTask) -> None:
+        """Let draws know a task's state; call this after every change of it."""
+        is_free = task.task_id not in self._flying
+        is_retired = task.life == "retired"
+        if task.is_synthesized:
+            self._teaching.note(task.task_id, self._weight(task), is_free=is_free)
+            self._uniform.note_made(task.task_id, is_retired=is_retired, is_free=is_free)
+        else:
+            self._uniform.note_seed(task.task_id, is_retired=is_retired, is_free=is_free)
 
     def _visit(self, task_id: str, visit: GroupSummary) -> None:
         task = self._tasks.get(task_id)
@@ -270,6 +286,8 @@ class Pool:
         task.visited(visit.successes, visit.rollouts)
         if task.mastered >= self._rules.retire_after:
             self._retire(task)
+        else:
+            self._note(task)
 
     def _revive(self, task_id: str) -> None:
         task = self._tasks.get(task_id)
@@ -283,25 +301,34 @@ class Pool:
             if cycle > self._cycle:
                 self._cycle, self._opening = cycle, request.group
             task = self._tasks.get(request.task_id)
-            self._in_flight[request.group] = request.task_id
+            self._launch(request)
             self._groups = request.group + 1
             self._synthesized_groups += task is not None and task.is_synthesized
         if request.group == self._opening:
             self.join()  # includes tasks admitted between the decision and its record
 
+    def _launch(self, request: RolloutRequest) -> None:
+        self._in_flight[request.group] = request.task_id
+        self._flying[request.task_id] += 1
+        if request.task_id in self._tasks:
+            self._note(self._tasks[request.task_id])
+
+    def _land(self, group: int) -> None:
+        """Note that a group is no longer in flight, if it was."""
+        task_id = self._in_flight.pop(group, None)
+        if task_id is None:
+            return
+        self._flying[task_id] -= 1
+        if not self._flying[task_id]:
+            del self._flying[task_id]
+        if task_id in self._tasks:
+            self._note(self._tasks[task_id])
+
     def _train(self, report: StepReport) -> None:
         for group in report.groups:
-            self._in_flight.pop(group.group, None)
+            self._land(group.group)
             if group.use != "nothing" and group.task_id in self._tasks:
                 self._tasks[group.task_id].steps += 1
 
     def _weight(self, task: PoolTask) -> float:
         return task.weight(imitates=self._imitates)
-
-
-def _free(tasks: Iterable[PoolTask], flying: Container[str]) -> list[PoolTask]:
-    return [task for task in tasks if task.task_id not in flying]
-
-
-def _one_of(tasks: Sequence[PoolTask], generator: np.random.Generator) -> str:
-    return tasks[int(generator.integers(len(tasks)))].task_id

@@ -31,8 +31,8 @@ class Place:
     beyond: set[int] = field(default_factory=set[int])
     """Finished sequences greater than ``cursor``."""
 
-    stored: set[int] = field(default_factory=set[int])
-    """The subset of ``beyond`` that has rows in `acks`."""
+    unstored: set[int] = field(default_factory=set[int])
+    """The subset of ``beyond`` that has no rows in `acks` yet: what this transaction finished."""
 
     frontier: int = 0
     """All records up to this sequence are finished or leased; the search for work starts after
@@ -41,6 +41,12 @@ class Place:
     def has_finished(self, sequence: int) -> bool:
         """Return whether the consumer has finished a record of this topic."""
         return sequence <= self.cursor or sequence in self.beyond
+
+    def finish(self, sequence: int) -> None:
+        """Note that the consumer has finished a record."""
+        self.beyond.add(sequence)
+        self.unstored.add(sequence)
+        self.finished += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,10 @@ class Consumer:
                 )
 
     def grant(self, sequence: int, topic: str, request: Take, now_s: float) -> None:
-        """Lease a record to the requesting member."""
+        """Lease a record to the requesting member, in place of an earlier lease."""
+        earlier = self.leases.get(sequence)
+        if earlier is not None:
+            self._held[earlier.member].discard(sequence)
         self.leases[sequence] = Lease(
             topic, request.member, request.incarnation, now_s + request.lease_s
         )

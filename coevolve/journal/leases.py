@@ -25,7 +25,8 @@ def lease(
     granted = list(islice(free, request.limit))
     for sequence, topic in granted:
         consumer.grant(sequence, topic, request, now_s)
-        consumer.place(topic).frontier = sequence
+        place = consumer.place(topic)
+        place.frontier = max(place.frontier, sequence)
     return [sequence for sequence, _ in granted], freed
 
 
@@ -38,12 +39,17 @@ def _renew(consumer: Consumer, request: Take, state: Snapshot, now_s: float) -> 
         if topic is None or place is None or place.has_finished(sequence):
             continue
         if known is None or known.member == request.member or known.expires_s <= now_s:
-            consumer.release([sequence])
             consumer.grant(sequence, topic, request, now_s)
 
 
 def _free(consumer: Consumer, topic: str, state: Snapshot) -> Iterator[tuple[int, str]]:
+    """Yield the free records of a topic; whoever asks for the next one must lease those before.
+
+    The frontier passes what is not free, so that no later search looks at it again.
+    """
     place = consumer.place(topic)
     for sequence in state.sequences(topic_key(topic), place.frontier):
-        if sequence not in consumer.leases and not place.has_finished(sequence):
+        if sequence in consumer.leases or place.has_finished(sequence):
+            place.frontier = sequence
+        else:
             yield sequence, topic

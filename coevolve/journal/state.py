@@ -99,7 +99,7 @@ class State:
 def _place(txn: "lmdb.Transaction[bytes]", tables: Tables, key: bytes, row: bytes) -> Place:
     cursor, finished = unpack_pair(row)
     acks = txn.cursor(tables.acks)
-    stored: set[int] = set()
+    beyond: set[int] = set()
     if acks.set_key(key):
-        stored = {sequence_of(value) for value in acks.iternext_dup(keys=False, values=True)}
-    return Place(key, cursor, finished, beyond=set(stored), stored=stored, frontier=cursor)
+        beyond = {sequence_of(value) for value in acks.iternext_dup(keys=False, values=True)}
+    return Place(key, cursor, finished, beyond=beyond, frontier=cursor)

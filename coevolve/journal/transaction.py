@@ -81,8 +81,7 @@ class WriteTransaction:
         for sequence, topic in topics.items():
             self._subscribe(consumer, topic)
             place = consumer.place(topic)
-            place.beyond.add(sequence)
-            place.finished += 1
+            place.finish(sequence)
             self._places[place.key] = (topic, place)
         consumer.release(request.sequences)
         return self._store_receipt(request.receipt, self._add(outputs))
@@ -186,7 +185,11 @@ class WriteTransaction:
         self._txn.put(place.key, row, db=self._tables.consumers)
 
     def _advance(self, topic: str, place: Place) -> None:
-        """Move the cursor up to the first unfinished record; store later finished ones as rows."""
+        """Move the cursor up to the first unfinished record; store later finished ones as rows.
+
+        Looks only at what this transaction finished and what the cursor passes, because one old
+        unfinished record may keep any number of finished ones beyond the cursor.
+        """
         cursor = self._txn.cursor(self._tables.indexes)
         if cursor.set_range_dup(topic_key(topic), sequence_key(place.cursor + 1)):
             for value in cursor.iternext_dup(keys=False, values=True):
@@ -195,13 +198,15 @@ class WriteTransaction:
                     break
                 place.beyond.remove(sequence)
                 place.cursor = sequence
+                if sequence in place.unstored:
+                    place.unstored.remove(sequence)
+                else:
+                    self._txn.delete(place.key, sequence_key(sequence), db=self._tables.acks)
         row = pack_pair(place.cursor, place.finished)
         self._txn.put(place.key, row, db=self._tables.consumers)
-        for sequence in place.stored - place.beyond:
-            self._txn.delete(place.key, sequence_key(sequence), db=self._tables.acks)
-        for sequence in place.beyond - place.stored:
+        for sequence in place.unstored:
             self._txn.put(place.key, sequence_key(sequence), db=self._tables.acks)
-        place.stored = set(place.beyond)
+        place.unstored.clear()
         place.frontier = max(place.frontier, place.cursor)
 
     def _evict(self, evictable: Sequence[str], retain_bytes: int) -> set[str]:

@@ -7,7 +7,8 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from coevolve.signals.probability import SuccessCount
+from coevolve.ordered import Ranked
+from coevolve.signals.probability import SuccessCount, same_rate
 from protocols.evolution import GroupSummary, PatternKind
 from protocols.evolution_config import SignalsConfig
 
@@ -80,8 +81,11 @@ class History:
         """Start empty; ``tools`` are all tools of the policy, called or not."""
         self.tools = tuple(sorted(set(tools)))
         self.tasks: dict[str, TaskHistory] = {}
-        self.surprise: dict[str, float] = {}
+        self.surprise: Ranked[str, float] = Ranked()
         """Surprise of each task's newest visit."""
+
+        self.p_values: Ranked[str, float] = Ranked()
+        """Fisher's exact p-value of "no drop" of each task that has visits to compare."""
 
         self.totals: Counter[PatternKey] = Counter()
         """Undecayed count of each pattern; the empty pattern counts all patterns of its kind."""
@@ -101,7 +105,12 @@ class History:
             task = self.tasks[visit.task_id] = TaskHistory(self._window)
         tally = SuccessCount(visit.successes, visit.rollouts)
         task.add(Outcome(visit.version_min, visit.version_max, tally))
-        self.surprise[visit.task_id] = visit.surprise
+        before, now = task.before_and_now()
+        if before.rollouts:
+            self.p_values.put(visit.task_id, same_rate(before, now))
+        else:
+            self.p_values.remove(visit.task_id)
+        self.surprise.put(visit.task_id, visit.surprise)
         self._add_patterns(visit)
 
     def share(self, kind: PatternKind, pattern: str) -> Share:

@@ -45,16 +45,14 @@ def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> 
     doubt = no_drop(before, now, config.forgetting_drop)
     if before.rollouts == 0 or doubt > config.false_discovery:
         return  # the usual case, which needs no look at the pool
-    pool = [task.before_and_now() for task in history.tasks.values()]
-    p_values = [same_rate(*each) for each in pool if each[0].rollouts]
-    if same_rate(before, now) <= benjamini_hochberg(p_values, config.false_discovery):
+    if same_rate(before, now) <= benjamini_hochberg(history.p_values, config.false_discovery):
         yield Finding(
             about=OnTask(task_id=visit.task_id),
             score=min(1.0, max(0.0, before.mean - now.mean)),
             rule=(
                 f"posterior forgetting: {before} before, {now} now, "
                 f"P(drop > {config.forgetting_drop:g}) = {_probability(1 - doubt)}, "
-                f"FDR {config.false_discovery:g} over {len(p_values)} tasks"
+                f"FDR {config.false_discovery:g} over {len(history.p_values)} tasks"
             ),
             evidence=visit.evidence,
         )

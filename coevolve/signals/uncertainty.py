@@ -7,8 +7,6 @@ p-value). If all tasks are alike, it fires on less than ``1 - confidence`` of th
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from coevolve.signals.history import History
 from coevolve.signals.rules import Finding
 from protocols.evolution import GroupSummary, OnTask
@@ -21,10 +19,10 @@ def uncertainty(config: SignalsConfig, history: History, visit: GroupSummary) ->
     """Fire if the surprise is among the highest of the pool and the group's outcomes differ."""
     if not 0 < visit.successes < visit.rollouts:
         return
-    surprises = np.fromiter(history.surprise.values(), float)
-    p_value = np.count_nonzero(surprises >= visit.surprise) / len(surprises)
+    surprises = history.surprise
+    p_value = (len(surprises) - surprises.below(visit.surprise)) / len(surprises)
     if p_value < 1 - config.confidence - ROUNDING:
-        median = float(np.median(surprises))
+        median = (surprises.at((len(surprises) - 1) // 2) + surprises.at(len(surprises) // 2)) / 2
         yield Finding(
             about=OnTask(task_id=visit.task_id),
             score=1 - median / visit.surprise,

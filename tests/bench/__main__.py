@@ -13,7 +13,9 @@ BENCHES = {
     "learner": "tests.bench.learner",
     "learning": "tests.bench.learning",
     "rollouts": "tests.bench.rollouts",
+    "scaling": "tests.bench.scaling",
     "simulator": "tests.bench.simulator",
+    "store": "tests.bench.store",
     "trl": "tests.bench.against_trl",
 }
 """Bench -> its module, whose ``main`` gets the remaining arguments."""

@@ -13,6 +13,7 @@ from protocols.config import RunConfig
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded
 from protocols.rollouts import RolloutRequest, Writer
+from tests.coevolve.curriculum.plain_pool import PlainPool
 from tests.evolving import admitted, seed, signal, stepped, verdict, visit
 
 CONFIG = RunConfig(name="test")
@@ -224,6 +225,24 @@ EVENTS = st.lists(
 )
 
 
+def happened(
+    what: str, numbers: list[int], number: int, pool: Pool, drawn: str, consumed: int
+) -> Message:
+    """Return the message of one of `EVENTS`, number ``number``, in a pool that drew ``drawn``."""
+    tasks = sorted({*pool.live, *pool.retired})
+    match what:
+        case "ask":
+            return asked(pool.groups, drawn)
+        case "consume":
+            return discarded(consumed)
+        case "admit":
+            return made(f"m{number}", successes=numbers[0])
+        case "visit":
+            return visit(tasks[numbers[0] % len(tasks)], numbers[1])
+        case _:
+            return signal(f"x{number}", tasks[numbers[0] % len(tasks)])
+
+
 @given(
     events=EVENTS,
     share=st.sampled_from((0.0, 0.3, 0.75, 1.0)),
@@ -241,20 +260,9 @@ def test_synthesized_tasks_never_exceed_their_share_also_when_the_pool_is_folded
     for number, (what, *numbers) in enumerate(events):
         if number == kept:
             pool = folded(journal, config)
-        tasks = sorted({*pool.live, *pool.retired})
-        match what:
-            case "ask":
-                drawn = pool.draw(np.random.default_rng((1, pool.groups)))
-                message = asked(pool.groups, drawn)
-            case "consume":
-                message = discarded(consumed)
-                consumed += consumed < pool.groups
-            case "admit":
-                message = made(f"m{number}", successes=numbers[0])
-            case "visit":
-                message = visit(tasks[numbers[0] % len(tasks)], numbers[1])
-            case _:
-                message = signal(f"x{number}", tasks[numbers[0] % len(tasks)])
+        drawn = pool.draw(np.random.default_rng((1, pool.groups)))
+        message = happened(what, numbers, number, pool, drawn, consumed)
+        consumed += what == "consume" and consumed < pool.groups
         journal.append(message)
         pool.fold(message)
         assert pool.synthesized_groups <= share * pool.groups
@@ -264,6 +272,29 @@ def test_synthesized_tasks_never_exceed_their_share_also_when_the_pool_is_folded
     assert (again.live, again.retired) == (pool.live, pool.retired)
     generator = np.random.default_rng(3), np.random.default_rng(3)
     assert again.draw(generator[0]) == pool.draw(generator[1])
+
+
+@given(
+    events=EVENTS,
+    share=st.sampled_from((0.3, 0.75, 1.0)),
+    retired_share=st.sampled_from((0.0, 0.5, 1.0)),
+    capacity=st.integers(1, 40),
+)
+def test_draws_and_admissions_equal_those_of_a_pool_in_plain_lists(
+    events: list[tuple[Any, ...]], share: float, retired_share: float, capacity: int
+):
+    config = of(synthetic_share=share, retired_share=retired_share, capacity=capacity)
+    seeds: list[Message] = [seed(f"s{number}") for number in range(3)]
+    pool, plain, consumed = folded(seeds, config), PlainPool(config), 0
+    for message in seeds:
+        plain.fold(message)
+    for number, (what, *numbers) in enumerate(events):
+        drawn = pool.draw(np.random.default_rng((1, number)))
+        assert drawn == plain.draw(np.random.default_rng((1, number)))
+        message = happened(what, numbers, number, pool, drawn, consumed)
+        consumed += what == "consume" and consumed < pool.groups
+        pool.fold(message)
+        plain.fold(message)
 
 
 def test_rollouts_of_other_authors_retire_no_task():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.signals import posterior
-from coevolve.signals.probability import at_least
+from coevolve.signals.probability import at_least, same_rate
 from coevolve.signals.rules import Finding
 from protocols.evolution import GroupSummary, OnPattern, OnTask, PatternKind
 from protocols.evolution_config import SignalsConfig
@@ -77,6 +77,26 @@ def test_one_discovery_makes_room_for_another():
 def test_tasks_that_cannot_be_compared_are_not_in_the_pool():
     pool = [visit(2, 4, version=1, task_id=f"once-{task}") for task in range(50)]
     assert forgetting([*pool, visit(4, 4, version=1), visit(0, 4, version=2)])
+
+
+SOME_VISITS = st.lists(
+    st.builds(
+        lambda task, successes, version: visit(successes, task_id=task, version=version),
+        st.sampled_from("abcdefgh"),
+        st.integers(0, 8),
+        st.integers(0, 6),
+    ),
+    max_size=60,
+)
+
+
+@given(SOME_VISITS)
+def test_the_p_values_are_those_of_every_task_that_can_be_compared(visits: list[GroupSummary]):
+    history = history_of(visits, SignalsConfig(window=3))
+    compared = [task.before_and_now() for task in history.tasks.values()]
+    expected = sorted(same_rate(*each) for each in compared if each[0].rollouts)
+    kept = history.p_values
+    assert [kept.at(rank) for rank in range(len(kept))] == expected
 
 
 def boundary(visits: Sequence[GroupSummary]) -> list[Finding]:

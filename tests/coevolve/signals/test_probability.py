@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
 from math import comb
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.ordered import Ranked
 from coevolve.signals.probability import (
     SuccessCount,
     at_least,
@@ -60,12 +62,50 @@ def test_fisher_by_hand():
     assert same_rate(SuccessCount(0, 0), SuccessCount(3, 4)) == pytest.approx(1)
 
 
+def ranked(p_values: Sequence[float]) -> Ranked[str, float]:
+    numbers: Ranked[str, float] = Ranked()
+    for place, p_value in enumerate(p_values):
+        numbers.put(str(place), p_value)
+    return numbers
+
+
 def test_benjamini_and_hochbergs_own_example():
     p_values = [
         *(0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459),
         *(0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0000),
     ]
-    assert benjamini_hochberg(p_values, 0.05) == 0.0095  # 4 * 0.05 / 15 = 0.0133, 5: 0.0167
-    assert benjamini_hochberg([0.04, 0.049], 0.05) == 0.049  # the second carries the first
-    assert benjamini_hochberg([0.3, 0.9], 0.05) < 0
-    assert benjamini_hochberg([], 0.05) < 0
+    # 4 * 0.05 / 15 = 0.0133, 5: 0.0167
+    assert benjamini_hochberg(ranked(p_values), 0.05) == 0.0095
+    # The second carries the first.
+    assert benjamini_hochberg(ranked([0.04, 0.049]), 0.05) == 0.049
+    assert benjamini_hochberg(ranked([0.3, 0.9]), 0.05) < 0
+    assert benjamini_hochberg(ranked([]), 0.05) < 0
+
+
+def plain_benjamini_hochberg(p_values: Sequence[float], false_discovery: float) -> float:
+    """Compare every p-value with its limit, as in the paper."""
+    ordered = np.sort(np.asarray(p_values, dtype=float))
+    limits = false_discovery * np.arange(1, len(ordered) + 1) / max(1, len(ordered))
+    passing = np.flatnonzero(ordered <= limits)
+    return float(ordered[passing[-1]]) if len(passing) else -1.0
+
+
+P_VALUES = st.floats(0, 1) | st.floats(0, 0.05) | st.sampled_from((1 / 70, 0.01, 0.02, 0.025, 0.05))
+
+
+@given(st.lists(P_VALUES, max_size=60), st.sampled_from((0.05, 0.1, 0.4)))
+def test_the_rejected_p_values_equal_those_of_a_plain_search(
+    p_values: list[float], false_discovery: float
+):
+    expected = plain_benjamini_hochberg(p_values, false_discovery)
+    assert benjamini_hochberg(ranked(p_values), false_discovery) == expected
+
+
+@given(st.integers(1, 60), st.data())
+def test_p_values_on_their_very_limits_are_decided_as_by_a_plain_search(
+    tasks: int, data: st.DataObject
+):
+    places = data.draw(st.lists(st.integers(1, tasks), min_size=tasks, max_size=tasks))
+    p_values = [0.05 * place / tasks for place in places]
+    expected = plain_benjamini_hochberg(p_values, 0.05)
+    assert benjamini_hochberg(ranked(p_values), 0.05) == expected

@@ -1,7 +1,11 @@
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coevolve.signals.rules import Finding
 from coevolve.signals.uncertainty import uncertainty
+from protocols.evolution_config import SignalsConfig
 from tests.coevolve.signals.histories import CONFIG, history_of, visit
 
 
@@ -25,3 +29,21 @@ def test_it_needs_outcomes_that_differ_and_a_pool():
     assert not found(41, 8, 2.0)
     assert not found(20, 3, 2.0)
     assert not found(41, 3, 0.5375)
+
+
+SURPRISES = st.lists(
+    st.tuples(st.sampled_from("abcdefghijklmnopqrstuvwxyz"), st.integers(0, 20)), min_size=1
+)
+
+
+@given(SURPRISES)
+def test_the_rule_sees_the_newest_surprise_of_every_task(surprises: list[tuple[str, int]]):
+    visits = [visit(3, task_id=task, surprise=surprise / 8) for task, surprise in surprises]
+    newest = visits[-1]
+    eager = SignalsConfig(confidence=0.5)
+    values = np.array(list({each.task_id: each.surprise for each in visits}.values()))
+    p_value = float(np.mean(values >= newest.surprise))
+    expected = [pytest.approx(1 - np.median(values) / newest.surprise)] if p_value < 0.5 else []
+    findings = list(uncertainty(eager, history_of(visits), newest))
+    assert [each.score for each in findings] == expected
+    assert all(f"of {len(values)} tasks, p = {p_value:.3g}," in each.rule for each in findings)
