@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 
 from coevolve.cli.lazy_group import apart, near
-from coevolve.cli.options import FOLDER, json_option, runs_option
+from coevolve.cli.options import FOLDER, json_option, runs_option, url_of
 from protocols.evolution import SignalKind
 
 if TYPE_CHECKING:
@@ -141,7 +141,12 @@ def tail(topic: str, *, follow: bool, last: int, as_json: bool) -> None:
 
 @command.command(name="swap-synthesizer")
 @click.option("--policy", is_flag=True, help="The policy itself synthesizes.")
-@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server synthesizes.")
+@click.option(
+    "--base-url",
+    metavar="URL",
+    callback=url_of,
+    help="An OpenAI-compatible server synthesizes.",
+)
 @click.option("--weights", type=click.Choice(("start", "newest")), help="The policy's weights.")
 @click.option("--model", metavar="NAME", help="The model's name at the server.")
 @click.option("--key-variable", metavar="NAME", help="Variable with the key, where actors run.")

@@ -47,7 +47,9 @@ def test_the_word_before_the_command_is_the_run(monkeypatch: pytest.MonkeyPatch)
         (["signals", "--kind", "odd"], "'odd' is not one of"),
         (["tasks", "--origin", "odd"], "'odd' is not one of"),
         (["swap-synthesizer"], "give either --policy or --base-url URL"),
-        (["swap-synthesizer", "--policy", "--base-url", "u"], "give either --policy or --base-url"),
+        (["swap-synthesizer", "--policy", "--base-url", "http://u"], "give either --policy or"),
+        (["swap-synthesizer", "--base-url", "ftp://u"], "needs a URL such as http://127.0.0.1"),
+        (["swap-synthesizer", "--policy", "--weights", "old"], "'old' is not one of 'start'"),
     ],
 )
 def test_a_command_line_without_meaning_is_refused(words: list[str], said: str):
