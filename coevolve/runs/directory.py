@@ -184,8 +184,8 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
         path.mkdir(parents=True)
     except FileExistsError as error:
         raise RunError(
-            f"{path}: exists already; --resume continues that run, "
-            "name=another-name starts a new one beside it"
+            f"{path}: exists already; continue that run with `coevolve resume {path}`, or start "
+            "another run with name=another-name"
         ) from error
     except OSError as error:
         raise RunError(

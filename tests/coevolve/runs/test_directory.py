@@ -26,7 +26,9 @@ def begin(directory: RunDirectory) -> None:
 def refused(path: Path, config: RunConfig) -> None:
     files = [file for file in path.rglob("*") if file.is_file() and file.name != "lock.mdb"]
     before = {file: file.read_bytes() for file in files}
-    with pytest.raises(RunError, match=r"exists already; --resume continues that run"):
+    with pytest.raises(
+        RunError, match=r"exists already; continue that run with `coevolve resume /"
+    ):
         run_directory.create(path, config)
     assert {file: file.read_bytes() for file in before} == before
 
