@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import structlog
+from structlog.typing import EventDict, Processor
 
 FOLDER = "logs"
 
@@ -27,8 +28,11 @@ def to_output() -> None:
 
 
 def to_errors() -> None:
-    """Send this process's log lines to standard error, if standard output carries results."""
-    _configure(sys.stderr)
+    """Send this process's log lines to standard error, because standard output carries results.
+
+    Equal lines are written once: an environment that is built repeatedly repeats its warnings.
+    """
+    _configure(sys.stderr, _Once())
 
 
 class _Sent:
@@ -45,9 +49,25 @@ class _Sent:
         return self._file.write(line)
 
 
-def _configure(stream: Any) -> None:
+class _Once:
+    """A processor that drops a line that it has seen before."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def __call__(self, logger: object, method: str, line: EventDict) -> EventDict:
+        """Return the line. Raises DropEvent if it was returned before."""
+        text = f"{method} {sorted(line.items())}"
+        if text in self._seen:
+            raise structlog.DropEvent
+        self._seen.add(text)
+        return line
+
+
+def _configure(stream: Any, *first: Processor) -> None:
     structlog.configure(
         processors=[
+            *first,
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
