@@ -1,10 +1,12 @@
 """Rollouts, a journal and a small model for tests of the learner."""
 
 import asyncio
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from coevolve.journal.codec import decode, encode
@@ -95,6 +97,20 @@ def small_model(folder: Path, seed: int = 0) -> Path:
     torch.manual_seed(seed)
     Qwen3ForCausalLM(config).save_pretrained(folder)
     return folder
+
+
+def moments(folder: Path, teacher: str) -> dict[str, dict[str, torch.Tensor]]:
+    """Return kind -> parameter -> momentum of a teacher in the checkpoint ``folder``."""
+    with tempfile.NamedTemporaryFile() as file:
+        dcp_to_torch_save(folder, file.name)
+        saved: dict[str, torch.Tensor] = torch.load(file.name)
+    found: dict[str, dict[str, torch.Tensor]] = {}
+    for key, value in saved.items():
+        owner, _, name = key.partition(".")
+        parameter, _, kind = name.rpartition(".")
+        if owner == teacher:
+            found.setdefault(kind, {})[parameter] = value
+    return found
 
 
 class ReferenceRenderer(ScriptRenderer):

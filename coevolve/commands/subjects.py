@@ -141,8 +141,8 @@ async def opened_policy(subject: OfRun | OfRunFile, config: RunConfig) -> AsyncG
             yield Policy(name=f"{config.name} before training", context=context, version=None)
             return
         run_dir = subject.directory.path
-        held = await found_version(subject)
-        path = str(held.folder.relative_to(run_dir))
+        held = (await found_version(subject)).unpacked(config, spare)
+        path = str(held.folder.absolute())
         yield Policy(
             name=f"version {held.version.version} of {config.name}",
             context=build.context(config, run_dir, store),

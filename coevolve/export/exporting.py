@@ -11,6 +11,7 @@ from coevolve.export.card import data_card, model_card
 from coevolve.export.exporter import Exporter
 from coevolve.export.source import open_source
 from coevolve.export.target import check_target, write_target
+from coevolve.models.scratch_folder import scratch_folder
 from coevolve.report.report_data import Described
 from coevolve.runs.directory import RunDirectory
 from protocols.errors import RunError
@@ -34,7 +35,8 @@ def export_weights(
     """Write a policy version's weights, tokenizer and card to ``target``; return a description.
 
     ``environment`` is that of the run. Raises RunError if ``wanted`` names no version whose weights
-    are on disk, or if ``target`` is not free or cannot be written.
+    are on disk, or if ``target`` is not free or cannot be written, and CheckpointError if a
+    checkpoint cannot be read.
     """
     # Torch and peft are imported here, so that exporting a table does not load them.
     from coevolve.export.versions import find_version
@@ -46,12 +48,15 @@ def export_weights(
     held = asyncio.run(find_version(directory.path, source.reader, wanted, progress.canaries))
     is_adapter = kind == "adapter"
 
-    def write(folder: Path) -> None:
-        (write_adapter if is_adapter else write_merged)(held, source.config, folder)
-        card = model_card(source, held.version, is_adapter=is_adapter, folder=target.name)
-        (folder / "README.md").write_text(card, encoding="utf-8")
+    with scratch_folder() as scratch:
+        unpacked = held.unpacked(source.config, scratch.path)
 
-    write_target(target, write)
+        def write(folder: Path) -> None:
+            (write_adapter if is_adapter else write_merged)(unpacked, source.config, folder)
+            card = model_card(source, held.version, is_adapter=is_adapter, folder=target.name)
+            (folder / "README.md").write_text(card, encoding="utf-8")
+
+        write_target(target, write)
     number = held.version.version
     scores = progress.held_out()
     known = number in scores

@@ -1,16 +1,23 @@
 """Finds a policy version and its weights.
 
-The weights are in the version's own folder while a rollout may need them, and in the checkpoint
-of the step that made them.
+The weights are in the version's own folder while a rollout may need them, and, in shards, in the
+checkpoint of the step that made them.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
+from coevolve.learning.checkpoint_folder import read_checkpoint_weights
+from coevolve.learning.policy import Policy
+from coevolve.learning.sharded.shards import INDEX_FILE
+from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import WEIGHTS_FILES
+from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.interfaces import Reader
 from protocols.learning import PolicyVersion
@@ -25,6 +32,23 @@ class HeldVersion:
 
     version: PolicyVersion
     folder: Path
+    """The version's own folder, or a checkpoint."""
+
+    def unpacked(self, config: RunConfig, scratch: Path) -> "HeldVersion":
+        """Return the version in its own folder; one in a checkpoint is written to ``scratch``.
+
+        Raises CheckpointError if the checkpoint cannot be read.
+        """
+        if self.weights.is_file():
+            return self
+        policy = Policy(
+            msgspec.structs.replace(config.policy, device="cpu"),
+            model_folder(config.policy.model),
+            filled=False,
+        )
+        read_checkpoint_weights(self.folder, policy)
+        policy.save(scratch)
+        return HeldVersion(self.version, scratch)
 
     @property
     def weights(self) -> Path:
@@ -87,10 +111,11 @@ def _number(
 
 
 def _folder(run_dir: Path, version: PolicyVersion) -> Path | None:
-    for path in (version.path, f"checkpoints/step_{version.version}"):
-        if (run_dir / path / WEIGHTS_FILES[version.format]).is_file():
-            return run_dir / path
-    return None
+    own = run_dir / version.path
+    checkpoint = run_dir / f"checkpoints/step_{version.version}"
+    if (own / WEIGHTS_FILES[version.format]).is_file():
+        return own
+    return checkpoint if (checkpoint / INDEX_FILE).is_file() else None
 
 
 def _listed(held: Mapping[int, HeldVersion]) -> str:

@@ -10,12 +10,12 @@ rows, because momentum alone would repeat the effect of earlier groups.
 # torch is partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Mapping
+from typing import Literal
 
 import torch
 
-from coevolve.learning.sharded.ranks import split_optimizer, whole, whole_optimizer
+from coevolve.learning.sharded.ranks import whole
 from protocols.learner_config import LearnerConfig
 
 BETAS = (0.9, 0.98)
@@ -31,9 +31,11 @@ TEACHERS: tuple[Teacher, ...] = ("objective", "imitation")
 class Optimizers:
     """One AdamW per teacher, over the same parameters."""
 
-    def __init__(self, parameters: Sequence[torch.nn.Parameter], learner: LearnerConfig) -> None:
+    def __init__(
+        self, parameters: Mapping[str, torch.nn.Parameter], learner: LearnerConfig
+    ) -> None:
         """Start without momentum. Only the objective's optimizer uses weight decay."""
-        self._parameters = list(parameters)
+        self._parameters = dict(parameters)
         self._learner = learner
         self._adam = self._fresh()
 
@@ -43,13 +45,13 @@ class Optimizers:
 
     def zero_grad(self) -> None:
         """Clear the gradient."""
-        for parameter in self._parameters:
+        for parameter in self._parameters.values():
             parameter.grad = None
 
     def clip(self) -> float:
         """Scale the gradient down to ``learner.max_grad_norm``; return its norm before scaling."""
         limit = self._learner.max_grad_norm
-        return float(whole(torch.nn.utils.clip_grad_norm_(self._parameters, limit)))
+        return float(whole(torch.nn.utils.clip_grad_norm_(self._parameters.values(), limit)))
 
     def step(self, teacher: Teacher, rate: float) -> None:
         """Update the weights by the gradient of one teacher."""
@@ -58,19 +60,30 @@ class Optimizers:
             group["lr"] = rate
         adam.step()
 
-    def state(self) -> dict[str, Any]:
-        """Return all momentum, unsharded, on every rank."""
-        return {name: whole_optimizer(adam.state_dict()) for name, adam in self._adam.items()}
+    def moments(self) -> dict[str, torch.Tensor]:
+        """Return all momentum of this rank, by teacher, parameter and kind."""
+        return {
+            f"{teacher}.{name}.{kind}": value
+            for teacher, adam in self._adam.items()
+            for name, parameter in self._parameters.items()
+            for kind, value in adam.state.get(parameter, {}).items()
+        }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from the result of ``state``, on any number of ranks."""
-        for name, adam in self._adam.items():
-            adam.load_state_dict(split_optimizer(state[name], self._parameters))
+    def begin(self, names: Collection[str]) -> None:
+        """Begin the momentum that ``names``, the keys of `moments`, list; it is zero."""
+        for teacher, adam in self._adam.items():
+            for name, parameter in self._parameters.items():
+                if f"{teacher}.{name}.step" in names:
+                    adam.state[parameter] = {
+                        "step": torch.zeros(()),
+                        "exp_avg": torch.zeros_like(parameter),
+                        "exp_avg_sq": torch.zeros_like(parameter),
+                    }
 
     def _fresh(self) -> dict[Teacher, torch.optim.AdamW]:
         return {
             teacher: torch.optim.AdamW(
-                self._parameters,
+                self._parameters.values(),
                 lr=self._learner.learning_rate,
                 betas=BETAS,
                 weight_decay=self._learner.weight_decay if teacher == "objective" else 0.0,

@@ -18,7 +18,7 @@ need a second copy.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -32,13 +32,14 @@ from peft import (
     get_peft_model_state_dict,
 )
 from peft.utils.transformers_weight_conversion import convert_peft_config_for_transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
 from coevolve.learning.batch import Conversation, Row, conversations, row_length
 from coevolve.learning.scoring import score
-from coevolve.learning.sharded.ranks import ALONE, Ranks, like, whole_weights
-from coevolve.models.load import read_model
+from coevolve.learning.sharded.ranks import ALONE, Ranks, all_whole
+from coevolve.learning.sharded.shards import read_safetensors
+from coevolve.models.load import read_model, read_outline
 from coevolve.models.model_folder import HUB_ID
 from coevolve.models.weight_files import WEIGHTS_FILES
 from protocols.config import PolicyConfig
@@ -52,6 +53,8 @@ EMPTY = Conversation(token_ids=(PAD, PAD), mask=(0, 0))
 
 BF16 = torch.bfloat16
 
+Model = PreTrainedModel | PeftModel
+
 
 class Policy:
     """A causal language model in training."""
@@ -62,8 +65,8 @@ class Policy:
         base: Path,
         *,
         weights: Path | None = None,
+        filled: bool = True,
         seed: int = 0,
-        threads: int = 1,
         with_reference: bool = False,
         ranks: Ranks = ALONE,
     ) -> None:
@@ -73,36 +76,26 @@ class Policy:
             config: Whether to train all weights or an adapter.
             base: Folder of the run's initial model.
             weights: Folder that ``save`` wrote; without it, the policy is version 0.
+            filled: Whether to load what is trained; without it, the caller sets `tensors`.
             seed: Seeds the initial weights of a new adapter.
-            threads: CPU threads of a step.
             with_reference: Whether ``reference_logprobs`` will be called.
             ranks: The ranks that share the weights, including this process.
         """
-        torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(True)
-        # Every buffer is written before it is read, so filling it would only cost a fifth of a
-        # step.
-        cast("Any", torch.utils.deterministic).fill_uninitialized_memory = False
-        # Without this cuBLAS refuses deterministic operation; CUDA reads it at start-up.
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         self._config = config
         self._base = base
         self._ranks = ranks
         self._device = torch.device(config.device)
-        self._reference: PreTrainedModel | None = None
+        self._reference: Model | None = None
         frozen = torch.float32 if config.precision == "fp32" else BF16
         if config.train == "full":
-            self._model: PreTrainedModel | PeftModel = self._prepare(read_model(weights or base))
+            self._model = self._open(self._prepare, read=filled and weights is None)
             if with_reference:
-                self._reference = read_model(base, frozen).requires_grad_(False).eval()
-                cast("torch.nn.Module", self._reference).to(self._device)
-                ranks.shard(self._reference)
+                self._reference = self._open(_fixed, frozen)
         else:
-            plain = self._prepare(read_model(base, frozen))
-            self._model = _with_adapter(plain, config, weights, seed)
+            self._model = self._open(self._with_adapter(seed), frozen)
         self._model.train(config.gradient_checkpointing)
-        cast("torch.nn.Module", self._model).to(self._device)
-        ranks.shard(self._model)
+        if weights is not None:
+            self.load(weights)
         self._vocabulary = int(cast("Any", self._model.config).vocab_size)
 
     @property
@@ -112,7 +105,24 @@ class Policy:
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """Return the trainable parameters."""
-        return [each for each in self._model.parameters() if each.requires_grad]
+        return list(self.named_parameters().values())
+
+    def named_parameters(self) -> dict[str, torch.nn.Parameter]:
+        """Return the trainable parameters by name."""
+        return {name: each for name, each in self._model.named_parameters() if each.requires_grad}
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return this rank's parts of a version's tensors, by their names in its weights file.
+
+        A tensor with two names has its first one.
+        """
+        if isinstance(self._model, PeftModel):
+            return get_peft_model_state_dict(self._model)
+        names: dict[int, str] = {}
+        state = self._model.state_dict(keep_vars=True)
+        for name, tensor in state.items():
+            names.setdefault(id(tensor), name)
+        return {name: state[name].detach() for name in names.values()}
 
     @property
     def device(self) -> torch.device:
@@ -153,7 +163,7 @@ class Policy:
 
     def _score(
         self,
-        model: PreTrainedModel | PeftModel,
+        model: Model,
         ids_B_T: torch.Tensor,
         mask_B_T: torch.Tensor,
         temperature: float,
@@ -168,13 +178,12 @@ class Policy:
 
     def save(self, folder: Path) -> None:
         """Write weights and config into the existing ``folder``; one rank writes for all."""
-        weights = whole_weights(self._model, self._ranks)
+        weights = all_whole(self.tensors(), self._ranks)
         if not self._ranks.writes:
             return
         if isinstance(self._model, PeftModel):
-            state = get_peft_model_state_dict(self._model, state_dict=weights)
             save_file(
-                {name: tensor.contiguous() for name, tensor in state.items()},
+                {name: tensor.contiguous() for name, tensor in weights.items()},
                 folder / WEIGHTS_FILES["lora"],
                 metadata={"format": "pt"},
             )
@@ -187,25 +196,57 @@ class Policy:
                 folder, state_dict=weights, max_shard_size="1000GB", save_original_format=False
             )
 
-    @torch.no_grad()
     def load(self, folder: Path) -> None:
-        """Load the weights that ``save`` wrote into ``folder``, on every rank."""
-        saved = load_file(folder / WEIGHTS_FILES[self._config.train])
-        own: dict[str, torch.Tensor] = (
-            get_peft_model_state_dict(self._model)
-            if isinstance(self._model, PeftModel)
-            else dict(self._model.named_parameters())
-        )
-        for name, tensor in own.items():
-            tensor.copy_(like(saved[name], tensor))
+        """Load the weights that ``save`` wrote into ``folder``; each rank reads its parts."""
+        read_safetensors(self.tensors(), folder, self._ranks)
+
+    def _open(
+        self,
+        change: Callable[[PreTrainedModel], Model],
+        dtype: torch.dtype = torch.float32,
+        *,
+        read: bool = True,
+    ) -> Model:
+        """Return the base, changed by ``change``, on the device, and sharded if there are ranks.
+
+        Only rank 0 reads the base, and sends it to the others. Sharded weights that are not
+        ``read`` have no values yet.
+        """
+        if self._ranks.count == 1:
+            model = change(read_model(self._base, dtype))
+            cast("torch.nn.Module", model).to(self._device)
+            return model
+        model = change(read_outline(self._base, dtype))
+        self._ranks.shard(model)
+        if read:
+            source = change(read_model(self._base, dtype)) if self._ranks.writes else None
+            self._ranks.fill(model, source.state_dict() if source else {})
+        return model
 
     def _prepare(self, model: PreTrainedModel) -> PreTrainedModel:
         if self._config.gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         return model
 
+    def _with_adapter(self, seed: int) -> Callable[[PreTrainedModel], Model]:
+        """Return a function that adds an adapter, whose weights depend on ``seed`` alone."""
+
+        def add(base: PreTrainedModel) -> Model:
+            lora = LoraConfig(
+                r=self._config.lora_rank,
+                lora_alpha=self._config.lora_alpha,
+                lora_dropout=0.0,
+                target_modules=_targets(base, self._config),
+                task_type="CAUSAL_LM",
+            )
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                return cast("PeftModel", get_peft_model(self._prepare(base), lora))
+
+        return add
+
     @contextmanager
-    def _as_reference(self) -> Generator[PreTrainedModel | PeftModel]:
+    def _as_reference(self) -> Generator[Model]:
         if isinstance(self._model, PeftModel):
             with self._model.disable_adapter():
                 yield self._model
@@ -217,6 +258,21 @@ class Policy:
                 "learner.objective.kind dpo or policy.train lora, found none of them; set the one "
                 "that you need"
             )
+
+
+def make_repeatable(threads: int) -> None:
+    """Make this process compute the same bits every time, with this number of CPU threads."""
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    # Every buffer is written before it is read, so filling it would only cost a fifth of a step.
+    cast("Any", torch.utils.deterministic).fill_uninitialized_memory = False
+    # Without this cuBLAS refuses deterministic operation; CUDA reads it at start-up.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+def _fixed(model: PreTrainedModel) -> Model:
+    """Return a model that is not trained."""
+    return model.requires_grad_(False).eval()
 
 
 def micro_batches(rows: Sequence[Row], budget_tokens: int) -> Iterator[list[Row]]:
@@ -262,23 +318,6 @@ def _base_name(config: PolicyConfig, base: Path) -> str:
 def written(mask_B_T: torch.Tensor) -> list[int]:
     """Return the number of tokens that the policy wrote in each row of ``mask_B_T``."""
     return cast("list[int]", mask_B_T.sum(1).tolist())
-
-
-def _with_adapter(
-    base: PreTrainedModel, config: PolicyConfig, weights: Path | None, seed: int
-) -> PeftModel:
-    if weights is not None:
-        return PeftModel.from_pretrained(base, str(weights), is_trainable=True)
-    lora = LoraConfig(
-        r=config.lora_rank,
-        lora_alpha=config.lora_alpha,
-        lora_dropout=0.0,
-        target_modules=_targets(base, config),
-        task_type="CAUSAL_LM",
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return cast("PeftModel", get_peft_model(base, lora))
 
 
 def _targets(base: PreTrainedModel, config: PolicyConfig) -> list[str]:

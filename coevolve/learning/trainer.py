@@ -17,7 +17,6 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import torch
 
@@ -38,13 +37,18 @@ from coevolve.learning.batch import (
     learned_rows,
     source_of,
 )
+from coevolve.learning.checkpoint_folder import (
+    TrainerState,
+    read_checkpoint_files,
+    write_checkpoint_files,
+)
 from coevolve.learning.constraints import Constraints
 from coevolve.learning.lr_schedule import rate_share
 from coevolve.learning.metrics import StepMetrics
 from coevolve.learning.objectives import aggregation, policy_gradient
 from coevolve.learning.objectives.aggregation import LossNormalizer
 from coevolve.learning.optimizers import TEACHERS, Optimizers, Teacher
-from coevolve.learning.policy import Policy, micro_batches, padded, written
+from coevolve.learning.policy import Policy, make_repeatable, micro_batches, padded, written
 from coevolve.learning.sharded.partition import share
 from coevolve.learning.sharded.ranks import ALONE, Ranks
 from coevolve.learning.step_loss import StepLoss
@@ -62,27 +66,6 @@ PARTS: dict[Teacher, tuple[Part, ...]] = {
     "imitation": ("imitation", "replay"),
 }
 """The gradients that make up each teacher's gradient, in the order in which they are added."""
-
-STATE_FILE = "trainer_state.json"
-OPTIMIZER_FILE = "optimizer.pt"
-
-
-class TrainerState(msgspec.Struct, frozen=True, kw_only=True):
-    """`trainer_state.json`: a checkpoint's data besides weights and optimizers."""
-
-    step: int
-    seed: int
-    learning_rate: float
-    """Learning rate of the last step."""
-
-    rate_factor: float = 1.0
-    """Factor on all learning rates after the guard's returns."""
-
-    noise: tuple[float, float] = (0.0, 0.0)
-    """Averages behind the gradient noise scale."""
-
-    replay: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-    """(token ids, mask) of the references kept for replay, oldest first."""
 
 
 class Trainer:
@@ -110,17 +93,18 @@ class Trainer:
             if isinstance(learner.objective, PolicyGradient)
             else None
         )
+        make_repeatable(learner.threads)
         self._policy = Policy(
             config.policy,
             base,
-            weights=checkpoint or weights,
+            weights=weights,
+            filled=checkpoint is None,
             seed=config.seed,
-            threads=learner.threads,
             with_reference=learner.needs_reference,
             ranks=ranks,
         )
         self._constraints = Constraints(self._policy.vocabulary)
-        self._optimizers = Optimizers(self._policy.parameters(), learner)
+        self._optimizers = Optimizers(self._policy.named_parameters(), learner)
         self._gauge = Gauge(self._policy.parameters())
         self._noise = NoiseScale()
         self._replay: deque[Reference] = deque(maxlen=learner.imitation.replay_size)
@@ -343,11 +327,6 @@ class Trainer:
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint into ``folder``."""
-        self._policy.save(folder)
-        optimizer = self._optimizers.state()
-        if not self._ranks.writes:
-            return
-        torch.save(optimizer, folder / OPTIMIZER_FILE)
         state = TrainerState(
             step=self._step,
             seed=self._config.seed,
@@ -356,12 +335,10 @@ class Trainer:
             noise=self._noise.state,
             replay=tuple((each.token_ids, each.mask) for each in self._replay),
         )
-        (folder / STATE_FILE).write_bytes(msgspec.json.encode(state))
+        write_checkpoint_files(folder, state, self._policy, self._optimizers, self._ranks)
 
     def _restore(self, folder: Path) -> None:
-        state = msgspec.json.decode((folder / STATE_FILE).read_bytes(), type=TrainerState)
-        optimizer = torch.load(folder / OPTIMIZER_FILE, weights_only=True, map_location="cpu")
-        self._optimizers.restore(optimizer)
+        state = read_checkpoint_files(folder, self._policy, self._optimizers, self._ranks)
         self._step = state.step
         self._rate_factor = state.rate_factor
         self._noise = NoiseScale(*state.noise)

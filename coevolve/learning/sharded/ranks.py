@@ -6,29 +6,28 @@ whole batch and computes some of its rows. Sums over ranks have the same terms a
 another order: losses agree to rounding, weights are not equal in every bit. With one rank nothing
 is split, and every function here returns its argument.
 
-All ranks must call `whole`, `gathered` and the model itself the same number of times and in the
-same order.
+A model is sharded before it has memory, so no device ever holds more of it than its shards, one
+layer, and one tensor.
 
-Not covered: several machines, and reading a checkpoint in parts (each rank reads all of it).
+All ranks must call `fill`, `whole`, `gathered` and the model itself the same number of times and in
+the same order.
 """
 
 # torch is partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import torch
 from torch import distributed
+from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 
 T = TypeVar("T")
-
-OptimizerState = dict[str, Any]
-"""What an optimizer's ``state_dict`` returns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,21 +41,35 @@ class Ranks:
 
     @property
     def writes(self) -> bool:
-        """Whether this rank writes files."""
+        """Whether this rank writes files that are not sharded."""
         return self.rank == 0
 
-    def shard(self, model: torch.nn.Module) -> None:
-        """Replace the model's weights by this rank's shards."""
-        if self.mesh is None:
-            return
-        for layer in _layers(model):
+    def shard(self, outline: torch.nn.Module) -> None:
+        """Give a model without weights memory for this rank's shards; the shards are not set yet.
+
+        Buffers keep their values.
+        """
+        assert self.mesh is not None, "one rank has nothing to shard"
+        for layer in _layers(outline):
             fully_shard(layer, mesh=self.mesh)
-        fully_shard(model, mesh=self.mesh)
-        for module in model.modules():
+        fully_shard(outline, mesh=self.mesh)
+        for module in outline.modules():
             if isinstance(module, FSDPModule):
                 # Gradients are summed, not averaged: the losses already have their divisors.
                 module.set_gradient_divide_factor(1.0)
                 module.set_force_sum_reduction_for_comms(enable=True)
+        computed = {name: buffer.clone() for name, buffer in outline.named_buffers()}
+        outline.to_empty(device=self.mesh.device_type)
+        for name, buffer in outline.named_buffers():
+            buffer.copy_(computed[name])
+
+    def fill(self, model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+        """Set the shards of ``model`` on every rank from ``weights``, the state dict of rank 0.
+
+        The weights of the other ranks are not used. Each tensor is sent on its own.
+        """
+        options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+        set_model_state_dict(model, dict(weights), options=options)
 
     def gathered(self, value: T) -> list[T]:
         """Return the values of all ranks, in rank order."""
@@ -75,53 +88,17 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def whole_weights(model: torch.nn.Module, ranks: Ranks) -> dict[str, torch.Tensor]:
-    """Return the model's full state dict on the rank that writes, and an empty one elsewhere.
+def all_whole(tensors: Mapping[str, torch.Tensor], ranks: Ranks) -> dict[str, torch.Tensor]:
+    """Return the full tensors, on the CPU of the rank that writes; elsewhere nothing.
 
-    Weights with two names stay one tensor.
+    A device holds one of them at a time.
     """
-    found: dict[int, torch.Tensor] = {}
-    state: dict[str, torch.Tensor] = {}
-    for name, value in model.state_dict(keep_vars=True).items():
-        if id(value) not in found:
-            tensor = whole(value.detach())
-            found[id(value)] = tensor if ranks.writes else tensor[:0]
-        state[name] = found[id(value)]
-    return state if ranks.writes else {}
-
-
-def whole_optimizer(state: Mapping[str, Any]) -> OptimizerState:
-    """Return ``state`` with full tensors."""
-    return dict(state) | {
-        "state": {
-            number: {
-                name: whole(value) if isinstance(value, torch.Tensor) else value
-                for name, value in each.items()
-            }
-            for number, each in state["state"].items()
-        }
-    }
-
-
-def split_optimizer(
-    state: Mapping[str, Any], parameters: Sequence[torch.nn.Parameter]
-) -> OptimizerState:
-    """Return ``state`` with its tensors sharded like ``parameters``."""
-    parts: dict[int, dict[str, Any]] = {
-        number: {
-            name: like(value, parameters[int(number)]) if isinstance(value, torch.Tensor) else value
-            for name, value in each.items()
-        }
-        for number, each in state["state"].items()
-    }
-    return dict(state) | {"state": parts}
-
-
-def like(value: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-    """Return ``value`` sharded like ``own`` if ``own`` is a shard of a tensor of its shape."""
-    if not (isinstance(own, DTensor) and value.shape == own.shape):
-        return value
-    return distribute_tensor(value.to(own.device), own.device_mesh, own.placements)
+    found: dict[str, torch.Tensor] = {}
+    for name, tensor in tensors.items():
+        full = whole(tensor)
+        if ranks.writes:
+            found[name] = full.cpu()
+    return found
 
 
 def _layers(model: torch.nn.Module) -> Iterable[torch.nn.Module]:

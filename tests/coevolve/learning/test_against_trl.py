@@ -32,7 +32,7 @@ from protocols.learning import TrainedGroup
 from protocols.objectives import Dapo, Dpo, DrGrpo, Grpo, Gspo, NoObjective, PolicyGradient, Sft
 from protocols.rollouts import Rollout, Tokens
 from tests.bench.trl_peer import TrlPeer, trl_inputs, written_columns
-from tests.learning import rollout
+from tests.learning import moments, rollout
 
 SIZE = 6
 CAP = 1.05
@@ -118,9 +118,8 @@ def learned(
     trainer = Trainer(config, TINY_FOLDER, weights=weights)
     metrics = trainer.take_step(Batch(step=1, groups=(group,)))
     trainer.save(folder)
-    state = torch.load(folder / "optimizer.pt")["objective"]["state"]
-    names = [name for name, _ in read_model(TINY_FOLDER).named_parameters()]
-    gradients = {name: state[n]["exp_avg"] / (1 - BETAS[0]) for n, name in enumerate(names)}
+    averages = moments(folder, "objective")["exp_avg"]
+    gradients = {name: average / (1 - BETAS[0]) for name, average in averages.items()}
     return metrics["actor/pg_loss"] + metrics["actor/kl_loss"], gradients
 
 

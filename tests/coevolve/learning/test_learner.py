@@ -261,7 +261,7 @@ async def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(model: Pat
     with pytest.raises(JournalError):
         await learner(config_often, tmp_path, journal).run()
     journal.before_complete = lambda _: None
-    (tmp_path / "checkpoints/step_4/optimizer.pt").write_bytes(b"half")
+    (tmp_path / "checkpoints/step_4/__0_0.distcp").write_bytes(b"half")
     early = [s for report in reports(journal)[:2] for g in report.groups for s in g.sequences]
     journal.evict(early)
     await learner(config_often, tmp_path, journal).run()

@@ -5,6 +5,8 @@ import pytest
 import torch
 
 from coevolve.learning.optimizers import BETAS, TEACHERS, Optimizers, Teacher
+from coevolve.learning.sharded.ranks import ALONE
+from coevolve.learning.sharded.shards import names_of, read_shards, write_shards
 from protocols.config import LearnerConfig
 
 RATE = 0.01
@@ -14,6 +16,10 @@ EPSILON = 1e-8
 
 def one(*values: float) -> list[torch.nn.Parameter]:
     return [torch.nn.Parameter(torch.tensor(values, dtype=torch.float64))]
+
+
+def named(weights: Sequence[torch.nn.Parameter]) -> dict[str, torch.nn.Parameter]:
+    return {"w": weights[0]}
 
 
 def update(
@@ -46,7 +52,7 @@ def slow_adam(gradients: Sequence[float], rates: Sequence[float]) -> list[float]
 
 def test_each_teacher_moves_the_weights_as_an_adam_of_its_own():
     weights = one(1.0)
-    optimizers = Optimizers(weights, LearnerConfig())
+    optimizers = Optimizers(named(weights), LearnerConfig())
     taught: dict[Teacher, list[float]] = {
         "objective": [0.3, -0.2, 0.1, 0.4],
         "imitation": [50.0, 40.0, -10.0, 30.0],
@@ -64,7 +70,7 @@ def test_the_size_of_one_teachers_gradient_does_not_change_what_the_other_moves(
     moves: list[list[float]] = []
     for size in (1e-3, 1.0, 1e6):
         weights = one(0.5, -0.5)
-        optimizers = Optimizers(weights, LearnerConfig())
+        optimizers = Optimizers(named(weights), LearnerConfig())
         moved: list[float] = []
         for number in range(5):
             moved += update(optimizers, weights, "objective", [0.1 - 0.05 * number, 0.02])
@@ -76,27 +82,28 @@ def test_the_size_of_one_teachers_gradient_does_not_change_what_the_other_moves(
 
 def test_a_step_of_one_teacher_leaves_the_momentum_of_the_other_where_it_is():
     weights = one(0.0)
-    optimizers = Optimizers(weights, LearnerConfig())
+    optimizers = Optimizers(named(weights), LearnerConfig())
     update(optimizers, weights, "objective", [1.0])
-    before = optimizers.state()["objective"]["state"][0]["exp_avg"].clone()
+    before = optimizers.moments()["objective.w.exp_avg"].clone()
     assert before.tolist() == pytest.approx([0.1])
     update(optimizers, weights, "imitation", [-9.0])
-    state = optimizers.state()
-    assert state["objective"]["state"][0]["exp_avg"].equal(before)
-    assert int(state["objective"]["state"][0]["step"]) == 1
-    assert state["imitation"]["state"][0]["exp_avg"].tolist() == pytest.approx([-0.9])
+    moments = optimizers.moments()
+    assert moments["objective.w.exp_avg"].equal(before)
+    assert int(moments["objective.w.step"]) == 1
+    assert moments["imitation.w.exp_avg"].tolist() == pytest.approx([-0.9])
 
 
 def test_saved_optimizers_continue_unchanged(tmp_path: Path):
     weights = one(0.3, 0.7)
-    optimizers = Optimizers(weights, LearnerConfig())
+    optimizers = Optimizers(named(weights), LearnerConfig())
     update(optimizers, weights, "objective", [1.0, -2.0])
     update(optimizers, weights, "imitation", [3.0, 0.5])
     update(optimizers, weights, "imitation", [1.0, 0.5])
-    torch.save(optimizers.state(), tmp_path / "optimizer.pt")
+    write_shards(optimizers.moments(), tmp_path, ALONE)
     others = [torch.nn.Parameter(weights[0].detach().clone())]
-    resumed = Optimizers(others, LearnerConfig())
-    resumed.restore(torch.load(tmp_path / "optimizer.pt"))
+    resumed = Optimizers(named(others), LearnerConfig())
+    resumed.begin(names_of(tmp_path))
+    read_shards(resumed.moments(), tmp_path, ALONE)
     for teacher in TEACHERS:
         expected = update(optimizers, weights, teacher, [-0.5, 0.25])
         assert update(resumed, others, teacher, [-0.5, 0.25]) == expected
@@ -104,12 +111,12 @@ def test_saved_optimizers_continue_unchanged(tmp_path: Path):
 
 def test_a_reset_forgets_the_momentum_of_both():
     weights = one(0.0)
-    optimizers = Optimizers(weights, LearnerConfig())
+    optimizers = Optimizers(named(weights), LearnerConfig())
     for teacher in TEACHERS:
         for _ in range(3):
             update(optimizers, weights, teacher, [1.0])
     optimizers.reset()
-    assert all(state["state"] == {} for state in optimizers.state().values())
+    assert optimizers.moments() == {}
     # A first step has the size of the rate, whatever the gradient.
     assert update(optimizers, weights, "objective", [-0.01]) == pytest.approx([RATE], rel=1e-5)
     assert update(optimizers, weights, "imitation", [-100.0]) == pytest.approx([RATE], rel=1e-5)
@@ -117,14 +124,14 @@ def test_a_reset_forgets_the_momentum_of_both():
 
 def test_weights_decay_in_the_objectives_steps_alone():
     weights = one(2.0)
-    optimizers = Optimizers(weights, LearnerConfig(weight_decay=0.5))
+    optimizers = Optimizers(named(weights), LearnerConfig(weight_decay=0.5))
     assert update(optimizers, weights, "imitation", [0.0]) == [0.0]
     assert update(optimizers, weights, "objective", [0.0]) == pytest.approx([-2.0 * RATE * 0.5])
 
 
 def test_a_gradient_is_scaled_down_to_the_limit_and_its_norm_is_returned():
     weights = one(0.0, 0.0)
-    optimizers = Optimizers(weights, LearnerConfig(max_grad_norm=0.5))
+    optimizers = Optimizers(named(weights), LearnerConfig(max_grad_norm=0.5))
     weights[0].grad = torch.tensor([3.0, 4.0], dtype=torch.float64)
     assert optimizers.clip() == pytest.approx(5.0)
     assert weights[0].grad.tolist() == pytest.approx([0.3, 0.4], rel=1e-5)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from coevolve.learning.batch import Batch, BatchGroup, ReferenceRow
-from coevolve.learning.optimizers import BETAS
+from coevolve.learning.optimizers import BETAS, TEACHERS
 from coevolve.learning.trainer import Trainer
 from protocols import columns
 from protocols.config import LearnerConfig, RunConfig
@@ -27,7 +27,7 @@ from tests.coevolve.learning.test_trainer import (
     slow_gradients,
     slow_logprob,
 )
-from tests.learning import rollout, small_model
+from tests.learning import moments, rollout, small_model
 
 NO_REPLAY = ImitationConfig(replay_per_step=0)
 
@@ -50,8 +50,10 @@ def failed_alone(step: int) -> Batch:
 
 
 def saved(trainer: Trainer, folder: Path) -> Path:
+    """Write a checkpoint and a version into ``folder``."""
     folder.mkdir()
     trainer.save(folder)
+    trainer.save_weights(folder)
     return folder
 
 
@@ -60,16 +62,20 @@ def weights_of(folder: Path) -> bytes:
     return file.read_bytes()
 
 
-def moments(folder: Path) -> dict[str, Any]:
-    """Return teacher -> its optimizer's state of the first parameter."""
-    states = torch.load(folder / "optimizer.pt")
-    return {teacher: states[teacher]["state"].get(0, {}) for teacher in states}
+def momentum(folder: Path) -> dict[str, dict[str, torch.Tensor]]:
+    """Return teacher -> kind -> its momentum of the first parameter."""
+    return {
+        teacher: {
+            kind: next(iter(each.values())) for kind, each in moments(folder, teacher).items()
+        }
+        for teacher in TEACHERS
+    }
 
 
 def test_a_teacher_without_rows_takes_no_step_although_it_has_momentum(model: Path, tmp_path: Path):
     trainer = Trainer(settings(LearnerConfig(imitation=NO_REPLAY)), model)
     trainer.take_step(batch(1))
-    both = moments(saved(trainer, tmp_path / "1"))
+    both = momentum(saved(trainer, tmp_path / "1"))
     assert {teacher: int(each["step"]) for teacher, each in both.items()} == {
         "objective": 1,
         "imitation": 1,
@@ -77,15 +83,15 @@ def test_a_teacher_without_rows_takes_no_step_although_it_has_momentum(model: Pa
 
     metrics = trainer.take_step(mixed_alone(2))
     folder = saved(trainer, tmp_path / "2")
-    assert [int(moments(folder)[each]["step"]) for each in ("objective", "imitation")] == [2, 1]
-    assert moments(folder)["imitation"]["exp_avg"].equal(both["imitation"]["exp_avg"])
+    assert [int(momentum(folder)[each]["step"]) for each in ("objective", "imitation")] == [2, 1]
+    assert momentum(folder)["imitation"]["exp_avg"].equal(both["imitation"]["exp_avg"])
     assert metrics["source/objective/movement_share"] == pytest.approx(1.0)
     assert metrics["source/imitation/movement_share"] == 0.0
     assert metrics["source/movement"] > 0
 
     metrics = trainer.take_step(failed_alone(3))
     folder = saved(trainer, tmp_path / "3")
-    assert [int(moments(folder)[each]["step"]) for each in ("objective", "imitation")] == [2, 2]
+    assert [int(momentum(folder)[each]["step"]) for each in ("objective", "imitation")] == [2, 2]
     assert metrics["source/imitation/movement_share"] == pytest.approx(1.0)
     assert metrics["source/objective/movement_share"] == metrics["actor/grad_norm"] == 0.0
 
@@ -160,8 +166,8 @@ def test_the_noise_scale_compares_every_other_informative_group(model: Path, tmp
         alone = Trainer(config, model)
         assert "gradient_noise/cosine_of_halves" not in alone.take_step(two_mixed(1, which=[which]))
         folder = saved(alone, tmp_path / str(which))
-        state = torch.load(folder / "optimizer.pt")["objective"]["state"]
-        gradient = torch.cat([each["exp_avg"].flatten() for each in state.values()])
+        averages = moments(folder, "objective")["exp_avg"].values()
+        gradient = torch.cat([each.flatten() for each in averages])
         halves.append(gradient.double() / (1 - BETAS[0]))
     product, squares = float(halves[0] @ halves[1]), [float(each @ each) for each in halves]
     cosine = product / math.sqrt(squares[0] * squares[1])
@@ -263,7 +269,7 @@ def test_a_step_back_has_the_earlier_weights_no_momentum_and_lower_rates(
     assert trainer.step == 4
     back = saved(trainer, tmp_path / "4")
     assert weights_of(back) == weights_of(first)
-    assert moments(back) == {"objective": {}, "imitation": {}}
+    assert momentum(back) == {"objective": {}, "imitation": {}}
 
     # It continues like a trainer that starts with those weights and has such rates from the start.
     slower = msgspec.structs.replace(

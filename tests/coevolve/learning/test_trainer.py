@@ -27,7 +27,7 @@ from protocols.errors import LearnerError
 from protocols.learner_config import ImitationConfig
 from protocols.learning import TrainedGroup, WeightsFormat
 from protocols.objectives import Dapo, Dpo, DrGrpo, Grpo, Gspo, Sft
-from tests.learning import rollout, small_model
+from tests.learning import moments, rollout, small_model
 
 REFERENCE = Reference(token_ids=(1, 2, 9, 10, 11), mask=(0, 0, 1, 1, 1))
 
@@ -184,16 +184,13 @@ def test_the_gradient_is_the_one_of_a_slow_independent_implementation(
     trainer = Trainer(msgspec.structs.replace(config, learner=learner), model)
     metrics = trainer.take_step(batch())
     trainer.save(tmp_path)
-    states = torch.load(tmp_path / "optimizer.pt")
     expected = slow_gradients(model, config)
-    assert states.keys() == expected.keys()
     for teacher, gradients in expected.items():
-        state = states[teacher]["state"]
+        averages = list(moments(tmp_path, teacher)["exp_avg"].values())
         norm = math.sqrt(sum(float((gradient**2).sum()) for gradient in gradients))
         scale = min(1.0, config.learner.max_grad_norm / norm)
-        assert len(state) == len(gradients)
-        for number, gradient in enumerate(gradients):
-            found = state[number]["exp_avg"] / (1 - BETAS[0])
+        for average, gradient in zip(averages, gradients, strict=True):
+            found = average / (1 - BETAS[0])
             assert torch.allclose(found, gradient * scale, rtol=1e-3, atol=1e-6 * scale)
         if teacher == "objective":
             assert metrics["actor/grad_norm"] == pytest.approx(norm, rel=1e-4)

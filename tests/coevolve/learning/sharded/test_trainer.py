@@ -61,6 +61,14 @@ def pair(model: Path) -> Generator[tuple[Trainer, ShardedTrainer]]:
     two.close()
 
 
+@pytest.fixture(scope="module")
+def saved(pair: tuple[Trainer, ShardedTrainer], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a checkpoint of the two processes."""
+    folder = tmp_path_factory.mktemp("saved")
+    pair[1].save(folder)
+    return folder
+
+
 def others() -> list[psutil.Process]:
     return [
         child
@@ -73,6 +81,21 @@ def others() -> list[psutil.Process]:
 def comparable(metrics: dict[str, float]) -> dict[str, float]:
     """Return all metrics except padding, which depends on the partition."""
     return {name: value for name, value in metrics.items() if name != "perf/padding_share"}
+
+
+def written(trainer: Trainer | ShardedTrainer, folder: Path) -> dict[str, bytes]:
+    """Return name -> content of the files of the trainer's version."""
+    folder.mkdir()
+    trainer.save_weights(folder)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_two_processes_start_with_the_files_of_one(
+    pair: tuple[Trainer, ShardedTrainer], tmp_path: Path
+):
+    one, two = pair
+    assert one.step == 0
+    assert written(two, tmp_path / "2") == written(one, tmp_path / "1")
 
 
 def test_two_processes_report_what_one_does(pair: tuple[Trainer, ShardedTrainer]):
@@ -128,12 +151,13 @@ def test_two_processes_go_back_to_weights_of_one(
     assert two.step == one.step
 
 
-def test_one_process_goes_on_from_a_checkpoint_of_two(
-    pair: tuple[Trainer, ShardedTrainer], model: Path, tmp_path: Path
+def test_each_process_writes_its_part_and_one_goes_on_from_all_of_them(
+    pair: tuple[Trainer, ShardedTrainer], saved: Path, model: Path
 ):
     one, two = pair
-    two.save(tmp_path)
-    resumed = Trainer(configured(1, PolicyConfig()), model, checkpoint=tmp_path)
+    parts = [(saved / f"__{rank}_0.distcp").stat().st_size for rank in (0, 1)]
+    assert max(parts) < 1.5 * min(parts)
+    resumed = Trainer(configured(1, PolicyConfig()), model, checkpoint=saved)
     assert resumed.step == two.step
     following = batch(two.step + 1)
     expected, found = (each.take_step(following) for each in (one, resumed))
@@ -153,6 +177,18 @@ def test_a_process_that_is_killed_ends_the_step_and_nothing_is_left(
     assert time.monotonic() - started_s < PATIENCE_S
     assert not others()
     assert not torch.distributed.is_initialized()
+
+
+def test_three_processes_go_on_from_a_checkpoint_of_two(saved: Path, model: Path, tmp_path: Path):
+    one = Trainer(configured(1, PolicyConfig()), model, checkpoint=saved)
+    three = ShardedTrainer(configured(3, PolicyConfig()), model, checkpoint=saved)
+    try:
+        assert written(three, tmp_path / "3") == written(one, tmp_path / "1")
+        for step in (one.step + 1, one.step + 2):
+            expected, found = one.take_step(batch(step)), three.take_step(batch(step))
+            assert comparable(found) == pytest.approx(comparable(expected), rel=1e-4, abs=1e-4)
+    finally:
+        three.close()
 
 
 def test_two_processes_go_on_with_an_adapter_of_one_and_wait_for_nobody_for_ever(

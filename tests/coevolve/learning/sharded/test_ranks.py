@@ -1,0 +1,73 @@
+"""The memory that one of four ranks needs, without the other three."""
+
+import weakref
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from coevolve.learning.policy import Policy
+from coevolve.learning.sharded.ranks import Ranks
+from coevolve.models.load import read_model
+from protocols.config import PolicyConfig
+from tests.learning import small_model
+
+BYTES = 4
+"""Of a float32."""
+
+
+class Memory(TorchDispatchMode):
+    """Measures the most bytes that tensors with memory had at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = 0
+        self._live: dict[int, int] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            tensor = leaf.to_local() if isinstance(leaf, DTensor) else leaf
+            if isinstance(tensor, torch.Tensor) and tensor.device.type != "meta":
+                self._add(tensor.untyped_storage())
+        return result
+
+    def _add(self, storage: torch.UntypedStorage) -> None:
+        address = storage.data_ptr()
+        if storage.nbytes() and address not in self._live:
+            self._live[address] = storage.nbytes()
+            weakref.finalize(storage, self._live.pop, address)
+            self.most = max(self.most, sum(self._live.values()))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return small_model(tmp_path)
+
+
+@pytest.fixture
+def one_of_four(model: Path) -> Generator[Ranks]:
+    """Yield rank 1 of a group whose other ranks do not exist; ``model`` is written before."""
+    distributed.init_process_group("fake", store=FakeStore(), rank=1, world_size=4)
+    yield Ranks(rank=1, count=4, mesh=init_device_mesh("cpu", (4,)))
+    distributed.destroy_process_group()
+
+
+def test_a_rank_has_memory_for_its_shards_alone_even_while_it_loads(
+    one_of_four: Ranks, model: Path
+):
+    whole = sum(each.numel() for each in read_model(model).parameters())
+    with Memory() as memory:
+        policy = Policy(PolicyConfig(), model, filled=False, ranks=one_of_four)
+    assert policy.vocabulary
+    assert BYTES * whole / 4 <= memory.most < BYTES * whole / 3
