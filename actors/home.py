@@ -5,15 +5,17 @@ reads the journal through its memory map and works in the run's folder. A part o
 through the store's actor, and works in a folder of copies.
 """
 
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import ray
 import structlog
 from msgspec.structs import replace
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.remote_files import RemoteFiles
 from actors.remote_store import RemoteStore
@@ -25,6 +27,8 @@ from coevolve.models.model_folder import HUB_ID, TINY, whole_model
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import MODEL_COPY, LocalFiles
 from protocols.config import RunConfig
+
+REMOVAL_S = 10.0
 
 log = structlog.get_logger()
 
@@ -38,6 +42,26 @@ def node_id() -> str:
 def copies_folder(run_id: str) -> Path:
     """Return the folder of a node that has copies of the run's files."""
     return Path(tempfile.gettempdir()) / f"coevolve-{run_id}"
+
+
+def _remove_folder(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+_remove: Any = ray.remote(num_cpus=0)(_remove_folder)
+
+
+def remove_copies(run_id: str) -> None:
+    """Remove the folders of copies from every node that can be reached."""
+    found = cast("list[dict[str, Any]]", cast("Any", ray).nodes())
+    places = [
+        NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        for node in found
+        if node["Alive"]
+    ]
+    folder = str(copies_folder(run_id))
+    calls = [_remove.options(scheduling_strategy=place).remote(folder) for place in places]
+    ray.wait(calls, num_returns=len(calls), timeout=REMOVAL_S)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -233,6 +233,11 @@ class WatchdogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     quiet_s: Positive = 60.0
     """Seconds without a new record after which the run says who waits for whom."""
 
+    restart_s: Positive = 180.0
+    """Seconds that a part may take to restart, on its own node or on another; then the run ends. A
+    run with several rollout actors goes on with the others, and takes a late one in again. Loading
+    a large model may take minutes."""
+
 
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The Ray cluster."""

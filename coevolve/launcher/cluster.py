@@ -1,10 +1,13 @@
 """The Ray cluster of a run: an existing one, or a local one that ends with this process."""
 
+import asyncio
 import contextlib
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +19,7 @@ from ray._private.authentication.authentication_token_setup import (
 from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.guard import guarded
+from coevolve.runs.reach import listens
 from protocols.config import RunConfig
 from protocols.errors import RunError
 
@@ -35,11 +39,46 @@ RAY_LOCK = threading.Lock()
 """Held while a run in this process uses Ray."""
 
 
+LOOK_S = 2.0
+"""Seconds between two looks at the cluster, and between the two failures that count as a loss."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """The cluster of a run, as this process has joined it."""
+
+    address: str
+    """Of the cluster's head."""
+
+    socket: str
+    """Unix socket of Ray's process on this machine."""
+
+    async def lost(self) -> str:
+        """Return when the cluster is lost, with the reason."""
+        seen = ""
+        while True:
+            reason = await asyncio.to_thread(self._fault)
+            if reason and reason == seen:
+                return reason
+            seen = reason
+            await asyncio.sleep(LOOK_S)
+
+    def _fault(self) -> str:
+        if not listens(self.address):
+            return f"the head of the Ray cluster at {self.address} is gone"
+        with socket.socket(socket.AF_UNIX) as connection:
+            try:
+                connection.connect(self.socket)
+            except OSError:
+                return "Ray's process on this machine (raylet) is gone"
+        return ""
+
+
 @contextlib.contextmanager
-def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
+def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
     """Join the configured Ray cluster, or start a local one that ends with this process.
 
-    Yields its address. Raises RunError if this process has another run or already uses Ray.
+    Raises RunError if this process has another run or already uses Ray.
     """
     address = config.cluster.address
     # Other machines have other home folders, so pass on only a cache folder that the user set.
@@ -65,7 +104,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
             raise RunError(f"Ray cannot reach or start {place}: {error}") from error
         stack.callback(cast("Callable[[], None]", ray.shutdown))
         information = cast("Any", context).address_info
-        yield information["gcs_address"]
+        yield Joined(address=information["gcs_address"], socket=information["raylet_socket_name"])
 
 
 def use_token() -> None:

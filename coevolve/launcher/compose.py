@@ -6,7 +6,7 @@ from typing import Any
 from actors.curriculum import CurriculumActor
 from actors.evaluator import EvaluatorActor
 from actors.files import FilesActor
-from actors.home import Home, node_id
+from actors.home import Home, node_id, remove_copies
 from actors.learner import LearnerActor
 from actors.part import RemotePart
 from actors.remote_files import FILES_NAME
@@ -87,12 +87,19 @@ async def compose(
         reader=run_reader(directory.path),
         parts=[curriculum, *evolving, *sampling, learner, evaluator],
         models=[*synthesizing, *sampling, learner, evaluator],
+        sampling=sampling,
         simulators=simulators,
         store_part=RemotePart(STORE_NAME, store_actor),
         labels=build.labels(config),
         display=display,
         started=started,
     )
+
+
+def clean_up(config: RunConfig, directory: RunDirectory) -> None:
+    """Remove what parts on other nodes have copied."""
+    if config.cluster.address:
+        remove_copies(directory.identity().run_id)
 
 
 def _home(

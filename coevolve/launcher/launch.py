@@ -15,8 +15,8 @@ from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import run_reader
 from coevolve.launcher import preflight
-from coevolve.launcher.cluster import cluster
-from coevolve.launcher.compose import compose
+from coevolve.launcher.cluster import Joined, cluster
+from coevolve.launcher.compose import clean_up, compose
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
 from coevolve.models.tiny_random.resolve import MODEL, running
@@ -30,11 +30,14 @@ from coevolve.runs.drive import Run
 from coevolve.runs.estimate import estimate
 from coevolve.runs.estimate_lines import estimate_lines
 from protocols.config import RunConfig
-from protocols.errors import CoevolveError
+from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Reader
 from protocols.learning import PolicyRegressed
 
 STARTED = time.monotonic()
+
+LOST_S = 5.0
+"""Seconds that a run may take to let go of a cluster that is lost."""
 
 OnStart = Callable[[asyncio.Event], None]
 """Called in the run's event loop with an event; setting the event stops the run cleanly."""
@@ -90,7 +93,7 @@ async def launch(
     with run_directory.launch_lock(directory):
         try:
             _make_model(config, directory)
-            with cluster(config, directory) as address:
+            with cluster(config, directory) as joined:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
                 run = await compose(
@@ -101,19 +104,39 @@ async def launch(
                     preflight.keys(config),
                 )
                 identity = msgspec.structs.replace(
-                    directory.identity(), address=address, pid=os.getpid()
+                    directory.identity(), address=joined.address, pid=os.getpid()
                 )
                 directory.record_launch(config, identity)
                 try:
-                    await run.drive(stop)
+                    await _drive(run, joined, stop)
                 except CoevolveError as error:
                     if not run.progress.step:
                         raise
                     failure = error
+                if failure is None:
+                    await asyncio.to_thread(clean_up, config, directory)
         finally:
             display.close()
         await report(directory, directory.report, environment_of(config))
     return Ended(directory=directory, run=run, failure=failure)
+
+
+async def _drive(run: Run, joined: Joined, stop: asyncio.Event) -> None:
+    """Drive the run to its end. Raises RunError if the cluster is lost meanwhile."""
+    driving = asyncio.create_task(run.drive(stop))
+    losing = asyncio.create_task(joined.lost())
+    try:
+        await asyncio.wait((driving, losing), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (driving, losing):
+            task.cancel()
+        await asyncio.wait((driving,), timeout=LOST_S)
+    if not losing.done():
+        return await driving
+    raise RunError(
+        f"{losing.result()}; the journal has everything that was completed: start Ray again, and "
+        f"continue with: coevolve resume {run.name}"
+    )
 
 
 def _make_model(config: RunConfig, directory: RunDirectory) -> None:

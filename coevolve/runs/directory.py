@@ -27,24 +27,30 @@ from protocols.control import RunStarted
 from protocols.errors import JournalError, RunError
 
 MAY_CHANGE = (
+    "cluster",
+    "delivery",
+    "evaluator",
+    "evolve_wait_s",
+    "learner.checkpoint_every",
+    "learner.device_timeout_s",
+    "learner.failure_timeout_s",
     "learner.steps",
-    "evaluator.every",
-    "evaluator.concurrent",
+    "placement",
     "rollout.actors",
     "rollout.concurrent",
+    "rollout.engine.batch_tokens",
+    "rollout.engine.gpu_memory_utilization",
+    "rollout.engine.gpus",
+    "rollout.engine.kv_cache_mb",
+    "rollout.engine.self_test",
+    "rollout.engine.step_timeout_s",
+    "rollout.engine.threads",
     "rollout.tries",
-    "simulator.workers",
-    "simulator.timeout_s",
-    "simulator.memory_mb",
-    "store.durability",
-    "store.map_size_gb",
-    "store.retain_gb",
-    "store.lease_s",
-    "watchdog.quiet_s",
-    "cluster.address",
-    "cluster.stop_s",
+    "simulator",
+    "store",
+    "watchdog",
 )
-"""Settings that may change when a run is resumed."""
+"""Settings, and sections of settings, that may change when a run is resumed."""
 
 
 MOST_NAMED = 5
@@ -253,7 +259,7 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
     differing = [
         f"  {key}: was {before.get(key)!r}, is {now.get(key)!r}"
         for key in sorted(before | now)
-        if before.get(key) != now.get(key) and key not in MAY_CHANGE
+        if before.get(key) != now.get(key) and not _may_change(key)
     ]
     if differing:
         raise RunError(
@@ -262,6 +268,10 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
         )
     _check_journal(directory, identity.run_id)
     return directory
+
+
+def _may_change(key: str) -> bool:
+    return any(key == each or key.startswith(f"{each}.") for each in MAY_CHANGE)
 
 
 def find(run: str | None, root: Path) -> RunDirectory:

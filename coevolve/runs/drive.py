@@ -58,7 +58,8 @@ PAUSED = "paused; no work is handed out until `coevolve attach resume`"
 class Run:
     """Drives a run.
 
-    ``models`` and ``simulators`` are the parts whose CPU time has lines of its own. Ray alone
+    ``models`` and ``simulators`` are the parts whose CPU time has lines of its own, and
+    ``sampling`` are those of which the run needs only one. Ray alone
     restarts the store and the simulators.
     """
 
@@ -71,12 +72,14 @@ class Run:
         reader: Reader,
         parts: Sequence[SupervisedPart],
         models: Sequence[SupervisedPart],
+        sampling: Sequence[SupervisedPart],
         simulators: Sequence[SupervisedPart],
         store_part: SupervisedPart,
         labels: Mapping[str, Sequence[str]],
         display: Display,
         started: float,
     ) -> None:
+        self.name = config.name
         self._config = config
         self._directory = directory
         self._store = store
@@ -88,7 +91,9 @@ class Run:
         self._display = display
         self._started = started
         self._run_id = directory.identity().run_id
-        self._supervisor = Supervisor(parts, self._note)
+        self._supervisor = Supervisor(
+            parts, self._note, restart_s=config.watchdog.restart_s, spare=sampling
+        )
         self._mailbox = Mailbox(
             store, consumer="launch", topics=(), member="launch", lease_s=config.store.lease_s
         )

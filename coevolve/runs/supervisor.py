@@ -17,9 +17,6 @@ from protocols.interfaces import SupervisedPart
 
 FAILURES = 8
 WITHIN_S = 120.0
-REVIVAL_S = 180.0
-"""Maximum seconds of a restart. Loading vLLM beside others on two busy cores took up to 50 s."""
-
 PAUSE_S = 0.2
 LOOK_S = 5.0
 
@@ -44,10 +41,22 @@ class Supervisor:
     """Runs parts until they are stopped."""
 
     def __init__(
-        self, parts: Sequence[SupervisedPart], note: Callable[[PartFailed], Awaitable[None]]
+        self,
+        parts: Sequence[SupervisedPart],
+        note: Callable[[PartFailed], Awaitable[None]],
+        *,
+        restart_s: float,
+        spare: Sequence[SupervisedPart] = (),
     ) -> None:
+        """Run ``parts``; record each failure with ``note``.
+
+        A part may take ``restart_s`` seconds to restart. Parts of ``spare`` may take longer, as
+        long as another of them works.
+        """
         self._parts = parts
         self._note = note
+        self._restart_s = restart_s
+        self._spare = spare
         self._stopping = False
         self.restarts = {part.name: 0 for part in parts}
 
@@ -97,8 +106,23 @@ class Supervisor:
         if (await part.status()).pid:
             await part.renew()
         await self._note(PartFailed(part=part.name, reason=str(error)))
-        deadline = time.monotonic() + REVIVAL_S
+        deadline = time.monotonic() + self._restart_s
         while not (await part.status()).pid:
+            if self._stopping:
+                return
             if time.monotonic() > deadline:
-                raise RunError(f"{part.name}: did not restart within {REVIVAL_S:.0f} s: {error}")
+                if not await self._can_be_spared(part):
+                    raise RunError(
+                        f"{part.name}: did not restart within watchdog.restart_s = "
+                        f"{self._restart_s:g} s: {error}"
+                    )
+                deadline = time.monotonic() + self._restart_s
+                log.warning("part_missing", part=part.name, reason=str(error))
             await asyncio.sleep(PAUSE_S)
+
+    async def _can_be_spared(self, part: SupervisedPart) -> bool:
+        """Return whether another part does the same work meanwhile."""
+        if part not in self._spare:
+            return False
+        others = [each for each in self._spare if each is not part]
+        return any([(await each.status()).pid for each in others])

@@ -24,7 +24,8 @@ import psutil
 import ray
 from rich.table import Table
 
-from actors.store import RemoteReader, RemoteStore, StoreActor
+from actors.remote_store import RemoteReader, RemoteStore
+from actors.store import StoreActor
 from coevolve.curriculum.group_requests import group_requests
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.mailbox import Mailbox

@@ -15,7 +15,7 @@ async def supervised(part: ScriptPart) -> list[PartFailed]:
         noted.append(failure)
 
     try:
-        await Supervisor([part], note).run()
+        await Supervisor([part], note, restart_s=5.0).run()
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
     return noted
@@ -54,7 +54,7 @@ async def test_a_part_that_comes_back_when_the_run_was_stopped_does_not_run_agai
     async def stop(_: PartFailed) -> None:
         await supervisor.stop()
 
-    supervisor = Supervisor([part], stop)
+    supervisor = Supervisor([part], stop, restart_s=5.0)
     await supervisor.run()
     assert part.runs == 1
 
