@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from coevolve.build import parts as build
 from coevolve.dependencies import refuse
 from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
@@ -19,7 +20,7 @@ from coevolve.launcher.cluster import cluster
 from coevolve.launcher.compose import compose
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
-from coevolve.models.tiny_random.resolve import MODEL, running
+from coevolve.models.tiny_random.resolve import running
 from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
 from coevolve.runs.costs import TOPICS as COSTLY
@@ -89,7 +90,7 @@ async def launch(
     failure: CoevolveError | None = None
     with run_directory.launch_lock(directory):
         try:
-            _make_model(config, directory)
+            build.make_model(config, directory.path)
             with cluster(config, directory) as address:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
@@ -108,16 +109,6 @@ async def launch(
             display.close()
         await report(directory, directory.report, environment_of(config))
     return Ended(directory=directory, run=run, failure=failure)
-
-
-def _make_model(config: RunConfig, directory: RunDirectory) -> None:
-    """Write the run's initial model, if the run makes its own."""
-    if config.policy.tiny_random:
-        from coevolve.models.tiny_random.model import write_model
-
-        write_model(config, directory.path / MODEL, environment_of(config).texts())
-    else:
-        environment_of(config).make_model(directory.path / MODEL)
 
 
 async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
