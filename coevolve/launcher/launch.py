@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from coevolve.build import parts as build
 from coevolve.dependencies import refuse
 from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
@@ -19,7 +20,7 @@ from coevolve.launcher.cluster import Joined, cluster
 from coevolve.launcher.compose import clean_up, compose
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
-from coevolve.models.tiny_random.resolve import MODEL, running
+from coevolve.models.tiny_random.resolve import running
 from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
 from coevolve.runs.costs import TOPICS as COSTLY
@@ -92,7 +93,7 @@ async def launch(
     failure: CoevolveError | None = None
     with run_directory.launch_lock(directory):
         try:
-            _make_model(config, directory)
+            build.make_model(config, directory.path)
             with cluster(config, directory) as joined:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
@@ -126,27 +127,17 @@ async def _drive(run: Run, joined: Joined, stop: asyncio.Event) -> None:
     driving = asyncio.create_task(run.drive(stop))
     losing = asyncio.create_task(joined.lost())
     try:
-        await asyncio.wait((driving, losing), return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait((driving, losing), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (driving, losing):
-            task.cancel()
+        losing.cancel()
+        driving.cancel()
         await asyncio.wait((driving,), timeout=LOST_S)
-    if not losing.done():
+    if driving in done:
         return await driving
     raise RunError(
         f"{losing.result()}; the journal has everything that was completed: start Ray again, and "
         f"continue with: coevolve resume {run.name}"
     )
-
-
-def _make_model(config: RunConfig, directory: RunDirectory) -> None:
-    """Write the run's initial model, if the run makes its own."""
-    if config.policy.tiny_random:
-        from coevolve.models.tiny_random.model import write_model
-
-        write_model(config, directory.path / MODEL, environment_of(config).texts())
-    else:
-        environment_of(config).make_model(directory.path / MODEL)
 
 
 async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
