@@ -63,8 +63,8 @@ def is_whole(run_dir: Path, version: PolicyVersion) -> bool:
         return False
 
 
-def write_checkpoint(run_dir: Path, trainer: AnyTrainer) -> Checkpoint:
-    """Write a checkpoint and return its record."""
+def write_checkpoint(run_dir: Path, trainer: AnyTrainer, devices: int) -> Checkpoint:
+    """Write a checkpoint and return its record; ``devices`` processes write it together."""
     path = f"checkpoints/step_{trainer.step}"
     write_folder(run_dir / path, trainer.save)
     return Checkpoint(
@@ -72,6 +72,7 @@ def write_checkpoint(run_dir: Path, trainer: AnyTrainer) -> Checkpoint:
         path=path,
         digest=folder_digest(run_dir / path),
         size_bytes=folder_size(run_dir / path),
+        devices=devices,
     )
 
 

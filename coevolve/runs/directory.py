@@ -28,6 +28,7 @@ from protocols.errors import JournalError, RunError
 
 MAY_CHANGE = (
     "learner.steps",
+    "learner.devices",
     "evaluator.every",
     "evaluator.concurrent",
     "rollout.actors",
