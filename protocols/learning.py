@@ -320,6 +320,10 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True, tag="step_report"):
     returned: Returned | None = None
     """Set if the step returned to an earlier version; it then trained on nothing."""
 
+    devices: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Number of processes that took the step together. As many of them reach the same weights
+    again, bit by bit; another number reaches them to rounding. 0 in old journals."""
+
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
     """Weights, optimizer, scheduler and random state on disk, from which a learner can continue."""
@@ -332,6 +336,10 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
     """SHA-256 over the folder's files, including their names, in name order."""
 
     size_bytes: int
+
+    devices: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Number of processes that wrote it, each its part; any number can read it. 0 in old
+    journals."""
 
 
 class TaskScore(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,14 +1,18 @@
 """Takes a run's learner steps again, and says what each source of gradient was worth.
 
-Each recorded step is taken on its recorded batch, from version 0 or from a checkpoint, and the
-weights are compared with the recorded digest. Nothing is written.
+Each recorded step is taken on its recorded batch, from version 0 or from a checkpoint, by as many
+processes as took it, and the weights are compared with the recorded digest. If the number of
+processes changed, the replay goes on from the checkpoint that the run then wrote. Nothing is
+written.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from coevolve.commands.ablate import ablate, run_without
@@ -17,6 +21,7 @@ from coevolve.journal.reader import run_reader
 from coevolve.launcher.preflight import install
 from coevolve.learning.batch import Source
 from coevolve.learning.history import History
+from coevolve.learning.opening import close_trainers
 from coevolve.learning.recovery import take_again, trainer_at
 from coevolve.models.atomic_folder import verify
 from coevolve.parts.files import LocalFiles
@@ -25,7 +30,7 @@ from coevolve.runs import attribution
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, RunError
-from protocols.learning import Checkpoint
+from protocols.learning import Checkpoint, StepReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,22 +59,40 @@ async def replay(
         CheckpointError: There is no such checkpoint, or it is damaged.
         LearnerError: A step's rollouts are no longer in the journal.
     """
-    checkpoint = None
-    if from_checkpoint is not None:
-        checkpoint = await _checkpoint(from_checkpoint, history)
-        verify(run_dir, checkpoint)
+    begin = from_checkpoint or 0
+    start = await _checkpoint(begin, run_dir, history) if from_checkpoint is not None else None
     files = LocalFiles(run_dir)
-    trainer = await trainer_at(checkpoint, config, files, history)
-    for step in await history.steps(after=trainer.step):
-        reached = await take_again(trainer, step, config, files, history)
-        yield ReplayedStep(step=step.step, recorded=step.weights_digest, reached=reached)
+    try:
+        for devices, steps in groupby(await history.steps(after=begin), _devices):
+            taken = list(steps)
+            if taken[0].step != begin + 1:
+                start = await _checkpoint(taken[0].step - 1, run_dir, history)
+            settings = _on(config, devices)
+            trainer = await trainer_at(start, settings, files, history)
+            for step in taken:
+                reached = await take_again(trainer, step, settings, files, history)
+                yield ReplayedStep(step=step.step, recorded=step.weights_digest, reached=reached)
+    finally:
+        close_trainers()
 
 
-async def _checkpoint(step: int, history: History) -> Checkpoint:
+def _devices(report: StepReport) -> int:
+    return report.devices
+
+
+def _on(config: RunConfig, devices: int) -> RunConfig:
+    """Return the settings of a run on ``devices``; on its own number of them for 0."""
+    learner = replace(config.learner, devices=devices or config.learner.devices)
+    return replace(config, learner=learner)
+
+
+async def _checkpoint(step: int, run_dir: Path, history: History) -> Checkpoint:
+    """Return an intact checkpoint of ``step``. Raises CheckpointError."""
     checkpoints = {each.step: each for each in await history.checkpoints()}
     if step not in checkpoints:
         known = ", ".join(str(each) for each in sorted(checkpoints)) or "none"
         raise CheckpointError(f"the journal has no checkpoint of step {step}; it has: {known}")
+    verify(run_dir, checkpoints[step])
     return checkpoints[step]
 
 

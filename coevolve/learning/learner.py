@@ -7,7 +7,8 @@ Guarantees:
   if its weights are complete on disk.
 - The batches depend only on the journal's order (`coevolve.learning.groups`), the weights only on
   the batches (`coevolve.learning.trainer`). A learner that was killed continues with the same next
-  step, from weights that are proven to be the recorded ones (`coevolve.learning.recovery`).
+  step, from weights that are proven to be the recorded ones (`coevolve.learning.recovery`). The
+  number of its processes may change in between, and every record says how many there were.
 - If a version loses abilities of an earlier one (`coevolve.learning.guard`), the next step returns
   to the best version, with a lower learning rate, and records this in the journal.
 - The learner publishes nothing from a step whose loss or gradient is not finite. It takes no step
@@ -124,7 +125,8 @@ class Learner:
             member="learner",
             lease_s=self._config.store.lease_s,
         )
-        trainer, checkpoint = await recover(self._config, self._files, self._history)
+        recovered = await recover(self._config, self._files, self._history)
+        trainer, checkpoint = recovered.trainer, recovered.checkpoint
         deliveries = WeightSyncMonitor(self._config, reader=self._reader, append=mailbox.append)
         guard = Guard(self._config.learner)
         guarded_through = await fold(self._reader, GUARD_TOPICS, guard.fold)
@@ -150,6 +152,8 @@ class Learner:
             last_checkpoint=checkpoint.step if checkpoint else 0,
         )
         await session.publish_current()
+        if recovered.to_rounding:
+            await session.leave_checkpoint()
         return session
 
 
@@ -224,7 +228,9 @@ class _Session:
         if self.trainer.step <= self._last_checkpoint:
             return
         self._reporter.waits_for(f"the checkpoint of step {self.trainer.step} to be written")
-        checkpoint = await publish_checkpoint(self._files, self.trainer)
+        checkpoint = await publish_checkpoint(
+            self._files, self.trainer, self._config.learner.devices
+        )
         await self._mailbox.append([checkpoint])
         self._last_checkpoint = checkpoint.step
 
@@ -253,6 +259,7 @@ class _Session:
             groups_consumed=self._groups.consumed,
             metrics=metrics,
             returned=returned,
+            devices=self._config.learner.devices,
         )
         self._deliveries.published(step)
         await self._mailbox.append([loss, report, version])
@@ -350,6 +357,7 @@ class _Session:
             weights_digest=version.digest,
             groups_consumed=self._groups.consumed,
             metrics=metrics,
+            devices=self._config.learner.devices,
         )
         self._deliveries.published(step)
         await self._finish([s for group in groups for s in group.sequences], [report, version])

@@ -34,8 +34,12 @@ class Optimizers:
     def __init__(
         self, parameters: Mapping[str, torch.nn.Parameter], learner: LearnerConfig
     ) -> None:
-        """Start without momentum. Only the objective's optimizer uses weight decay."""
+        """Start without momentum. Only the objective's optimizer uses weight decay.
+
+        On a GPU, a step is one kernel (``fused``).
+        """
         self._parameters = dict(parameters)
+        self._fused = all(each.device.type == "cuda" for each in parameters.values())
         self._learner = learner
         self._adam = self._fresh()
 
@@ -75,7 +79,7 @@ class Optimizers:
             for name, parameter in self._parameters.items():
                 if f"{teacher}.{name}.step" in names:
                     adam.state[parameter] = {
-                        "step": torch.zeros(()),
+                        "step": torch.zeros((), device=parameter.device if self._fused else None),
                         "exp_avg": torch.zeros_like(parameter),
                         "exp_avg_sq": torch.zeros_like(parameter),
                     }
@@ -87,6 +91,7 @@ class Optimizers:
                 lr=self._learner.learning_rate,
                 betas=BETAS,
                 weight_decay=self._learner.weight_decay if teacher == "objective" else 0.0,
+                fused=self._fused,
             )
             for teacher in TEACHERS
         }

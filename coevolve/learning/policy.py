@@ -5,8 +5,10 @@ Letters: B rows, T positions (padded on the right), N tokens that the policy wro
 Dropout is off, and trainable weights are in float32. With ``policy.precision: fp32`` everything is
 in float32, and the trainer's probabilities match those of a float32 engine. With ``bf16``, products
 are computed in bfloat16 (autocast), and the frozen weights beside an adapter are stored in
-bfloat16. Full weights are saved as `transformers` does, LoRA weights as `peft` does; each library
-loads the folder without this project. The same weights always make the same file.
+bfloat16. Several GPUs then also gather all weights in bfloat16, so the hidden states between layers
+are in bfloat16, and sum gradients in float32. Full weights are saved as `transformers` does, LoRA
+weights as `peft` does; each library loads the folder without this project. The same weights always
+make the same file.
 
 The reference is the run's initial model. LoRA gets it by disabling the adapter; only full weights
 need a second copy.
@@ -217,7 +219,8 @@ class Policy:
             cast("torch.nn.Module", model).to(self._device)
             return model
         model = change(read_outline(self._base, dtype))
-        self._ranks.shard(model)
+        in_bf16 = self._config.precision == "bf16" and self._device.type == "cuda"
+        self._ranks.shard(model, BF16 if in_bf16 else None)
         if read:
             source = change(read_model(self._base, dtype)) if self._ranks.writes else None
             self._ranks.fill(model, source.state_dict() if source else {})

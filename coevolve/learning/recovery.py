@@ -3,10 +3,16 @@
 It starts from the newest intact checkpoint, or else from version 0. From there it repeats the
 recorded steps, on their recorded batches or back to the recorded version. Each step must reach the
 recorded weights, bit by bit.
+
+Steps that another number of processes took (`learner.devices`) are reached to rounding. After the
+last of them, the trainer gets the recorded version's weights, so that engines and trainer agree in
+every bit; its momentum agrees to rounding. The learner then writes a checkpoint, from which later
+recoveries are exact again.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -24,28 +30,82 @@ from protocols.learning import Checkpoint, PolicyVersion, Returned, StepReport
 log = structlog.get_logger()
 
 
-async def recover(
-    config: RunConfig, files: Files, history: History
-) -> tuple[AnyTrainer, Checkpoint | None]:
-    """Return the trainer after the last recorded step, and the checkpoint that it started from.
+@dataclass(frozen=True, kw_only=True)
+class Recovered:
+    """A trainer after the last recorded step."""
+
+    trainer: AnyTrainer
+    checkpoint: Checkpoint | None
+    """Where it started from; None for version 0."""
+
+    to_rounding: bool
+    """Whether another number of processes took some of the repeated steps."""
+
+
+async def recover(config: RunConfig, files: Files, history: History) -> Recovered:
+    """Return the trainer after the last recorded step.
 
     Raises:
-        CheckpointError: No checkpoint is intact and version 0 has changed.
+        CheckpointError: No checkpoint is intact and version 0 has changed, or a version that the
+            trainer must go on from is missing.
         LearnerError: A step cannot be repeated, or reaches other weights.
     """
     checkpoint = await newest_valid(files, await history.checkpoints())
     trainer = await trainer_at(checkpoint, config, files, history)
-    for report in await history.steps(after=trainer.step):
+    reports = await history.steps(after=trainer.step)
+    for number, report in enumerate(reports):
         found = await take_again(trainer, report, config, files, history)
-        if found != report.weights_digest:
-            raise LearnerError(
-                f"step {report.step}, repeated from "
-                f"{checkpoint.path if checkpoint else 'version 0'}, reached weights {found[:12]} "
-                f"instead of the recorded {report.weights_digest[:12]}; resume on the machine, and "
-                "with the torch and learner.threads, with which the run was started"
+        if found == report.weights_digest:
+            log.info("step_taken_again", step=report.step)
+        elif not _by_others(report, config):
+            raise _differs(report, found, checkpoint)
+        else:
+            log.warning(
+                "step_taken_again_to_rounding",
+                step=report.step,
+                devices=config.learner.devices,
+                recorded_devices=report.devices,
             )
-        log.info("step_taken_again", step=report.step)
-    return trainer, checkpoint
+            if not _others_follow(reports[number + 1 :], config):
+                await _take_weights(trainer, report, files, history)
+    return Recovered(
+        trainer=trainer,
+        checkpoint=checkpoint,
+        to_rounding=any(_by_others(report, config) for report in reports),
+    )
+
+
+def _differs(report: StepReport, found: str, checkpoint: Checkpoint | None) -> LearnerError:
+    start = checkpoint.path if checkpoint else "version 0"
+    return LearnerError(
+        f"step {report.step}, repeated from {start}, reached weights {found[:12]} instead of the "
+        f"recorded {report.weights_digest[:12]}; resume on the machine, and with the torch and "
+        "learner.threads, with which the run was started"
+    )
+
+
+def _by_others(report: StepReport, config: RunConfig) -> bool:
+    """Return whether another number of processes took the step."""
+    return report.devices not in (0, config.learner.devices)
+
+
+def _others_follow(reports: Sequence[StepReport], config: RunConfig) -> bool:
+    return bool(reports) and _by_others(reports[0], config)
+
+
+async def _take_weights(
+    trainer: AnyTrainer, report: StepReport, files: Files, history: History
+) -> None:
+    """Give the trainer the recorded weights of its step. Raises CheckpointError."""
+    version = await history.version(report.step)
+    folder = await whole_version(files, version)
+    if folder is None:
+        raise CheckpointError(
+            f"{files.folder / version.path}: {report.devices} processes took step {report.step}, so another number "
+            "needs the weights of its version, which are missing or were changed; restore that "
+            f"folder, or resume with learner.devices={report.devices}"
+        )
+    await asyncio.to_thread(trainer.load_weights, folder)
 
 
 async def trainer_at(

@@ -304,6 +304,10 @@ class Trainer:
         self._step = step
         return self._rates(step).metrics()
 
+    def load_weights(self, folder: Path) -> None:
+        """Replace the weights by those in ``folder``; step and momentum stay."""
+        self._policy.load(folder)
+
     def _check_next(self, step: int) -> None:
         if step != self._step + 1:
             raise LearnerError(f"step {self._step + 1} is next, got step {step}")

@@ -71,8 +71,11 @@ async def whole_version(files: Files, version: PolicyVersion) -> Path | None:
     return folder if found == version.digest else None
 
 
-async def publish_checkpoint(files: Files, trainer: AnyTrainer) -> Checkpoint:
-    """Write a checkpoint into the run's folder and return its record."""
+async def publish_checkpoint(files: Files, trainer: AnyTrainer, devices: int) -> Checkpoint:
+    """Write a checkpoint into the run's folder and return its record.
+
+    ``devices`` processes write it together.
+    """
     path = f"checkpoints/step_{trainer.step}"
     folder = files.folder / path
     await asyncio.to_thread(write_folder, folder, trainer.save)
@@ -82,6 +85,7 @@ async def publish_checkpoint(files: Files, trainer: AnyTrainer) -> Checkpoint:
         path=path,
         digest=await asyncio.to_thread(folder_digest, folder),
         size_bytes=folder_size(folder),
+        devices=devices,
     )
 
 

@@ -33,6 +33,7 @@ MAY_CHANGE = (
     "evolve_wait_s",
     "learner.checkpoint_every",
     "learner.device_timeout_s",
+    "learner.devices",
     "learner.failure_timeout_s",
     "learner.steps",
     "placement",

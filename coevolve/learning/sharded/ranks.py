@@ -24,7 +24,7 @@ import torch
 from torch import distributed
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 T = TypeVar("T")
@@ -44,15 +44,18 @@ class Ranks:
         """Whether this rank writes files that are not sharded."""
         return self.rank == 0
 
-    def shard(self, outline: torch.nn.Module) -> None:
+    def shard(self, outline: torch.nn.Module, computes_in: torch.dtype | None = None) -> None:
         """Give a model without weights memory for this rank's shards; the shards are not set yet.
 
-        Buffers keep their values.
+        Buffers keep their values. Shards keep their precision; with ``computes_in``, ranks send
+        each other weights in that precision and compute in it, and sum gradients in float32.
         """
         assert self.mesh is not None, "one rank has nothing to shard"
+        summed_in = torch.float32 if computes_in else None
+        precision = MixedPrecisionPolicy(param_dtype=computes_in, reduce_dtype=summed_in)
         for layer in _layers(outline):
-            fully_shard(layer, mesh=self.mesh)
-        fully_shard(outline, mesh=self.mesh)
+            fully_shard(layer, mesh=self.mesh, mp_policy=precision)
+        fully_shard(outline, mesh=self.mesh, mp_policy=precision)
         for module in outline.modules():
             if isinstance(module, FSDPModule):
                 # Gradients are summed, not averaged: the losses already have their divisors.

@@ -6,7 +6,15 @@ from typing import Any, Literal
 
 from protocols.config import RunConfig
 
-Method = Literal["take_step", "take_supervised_step", "go_back", "probe", "save_weights", "save"]
+Method = Literal[
+    "take_step",
+    "take_supervised_step",
+    "go_back",
+    "load_weights",
+    "probe",
+    "save_weights",
+    "save",
+]
 """Methods of a `Trainer` that all ranks must call together."""
 
 

@@ -88,6 +88,10 @@ class ShardedTrainer:
         """Take step ``step`` back to the weights in ``folder``, and return its metrics."""
         return self._call_all("go_back", self._own.go_back, step, folder, rate_factor)
 
+    def load_weights(self, folder: Path) -> None:
+        """Replace the weights by those in ``folder``; step and momentum stay."""
+        self._call_all("load_weights", self._own.load_weights, folder)
+
     def probe(self) -> Probe:
         """Return the run's probe, with the current weights' logprobs."""
         return self._call_all("probe", self._own.probe)

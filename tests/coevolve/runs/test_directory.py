@@ -77,14 +77,13 @@ def test_resuming_keeps_the_identity_and_takes_harmless_changes(
     tmp_path: Path, quickstart: RunConfig
 ):
     identity = run_directory.create(tmp_path / "a", quickstart).identity()
-    longer = msgspec.structs.replace(
-        quickstart, learner=msgspec.structs.replace(quickstart.learner, steps=200)
-    )
+    learner = msgspec.structs.replace(quickstart.learner, steps=200, devices=2)
+    longer = msgspec.structs.replace(quickstart, learner=learner)
     reopened = run_directory.reopen(tmp_path / "a", longer)
     assert reopened.identity() == identity
     assert reopened.config() == quickstart
     reopened.record_launch(longer, identity)
-    assert reopened.config().learner.steps == 200
+    assert reopened.config().learner == learner
 
 
 def test_resuming_as_another_experiment_is_refused_by_name_and_value(

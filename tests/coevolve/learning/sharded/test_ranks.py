@@ -1,4 +1,4 @@
-"""The memory that one of four ranks needs, without the other three."""
+"""The memory and the precision of one rank, without others."""
 
 import weakref
 from collections.abc import Generator
@@ -15,8 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from coevolve.learning.policy import Policy
-from coevolve.learning.sharded.ranks import Ranks
-from coevolve.models.load import read_model
+from coevolve.learning.sharded.ranks import Ranks, whole
+from coevolve.learning.sharded.rendezvous import open_meeting
+from coevolve.models.load import read_model, read_outline
 from protocols.config import PolicyConfig
 from tests.learning import small_model
 
@@ -61,6 +62,35 @@ def one_of_four(model: Path) -> Generator[Ranks]:
     distributed.init_process_group("fake", store=FakeStore(), rank=1, world_size=4)
     yield Ranks(rank=1, count=4, mesh=init_device_mesh("cpu", (4,)))
     distributed.destroy_process_group()
+
+
+@pytest.fixture
+def first(model: Path) -> Generator[Ranks]:
+    """Yield the only rank of a group; ``model`` is written before."""
+    distributed.init_process_group("gloo", store=open_meeting(1), rank=0, world_size=1)
+    yield Ranks(mesh=init_device_mesh("cpu", (1,)))
+    distributed.destroy_process_group()
+
+
+def test_a_rank_computes_in_bfloat16_and_keeps_float32(first: Ranks, model: Path):
+    exact, sharded = read_model(model), read_outline(model)
+    first.shard(sharded, torch.bfloat16)
+    first.fill(sharded, exact.state_dict())
+    logits: list[torch.Tensor] = []
+    for each in (exact, sharded):
+        logits.append(each(input_ids=torch.arange(12)[None]).logits)
+        logits[-1].float().logsumexp(-1).sum().backward()
+    assert logits[1].dtype == torch.bfloat16
+    torch.testing.assert_close(logits[1].float(), logits[0], atol=0.02, rtol=0.02)
+    for mine, its in zip(exact.parameters(), sharded.parameters(), strict=True):
+        assert mine.grad is not None
+        assert its.grad is not None
+        assert its.dtype == its.grad.dtype == torch.float32
+        assert whole(its).equal(mine)
+        found = torch.nn.functional.cosine_similarity(
+            whole(its.grad).flatten(), mine.grad.flatten(), dim=0
+        )
+        assert found > 0.99
 
 
 def test_a_rank_has_memory_for_its_shards_alone_even_while_it_loads(
