@@ -241,8 +241,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Address of a running cluster. Empty starts a local one that ends with the run."""
 
     stop_s: Positive = 8.0
-    """How long an interrupted run may take to end the step in hand, seconds. After that the process
-    ends, and a resumed run takes the step again. ``coevolve attach stop`` has no such limit."""
+    """How long an interrupted run may take to finish the current step, seconds. After that the
+    process ends, and a resumed run repeats the step. ``coevolve attach stop`` has no such limit."""
 
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,17 +5,26 @@ are graded. Each error here takes one string, because an exception with more con
 cannot be unpickled on the far side of a Ray call and arrives as another type.
 """
 
+from typing import ClassVar
+
 
 class CoevolveError(Exception):
     """Base class of every error that this project raises on purpose."""
+
+    is_permanent: ClassVar[bool] = False
+    """Whether a restart of the part that raised it leads to the same error."""
 
 
 class ConfigError(CoevolveError):
     """A run file does not match ``RunConfig``; the message lists every fault."""
 
+    is_permanent = True
+
 
 class DependencyError(CoevolveError):
     """The machine lacks what the configured run needs: a package, program, model, key or GPU."""
+
+    is_permanent = True
 
 
 class RunError(CoevolveError):
@@ -33,6 +42,8 @@ class JournalError(CoevolveError):
 class JournalFormatError(JournalError):
     """The journal has another format version, or the file is not a complete journal."""
 
+    is_permanent = True
+
 
 class JournalLockedError(JournalError):
     """Another process is writing this journal."""
@@ -40,6 +51,8 @@ class JournalLockedError(JournalError):
 
 class JournalFullError(JournalError):
     """The disk or the memory map is full; nothing of the refused transaction was stored."""
+
+    is_permanent = True
 
 
 class LeaseLostError(JournalError):
@@ -57,6 +70,8 @@ class GeneratorError(CoevolveError):
 class DeliveryError(CoevolveError):
     """An engine does not serve the published policy version; training stops."""
 
+    is_permanent = True
+
 
 class EndpointError(CoevolveError):
     """A synthesizer's or teacher's model cannot be reached, refuses, or does not answer in time."""
@@ -69,6 +84,8 @@ class AnswerError(CoevolveError):
 class ContractError(CoevolveError):
     """An environment broke the rules of its interface; its code must be fixed."""
 
+    is_permanent = True
+
 
 class LeakError(ContractError):
     """A held-out task was about to be trained on or shown to a synthesizer."""
@@ -77,10 +94,16 @@ class LeakError(ContractError):
 class OverBudgetError(CoevolveError):
     """A synthesizer's or teacher's next call may exceed the run's token or cost budget."""
 
+    is_permanent = True
+
 
 class LearnerError(CoevolveError):
     """The learner cannot make the next step, for example because a loss is not finite."""
 
+    is_permanent = True
+
 
 class CheckpointError(CoevolveError):
     """A checkpoint is missing, incomplete, or differs from the digest in the journal."""
+
+    is_permanent = True

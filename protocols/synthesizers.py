@@ -4,6 +4,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
+Url = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^https?://[^\s/]+", description="a URL that begins with http:// or https://"
+    ),
+]
+
 Price = Annotated[float, msgspec.Meta(ge=0.0)]
 
 
@@ -36,12 +43,7 @@ class EndpointModel(
 ):
     """A model behind an OpenAI-compatible server."""
 
-    base_url: Annotated[
-        str,
-        msgspec.Meta(
-            pattern=r"^https?://[^\s/]+", description="a URL that begins with http:// or https://"
-        ),
-    ]
+    base_url: Url
     """Address of the server, for example ``http://127.0.0.1:8000/v1``."""
 
     model: Annotated[str, msgspec.Meta(min_length=1)]

@@ -131,6 +131,23 @@ def test_a_dry_run_names_a_cluster_that_is_not_there():
     assert "nothing listens at '127.0.0.1:1'" in said
 
 
+@pytest.mark.parametrize("variable", ["TMPDIR", "RAY_TMPDIR"])
+def test_a_folder_whose_path_is_too_long_for_sockets_is_refused_before_the_start(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(variable, f"/tmp/{'a' * 34}")
+    assert not missing(dry(QUICKSTART))
+    monkeypatch.setenv(variable, f"/tmp/{'a' * 35}")
+    (said,) = missing(dry(QUICKSTART))
+    assert said.startswith(f"{variable}: Ray's sockets need a folder whose path has at most 39")
+    assert said.endswith(f"start the run with a shorter one, such as {variable}=/tmp")
+    answer = answered("launch", QUICKSTART, "--runs", str(tmp_path / "runs"))
+    assert (answer.returncode, answer.stderr) == (1, f"coevolve: {said}\n")
+    assert not (tmp_path / "runs").exists()
+    (said,) = missing(dry(QUICKSTART, "cluster.address=127.0.0.1:1"))
+    assert variable not in said
+
+
 def test_a_dry_run_needs_neither_packages_nor_programs(tmp_path: Path):
     run_file = str(ROOT / "configs" / "hdl_tiny.yaml")
     answer = lacking(

@@ -122,7 +122,7 @@ def test_a_folder_of_runs_that_cannot_be_written_is_refused(tmp_path: Path):
 def test_an_existing_run_is_not_changed(run: RunDirectory):
     before = contents(run.path)
     said = refusal("launch", RUN_FILE, "--runs", str(run.path.parent))
-    assert "exists already; --resume continues that run" in said
+    assert f"exists already; continue that run with `coevolve resume {run.path}`" in said
     assert contents(run.path) == before
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import torch
 
-from coevolve.engine.vllm.environment import settle
+from coevolve.engine.vllm.environment import set_variables
 from protocols.config import VllmEngine
 from tests.serving import MAX_LENGTH
 
@@ -23,7 +23,7 @@ def open_engine(
 ) -> "VllmGenerator":
     """Return an engine with little memory, for 16 conversations."""
     chosen = msgspec.convert({"kv_cache_mb": 16, "batch_tokens": 256} | settings, VllmEngine)
-    settle(chosen)
+    set_variables(chosen)
     torch.set_num_threads(1)
     from coevolve.engine.vllm.core import Limits
     from coevolve.engine.vllm.generator import VllmGenerator

@@ -10,7 +10,7 @@ from coevolve.runs import directory as run_directory
 
 
 @dataclass(frozen=True, kw_only=True)
-class Which:
+class RunChoice:
     """Identifies a run."""
 
     run: str | None
@@ -23,23 +23,23 @@ class Which:
     """Address of the Ray cluster, if the run's folder is on another machine."""
 
 
-def carry_out(which: Which, act: Callable[[Subject], Awaitable[None]], *, join: bool) -> None:
+def carry_out(choice: RunChoice, act: Callable[[Subject], Awaitable[None]], *, join: bool) -> None:
     """Execute ``act`` on the run; with ``join``, connect to the actors of a live run first.
 
     Raises CoevolveError if there is no such run, and any error of ``act``.
     """
-    asyncio.run(_carry_out(which, act, join=join))
+    asyncio.run(_carry_out(choice, act, join=join))
 
 
 async def _carry_out(
-    which: Which, act: Callable[[Subject], Awaitable[None]], *, join: bool
+    choice: RunChoice, act: Callable[[Subject], Awaitable[None]], *, join: bool
 ) -> None:
     # Imported here, so that a command's help does not load Ray.
     from coevolve.attach import live
 
-    if which.address:
-        async with live.opened_from_afar(which.address, which.run) as subject:
+    if choice.address:
+        async with live.opened_from_afar(choice.address, choice.run) as subject:
             await act(subject)
         return
-    with live.opened(run_directory.find(which.run, which.runs), join=join) as subject:
+    with live.opened(run_directory.find(choice.run, choice.runs), join=join) as subject:
         await act(subject)

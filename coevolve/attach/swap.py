@@ -135,10 +135,5 @@ def _fault(error: str, given: Mapping[str, Any]) -> str:
     if match is None:
         return f"the new synthesizer's settings: {error}"
     name = match["name"]
-    if name == "base_url":
-        needed = "needs a URL like http://127.0.0.1:8000/v1"
-    elif name == "weights":
-        needed = "needs start or newest"
-    else:
-        needed = f"needs {match['fault'].partition(', got')[0].removeprefix('Expected ')}"
+    needed = f"needs {match['fault'].partition(', got')[0].removeprefix('Expected ')}"
     return f"{_option(name)}: {needed}, found {given[name]!r}"

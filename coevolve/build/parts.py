@@ -89,7 +89,7 @@ def _vllm_engine(
     config: RunConfig, run_dir: Path, settings: VllmEngine, concurrent: int
 ) -> Generator:
     vllm_environment.require_vllm(settings)
-    vllm_environment.settle(settings)
+    vllm_environment.set_variables(settings)
     from coevolve.engine.vllm.core import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 

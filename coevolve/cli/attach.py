@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
-from coevolve.cli.lazy_group import apart, near
-from coevolve.cli.options import FOLDER, json_option, runs_option
+from coevolve.cli.lazy_group import nearest_hint, split_options
+from coevolve.cli.options import FOLDER, json_option, runs_option, url_of
 from protocols.evolution import SignalKind
 
 if TYPE_CHECKING:
@@ -23,15 +23,15 @@ class AttachGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remove RUN from the arguments. Raises UsageError if no command follows it."""
-        options, rest = apart(args, ("--runs", "--address"))
+        options, rest = split_options(args, ("--runs", "--address"))
         ctx.obj = None
         if rest and rest[0] not in self.commands and rest[0][:1] != "-":
             ctx.obj = rest.pop(0)
             if not rest:
-                hint = near(ctx.obj, list(self.commands))
+                hint = nearest_hint(ctx.obj, list(self.commands))
                 ctx.fail(f"{ctx.obj!r} is no command, and no command follows it{hint}")
             if rest[0] not in self.commands and rest[0][:1] != "-":
-                ctx.fail(f"no such command {rest[0]!r}{near(rest[0], list(self.commands))}")
+                ctx.fail(f"no such command {rest[0]!r}{nearest_hint(rest[0], list(self.commands))}")
         return super().parse_args(ctx, [*options, *rest])
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -59,9 +59,9 @@ def command(context: click.Context, *, runs: Path, address: str | None) -> None:
     RUN is a run's folder, or its name under the folder of all runs; default: the newest run.
     Commands that only look also work on a run that has ended.
     """
-    from coevolve.attach.opening import Which
+    from coevolve.attach.opening import RunChoice
 
-    context.obj = Which(run=context.obj, runs=runs, address=address)
+    context.obj = RunChoice(run=context.obj, runs=runs, address=address)
 
 
 def _carry_out(act: "Callable[[Subject], Awaitable[None]]", *, join: bool = True) -> None:
@@ -141,7 +141,12 @@ def tail(topic: str, *, follow: bool, last: int, as_json: bool) -> None:
 
 @command.command(name="swap-synthesizer")
 @click.option("--policy", is_flag=True, help="The policy itself synthesizes.")
-@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server synthesizes.")
+@click.option(
+    "--base-url",
+    metavar="URL",
+    callback=url_of,
+    help="An OpenAI-compatible server synthesizes.",
+)
 @click.option("--weights", type=click.Choice(("start", "newest")), help="The policy's weights.")
 @click.option("--model", metavar="NAME", help="The model's name at the server.")
 @click.option("--key-variable", metavar="NAME", help="Variable with the key, where actors run.")
@@ -165,7 +170,7 @@ def swap_synthesizer(*, as_json: bool, **options: Any) -> None:
 @command.command()
 @json_option
 def pause(*, as_json: bool) -> None:
-    """Hand out no further work until resume; work in hand is finished."""
+    """Pause the run: it finishes the work in progress and starts no new work until resume."""
     from coevolve.attach.steering import pause
 
     _carry_out(lambda subject: pause(subject, as_json=as_json))
@@ -193,7 +198,7 @@ def checkpoint(*, to: Path | None, as_json: bool) -> None:
 @command.command()
 @json_option
 def stop(*, as_json: bool) -> None:
-    """Stop the run cleanly: the step in hand ends, and a checkpoint is written."""
+    """Stop the run cleanly: it finishes the current step and writes a checkpoint."""
     from coevolve.attach.steering import stop
 
     _carry_out(lambda subject: stop(subject, as_json=as_json))

@@ -1,21 +1,14 @@
 """Runs every command; turns errors into one message and an exit code, never a traceback."""
 
 import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 import click
 
-from coevolve.launcher.interrupts import INTERRUPTED, end_within
+from coevolve.launcher.interrupts import INTERRUPTED, raise_when_interrupted
 from protocols.errors import CoevolveError
-
-PATIENCE_S = 8.0
-"""Seconds that an interrupted command may take to end by itself."""
 
 
 def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
@@ -23,7 +16,7 @@ def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
 
     If the command returns a number, that is the exit code.
     """
-    _end_when_interrupted()
+    raise_when_interrupted()
     try:
         _find_own_environments()
         answer = command.main(
@@ -77,20 +70,6 @@ def _place_of(error: click.NoSuchOption) -> str:
     if takes_settings and "." in error.option_name:
         return f"; a setting is given without dashes: {error.option_name.lstrip('-')}=VALUE"
     return ""
-
-
-def _end_when_interrupted() -> None:
-    """Raise KeyboardInterrupt at the first SIGINT or SIGTERM; then end within `PATIENCE_S`."""
-
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        del number, frame
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        end_within(PATIENCE_S, "interrupted")
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, interrupt)
-        signal.signal(signal.SIGTERM, interrupt)
 
 
 def _close_output() -> None:

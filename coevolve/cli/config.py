@@ -1,9 +1,13 @@
 """Shows, explains and checks run files: ``coevolve config list | show | explain | check``."""
 
+import sys
+
 import click
 
+from coevolve.cli.options import overrides_argument, run_file_argument
+
 WIDTH = 110
-RUN_FILE = "RUN_FILE is a path, or the name of a run file that `coevolve config list` prints."
+FILE = "FILE is a path, or the name of a run file that `coevolve config list` prints."
 
 
 @click.group(name="config")
@@ -21,14 +25,13 @@ def list_() -> None:
     files = carried()
     column = max(map(len, files), default=0) + 2
     for name, path in files.items():
-        click.echo(
-            f"{name:{column}}{textwrap.shorten(purpose(path), WIDTH - column, placeholder=' ...')}"
-        )
+        shown = textwrap.shorten(purpose(path), WIDTH - column, placeholder=" ...")
+        sys.stdout.write(f"{name:{column}}{shown}\n")
 
 
-@command.command(epilog=RUN_FILE)
-@click.argument("run_file")
-@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+@command.command(epilog=FILE)
+@run_file_argument()
+@overrides_argument
 @click.option("--resolved", is_flag=True, help="Print every setting, defaults spelled out.")
 def show(run_file: str, overrides: tuple[str, ...], *, resolved: bool) -> None:
     """Print a run file with its comments, to begin your own with.
@@ -38,13 +41,13 @@ def show(run_file: str, overrides: tuple[str, ...], *, resolved: bool) -> None:
     if not (overrides or resolved):
         from coevolve import run_files
 
-        click.echo(run_files.text_of(run_files.run_file(run_file)), nl=False)
+        sys.stdout.write(run_files.text_of(run_files.run_file(run_file)))
         return
     import msgspec
 
     from coevolve.config import load_config
 
-    click.echo(msgspec.yaml.encode(load_config(run_file, overrides)).decode(), nl=False)
+    sys.stdout.write(msgspec.yaml.encode(load_config(run_file, overrides)).decode())
 
 
 @command.command()
@@ -66,14 +69,14 @@ def explain(setting: str, environment: str) -> None:
 
     setting = setting.removesuffix(".kind")  # the kinds are explained with their section
     if setting or environment:
-        click.echo(explanation(find(setting or ENVIRONMENT, environment)), nl=False)
+        sys.stdout.write(explanation(find(setting or ENVIRONMENT, environment)))
     else:
-        click.echo(overview(), nl=False)
+        sys.stdout.write(overview())
 
 
-@command.command(epilog=RUN_FILE)
-@click.argument("run_file")
-@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+@command.command(epilog=FILE)
+@run_file_argument()
+@overrides_argument
 def check(run_file: str, overrides: tuple[str, ...]) -> None:
     """Find all faults of a run file. Exits 1 if there are any.
 
@@ -82,4 +85,4 @@ def check(run_file: str, overrides: tuple[str, ...]) -> None:
     from coevolve.config import load_config
 
     config = load_config(run_file, overrides)
-    click.echo(f"{run_file}: no faults; a run of it is called {config.name}")
+    sys.stdout.write(f"{run_file}: no faults; a run of it is called {config.name}\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from coevolve.cli.lazy_group import near
+from coevolve.cli.lazy_group import nearest_hint
 
 FOLDER = Path(__file__).parents[1] / "docs"
 
@@ -25,7 +25,7 @@ def command(page: str | None, *, raw: bool) -> None:
         _list(known)
         return
     if page not in known:
-        raise click.UsageError(f"there is no page {page!r}{near(page, list(known))}")
+        raise click.UsageError(f"there is no page {page!r}{nearest_hint(page, list(known))}")
     text = known[page].read_text("utf-8")
     if raw or not sys.stdout.isatty():
         sys.stdout.write(text)

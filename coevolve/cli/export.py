@@ -2,18 +2,20 @@
 
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from coevolve.cli.lazy_group import apart, near
+from coevolve.cli.lazy_group import nearest_hint, split_options
 from coevolve.cli.options import FOLDER, run_argument, runs_option, version_of
 from protocols.errors import CoevolveError
 
 if TYPE_CHECKING:
+    from coevolve.environments.interface import Environment
     from coevolve.export.exporter import Exporter
+    from coevolve.runs.directory import RunDirectory
 
 
 class ExportGroup(click.Group):
@@ -21,7 +23,7 @@ class ExportGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Let the group's own option stand anywhere."""
-        options, rest = apart(args, ("--runs",))
+        options, rest = split_options(args, ("--runs",))
         return super().parse_args(ctx, [*options, *rest])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -31,7 +33,7 @@ class ExportGroup(click.Group):
         return [*WEIGHTS, *_exporters(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of a kind; None where there is none of this name."""
+        """Return the command of a kind of export; None if there is no such kind."""
         from coevolve.export.exporting import WEIGHTS
 
         if cmd_name in WEIGHTS:
@@ -45,7 +47,7 @@ class ExportGroup(click.Group):
         """Find the kind of the first word. Raises UsageError with the nearest name."""
         known = self.list_commands(ctx)
         if args[0] not in known and args[0][:1] != "-":
-            ctx.fail(f"there is no export {args[0]!r}{near(args[0], known)}")
+            ctx.fail(f"there is no export {args[0]!r}{nearest_hint(args[0], known)}")
         return super().resolve_command(ctx, args)
 
 
@@ -55,8 +57,8 @@ class ExportGroup(click.Group):
 def command(run: str, runs: Path) -> None:
     """Write what a run made into a new folder.
 
-    RUN is a run's folder or its name; it may go on meanwhile, and nothing of it is changed. DIR is
-    there whole in the end, or not at all.
+    RUN is a run's folder or its name. The run may be running, and is not changed. If the command
+    fails, it leaves no DIR.
     """
     del run, runs
 
@@ -64,7 +66,6 @@ def command(run: str, runs: Path) -> None:
 def _exporters(context: click.Context) -> "Mapping[str, Exporter]":
     """Return the tables of all environments with a name, and of the run's, which win."""
     from coevolve.environments.registry import environment_of, environment_type, names
-    from coevolve.runs import directory as run_directory
 
     found: dict[str, Exporter] = {}
     for use in names():
@@ -72,8 +73,7 @@ def _exporters(context: click.Context) -> "Mapping[str, Exporter]":
             found.update(environment_type(use).exports)
     with contextlib.suppress(CoevolveError):  # said when the command is carried out
         if context.params.get("run"):
-            config = run_directory.find(context.params["run"], context.params["runs"]).config()
-            found.update(environment_of(config).exports)
+            found.update(environment_of(_directory(context).config()).exports)
     return found
 
 
@@ -84,14 +84,9 @@ _TO = click.Option(
 
 def _weights_command(name: str, about: str) -> click.Command:
     def write(*, to: Path, version: str) -> None:
-        from coevolve.environments.registry import environment_of
         from coevolve.export.exporting import export_weights
 
-        directory = _directory()
-        target = to.absolute()
-        environment = environment_of(directory.config())
-        done = export_weights(directory, environment, name, version, target)
-        sys.stdout.write(f"{target}: {done}\n")
+        _export(to, lambda run, of, target: export_weights(run, of, name, version, target))
 
     version = click.Option(
         ["--version"],
@@ -106,14 +101,9 @@ def _weights_command(name: str, about: str) -> click.Command:
 
 def _data_command(name: str, exporter: "Exporter") -> click.Command:
     def write(*, to: Path, **options: Any) -> None:
-        from coevolve.environments.registry import environment_of
         from coevolve.export.exporting import export_data
 
-        directory = _directory()
-        target = to.absolute()
-        environment = environment_of(directory.config())
-        done = export_data(directory, environment, name, target, options)
-        sys.stdout.write(f"{target}: {done}\n")
+        _export(to, lambda run, of, target: export_data(run, of, name, target, options))
 
     options = [
         click.Option(
@@ -130,11 +120,20 @@ def _data_command(name: str, exporter: "Exporter") -> click.Command:
     )
 
 
-def _directory() -> Any:
-    from coevolve.runs import directory as run_directory
+def _export(to: Path, write: "Callable[[RunDirectory, Environment, Path], str]") -> None:
+    """Let ``write`` export the group's run to the folder, and print what it did."""
+    from coevolve.environments.registry import environment_of
 
     group = click.get_current_context().parent
     assert group is not None
+    directory, target = _directory(group), to.absolute()
+    done = write(directory, environment_of(directory.config()), target)
+    sys.stdout.write(f"{target}: {done}\n")
+
+
+def _directory(group: click.Context) -> "RunDirectory":
+    from coevolve.runs import directory as run_directory
+
     return run_directory.find(group.params["run"], group.params["runs"])
 
 

@@ -24,8 +24,8 @@ def command(
     FILE is a YAML file, or the name of one that coevolve carries (`coevolve config list`).
     KEY=VALUE overrides a setting of it: learner.steps=20.
 
-    Everything of the run lies in its folder, RUNS/NAME. Ctrl-C ends the step in hand and the run;
-    a second one ends it at once. Either way it can be resumed.
+    All files of the run are in the folder RUNS/NAME. Ctrl-C stops the run after the current step; a
+    second Ctrl-C stops it at once. `coevolve resume` continues it in either case.
     """
     end_at_once("interrupted before the run began")
     from coevolve.cli.launching import print_dry_run, stay_with

@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
         """Find the command of the first word. Raises UsageError with the nearest name."""
         name = args[0]
         if self.get_command(ctx, name) is None and name[:1] != "-":
-            ctx.fail(f"no such command {name!r}{near(name, self.list_commands(ctx))}")
+            ctx.fail(f"no such command {name!r}{nearest_hint(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -66,13 +66,13 @@ class LazyGroup(click.Group):
         return environment_commands() if self._with_environments else {}
 
 
-def near(word: str, known: list[str]) -> str:
+def nearest_hint(word: str, known: list[str]) -> str:
     """Return a hint with the name that the user probably meant."""
     found = difflib.get_close_matches(word, known, 1)
     return f"; did you mean {found[0]!r}?" if found else f"; commands: {', '.join(known)}"
 
 
-def apart(words: Sequence[str], names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+def split_options(words: Sequence[str], names: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Split a command line into a group's own options with their values, and all other words.
 
     The group's options ``names`` may thus also follow its command.

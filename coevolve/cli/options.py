@@ -1,12 +1,14 @@
 """Arguments and options that several commands have."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
+
+from protocols.synthesizers import Url
 
 FOLDER = click.Path(path_type=Path)
 
@@ -45,14 +47,15 @@ def version_of(context: click.Context, parameter: click.Parameter, text: str) ->
     return text
 
 
-def url_of(context: click.Context, parameter: click.Parameter, text: str) -> str:
-    """Return the server's address that an option gives. Raises BadParameter for other words."""
+def url_of(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """Return the server's address, if an option gives one. Raises BadParameter for other words."""
     del context
-    if text and not re.match(r"https?://[^\s/]", text):
+    try:
+        return msgspec.convert(text, Url) if text else text
+    except msgspec.ValidationError as error:
         raise click.BadParameter(
             f"needs a URL such as http://127.0.0.1:8000/v1, found {text!r}", param=parameter
-        )
-    return text
+        ) from error
 
 
 def _runs(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:

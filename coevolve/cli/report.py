@@ -14,7 +14,7 @@ from coevolve.cli.options import FOLDER, run_argument, runs_option
 @click.option("--out", type=FOLDER, help="File to write; default: report.html in the run's folder.")
 @runs_option
 def command(run: str | None, *, out: Path | None, runs: Path) -> None:
-    """Write the report of a run, whether it goes on or not, and print the file's path.
+    """Write the report of a run and print the file's path. The run may be running or ended.
 
     RUN is a run's folder or its name; default: the newest run.
     """

@@ -63,8 +63,8 @@ async def run_without(run_dir: Path, sources: Sequence[Source]) -> Attribution:
     own = await _held_out(run_dir, config)
     if own is None:
         raise RunError(
-            f"{run_dir}: --anew needs a run that is finished and scored at its last step; --resume "
-            "it first"
+            f"{run_dir}: --anew needs a run that is finished and scored at its last step; continue "
+            f"it with `coevolve resume {run_dir}`"
         )
     run_file = run_dir / "config.yaml"
     plans = [

@@ -15,6 +15,7 @@ from rich.table import Table
 from coevolve.environments import example
 from coevolve.environments.common_checks import common_findings
 from coevolve.environments.findings import Finding
+from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.registry import config_of, environment_of
 from coevolve.launcher.preflight import install
 from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
@@ -28,9 +29,11 @@ EXAMPLE = Path(example.__file__).parent
 
 def check(use: str, settings: Sequence[str], *, most: int, as_json: bool) -> bool:
     """Print the findings; return whether nothing failed. Raises ConfigError and RunError."""
-    config = config_of({"use": use} | dict(map(_setting, settings)))
-    install(config)
-    findings = asyncio.run(_findings(config, most))
+    given = {"use": use} | dict(map(_setting, settings))
+    with told(f"environment.use: {use!r} cannot be checked"), exits_raised():
+        config = config_of(given)
+        install(config)
+        findings = asyncio.run(_findings(config, most))
     if as_json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(findings), indent=2) + "\n")
     else:

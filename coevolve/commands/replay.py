@@ -74,7 +74,7 @@ async def _checkpoint(step: int, history: History) -> Checkpoint:
 def compare(run_dir: Path, from_checkpoint: int | None) -> bool:
     """Replay, print one line a step, and return whether all reached their recorded weights.
 
-    Raises what `replay` raises, and RunError where ``run_dir`` is no run.
+    Raises what `replay` raises, and RunError if ``run_dir`` is no run.
     """
     return asyncio.run(_compare(run_dir, from_checkpoint, Console(highlight=False)))
 
@@ -88,7 +88,7 @@ def attribute(run_dir: Path, sources: Sequence[Source], *, anew: bool) -> None:
 
 
 async def _compare(run_dir: Path, from_checkpoint: int | None, console: Console) -> bool:
-    config, history = _opened(run_dir)
+    config, history = _records(run_dir)
     steps = 0
     differing: list[int] = []
     async for step in replay(config, run_dir, history, from_checkpoint=from_checkpoint):
@@ -106,8 +106,8 @@ async def _compare(run_dir: Path, from_checkpoint: int | None, console: Console)
     return not differing
 
 
-def _opened(run_dir: Path) -> tuple[RunConfig, History]:
-    """Return the settings and the records of a run. Raises RunError where there is none."""
+def _records(run_dir: Path) -> tuple[RunConfig, History]:
+    """Return the settings and the records of a run. Raises RunError if there is no such run."""
     config = RunDirectory(run_dir).config()
     install(config)
     reader = run_reader(run_dir)
@@ -117,8 +117,8 @@ def _opened(run_dir: Path) -> tuple[RunConfig, History]:
 async def _attribute(
     run_dir: Path, sources: Sequence[Source], console: Console, *, anew: bool
 ) -> None:
-    config, history = _opened(run_dir)
-    attribution.read(run_dir)  # one that is broken is said before hours of training
+    config, history = _records(run_dir)
+    attribution.read(run_dir)  # raises an error now, not after hours of training
     named = list(dict.fromkeys(sources))
     found = await (run_without(run_dir, named) if anew else ablate(config, run_dir, history, named))
     attribution.write(run_dir, found)

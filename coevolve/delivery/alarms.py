@@ -48,7 +48,7 @@ def sentence(alarm: WeightSyncAlarm) -> str:
             assert_never(alarm.reason)
     return (
         f"{alarm.engine} must serve version {alarm.version}, and {said}. Training has "
-        "stopped; continue with --resume"
+        "stopped; continue it with `coevolve resume NAME`"
     )
 
 

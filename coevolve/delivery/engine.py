@@ -19,9 +19,9 @@ Guarantees:
 
 - Each version that an engine serves gets a `WeightsVerified` record of that engine, or a
   `WeightSyncAlarm`. A version that an engine skipped, because a newer one existed, needs no proof.
-- After an alarm, no further step is taken until the run is opened again (`--resume`). Every engine
-  then proves the newest version again. An alarm ends the run instead of pausing it, because
-  terminals, batch systems and service supervisors notice a failed process; no work is lost.
+- After an alarm, no further step is taken until the run is resumed. Every engine then proves the
+  newest version again. An alarm ends the run instead of pausing it, because terminals, batch
+  systems and service supervisors notice a failed process; no work is lost.
 - An engine that is slow, dies, or skips versions raises no alarm within ``delivery.timeout_s``.
 
 Not covered: the engine may sample tokens between the change of weights and the end of the

@@ -55,7 +55,7 @@ def _unmeasured(name: str, claimed: Capabilities) -> Finding:
     return Finding(check=name, state="absent", found=WITHOUT[name])
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Return the place where an exception was raised, as ``file.py:12``."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{Path(last.filename).name}:{last.lineno}"
@@ -68,7 +68,7 @@ async def _finding(
         holds, found = await checks[name](subject)
     except CoevolveError as error:
         holds, found = False, str(error)
-    except Exception as error:  # noqa: BLE001 -- the environment's own code
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- the environment's own code
         holds, found = False, f"{type(error).__name__}: {error} ({_place(error)})"
     if name not in WITHOUT:
         return Finding(check=name, state="holds" if holds else "fails", found=found)

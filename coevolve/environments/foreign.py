@@ -1,8 +1,11 @@
 """Turns errors of users' classes and files into one-sentence errors of this project."""
 
 import contextlib
+import os
 import sys
+import threading
 from collections.abc import Generator
+from typing import NoReturn
 
 from protocols.errors import CoevolveError, ConfigError
 
@@ -23,6 +26,26 @@ def told(what: str, remedy: str = "") -> Generator[None]:
         raise
     except (Exception, SystemExit) as error:
         raise ConfigError(f"{what}: {described(error)}{remedy}") from error
+
+
+@contextlib.contextmanager
+def exits_raised() -> Generator[None]:
+    """Raise SystemExit in place of an ``os._exit`` of the block, which would end this process.
+
+    Other threads and forked processes still end at once.
+    """
+    end, caller = os._exit, (os.getpid(), threading.get_ident())
+
+    def refuse(status: int) -> NoReturn:
+        if os._exit is refuse and (os.getpid(), threading.get_ident()) == caller:
+            raise SystemExit(f"it calls os._exit({status})")
+        end(status)
+
+    os._exit = refuse
+    try:
+        yield
+    finally:
+        os._exit = end
 
 
 def described(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import sys
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from types import ModuleType
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from coevolve.environments.foreign import told
+from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.settings import section
 from coevolve.value_remedies import found
 from coevolve.yaml_structs import check_section
@@ -130,6 +131,16 @@ def _offered(use: str) -> str:
     return next((each.value for each in entry_points(group=GROUP) if each.name == use), "")
 
 
+def _check_name(module: str, use: str) -> None:
+    """Refuse the name of a module of Python, which hides a user's. Raises ConfigError."""
+    package, dot, rest = module.partition(".")
+    if package in sys.stdlib_module_names:
+        raise ConfigError(
+            f"environment.use: {use!r} cannot be imported: the name {package!r} is taken by "
+            f"Python's own module; give yours another name, for example my_{package}{dot}{rest}"
+        )
+
+
 def _module(name: str, use: str) -> ModuleType:
     """Import a module. Raises ConfigError if there is none, and the module's own errors."""
     missing = ConfigError(
@@ -149,13 +160,14 @@ def _module(name: str, use: str) -> ModuleType:
 
 def _loaded(module: str, name: str, use: str) -> "type[Environment]":
     remedy = "; correct the module, or install what it imports"
-    with told(f"environment.use: {use!r} cannot be imported", remedy):
+    _check_name(module, use)
+    with told(f"environment.use: {use!r} cannot be imported", remedy), exits_raised():
         held = _module(module, use)
     found: Any = getattr(held, name, None)
     if found is None:
         raise ConfigError(
             f"environment.use: module {module} has no {name!r}; it is "
-            f"{getattr(held, '__file__', 'a part of Python')}"
+            f"{getattr(held, '__file__', 'a folder without __init__.py')}"
         )
     if hasattr(found, "config_type") or hasattr(found, "agents"):
         _check_members(found, use)

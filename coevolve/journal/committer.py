@@ -330,7 +330,7 @@ class Committer:
     def _fail(self, cause: lmdb.Error) -> None:
         self._failure = JournalError(
             f"the journal {self._file} stopped: {cause}; all answered writes are safe. Check the "
-            "disk, then restart with --resume"
+            "disk, then continue the run with `coevolve resume NAME`"
         )
 
     def _refuse(self, waiting: Iterable[Work | Reply]) -> None:

@@ -18,7 +18,7 @@ from protocols.errors import RunError
 WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """One thread per process, because a run's processes share the machine."""
 
-UNOBSERVED = {
+LOCAL_SETTINGS = {
     "RAY_event_stats": "0",
     "RAY_task_events_report_interval_ms": "0",
     "RAY_enable_metrics_collection": "0",
@@ -27,7 +27,7 @@ UNOBSERVED = {
 """Settings of a local cluster. Ray's statistics are off: only its dashboard shows them, and they
 make every actor call a sixth slower. Ray also looks for new logs less often."""
 
-ALONE = threading.Lock()
+RAY_LOCK = threading.Lock()
 """Held while a run in this process uses Ray."""
 
 
@@ -41,7 +41,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
     # Other machines have other home folders, so pass on only a cache folder that the user set.
     named = passed_on() if CACHE_VARIABLE in os.environ else {}
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_alone())
+        stack.enter_context(_exclusive_ray())
         stack.enter_context(_environment(local=not address))
         if not address:
             stack.enter_context(guarded())
@@ -63,9 +63,9 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
 
 
 @contextlib.contextmanager
-def _alone() -> Generator[None]:
+def _exclusive_ray() -> Generator[None]:
     """Reserve Ray and the environment variables of this process. Raises RunError if in use."""
-    if not ALONE.acquire(blocking=False):
+    if not RAY_LOCK.acquire(blocking=False):
         raise RunError(
             "this process carries out another run, and Ray allows one at a time; wait for its end, "
             "or start this run in a process of its own"
@@ -78,7 +78,7 @@ def _alone() -> Generator[None]:
             )
         yield
     finally:
-        ALONE.release()
+        RAY_LOCK.release()
 
 
 @contextlib.contextmanager
@@ -91,7 +91,7 @@ def _environment(*, local: bool) -> Generator[None]:
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     # With this variable, workers would compile torch and transformers again at every start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    for name, value in UNOBSERVED.items() if local else ():
+    for name, value in LOCAL_SETTINGS.items() if local else ():
         os.environ.setdefault(name, value)
     try:
         yield

@@ -1,16 +1,66 @@
-"""Interrupts of a process that has Ray, threads or native code to get out of.
+"""What SIGINT and SIGTERM do to a command; the last of these functions that it called counts.
 
-A Python signal handler waits until native code returns; a wake-up file descriptor does not.
+- `raise_when_interrupted`: any command.
+- `end_at_once`: a run's start, which loads Ray. A Python signal handler waits until native code
+  returns; a wake-up file descriptor does not.
+- `stop_when_interrupted`: a run.
 """
 
 import os
 import signal
 import sys
 import threading
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import asyncio
 
 INTERRUPTED = 130
 
+PATIENCE_S = 8.0
+"""Seconds that an interrupted command may take to end by itself."""
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def raise_when_interrupted() -> None:
+    """Raise KeyboardInterrupt at the first signal; then end within `PATIENCE_S`.
+
+    In other threads than the main one, do nothing.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        del number, frame
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        end_within(PATIENCE_S, "interrupted")
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:
+            signal.signal(number, interrupt)
+
+
+def stop_when_interrupted(
+    loop: "asyncio.AbstractEventLoop", stop: "asyncio.Event", stop_s: float
+) -> None:
+    """Let the first signal set ``stop``, so that the run ends cleanly, and the second one end it.
+
+    If the run has not ended ``stop_s`` seconds after the first, end this process.
+    """
+
+    def interrupt() -> None:
+        if stop.is_set():
+            end("interrupted; when it is resumed, the run repeats the current step")
+        stop.set()
+        end_within(
+            stop_s,
+            f"the current step did not end within cluster.stop_s = {stop_s:g} s; when it is "
+            "resumed, the run repeats this step",
+        )
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, interrupt)
 
 
 def end_within(seconds: float, reason: str) -> None:

@@ -87,7 +87,7 @@ async def launch(
     Raises CoevolveError if the run fails before its first step.
     """
     failure: CoevolveError | None = None
-    with run_directory.held(directory):
+    with run_directory.launch_lock(directory):
         try:
             _make_model(config, directory)
             with cluster(config, directory) as address:
@@ -97,7 +97,7 @@ async def launch(
                 identity = msgspec.structs.replace(
                     directory.identity(), address=address, pid=os.getpid()
                 )
-                directory.settle(config, identity)
+                directory.record_launch(config, identity)
                 try:
                     await run.drive(stop)
                 except CoevolveError as error:

@@ -1,5 +1,6 @@
-"""Checks what a run needs besides its run file: packages, programs, models, keys and devices."""
+"""Checks what a run needs besides its run file, from packages and models to keys and devices."""
 
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -14,9 +15,16 @@ from coevolve.llm.keys import check_key
 from coevolve.models.model_folder import check_model
 from coevolve.models.tiny_random.resolve import running
 from protocols.config import RunConfig, VllmEngine
+from protocols.errors import DependencyError
 from protocols.synthesizers import EndpointModel
 
 NEEDED = ("torch", "transformers")
+
+SOCKET_BYTES = 107
+"""Maximum bytes of the path of a Unix socket."""
+
+SOCKET = "/ray/session_YYYY-mm-dd_HH-MM-SS_ffffff_1234567/sockets/plasma_store"
+"""The longest path of a socket of Ray in the folder for temporary files."""
 
 
 def check(config: RunConfig) -> None:
@@ -56,6 +64,7 @@ def missing(config: RunConfig) -> list[str]:
         partial(check_key, model, f"{setting}.key_variable")
         for setting, model in _endpoints(config).items()
     ]
+    checks += [] if config.cluster.address else [_check_sockets]
     if lacking(partial(require, "torch", "", "")):
         return found + lacking(*checks)
     return found + lacking(*checks, partial(check_devices, _as_run(config)))
@@ -81,6 +90,18 @@ def _missing_attempts(config: RunConfig) -> list[str]:
 def _as_run(config: RunConfig) -> RunConfig:
     """Return the settings with the device and engine of the run: tiny random models need no GPU."""
     return running(config, Path(config.name))
+
+
+def _check_sockets() -> None:
+    """Refuse a folder for temporary files whose path is too long for the sockets of a local Ray."""
+    variable = "RAY_TMPDIR" if "RAY_TMPDIR" in os.environ else "TMPDIR"
+    folder = os.environ.get(variable, "")
+    most = SOCKET_BYTES - len(SOCKET)
+    if (size := len(os.fsencode(folder))) > most:
+        raise DependencyError(
+            f"{variable}: Ray's sockets need a folder whose path has at most {most} bytes, found "
+            f"{size} in {folder!r}; start the run with a shorter one, such as {variable}=/tmp"
+        )
 
 
 def _endpoints(config: RunConfig) -> dict[str, EndpointModel]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TextIO
 
 import structlog
+from structlog.typing import EventDict, Processor
 
 FOLDER = "logs"
 
@@ -22,13 +23,32 @@ def to_output() -> None:
 
 
 def to_errors() -> None:
-    """Send this process's log lines to standard error, if standard output carries results."""
-    _configure(sys.stderr)
+    """Send this process's log lines to standard error, because standard output carries results.
+
+    Equal lines are written once: an environment that is built repeatedly repeats its warnings.
+    """
+    _configure(sys.stderr, _Once())
 
 
-def _configure(stream: TextIO) -> None:
+class _Once:
+    """A processor that drops a line that it has seen before."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def __call__(self, logger: object, method: str, line: EventDict) -> EventDict:
+        """Return the line. Raises DropEvent if it was returned before."""
+        text = f"{method} {sorted(line.items())}"
+        if text in self._seen:
+            raise structlog.DropEvent
+        self._seen.add(text)
+        return line
+
+
+def _configure(stream: TextIO, *first: Processor) -> None:
     structlog.configure(
         processors=[
+            *first,
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),

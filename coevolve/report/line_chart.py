@@ -16,7 +16,7 @@ from coevolve.report.canvas import (
     words,
 )
 from coevolve.report.markup import Markup, clipped, joined, tag
-from coevolve.report.scales import Scale, apart, ceiling, number, ticks
+from coevolve.report.scales import Scale, ceiling, number, spread_out, ticks
 
 HEIGHT = 300.0
 BOTTOM = HEIGHT - 44
@@ -85,7 +85,7 @@ def _line_marks(
 def _names(lines: Sequence[Line], x: Scale, y: Scale, written: Callable[[float], str]) -> Markup:
     """Return the name and last value of each line, placed beside its end without overlaps."""
     ends = [line.points[-1] for line in lines]
-    heights = apart([y(py) for _, py in ends], LINE_HEIGHT, TOP, BOTTOM)
+    heights = spread_out([y(py) for _, py in ends], LINE_HEIGHT, TOP, BOTTOM)
     parts: list[str] = []
     for index, (line, (px, py), height) in enumerate(zip(lines, ends, heights, strict=True)):
         parts.append(rule(x(px) + 5, y(py), RIGHT + 8, height, f"leader c{index % COLOURS}"))

@@ -64,7 +64,7 @@ def evenly(count: int, most: int) -> list[int]:
     return sorted({round(number * (count - 1) / (most - 1)) for number in range(most)})
 
 
-def apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def spread_out(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Return positions near ``wanted``, in the same order, at least ``gap`` apart.
 
     All stay between ``low`` and ``high`` if there is enough room.

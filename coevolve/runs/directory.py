@@ -131,7 +131,7 @@ class RunDirectory:
         fresh.write_bytes(msgspec.yaml.encode(config))
         fresh.replace(self.path / "config.yaml")
 
-    def settle(self, config: RunConfig, identity: RunIdentity) -> None:
+    def record_launch(self, config: RunConfig, identity: RunIdentity) -> None:
         """Write the config and the identity of the launching process.
 
         For an existing run, call this only when its journal is open, because no other process can
@@ -144,7 +144,7 @@ class RunDirectory:
             raise RunError(f"{self.path}: cannot be written: {error}") from error
 
 
-OWN = (
+RUN_ENTRIES = (
     "checkpoints",
     "config.yaml",
     "config.yaml.new",
@@ -160,7 +160,7 @@ OWN = (
 
 
 @contextlib.contextmanager
-def held(directory: RunDirectory) -> Generator[None]:
+def launch_lock(directory: RunDirectory) -> Generator[None]:
     """Hold the lock for launching this run. Raises RunError if another process holds it."""
     with (directory.path / "launcher.lock").open("a+") as file:
         try:
@@ -184,8 +184,8 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
         path.mkdir(parents=True)
     except FileExistsError as error:
         raise RunError(
-            f"{path}: exists already; --resume continues that run, "
-            "name=another-name starts a new one beside it"
+            f"{path}: exists already; continue that run with `coevolve resume {path}`, or start "
+            "another run with name=another-name"
         ) from error
     except OSError as error:
         raise RunError(
@@ -194,7 +194,7 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
         ) from error
     directory = RunDirectory(path)
     run_id = uuid.uuid4().hex[:12]
-    directory.settle(
+    directory.record_launch(
         config,
         RunIdentity(
             run_id=run_id,
@@ -211,20 +211,26 @@ def _never_began(directory: RunDirectory) -> bool:
     """Return whether the run's launcher died before the first record."""
     try:
         found = {entry.name for entry in directory.path.iterdir()}
-        if "run.json" not in found or not found <= set(OWN) or _has_begun(directory):
+        if "run.json" not in found or not found <= set(RUN_ENTRIES) or _first_start(directory):
             return False
-        with held(directory):
-            return not _has_begun(directory)
+        with launch_lock(directory):
+            return _first_start(directory) is None
     except (OSError, RunError, JournalError):
         return False
 
 
-def _has_begun(directory: RunDirectory) -> bool:
+def _has_journal(directory: RunDirectory) -> bool:
     file = directory.store / DATA_FILE
-    if not file.is_file() or not file.stat().st_size:
-        return False
+    return file.is_file() and file.stat().st_size > 0
+
+
+def _first_start(directory: RunDirectory) -> RunStarted | None:
+    """Return the journal's first record, or None. Raises JournalError if it cannot be opened."""
+    if not _has_journal(directory):
+        return None
     with lock_folder(directory.store), JournalReader(directory.store).snapshot() as state:
-        return bool(state.scan("run_started", 0, 1))
+        first = state.scan("run_started", 0, 1)
+    return decode_as(first[0], RunStarted) if first else None
 
 
 def reopen(path: Path, config: RunConfig) -> RunDirectory:
@@ -318,20 +324,15 @@ def _near(run: str, root: Path) -> str:
 
 def _check_journal(directory: RunDirectory, run_id: str) -> None:
     """Refuse a journal that is missing or damaged, belongs to another run, or is being written."""
-    file = directory.store / DATA_FILE
-    if not file.is_file() or not file.stat().st_size:
-        if directory.metrics.exists():
-            raise RunError(
-                f"{file}: the journal of a run that went on is missing; put it back, or restore a "
-                "checkpoint of it, or start another run with name=another-name"
-            )
-        return
-    with lock_folder(directory.store), JournalReader(directory.store).snapshot() as state:
-        first = state.scan("run_started", 0, 1)
-    found = decode_as(first[0], RunStarted).run_id if first else run_id
-    if found != run_id:
+    if directory.metrics.exists() and not _has_journal(directory):
         raise RunError(
-            f"{directory.store}: the journal belongs to run {found}, the directory to "
+            f"{directory.store / DATA_FILE}: the journal of a run that went on is missing; put it "
+            "back, or restore a checkpoint of it, or start another run with name=another-name"
+        )
+    first = _first_start(directory)
+    if first is not None and first.run_id != run_id:
+        raise RunError(
+            f"{directory.store}: the journal belongs to run {first.run_id}, the directory to "
             f"run {run_id}; put the right journal back, or start under another name"
         )
 

@@ -198,5 +198,6 @@ class MetricsFile:
             yield
         except OSError as error:
             raise RunError(
-                f"{self._path}: cannot be written: {error}; free disk space, then run with --resume"
+                f"{self._path}: cannot be written: {error}; free disk space, then continue the run "
+                f"with `coevolve resume {self._path.parent}`"
             ) from error

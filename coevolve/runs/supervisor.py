@@ -12,19 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from protocols.control import PartFailed
-from protocols.errors import (
-    CheckpointError,
-    CoevolveError,
-    ConfigError,
-    ContractError,
-    DeliveryError,
-    DependencyError,
-    JournalFormatError,
-    JournalFullError,
-    LearnerError,
-    OverBudgetError,
-    RunError,
-)
+from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import SupervisedPart
 
 FAILURES = 8
@@ -34,19 +22,6 @@ REVIVAL_S = 180.0
 
 PAUSE_S = 0.2
 LOOK_S = 5.0
-
-HOPELESS = (
-    CheckpointError,
-    ConfigError,
-    ContractError,
-    DeliveryError,
-    DependencyError,
-    JournalFormatError,
-    JournalFullError,
-    LearnerError,
-    OverBudgetError,
-)
-"""Errors that a restart cannot mend."""
 
 log = structlog.get_logger()
 
@@ -80,7 +55,7 @@ class Supervisor:
         """Return when every part has stopped.
 
         Raises:
-            RunError: A part failed in a way that a restart cannot mend, or `FAILURES` times within
+            RunError: A part raised a permanent error, or failed `FAILURES` times within
                 `WITHIN_S` seconds.
         """
         async with asyncio.TaskGroup() as group:
@@ -98,9 +73,9 @@ class Supervisor:
         while True:
             try:
                 await part.run()
-            except HOPELESS as error:
-                raise RunError(f"{part.name}: {error}") from error
             except CoevolveError as error:
+                if error.is_permanent:
+                    raise RunError(f"{part.name}: {error}") from error
                 if self._stopping:
                     return
                 failures.append(time.monotonic())

@@ -328,7 +328,7 @@ def _generator(folder: Path, config: RunConfig, run_dir: Path) -> Generator:
                 folder, run_dir, max_concurrent=CONCURRENT, max_length=LENGTH, dtype=dtype
             )
         case VllmEngine() as settings:
-            environment.settle(settings)
+            environment.set_variables(settings)
             from coevolve.engine.vllm.core import Limits
             from coevolve.engine.vllm.generator import VllmGenerator
 

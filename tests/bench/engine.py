@@ -107,7 +107,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--dtype", default="float32", help="of vLLM's weights")
     options = parser.parse_args(arguments)
     settings = msgspec.convert({"dtype": options.dtype}, VllmEngine)
-    environment.settle(settings)
+    environment.set_variables(settings)
     rows = asyncio.run(measured(model_folder(options.model), settings, options))
     output.show(rows, _table, as_json=options.json, width=110)
 

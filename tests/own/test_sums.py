@@ -1,6 +1,7 @@
 """An environment of another kind than tools: nothing in the core was changed for it."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,22 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_it_keeps_what_it_declares() -> None:
     answer = answered("environment", "check", "sums:Sums", "largest=5")
     assert "18 sums" in answer.stdout
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)", "1 / 0"])
+def test_a_failure_of_its_own_code_is_a_finding(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = tmp_path.name
+    source = "import os, sys\nfrom sums import Sums\nclass Ending(Sums):\n"
+    source += f"    def describe(self, task):\n        {end}\n"
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    answer = answered("environment", "check", f"{name}:Ending", "largest=5", "--json")
+    assert answer.returncode == 1
+    failing = [each for each in json.loads(answer.stdout) if each["state"] == "fails"]
+    assert [each["check"] for each in failing] == ["tasks are described"]
+    assert failing[0]["found"].startswith(("SystemExit", "ZeroDivisionError"))
 
 
 def test_an_arm_that_needs_more_is_refused_before_anything_starts() -> None:

@@ -37,7 +37,7 @@ def environment(settings: VllmEngine) -> dict[str, str]:
     return variables
 
 
-def settle(settings: VllmEngine) -> None:
+def set_variables(settings: VllmEngine) -> None:
     """Set the variables that this process does not have yet."""
     for name, value in environment(settings).items():
         os.environ.setdefault(name, value)

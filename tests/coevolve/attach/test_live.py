@@ -119,9 +119,10 @@ def test_a_finished_run_is_read_from_its_journal(tmp_path: Path, quickstart: Run
 
 
 def test_an_invalid_synthesizer_is_refused_before_the_run_is_searched(tmp_path: Path):
-    swap = called("attach", "nowhere", "swap-synthesizer", "--base-url", "ftp://x", "--model", "m")
+    endpoint = ("--base-url", "http://x", "--model", "m")
+    swap = called("attach", "nowhere", "swap-synthesizer", *endpoint, "--tries", "0")
     assert swap.returncode == 1
-    assert swap.stderr.startswith("coevolve: --base-url: needs a URL like")
+    assert swap.stderr.startswith("coevolve: --tries: needs `int` >= 1")
 
 
 def test_a_cluster_where_nothing_listens_is_refused(tmp_path: Path):

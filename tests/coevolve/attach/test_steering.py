@@ -177,17 +177,12 @@ def test_options_become_a_model():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (
-            {"base_url": "ftp://x", "model": "m"},
-            "--base-url: needs a URL like http://127.0.0.1:8000/v1, found 'ftp://x'",
-        ),
         ({"base_url": "http://x"}, "--model: is required with --base-url and missing"),
         (
             {"base_url": "http://x", "model": "m", "weights": "start"},
             "--weights: does not go with --base-url; leave it out",
         ),
         ({"policy": True, "model": "m"}, "--model: does not go with --policy; leave it out"),
-        ({"policy": True, "weights": "old"}, "--weights: needs start or newest, found 'old'"),
         ({"policy": True, "temperature": "hot"}, "--temperature: needs `float`, found 'hot'"),
         (
             {"base_url": "http://x", "model": "m", "tries": "0"},

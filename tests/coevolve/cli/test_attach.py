@@ -1,25 +1,25 @@
-"""The command line of attach: which run is meant, and what is refused."""
+"""The command line of attach: choice run is meant, and what is refused."""
 
 import pytest
 
 from coevolve.attach import opening
-from coevolve.attach.opening import Which
+from coevolve.attach.opening import RunChoice
 from coevolve.cli.attach import command
 from tests.commands import answered
 
 
-def meant(monkeypatch: pytest.MonkeyPatch, *words: str) -> Which:
-    """Return which run a command line is about."""
-    found: list[Which] = []
+def meant(monkeypatch: pytest.MonkeyPatch, *words: str) -> RunChoice:
+    """Return choice run a command line is about."""
+    found: list[RunChoice] = []
 
-    def carry_out(which: Which, act: object, *, join: bool) -> None:
-        found.append(which)
+    def carry_out(choice: RunChoice, act: object, *, join: bool) -> None:
+        found.append(choice)
 
     monkeypatch.setattr(opening, "carry_out", carry_out)
     answer = answered("attach", *words)
     assert answer.returncode == 0, answer.stderr
-    (which,) = found
-    return which
+    (choice,) = found
+    return choice
 
 
 @pytest.mark.parametrize("name", sorted(command.commands))
@@ -31,10 +31,10 @@ def test_every_command_has_an_answer_for_programs(name: str, monkeypatch: pytest
 def test_the_word_before_the_command_is_the_run(monkeypatch: pytest.MonkeyPatch):
     assert meant(monkeypatch, "status").run is None
     assert meant(monkeypatch, "runs/a", "signals", "--kind", "rare", "-n", "3").run == "runs/a"
-    which = meant(
+    choice = meant(
         monkeypatch, "--address", "10.0.0.1:6379", "a", "pause", "--json", "--runs=elsewhere"
     )
-    assert (which.run, which.address, which.runs.name) == ("a", "10.0.0.1:6379", "elsewhere")
+    assert (choice.run, choice.address, choice.runs.name) == ("a", "10.0.0.1:6379", "elsewhere")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,9 @@ def test_the_word_before_the_command_is_the_run(monkeypatch: pytest.MonkeyPatch)
         (["signals", "--kind", "odd"], "'odd' is not one of"),
         (["tasks", "--origin", "odd"], "'odd' is not one of"),
         (["swap-synthesizer"], "give either --policy or --base-url URL"),
-        (["swap-synthesizer", "--policy", "--base-url", "u"], "give either --policy or --base-url"),
+        (["swap-synthesizer", "--policy", "--base-url", "http://u"], "give either --policy or"),
+        (["swap-synthesizer", "--base-url", "ftp://u"], "needs a URL such as http://127.0.0.1"),
+        (["swap-synthesizer", "--policy", "--weights", "old"], "'old' is not one of 'start'"),
     ],
 )
 def test_a_command_line_without_meaning_is_refused(words: list[str], said: str):

@@ -247,4 +247,4 @@ def test_a_missing_delivery_names_the_log_and_the_setting() -> None:
     said = sentence(WeightSyncAlarm(engine="rollout-1", version=7, reason=reason))
     assert "rollout-1 must serve version 7, and no proof came within 300 s" in said
     assert "logs/rollout-1.jsonl; raise delivery.timeout_s" in said
-    assert "continue with --resume" in said
+    assert "continue it with `coevolve resume NAME`" in said

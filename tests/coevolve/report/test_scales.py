@@ -1,6 +1,15 @@
 import pytest
 
-from coevolve.report.scales import apart, bin_name, bins, ceiling, evenly, number, ticks, wilson
+from coevolve.report.scales import (
+    bin_name,
+    bins,
+    ceiling,
+    evenly,
+    number,
+    spread_out,
+    ticks,
+    wilson,
+)
 
 
 def test_ticks_are_round_and_within_the_axis():
@@ -35,7 +44,7 @@ def test_thinned_positions_keep_the_first_and_the_last():
 
 
 def test_labels_are_pushed_apart_in_order_and_stay_inside():
-    placed = apart([100, 98, 20, 99], gap=10, low=0, high=100)
+    placed = spread_out([100, 98, 20, 99], gap=10, low=0, high=100)
     assert placed == [100, 80, 20, 90]
 
 

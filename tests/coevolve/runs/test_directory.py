@@ -26,7 +26,9 @@ def begin(directory: RunDirectory) -> None:
 def refused(path: Path, config: RunConfig) -> None:
     files = [file for file in path.rglob("*") if file.is_file() and file.name != "lock.mdb"]
     before = {file: file.read_bytes() for file in files}
-    with pytest.raises(RunError, match=r"exists already; --resume continues that run"):
+    with pytest.raises(
+        RunError, match=r"exists already; continue that run with `coevolve resume /"
+    ):
         run_directory.create(path, config)
     assert {file: file.read_bytes() for file in before} == before
 
@@ -46,11 +48,11 @@ def test_a_folder_that_is_no_run_is_not_overwritten(tmp_path: Path, quickstart: 
 
 def test_a_run_that_is_being_launched_is_not_overwritten(tmp_path: Path, quickstart: RunConfig):
     directory = run_directory.create(tmp_path / "a", quickstart)
-    with run_directory.held(directory):
+    with run_directory.launch_lock(directory):
         refused(tmp_path / "a", quickstart)
         with (
             pytest.raises(RunError, match=f"process {os.getpid()} is launching this run"),
-            run_directory.held(directory),
+            run_directory.launch_lock(directory),
         ):
             pass
 
@@ -81,7 +83,7 @@ def test_resuming_keeps_the_identity_and_takes_harmless_changes(
     reopened = run_directory.reopen(tmp_path / "a", longer)
     assert reopened.identity() == identity
     assert reopened.config() == quickstart
-    reopened.settle(longer, identity)
+    reopened.record_launch(longer, identity)
     assert reopened.config().learner.steps == 200
 
 

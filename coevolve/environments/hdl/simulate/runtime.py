@@ -105,7 +105,7 @@ def open_runtime(toolchain: Toolchain) -> Runtime:
         return runtime
     try:
         runtime.folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(runtime.folder.with_suffix(".lock")):
+        with _locked(runtime.folder.with_suffix(".lock")):
             if not runtime.mark.is_file():
                 _build(toolchain, runtime)
     except OSError as error:
@@ -136,7 +136,7 @@ def _digest(toolchain: Toolchain) -> str:
 
 
 @contextmanager
-def _alone(lock: Path) -> Generator[None]:
+def _locked(lock: Path) -> Generator[None]:
     """Hold the file lock; wait while another process builds."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -18,7 +18,7 @@ async def serve(folder: Path) -> None:
     """Start an engine, which compares itself with transformers at start-up, and attack it."""
     from coevolve.engine.vllm import environment
 
-    environment.settle(SETTINGS)
+    environment.set_variables(SETTINGS)
     from coevolve.engine.vllm.core import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 

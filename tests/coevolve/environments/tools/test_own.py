@@ -1,6 +1,7 @@
 """Faults of users' classes and task files are reported and affect nothing else."""
 
 import asyncio
+import importlib
 import itertools
 import json
 import os
@@ -180,6 +181,56 @@ def test_tasks_that_are_left_out_fail_the_check(folder: Path) -> None:
         "1 tasks were left out, the first one t1: the task's world does not load: Zero"
         in (findings["references"]["found"])
     )
+
+
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize(
+    "source",
+    ["import os\nos._exit({})", "from os import _exit\n_exit({})", "import sys\nsys.exit({})"],
+)
+@pytest.mark.parametrize("command", ["check", "launch"])
+def test_a_module_that_ends_the_process_at_its_import_is_refused_in_words(
+    folder: Path, source: str, code: int, command: str
+) -> None:
+    use = f"{module(folder, source.format(code))}:Store"
+    if command == "check":
+        answer = answered("environment", "check", use, "tasks=tasks.jsonl")
+    else:
+        answer = answered("launch", "quickstart", "--dry-run", f"environment={{use: '{use}'}}")
+    assert answer.returncode == 1
+    assert answer.stdout == ""
+    assert f"'{use}' cannot be imported: SystemExit: " in answer.stderr
+    assert f"{code}" in answer.stderr.partition("SystemExit: ")[2]
+
+
+def test_a_module_may_end_processes_that_it_forks_or_starts_later(folder: Path) -> None:
+    source = "import os\nchild = os.fork()\nif not child:\n    os._exit(7)\n"
+    name = module(folder, f"{source}ended = os.waitpid(child, 0)[1]\nend = os._exit\n{STORE}")
+    environment_type(f"{name}:Store")
+    found = importlib.import_module(name)
+    assert os.waitstatus_to_exitcode(found.ended) == 7
+    if not (child := os.fork()):
+        found.end(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+
+
+@pytest.mark.parametrize("use", ["calendar:Desk", "queue:Queue", "email.desk:Desk"])
+def test_a_module_with_a_name_of_pythons_own_is_refused_with_another_name(use: str) -> None:
+    taken = use.partition(":")[0]
+    with pytest.raises(ConfigError) as refusal:
+        environment_type(use)
+    assert f"the name {taken.partition('.')[0]!r} is taken by Python's own" in str(refusal.value)
+    assert str(refusal.value).endswith(f"for example my_{taken}")
+
+
+def test_a_check_writes_each_warning_once(folder: Path) -> None:
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(t) + "\n" for t in lines()))
+    picky = STORE.replace("dict(world)", "dict(world); 1 / (world['a'] != '1')")
+    use = f"{module(folder, picky)}:Store"
+    words = ("environment", "check", use, f"tasks={folder / 'tasks.jsonl'}")
+    for form in ((), ("--json",)):
+        answer = answered(*words, *form)
+        assert answer.stderr.count('"event": "tasks_left_out"') == 1
 
 
 def test_too_large_a_world_is_told_with_its_limit(folder: Path) -> None:
