@@ -22,6 +22,7 @@ from actors.store import STORE_NAME, RemoteReader, RemoteStore
 from coevolve.attach.subject import LiveRun, Subject
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import run_reader
+from coevolve.launcher.interrupts import handlers_kept
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig
@@ -93,7 +94,8 @@ def _joined(address: str) -> Generator[Mapping[str, Sequence[str]]]:
     # Ray protects a cluster that it starts with a token; a client has to turn the token on.
     maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
+        with handlers_kept():  # those of Ray print a stack trace
+            ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RunError(f"cannot join the Ray cluster at {address!r}: {error}") from error
     try:
