@@ -2,9 +2,11 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 import ray
+from ray._private import state as ray_state
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from actors.home import Home
@@ -19,6 +21,9 @@ from protocols.interfaces import Part
 
 ANSWER_S = 5.0
 STOP_S = 60.0
+
+STARTING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
+"""Ray's states of an actor whose constructor has not returned yet."""
 
 
 class Working(Protocol):
@@ -108,15 +113,16 @@ class RemotePart:
         try:
             return await asyncio.wait_for(self._actor.status.remote(), ANSWER_S)
         except (RayActorError, RayTaskError, TimeoutError) as error:
+            starting = await asyncio.to_thread(_is_starting, self._actor)
             return PartStatus(
                 part=self._name,
-                pid=0,
-                waits_for="does not answer",
+                pid=None,
+                waits_for="is starting" if starting else "does not answer",
                 since_s=0.0,
                 mailbox=0,
                 done=0,
                 policy_version=-1,
-                last_error=_first_sentence(error),
+                last_error="" if starting else _first_sentence(error),
             )
 
     async def cpu_s(self) -> float:
@@ -125,6 +131,12 @@ class RemotePart:
             return await asyncio.wait_for(self._actor.cpu_s.remote(), ANSWER_S)
         except (RayActorError, RayTaskError, TimeoutError):
             return 0.0
+
+
+def _is_starting(actor: Any) -> bool:
+    """Return whether the actor's first process is not up yet. Ray's public API does not say it."""
+    found = cast("Mapping[str, str]", ray_state.actors(actor._actor_id.hex()))
+    return found.get("State") in STARTING
 
 
 def _innermost(error: RayTaskError) -> BaseException:

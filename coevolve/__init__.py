@@ -21,3 +21,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List also the names that are not imported yet, so that shells complete them."""
+    return sorted({*globals(), *__all__})

@@ -58,8 +58,10 @@ def run(
     """Carry out a run, and return when it has ended.
 
     The run has its own thread and event loop, so this works in scripts, in any thread, and in
-    notebooks. An interrupt (Ctrl-C, or a notebook's stop button) stops
-    the run cleanly and raises KeyboardInterrupt; the run can be resumed.
+    notebooks. The calling thread waits, and an event loop in it stands still; in async code use
+    ``await asyncio.to_thread(coevolve.run, ...)``. In the main thread an interrupt (Ctrl-C, or a
+    notebook's stop button) stops the run cleanly and raises KeyboardInterrupt; the run can be
+    resumed.
 
     Args:
         config: Settings, the path of a run file, or the name of one that coevolve ships.

@@ -74,7 +74,9 @@ class PartStatus(msgspec.Struct, frozen=True, kw_only=True):
     part: str
     """The actor's name, for example ``rollout-0``."""
 
-    pid: int
+    pid: int | None
+    """Id of its process; None if the actor did not answer."""
+
     waits_for: str
     """What it does or waits for, in a few words."""
 

@@ -170,7 +170,7 @@ class ScriptPart:
         self.runs = 0
         self.renewals = 0
         self.alive = True
-        self.pid = 1
+        self.pid: int | None = 1
 
     @property
     def name(self) -> str:
@@ -191,7 +191,7 @@ class ScriptPart:
     async def status(self) -> PartStatus:
         return PartStatus(
             part=self._name,
-            pid=self.pid if self.alive else 0,
+            pid=self.pid if self.alive else None,
             waits_for="complete groups (5 of 8)",
             since_s=7.0,
             mailbox=0,

@@ -20,6 +20,7 @@ from coevolve.attach.subject import LiveRun, Subject
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.cluster import use_token
+from coevolve.launcher.interrupts import handlers_kept
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig
@@ -90,7 +91,8 @@ def _joined(address: str) -> Generator[Mapping[str, Sequence[str]]]:
     logging.getLogger("ray").setLevel(logging.ERROR)
     use_token()
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
+        with handlers_kept():  # those of Ray print a stack trace
+            ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RunError(f"cannot join the Ray cluster at {address!r}: {error}") from error
     try:

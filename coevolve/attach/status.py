@@ -171,7 +171,7 @@ def _parts_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
     for entry in statuses:
         parts.add_row(
             entry.part,
-            str(entry.pid),
+            "" if entry.pid is None else str(entry.pid),
             str(entry.policy_version) if entry.policy_version >= 0 else "",
             str(entry.mailbox),
             str(entry.done),

@@ -99,5 +99,6 @@ async def _version(subject: OfRun) -> "HeldVersion":
     canaries: dict[int, float] = {}
     if subject.version == "best":
         environment = environment_of(subject.directory.config())
-        canaries = open_source(subject.directory, environment).material.progress.canaries
+        source = await open_source(subject.directory, environment)
+        canaries = source.material.progress.canaries
     return await find_version(path, run_reader(path), subject.version, canaries)

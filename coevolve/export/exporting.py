@@ -43,7 +43,7 @@ def export_weights(
     from coevolve.export.weights import write_adapter, write_merged
 
     check_target(target)
-    source = open_source(directory, environment)
+    source = asyncio.run(open_source(directory, environment))
     progress = source.material.progress
     held = asyncio.run(find_version(directory.path, source.reader, wanted, progress.canaries))
     is_adapter = kind == "adapter"
@@ -82,7 +82,7 @@ def export_data(
     if exporter.file.endswith(".parquet"):
         require("pyarrow", f"exporting {kind} to parquet", extra("export"))
     module = importlib.import_module(exporter.module)
-    source = open_source(directory, environment)
+    source = asyncio.run(open_source(directory, environment))
     contents: list[str] = []
 
     def write(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """The input of an export: a run's settings, its journal, and the data folded from it."""
 
-import asyncio
 from dataclasses import dataclass
 
 from coevolve.journal.reader import run_reader
@@ -27,12 +26,12 @@ class Source:
         return {task.task_id: task for task in tasks if task.split == "train"}
 
 
-def open_source(directory: RunDirectory, environment: Described) -> Source:
+async def open_source(directory: RunDirectory, environment: Described) -> Source:
     """Read a run of ``environment``.
 
     Raises RunError or JournalError if its folder or journal cannot be read.
     """
     config = directory.config()
     reader = run_reader(directory.path)
-    material = asyncio.run(gather(reader, config, environment))
+    material = await gather(reader, config, environment)
     return Source(directory=directory, config=config, reader=reader, material=material)

@@ -17,6 +17,8 @@ from ray._private.authentication.authentication_token_setup import (
 )
 
 from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
+from coevolve.launcher.native_errors import held_back
+from coevolve.parts.logs import FOLDER
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.guard import guarded
 from coevolve.runs.reach import listens
@@ -34,6 +36,9 @@ LOCAL_SETTINGS = {
 }
 """Settings of a local cluster. Ray's statistics are off: only its dashboard shows them, and they
 make every actor call a sixth slower. Ray also looks for new logs less often."""
+
+ANNOUNCEMENT = b"Set ray log level from environment variable"
+"""Ray's core writes this line to standard error because of `RAY_BACKEND_LOG_LEVEL`."""
 
 RAY_LOCK = threading.Lock()
 """Held while a run in this process uses Ray."""
@@ -91,14 +96,15 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
         if address:
             use_token()
         try:
-            context = ray.init(
-                address=address or "local",
-                namespace=directory.identity().namespace,
-                include_dashboard=False if not address else None,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                runtime_env=_runtime_environment(config, named) if address else None,
-            )
+            with held_back(directory.path / FOLDER / "ray.log", ANNOUNCEMENT):
+                context = ray.init(
+                    address=address or "local",
+                    namespace=directory.identity().namespace,
+                    include_dashboard=False if not address else None,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    runtime_env=_runtime_environment(config, named) if address else None,
+                )
         except Exception as error:  # Ray raises a bare Exception if a node starts too late
             place = f"the cluster at {address!r}" if address else "a local cluster"
             raise RunError(f"Ray cannot reach or start {place}: {error}") from error

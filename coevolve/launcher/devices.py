@@ -4,14 +4,13 @@ An actor that requests more GPUs than the cluster has would wait forever, so suc
 before it starts.
 """
 
-import contextlib
 import logging
 import os
 import re
-import signal
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
+from coevolve.launcher.interrupts import handlers_kept
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import DependencyError
@@ -65,7 +64,7 @@ def cluster_gpus(address: str) -> float:
 
     from coevolve.launcher.cluster import use_token
 
-    with _handlers_kept():
+    with handlers_kept():
         try:
             use_token()
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -107,14 +106,3 @@ def _too_few(requested: Mapping[str, float], present: float, address: str) -> st
         f"{remedy}, or lower learner.devices, rollout.actors or rollout.engine.gpus; without GPUs "
         "set policy.device=cpu and rollout.engine.gpus=0"
     )
-
-
-@contextlib.contextmanager
-def _handlers_kept() -> Generator[None]:
-    """Restore the signal handlers afterwards, because Ray replaces them."""
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)

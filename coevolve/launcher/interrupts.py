@@ -6,12 +6,15 @@
 - `stop_when_interrupted`: a run.
 """
 
+import contextlib
 import os
 import signal
-import sys
 import threading
+from collections.abc import Generator
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
+
+from coevolve.launcher import native_errors
 
 if TYPE_CHECKING:
     import asyncio
@@ -63,6 +66,21 @@ def stop_when_interrupted(
         loop.add_signal_handler(number, interrupt)
 
 
+@contextlib.contextmanager
+def handlers_kept() -> Generator[None]:
+    """Restore the signal handlers after the block, because Ray replaces them.
+
+    In other threads than the main one, do nothing.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    kept = {number: signal.getsignal(number) for number in _SIGNALS} if in_main else {}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
 def end_within(seconds: float, reason: str) -> None:
     """End this process after ``seconds``, unless it has ended by itself."""
     timer = threading.Timer(seconds, end, (reason,))
@@ -72,7 +90,7 @@ def end_within(seconds: float, reason: str) -> None:
 
 def end(reason: str) -> None:
     """End this process at once, with a message; nothing is cleaned up."""
-    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"coevolve: {reason}\n".encode())
+    native_errors.write(f"coevolve: {reason}\n")
     os._exit(INTERRUPTED)
 
 

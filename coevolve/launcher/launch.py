@@ -20,7 +20,9 @@ from coevolve.launcher.cluster import Joined, cluster
 from coevolve.launcher.compose import clean_up, compose
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
+from coevolve.models.model_folder import model_config
 from coevolve.models.tiny_random.resolve import running
+from coevolve.models.tiny_random.sizes import VOCABULARY, tiny_config
 from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
 from coevolve.runs.costs import TOPICS as COSTLY
@@ -29,7 +31,7 @@ from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display, print_summary
 from coevolve.runs.drive import Run
 from coevolve.runs.estimate import estimate
-from coevolve.runs.estimate_lines import estimate_lines
+from coevolve.runs.estimate_lines import estimate_lines, replaced_model_line
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Reader
@@ -59,13 +61,28 @@ def dry_run(config: RunConfig) -> str:
 
     Raises ConfigError if something that the run file names does not exist or does not fit.
     """
-    environment = environment_of(config)
-    foreseen = estimate(
-        config, imitates_others=environment.imitates_others, own=environment.own_models
-    )
-    lines = "".join(f"# {line}\n" for line in estimate_lines(foreseen, config))
+    lines = "".join(f"# {line}\n" for line in _foreseen(config))
     missing = preflight.comment_lines(preflight.missing(config))
     return msgspec.yaml.encode(config).decode() + lines + missing
+
+
+def _foreseen(config: RunConfig) -> list[str]:
+    """Return the estimate for the model that the run trains, and for one that it replaces."""
+    environment = environment_of(config)
+    imitates_others, own = environment.imitates_others, environment.own_models
+    named = estimate(config, imitates_others=imitates_others, own=own)
+    if not config.policy.tiny_random:
+        return estimate_lines(named, config)
+    parts = running(config, Path(config.name))
+    sizes = tiny_config(
+        model_config(config.policy),
+        vocabulary=VOCABULARY,
+        length=config.rollout.max_tokens,
+        end=0,
+        pad=0,
+    )
+    tiny = estimate(parts, imitates_others=imitates_others, own={parts.policy.model: sizes})
+    return [*estimate_lines(tiny, config), replaced_model_line(named, config)]
 
 
 def check(config: RunConfig) -> None:

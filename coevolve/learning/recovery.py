@@ -101,9 +101,9 @@ async def _take_weights(
     folder = await whole_version(files, version)
     if folder is None:
         raise CheckpointError(
-            f"{files.folder / version.path}: {report.devices} processes took step {report.step}, so another number "
-            "needs the weights of its version, which are missing or were changed; restore that "
-            f"folder, or resume with learner.devices={report.devices}"
+            f"{files.folder / version.path}: {report.devices} processes took step {report.step}, "
+            "so another number needs the weights of its version, which are missing or were "
+            f"changed; restore that folder, or resume with learner.devices={report.devices}"
         )
     await asyncio.to_thread(trainer.load_weights, folder)
 

@@ -82,7 +82,7 @@ async def read_cpu(
     )
 
 
-def _tree_cpu_s(pid: int) -> float:
+def _tree_cpu_s(pid: int | None) -> float:
     """Return the CPU seconds of a process and its living descendants; 0 if it does not exist."""
     try:
         process = psutil.Process(pid) if pid else None

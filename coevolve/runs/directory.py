@@ -23,8 +23,9 @@ from coevolve.journal.opening import lock_folder
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.models.tiny_random.resolve import running
 from protocols.config import RunConfig
-from protocols.control import RunStarted
+from protocols.control import RunFinished, RunStarted
 from protocols.errors import JournalError, RunError
+from protocols.learning import StepReport
 
 MAY_CHANGE = (
     "cluster",
@@ -53,6 +54,9 @@ MAY_CHANGE = (
 )
 """Settings, and sections of settings, that may change when a run is resumed."""
 
+
+LOCK_FILE = "launcher.lock"
+"""File that the launching process locks, and that holds its id."""
 
 MOST_NAMED = 5
 """Maximum number of runs that an error lists."""
@@ -95,6 +99,11 @@ class RunDirectory:
     def report(self) -> Path:
         """The report page."""
         return self.path / "report.html"
+
+    @property
+    def called(self) -> Path:
+        """What a command typed in the working folder calls this run."""
+        return Path(self.path.name) if self.path.parent == Path("runs").resolve() else self.path
 
     def identity(self) -> RunIdentity:
         """Return the content of `run.json`. Raises RunError if it is missing or broken."""
@@ -155,7 +164,7 @@ RUN_ENTRIES = (
     "checkpoints",
     "config.yaml",
     "config.yaml.new",
-    "launcher.lock",
+    LOCK_FILE,
     "logs",
     "model",
     "run.json",
@@ -169,15 +178,36 @@ RUN_ENTRIES = (
 @contextlib.contextmanager
 def launch_lock(directory: RunDirectory) -> Generator[None]:
     """Hold the lock for launching this run. Raises RunError if another process holds it."""
-    with (directory.path / "launcher.lock").open("a+") as file:
+    with (directory.path / LOCK_FILE).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise RunError(
-                f"{directory.path}: process {directory.identity().pid} is launching this run; stop "
-                "it, or start another run with name=another-name"
-            ) from error
+            raise RunError(_running(directory)) from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
         yield
+
+
+def _check_not_running(directory: RunDirectory) -> None:
+    """Refuse a run that a process is running. Writes nothing. Raises RunError."""
+    try:
+        with (directory.path / LOCK_FILE).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise RunError(_running(directory)) from error
+    except OSError:  # no process has ever launched it
+        return
+
+
+def _running(directory: RunDirectory) -> str:
+    process = (directory.path / LOCK_FILE).read_text() or directory.identity().pid
+    attach = f"coevolve attach {directory.called}"
+    return (
+        f"{directory.path}: process {process} is running this run; `{attach} status` looks into "
+        f"it, `{attach} resume` ends a pause, `{attach} stop` stops it; name=another-name starts "
+        "another run"
+    )
 
 
 def create(path: Path, config: RunConfig) -> RunDirectory:
@@ -190,9 +220,11 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
     try:
         path.mkdir(parents=True)
     except FileExistsError as error:
+        _check_not_running(RunDirectory(path))
         raise RunError(
-            f"{path}: exists already; continue that run with `coevolve resume {path}`, or start "
-            "another run with name=another-name"
+            f"{path}: exists already; continue that run with `coevolve resume "
+            f"{RunDirectory(path).called}` (from Python: resume=True), or start another run with "
+            "name=another-name"
         ) from error
     except OSError as error:
         raise RunError(
@@ -244,8 +276,8 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
     """Return the folder of an earlier run of the same experiment, without changing it.
 
     Raises:
-        RunError: There is no such run, its journal belongs to another run, or ``config`` changes a
-            setting that would make it another experiment.
+        RunError: There is no such run, it is running or has finished, its journal belongs to
+            another run, or ``config`` changes a setting that would make it another experiment.
         JournalError: The journal cannot be continued, or another process is writing it.
     """
     try:
@@ -253,9 +285,13 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error}") from error
     if not there:
-        raise RunError(f"{path}: there is no run to resume; leave --resume out to start it")
+        raise RunError(
+            f"{path}: there is no run to resume; leave --resume (from Python: resume=True) out to "
+            "start it"
+        )
     directory = RunDirectory(path)
     identity = directory.identity()
+    _check_not_running(directory)
     before, now = _flat(directory.written_config()), _flat(config)
     differing = [
         f"  {key}: was {before.get(key)!r}, is {now.get(key)!r}"
@@ -268,6 +304,7 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
             "experiment:\n" + "\n".join(differing) + "\nuse the old ones, or name=another-name"
         )
     _check_journal(directory, identity.run_id)
+    _check_steps(directory, config.learner.steps)
     return directory
 
 
@@ -345,6 +382,28 @@ def _check_journal(directory: RunDirectory, run_id: str) -> None:
         raise RunError(
             f"{directory.store}: the journal belongs to run {first.run_id}, the directory to "
             f"run {run_id}; put the right journal back, or start under another name"
+        )
+
+
+def _check_steps(directory: RunDirectory, steps: int) -> None:
+    """Refuse a run that has finished its ``steps``, or has taken more. Raises RunError.
+
+    A run that has taken its last step, but not scored it, has not finished.
+    """
+    if not _has_journal(directory):
+        return
+    with JournalReader(directory.store).snapshot() as state:
+        report, finished = state.last("step_report"), state.last("run_finished")
+    taken = decode_as(report, StepReport).step if report else 0
+    if taken > steps:
+        raise RunError(
+            f"{directory.path}: has already taken {taken} steps, but learner.steps is {steps}; "
+            f"resume with learner.steps of {taken} or more"
+        )
+    if finished and decode_as(finished, RunFinished).steps == steps:
+        raise RunError(
+            f"{directory.path}: has taken all {steps} steps; learner.steps=MORE continues it, for "
+            f"example `coevolve resume {directory.called} learner.steps={2 * steps}`"
         )
 
 

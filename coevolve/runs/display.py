@@ -23,6 +23,9 @@ from protocols.control import PartFailed, Stalled
 from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
 
+STARTING = "starting parts (about 20 s) ..."
+"""What a terminal shows until the first record."""
+
 log = structlog.get_logger()
 
 
@@ -81,14 +84,15 @@ class LiveDisplay:
     def __init__(self, config: RunConfig, console: Console) -> None:
         self._config = config
         self._started = time.monotonic()
-        self._messages: list[str] = []
+        self._messages = [STARTING]
         self._progress: Progress | None = None
         self._live = Live(self._draw(), console=console, auto_refresh=False, transient=True)
-        self._live.start()
+        self._live.start(refresh=True)
 
     def show(self, message: Message, progress: Progress) -> None:
         """Redraw the table."""
         self._progress = progress
+        self._messages = [line for line in self._messages if line != STARTING]
         match message:
             case PartFailed():
                 self._messages.append(f"{message.part} restarted: {message.reason}")

@@ -35,10 +35,9 @@ from protocols.control import (
     Stalled,
     StopRequested,
 )
-from protocols.errors import RunError
 from protocols.interfaces import Reader, Store, SupervisedPart
 from protocols.journal import Message, StoredRecord
-from protocols.learning import PolicyVersion, StepReport
+from protocols.learning import PolicyVersion
 
 ASKED = ("stop_requested", "run_paused", "run_continued")
 """Requests to a running run. A run that has restarted since ignores them."""
@@ -158,13 +157,6 @@ class Run:
 
     async def _open(self) -> int:
         """Record that the run started or resumed; return the sequence number of that record."""
-        newest = await self._reader.last("step_report")
-        taken = decode_as(newest, StepReport).step if newest else 0
-        if taken > self._config.learner.steps:
-            raise RunError(
-                f"{self._directory.path}: has already taken {taken} steps, but learner.steps is "
-                f"{self._config.learner.steps}; resume with learner.steps of {taken} or more"
-            )
         config = msgspec.json.encode(self._config).decode()
         first = await self._reader.scan("run_started", limit=1)
         kind = RunResumed if first else RunStarted

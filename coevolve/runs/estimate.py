@@ -1,9 +1,8 @@
 """Estimates by formulas, before a run starts, the memory, tokens and disk space that it needs.
 
-All numbers are for the model that the run file names, even if a tiny random one replaces it. If a
-number depends on lengths, it is the maximum that the settings allow. None means unknown here: the
-sizes of an unsupported architecture, or of a GPU. Fragmentation, CUDA's own gigabyte and memory of
-loaded libraries are left out.
+If a number depends on lengths, it is the maximum that the settings allow. None means unknown here:
+the sizes of an unsupported architecture, or of a GPU. Fragmentation, CUDA's own gigabyte and memory
+of loaded libraries are left out.
 
 Letters: P parameters, T trained parameters, L layers, H hidden size; Q, K and F entries of a
 token's queries, keys and feed-forward network in one layer; V vocabulary, M tokens of a

@@ -16,9 +16,9 @@ def estimate_lines(found: Estimate, config: RunConfig) -> list[str]:
     conversation = found.cache_bytes_a_token
     if conversation is not None:
         conversation *= config.rollout.max_tokens
-    instead = "; the run trains a tiny random one instead" if config.policy.tiny_random else ""
+    tiny = "a tiny random model in place of " if config.policy.tiny_random else ""
     return [
-        f"estimate for {config.policy.model}; at most, where lengths decide{instead}",
+        f"estimate for {tiny}{config.policy.model}; at most, where lengths decide",
         f"parameters: {_count(found.parameters)}, of which {_count(found.trained)} learn",
         f"learner's device: {_parts(found.learner)}",
         f"an engine's device: {_parts(found.engine)}{fits}",
@@ -33,12 +33,26 @@ def estimate_lines(found: Estimate, config: RunConfig) -> list[str]:
     ]
 
 
+def replaced_model_line(found: Estimate, config: RunConfig) -> str:
+    """Return one line about the model that a tiny random one replaces."""
+    learner, engine = (_size(_total(memory)) for memory in (found.learner, found.engine))
+    return (
+        f"{config.policy.model} itself: {_count(found.parameters)} parameters, learner's device "
+        f"{learner}, an engine's device {engine}, disk for {config.learner.steps} steps "
+        f"{_size(found.disk.whole_run)}"
+    )
+
+
 def _parts(memory: Mapping[str, Bytes]) -> str:
     """Return the parts that are not nothing, and their sum."""
     told = " + ".join(f"{_size(size)} {what}" for what, size in memory.items() if size != 0)
-    if any(size is None for size in memory.values()):
-        return told
-    return f"{told} = {_size(sum(size or 0 for size in memory.values()))}"
+    total = _total(memory)
+    return told if total is None else f"{told} = {_size(total)}"
+
+
+def _total(memory: Mapping[str, Bytes]) -> Bytes:
+    sizes = [size for size in memory.values() if size is not None]
+    return sum(sizes) if len(sizes) == len(memory) else None
 
 
 def _count(count: int | None) -> str:

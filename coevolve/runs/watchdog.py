@@ -48,8 +48,8 @@ async def watch(
 def sentence(status: PartStatus) -> str:
     """Return one line about a part: what it waits for, and since when."""
     line = f"{status.part} waits for {status.waits_for}"
-    if status.pid == 0:
-        line = f"{status.part} does not answer"
+    if status.pid is None:
+        line = f"{status.part} {status.waits_for}"
     line += f", {status.since_s:.0f} s" if status.since_s else ""
     return f"{line}; last error: {status.last_error}" if status.last_error else line
 

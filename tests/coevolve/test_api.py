@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,10 @@ from coevolve.runs import directory as run_directory
 from protocols.config import RunConfig
 from protocols.errors import ConfigError, RunError
 from protocols.learning import StepReport
+
+BEAT_S = 0.1
+SOME = 20
+"""Fewer beats than a run's start takes."""
 
 FEW = ["learner.steps=2", "environment.held_out=24"]
 
@@ -41,22 +47,35 @@ def test_a_run_in_a_notebook_reports_its_steps(tmp_path: Path):
 
 
 def test_a_run_in_a_thread_ends_with_its_callbacks_error_and_is_resumed(tmp_path: Path):
-    failures: list[BaseException] = []
+    beats = 0
 
     def fail(step: StepReport) -> None:
         raise KeyError(step.step)
 
-    def work() -> None:
-        try:
-            run(tmp_path, fail)
-        except KeyError as failure:
-            failures.append(failure)
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            await asyncio.sleep(BEAT_S)
+            beats += 1
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert [failure.args for failure in failures] == [(1,)]
+    async def program() -> None:
+        beating = asyncio.create_task(beat())
+        with pytest.raises(KeyError) as raised:
+            await asyncio.to_thread(run, tmp_path, fail)
+        assert raised.value.args == (1,)
+        beating.cancel()
+
+    asyncio.run(program())
+    assert beats > SOME, "the caller's event loop stands still"
     assert run(tmp_path, resume=True).finished
+
+
+def test_a_shell_completes_run_before_it_is_imported():
+    code = "import sys, coevolve; print('coevolve.api' in sys.modules, *dir(coevolve))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    imported, *names = done.stdout.split()
+    assert imported == "False"
+    assert {"run", "RunResult", "__version__"} <= set(names)
 
 
 def test_an_interrupt_stops_the_run_cleanly(tmp_path: Path):

@@ -1,8 +1,7 @@
 """Writes a tiny model with random weights and another model's architecture, to test a run file.
 
 The architecture is that of the model's `config.json`: its class, norms, positions and tied weights,
-including a mixture of experts. A CPU serves these sizes in milliseconds. Heads have 32 entries, the
-minimum for vLLM on a CPU. The same seed always makes the same files.
+including a mixture of experts. The same seed always makes the same files.
 """
 
 # torch and transformers are partly untyped.
@@ -19,42 +18,10 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from coevolve.models.architecture import ModelConfig
 from coevolve.models.atomic_folder import write_folder
 from coevolve.models.model_folder import local_folder, model_config
+from coevolve.models.tiny_random.sizes import tiny_config
 from coevolve.models.tiny_random.tokenizer import format_of, make_tokenizer
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
-
-SIZES: ModelConfig = {
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "head_dim": 32,
-    "num_experts": 4,
-    "num_local_experts": 4,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 64,
-}
-"""Sizes that replace those in the model's own config."""
-
-DROPPED = frozenset(
-    {
-        "auto_map",
-        "bos_token_id",
-        "dtype",
-        "layer_types",
-        "max_window_layers",
-        "quantization_config",
-        "sliding_window",
-        "torch_dtype",
-        "transformers_version",
-        "use_sliding_window",
-    }
-)
-"""Config fields about the model's own sizes, precision or code, which are dropped."""
-
-SPREAD = 0.05
-"""Standard deviation of the weights: answers vary, and none is certain."""
 
 
 def write_model(config: RunConfig, folder: Path, texts: Iterable[str]) -> None:
@@ -85,23 +52,6 @@ def write_model(config: RunConfig, folder: Path, texts: Iterable[str]) -> None:
         tokenizer.save_pretrained(place)
 
     write_folder(folder, write)
-
-
-def tiny_config(
-    own: ModelConfig, *, vocabulary: int, length: int, end: int, pad: int
-) -> ModelConfig:
-    """Return ``own`` with small sizes, ``vocabulary`` tokens, and ``length`` positions."""
-    kept = {name: value for name, value in own.items() if name not in DROPPED}
-    sizes = {name: size for name, size in SIZES.items() if name in own}
-    special = {"eos_token_id": end, "pad_token_id": pad, "bos_token_id": None}
-    return {
-        **kept,
-        **sizes,
-        **special,
-        "vocab_size": vocabulary,
-        "max_position_embeddings": length,
-        "initializer_range": SPREAD,
-    }
 
 
 def _new_model(config: ModelConfig, seed: int) -> Any:

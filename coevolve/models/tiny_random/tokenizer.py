@@ -21,7 +21,8 @@ from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
 from tokenizers.trainers import BpeTrainer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-VOCABULARY = 2048
+from coevolve.models.tiny_random.sizes import VOCABULARY
+
 TEMPLATE = Path(__file__).parent / "chat_template.jinja"
 
 _PIECES = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"

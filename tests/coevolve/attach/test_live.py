@@ -108,6 +108,22 @@ def test_reads_through_the_store_equal_reads_of_the_journal_file(live: RunDirect
         assert [part["part"] for part in status["parts"]] == ["store"]
 
 
+@pytest.mark.ray
+def test_a_followed_topic_ends_quietly_when_it_is_interrupted(live: RunDirectory):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "coevolve", "attach", str(live.path), "tail", "signal", "-f"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert "signal" in process.stdout.readline()
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.strip()) == (130, "coevolve: interrupted")
+
+
 def test_a_finished_run_is_read_from_its_journal(tmp_path: Path, quickstart: RunConfig):
     directory = begun(tmp_path / "quickstart", quickstart)
     by_name = answered("attach", "--runs", str(tmp_path), "quickstart", "tasks")

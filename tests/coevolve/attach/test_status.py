@@ -1,4 +1,5 @@
 import json
+from typing import cast
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from protocols.learning import NothingDelivered, WeightsVerified, WeightSyncAlar
 from protocols.synthesizers import PolicyModel
 from tests.coevolve.attach.conftest import Stage
 from tests.evolving import story, swapped
+from tests.fakes import ScriptPart
 
 
 async def test_status_without_a_live_run_is_from_the_journal(
@@ -42,6 +44,19 @@ async def test_status_of_a_live_run_shows_its_parts_and_its_journal(
     assert cells == ["learner", "1", "", "0", "0", "1", "complete groups (5 of 8)", "7 s"]
     assert "newest sequence" in said
     assert "topic signal" in said
+
+
+async def test_a_part_that_does_not_answer_has_no_process_id(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    subject = stage.subject(running=True)
+    (part,) = subject.actors().parts
+    cast("ScriptPart", part).alive = False
+    await status(subject, as_json=True)
+    assert json.loads(capsys.readouterr().out)["parts"][0]["pid"] is None
+    await status(subject, as_json=False)
+    (line,) = (x for x in capsys.readouterr().out.splitlines() if x.startswith("│ learner"))
+    assert line.split("│")[2].strip() == ""
 
 
 async def test_status_shows_a_pause_and_the_new_synthesizer(

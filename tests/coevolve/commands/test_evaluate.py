@@ -18,7 +18,7 @@ from tests import evolving
 from tests.chat_server import Messages, serving
 from tests.commands import answered
 from tests.conftest import ROOT
-from tests.exporting import settings, write_versions
+from tests.exporting import settings, watched, write_run, write_versions
 
 pytestmark = pytest.mark.hdl
 
@@ -104,6 +104,16 @@ def test_a_version_of_a_run_is_evaluated_and_nothing_of_the_run_is_changed(
     refused = answered("evaluate", "trial", *map(str, asked), "--version", "7")
     assert refused.returncode == 1
     assert "version 7" in refused.stderr
+
+
+def test_the_best_version_of_a_run_is_scored(tmp_path: Path, quickstart: RunConfig):
+    config = settings(quickstart, environment={"held_out": 2})
+    versions = write_versions(tmp_path / "runs" / "weights", config, (1, 2))
+    directory = write_run(tmp_path / "trial", config, [*versions, watched(1, 3), watched(2, 1)])
+    (tmp_path / "runs" / "weights" / "versions").rename(directory.path / "versions")
+    report = printed("trial", "--runs", tmp_path, "--version", "best")
+    assert report["policy"] == "version 1 of trial"
+    assert len(report["scores"]) == 2
 
 
 def test_a_model_at_an_endpoint_writes_what_it_is_asked_for(

@@ -9,18 +9,25 @@ from coevolve.journal.journal import Journal
 from coevolve.runs import directory as run_directory
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
-from protocols.control import RunStarted
+from protocols.control import RunFinished, RunStarted
 from protocols.errors import RunError
-from protocols.journal import Append, Receipt
+from protocols.journal import Append, Message, Receipt
+from protocols.learning import StepReport
 
 
-def begin(directory: RunDirectory) -> None:
-    """Write the record with which a run begins."""
+def begin(directory: RunDirectory, *further: Message) -> None:
+    """Write the record with which a run begins, and further ones."""
+    started = RunStarted(run_id=directory.identity().run_id, config="{}")
     journal = Journal.open(directory.store)
-    record = encode(RunStarted(run_id=directory.identity().run_id, config="{}"))
     receipt = Receipt(producer="launch", counter=1)
-    journal.append(Append(records=(record,), receipt=receipt)).result(10)
+    records = tuple(encode(each) for each in (started, *further))
+    journal.append(Append(records=records, receipt=receipt)).result(10)
     journal.close()
+
+
+def with_steps(config: RunConfig, steps: int) -> RunConfig:
+    learner = msgspec.structs.replace(config.learner, steps=steps)
+    return msgspec.structs.replace(config, learner=learner)
 
 
 def refused(path: Path, config: RunConfig) -> None:
@@ -48,12 +55,12 @@ def test_a_folder_that_is_no_run_is_not_overwritten(tmp_path: Path, quickstart: 
 
 def test_a_run_that_is_being_launched_is_not_overwritten(tmp_path: Path, quickstart: RunConfig):
     directory = run_directory.create(tmp_path / "a", quickstart)
+    running = f"process {os.getpid()} is running this run; .*attach .*/a resume` ends a pause"
     with run_directory.launch_lock(directory):
-        refused(tmp_path / "a", quickstart)
-        with (
-            pytest.raises(RunError, match=f"process {os.getpid()} is launching this run"),
-            run_directory.launch_lock(directory),
-        ):
+        for refuse in (run_directory.create, run_directory.reopen):
+            with pytest.raises(RunError, match=running):
+                refuse(tmp_path / "a", quickstart)
+        with pytest.raises(RunError, match=running), run_directory.launch_lock(directory):
             pass
 
 
@@ -86,6 +93,21 @@ def test_resuming_keeps_the_identity_and_takes_harmless_changes(
     assert reopened.config().learner == learner
 
 
+def test_a_finished_run_is_continued_only_with_more_steps(tmp_path: Path, quickstart: RunConfig):
+    steps = quickstart.learner.steps
+    report = StepReport(step=steps, groups=(), weights_digest="", groups_consumed=0, metrics={})
+    unscored = run_directory.create(tmp_path / "unscored", quickstart)
+    begin(unscored, report)
+    assert run_directory.reopen(unscored.path, quickstart) == unscored
+    finished = run_directory.create(tmp_path / "finished", quickstart)
+    begin(finished, report, RunFinished(steps=steps))
+    with pytest.raises(RunError, match=f"has taken all {steps} steps; learner.steps=MORE"):
+        run_directory.reopen(finished.path, quickstart)
+    assert run_directory.reopen(finished.path, with_steps(quickstart, 2 * steps)) == finished
+    with pytest.raises(RunError, match=f"taken {steps} steps, but learner.steps is {steps - 1}"):
+        run_directory.reopen(finished.path, with_steps(quickstart, steps - 1))
+
+
 def test_resuming_as_another_experiment_is_refused_by_name_and_value(
     tmp_path: Path, quickstart: RunConfig
 ):
@@ -97,7 +119,7 @@ def test_resuming_as_another_experiment_is_refused_by_name_and_value(
 
 
 def test_resuming_nothing_is_refused(tmp_path: Path, quickstart: RunConfig):
-    with pytest.raises(RunError, match="there is no run to resume; leave --resume out"):
+    with pytest.raises(RunError, match="there is no run to resume; leave --resume "):
         run_directory.reopen(tmp_path / "a", quickstart)
 
 

@@ -1,10 +1,13 @@
+import re
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from transformers import AutoModelForCausalLM
 
+from coevolve.config import load_config
 from coevolve.environments.tools.bfcl.environment import Bfcl
+from coevolve.launcher.launch import dry_run
 from coevolve.models.architecture import KNOWN, architecture, read_config
 from coevolve.models.atomic_folder import folder_digest
 from coevolve.models.model_folder import check_model, model_folder
@@ -70,6 +73,19 @@ def test_a_model_that_was_written_before_stays(dense: Path):
     before = folder_digest(dense)
     write_model(tiny_random(DENSE, seed=1), dense, TEXTS)
     assert folder_digest(dense) == before
+
+
+def test_a_dry_run_estimates_the_tiny_random_model_first(dense: Path):
+    said = dry_run(load_config("bfcl_qwen3_4b", ["policy.tiny_random=true"]))
+    estimated = [line for line in said.splitlines() if line.startswith("# ")]
+    assert estimated[0].startswith("# estimate for a tiny random model in place of Qwen/Qwen3-4B")
+    sizes = architecture(read_config(dense))
+    found = re.fullmatch(r"# parameters: (\d+) k, of which \1 k learn", estimated[1])
+    assert found
+    assert sizes
+    assert 1000 * int(found[1]) == pytest.approx(sizes.parameters, rel=0.02)
+    (real,) = (line for line in estimated if "itself: " in line)
+    assert "Instruct-2507 itself: 4.02 G parameters, learner's device 81.5 GB" in real
 
 
 def test_a_tiny_random_model_follows_the_config_of_a_model_on_disk(tmp_path: Path, dense: Path):
