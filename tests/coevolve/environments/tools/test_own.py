@@ -279,7 +279,10 @@ def test_an_unusable_class_is_refused_in_one_sentence(
             "t0: state.. has to return .* returned None",
         ),
         ("    def state(self):\n        return 1 / 0\n", "t0: state.. raised ZeroDivisionError"),
-        ("    def reward(self, task):\n        return None\n", "t0: Store.reward.. raised TypeError"),
+        (
+            "    def reward(self, task):\n        return None\n",
+            "t0: Store.reward.. raised TypeError",
+        ),
     ],
 )
 def test_methods_that_raise_are_reported_with_a_task(
