@@ -256,6 +256,11 @@ class GroupDiscarded(msgspec.Struct, frozen=True, kw_only=True, tag="group_disca
     """Number of groups trained on or discarded since the start of the run, including this one."""
 
 
+Use = Literal["policy_gradient", "imitation", "nothing"]
+"""How a step used a group. ``imitation``: every rollout failed, so the step imitated the reference.
+``nothing``: zero variance."""
+
+
 class TrainedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """One group of a step's batch, in batch order."""
 
@@ -266,9 +271,7 @@ class TrainedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Journal sequences of the group's rollouts, by index; failed rollouts are left out."""
 
     successes: int
-    use: Literal["policy_gradient", "imitation", "nothing"]
-    """``imitation``: every rollout failed, so the step imitates the reference. ``nothing``: zero
-    variance."""
+    use: Use
 
 
 class Returned(msgspec.Struct, frozen=True, kw_only=True):

@@ -80,7 +80,14 @@ def _draws(environment: Environment, config: RunConfig) -> tuple[Draw, ...]:
 
 
 async def _tasks_exist(found: _Twice) -> tuple[bool, str]:
-    counts = f"{len(found.trained)} training tasks at first, {len(found.scored)} scored tasks"
+    scored = {task.task_id for task in found.scored}
+    watched = {task.task_id for task in found.one.canaries()} - found.trained.keys() - scored
+    total = len(found.trained.keys() | scored) + len(watched)
+    counts = (
+        f"{total} tasks: {len(found.trained)} training tasks at first, {len(scored)} scored tasks"
+    )
+    if watched:
+        counts += f", {len(watched)} canaries, which only the guard uses (learner.guard)"
     return bool(found.trained and found.scored), counts
 
 

@@ -21,6 +21,10 @@ name is that of a capability, a check that does not hold fails only if the capab
 declared."""
 
 
+class UnfitError(CoevolveError):
+    """A task or a tool is wrong, whatever the environment declares; the message has the remedy."""
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one check."""
 
@@ -66,6 +70,8 @@ async def _finding(
 ) -> Finding:
     try:
         holds, found = await checks[name](subject)
+    except UnfitError as error:
+        return Finding(check=name, state="fails", found=str(error))
     except CoevolveError as error:
         holds, found = False, str(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- the environment's own code

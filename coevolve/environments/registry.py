@@ -5,6 +5,7 @@ import importlib
 import sys
 from collections.abc import Mapping
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -52,11 +53,9 @@ def environment_type(use: str) -> "type[Environment]":
     path = BUILT_IN.get(use) or _offered(use) or use
     module, colon, name = path.partition(":")
     if not colon:
-        near = difflib.get_close_matches(use, names(), 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names())}"
         raise ConfigError(
             "environment.use: needs the name of an environment, or package.module:Class of your "
-            f"own, found {use!r}; {hint}"
+            f"own, found {use!r}; {_hint(use)}"
         )
     return _loaded(module, name, use)
 
@@ -141,12 +140,36 @@ def _check_name(module: str, use: str) -> None:
         )
 
 
+def _hint(use: str) -> str:
+    """Return what a name without a colon may mean."""
+    if near := difflib.get_close_matches(use, names(), 1):
+        return f"did you mean {near[0]!r}?"
+    module = _dotted(use)
+    if _has_file(module):
+        return f"write {module}:CLASS, with the name of your class"
+    package, _, name = module.rpartition(".")
+    if package and _has_file(package):
+        return f"did you mean {package}:{name}?"
+    return f"there are {', '.join(names())}"
+
+
+def _has_file(module: str) -> bool:
+    return Path(*module.split(".")).with_suffix(".py").is_file()
+
+
+def _dotted(module: str) -> str:
+    """Return the name under which a module is imported, also if its file is given."""
+    return ".".join(Path(module.removesuffix(".py")).parts)
+
+
 def _module(name: str, use: str) -> ModuleType:
     """Import a module. Raises ConfigError if there is none, and the module's own errors."""
+    meant = f"did you mean {_dotted(name)}{use.removeprefix(name)}?"
+    advice = "run from the folder that holds it, or install its package"
     missing = ConfigError(
         f"environment.use: {use!r} cannot be imported: there is no module {name!r}; "
-        "package.module:Class names a module, and no file: run from the folder that holds it, or "
-        "install its package"
+        "package.module:Class names a module, and no file: "
+        f"{meant if name.endswith('.py') else advice}"
     )
     if not all(part.isidentifier() for part in name.split(".")):
         raise missing

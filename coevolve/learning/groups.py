@@ -17,12 +17,11 @@ Guarantees:
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from coevolve.learning.objectives import credit
 from protocols.learner_config import LearnerConfig
 from protocols.learning import DiscardReason as Reason
-from protocols.learning import GroupDiscarded
+from protocols.learning import GroupDiscarded, Use
 from protocols.objectives import Dpo, Sft
 from protocols.rollouts import FailedRollout, Rollout
 
@@ -69,9 +68,7 @@ def own_rewards(rollouts: Sequence[Rollout]) -> tuple[float, ...]:
     return tuple(rollout.reward for rollout in rollouts)
 
 
-def use_of(
-    group: Group, config: LearnerConfig, shape: Shape = own_rewards
-) -> Literal["policy_gradient", "imitation", "nothing"]:
+def use_of(group: Group, config: LearnerConfig, shape: Shape = own_rewards) -> Use:
     """Return how a step uses the group.
 
     A policy gradient does not use rollouts of other authors; they are imitated.

@@ -235,6 +235,8 @@ def print_summary(
         if value:
             table.add_row(what, str(value))
     console.print(table)
+    if lesson := progress.lesson():
+        console.print(lesson, soft_wrap=True)
     if attribution.UNKNOWN in attributed:
         console.print(
             f"to measure the shares: {attribution.COMMAND.format(run=run_dir)}", soft_wrap=True

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from coevolve.journal.codec import topics_of
-from coevolve.runs.teaching import Teaching
+from coevolve.runs.teaching import REMEDIES, Teaching
 from coevolve.runs.weight_sync import TOPICS as DELIVERY_TOPICS
 from coevolve.runs.weight_sync import Deliveries
 from protocols.control import PartFailed, Stalled
@@ -117,6 +117,16 @@ class Progress:
     def held_out(self) -> dict[int, float]:
         """Return the held-out score of each scored version, by `measure`."""
         return {v: each.get(HELD_OUT, each["all"]) for v, each in self.scores.items() if each}
+
+    def lesson(self) -> str:
+        """Return a sentence if the run learned nothing from rewards or solves no held-out task.
+
+        It is empty if the run did both.
+        """
+        scores = self.held_out().values()
+        if (lesson := self.teaching.lesson()) or not self.step or not scores or any(scores):
+            return lesson
+        return f"No scored version solved any held-out task: {REMEDIES}"
 
     def _success(self, evaluation: Evaluation) -> dict[str, float]:
         return self._means(

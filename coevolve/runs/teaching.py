@@ -9,15 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from protocols.journal import Message
-from protocols.learning import PolicyRegressed, StepReport
+from protocols.learning import GroupDiscarded, PolicyRegressed, StepReport
 
 NOISE = "gradient_noise/scale_groups"
 DIVERGENCE = "actor/kl_from_start"
 
+REMEDIES = "use a stronger model, easier tasks, or references to imitate"
+"""For a policy that solves nothing."""
+
 
 @dataclass
 class Teaching:
-    """The totals so far; `fold` takes step reports and the guard's findings in journal order."""
+    """The totals so far; `fold` takes step reports, discards and findings in journal order."""
 
     steps: int = 0
     """Steps that trained. Steps that returned to an earlier version are not included."""
@@ -26,7 +29,13 @@ class Teaching:
     """Groups whose rollouts have different rewards."""
 
     imitated: int = 0
+    graded: int = 0
+    """Of these, groups of another author's rollouts, which are imitated if they succeeded."""
+
     nothing: int = 0
+    successes: int = 0
+    """Rollouts that succeeded, those of discarded groups included."""
+
     uninformed: int = 0
     """Steps without any group that the objective learns from: the objective then moves no
     weight."""
@@ -49,6 +58,8 @@ class Teaching:
         match message:
             case StepReport(returned=None):
                 self._step(message)
+            case GroupDiscarded():
+                self.successes += message.successes
             case PolicyRegressed():
                 self.returns.append(message)
             case _:
@@ -75,12 +86,28 @@ class Teaching:
         lines += [("regression", sentence(each)) for each in self.returns]
         return lines
 
+    def lesson(self) -> str:
+        """Return why no step learned from rewards, and the remedy; empty if one did."""
+        if not self.steps or self.policy_gradient or self.graded:
+            return ""
+        if self.successes:
+            return (
+                "No step learned from rewards: in no group did they differ. Use tasks that the "
+                "policy solves sometimes"
+            )
+        return (
+            "No step learned from rewards: no rollout succeeded. A policy that never succeeds, "
+            f"such as one with random weights, learns nothing from them: {REMEDIES}"
+        )
+
     def _step(self, report: StepReport) -> None:
         uses = [group.use for group in report.groups]
         self.steps += 1
         self.policy_gradient += uses.count("policy_gradient")
         self.imitated += uses.count("imitation")
+        self.graded += sum(g.use == "imitation" and g.successes > 0 for g in report.groups)
         self.nothing += uses.count("nothing")
+        self.successes += sum(group.successes for group in report.groups)
         self.uninformed += "policy_gradient" not in uses
         metrics = report.metrics
         self.movement += metrics.get("source/objective/movement_share", 0.0)

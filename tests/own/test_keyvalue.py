@@ -72,7 +72,10 @@ def test_a_run_makes_tasks_of_its_own_and_trains_on_them(importable: None, tmp_p
             assert all(task.split == "train" for task in run.scan(Task))
 
 
-def test_an_environment_that_cannot_be_one_is_refused_in_words(importable: None) -> None:
+def test_an_environment_that_cannot_be_one_is_refused_in_words(
+    importable: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(FOLDER)
     for use, words in (
         ("keyvalue:Nothing", "module keyvalue has no 'Nothing'"),
         ("nowhere:KeyValue", "there is no module 'nowhere'; package.module:Class names a module"),
@@ -80,6 +83,12 @@ def test_an_environment_that_cannot_be_one_is_refused_in_words(importable: None)
         ("./keyvalue.py:KeyValue", "there is no module './keyvalue.py'; package.module:Class"),
         ("keyvalue.py:KeyValue", "there is no module 'keyvalue.py'"),
         ("time:KeyValue", "module time has no 'KeyValue'; it is a part of Python"),
+        ("keyvalue.py:KeyValue", "did you mean keyvalue:KeyValue?"),
+        ("own/keyvalue.py:KeyValue", "did you mean own.keyvalue:KeyValue?"),
+        ("keyvalue", "write keyvalue:CLASS, with the name of your class"),
+        ("./keyvalue.py", "write keyvalue:CLASS, with the name of your class"),
+        ("keyvalue.KeyValue", "did you mean keyvalue:KeyValue?"),
+        ("keyvalues", "there are filesystem"),
         ("bfcll", "did you mean 'bfcl'?"),
         ("brain:Messages", "has to be a class"),
     ):

@@ -134,8 +134,28 @@ async def test_a_reward_that_is_none_is_the_machines_fault(tmp_path: Path, body:
 
 
 def test_a_reward_that_fails_on_silence_is_found_before_a_run(tmp_path: Path):
-    with pytest.raises(ConfigError, match=r"the first one t0: reward\(\) raised ValueError"):
+    with pytest.raises(ConfigError, match=r"one t0: Grader.reward\(\) raised ValueError"):
         grader(tmp_path, GRADER.format(body="return float(answer)")).source()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"answer": "right"}, "t0, answer 'right': Grader.reward() has to return 0 to 1, but"),
+        ({"accepted": {"all": [None, "right"]}}, "answer 'right': Grader.reward() has to return"),
+        ({"answer": 3}, ""),
+    ],
+)
+def test_answers_among_the_fields_of_a_task_are_graded(
+    tmp_path: Path, fields: dict[str, object], words: str
+):
+    body = "return 2.0 if answer == 'right' else float(answer == '3')"
+    environment = grader(tmp_path, GRADER.format(body=body))
+    (tmp_path / "tasks.jsonl").write_bytes(lines("One?", "Two?", **fields))
+    findings = {each.check: each for each in asyncio.run(environment.conformance(9))}
+    found = findings["rewards are from 0 to 1"]
+    assert found.state == ("fails" if words else "holds")
+    assert words in found.found or "2 of 2 answers from the fields of tasks get full" in found.found
 
 
 def test_a_reward_of_another_form_is_refused_in_words(tmp_path: Path):

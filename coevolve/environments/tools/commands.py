@@ -98,6 +98,9 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     reward: Annotated[float, msgspec.Meta(ge=0.0, lt=1.0)] = 0.0
     """Partial reward of the attempt, if the tools themselves give rewards."""
 
+    call: str = ""
+    """The reference's call whose answer the attempt never got, if that is the fault."""
+
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True, tag="broken"):
     """The machine failed, not the policy: the session is lost and its rollout fails."""

@@ -7,22 +7,30 @@ simulator's process.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from typing import Any
+from itertools import islice, zip_longest
+from typing import Any, cast
 
 import msgspec
 
-from coevolve.environments.findings import Checks, Finding, findings
+from coevolve.environments.findings import Checks, Finding, UnfitError, findings
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.commands import Passed, Tried
 from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.session_pool import SimulatorPool
-from coevolve.environments.tools.source import FixedSource, fault, left_out_words
+from coevolve.environments.tools.simple import REWARD
+from coevolve.environments.tools.source import (
+    OTHER_ANSWERS,
+    OTHER_STATE,
+    FixedSource,
+    fault,
+    left_out_words,
+)
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.environments.tools.wire import ToolClient
 from protocols.capabilities import Capabilities
+from protocols.errors import SimulatorError
 from protocols.interfaces import SimulatorService
 from protocols.tasks import Task
 
@@ -31,6 +39,11 @@ ATTEMPTS = 5
 
 
 END_OF_TURN = ""
+
+DETERMINISTIC = "make the tools deterministic: take what varies from the world"
+
+MOST_ANSWERS = 8
+"""Maximum number of a task's own values that are graded as answers."""
 
 _Seen = tuple[list[str], str]
 """The answers of a session, and its last state."""
@@ -51,13 +64,18 @@ class _Subject:
     async def verdict(
         self, session: str, task: Task, calls: Sequence[str] = (), words: str = ""
     ) -> tuple[object, ...]:
-        """Return the verdicts on an attempt: all calls in its first turn, words in each."""
+        """Return the verdicts on an attempt: all calls in its first turn, words in each.
+
+        Raises UnfitError if the attempt cannot be graded.
+        """
         body = tool_task(task)
         await self.pool.reset(session, body)
         try:
             for call in calls:
                 await self.pool.act(session, call)
             return tuple([await self.pool.grade(session, words) for _ in body.turns])
+        except SimulatorError as error:
+            raise UnfitError(f"{task.task_id}, answer {words!r:.60}: {error}") from error
         finally:
             await self.pool.release(session)
 
@@ -77,6 +95,12 @@ class _Subject:
         for name in bodies:
             await self.pool.release(name)
         return seen
+
+    def refuse(self, reason: str) -> None:
+        """Raise UnfitError if tasks were left out for this reason."""
+        for task_id, found in self.left_out.items():
+            if reason in found:
+                raise UnfitError(f"{task_id}: {found}; {DETERMINISTIC}")
 
     async def carried_out(self, name: str, task: Task) -> Tried:
         """Return the results of the task's reference in a separate world."""
@@ -121,7 +145,8 @@ async def _schemas_valid(subject: _Subject) -> tuple[bool, str]:
 async def _references_pass(subject: _Subject) -> tuple[bool, str]:
     """Check that every reference passes twice, in new worlds, and that none was left out."""
     if subject.left_out:
-        return False, left_out_words(subject.left_out)
+        reason = left_out_words(subject.left_out)
+        raise UnfitError(f"{reason}; {_remedy(reason)}")
     tasks = [task for task in subject.tasks if _calls(task)]
     if not tasks:
         return False, "no task has a reference"
@@ -135,18 +160,22 @@ async def _references_pass(subject: _Subject) -> tuple[bool, str]:
 
 async def _replayable(subject: _Subject) -> tuple[bool, str]:
     """Check that the same calls in the same world give the same answers."""
+    subject.refuse(OTHER_ANSWERS)
     if not any(map(_calls, subject.tasks)):
         return False, "no task has a reference to execute"
     for task in subject.tasks:
         one, other = [await subject.carried_out(f"replay-{n}", task) for n in range(2)]
-        answers = [[turn.observed for turn in tried.turns] for tried in (one, other)]
-        if answers[0] != answers[1]:
-            return False, f"{task.task_id} gives other answers the second time"
+        for call, first, second in zip(_calls(task), _answers(one), _answers(other), strict=True):
+            if first != second:
+                tool = call.partition("(")[0]
+                shown = f"{first!r:.60}, {second!r:.60}"
+                return False, f"{task.task_id}: {tool} {OTHER_ANSWERS}: {shown}"
     return True, f"{len(subject.tasks)} tasks, twice each"
 
 
 async def _state_digest(subject: _Subject) -> tuple[bool, str]:
     """Check that the same calls lead to the same state, and that some calls change the state."""
+    subject.refuse(OTHER_STATE)
     changed = 0
     for task in subject.tasks:
         one, other = [await subject.carried_out(f"digest-{n}", task) for n in range(2)]
@@ -185,12 +214,12 @@ async def _nothing_fails(subject: _Subject) -> tuple[bool, str]:
 async def _same_reward(subject: _Subject) -> tuple[bool, str]:
     """Check that identical attempts get the same reward.
 
-    One kind of attempt makes the reference's calls and repeats the instruction as its answer; the
-    other does nothing.
+    The attempts are those whose rewards are checked, and one that does nothing.
     """
     flips = attempts = 0
     for number, task in enumerate(subject.tasks):
-        for calls, words in ((_calls(task), tool_task(task).turns[0].instruction), ([], "")):
+        made = [(_calls(task), words) for words in _words(task)]
+        for calls, words in (*made, ([], "")):
             verdicts = [
                 await subject.verdict(f"reward-{number}-{n}", task, calls, words)
                 for n in range(ATTEMPTS)
@@ -201,6 +230,22 @@ async def _same_reward(subject: _Subject) -> tuple[bool, str]:
         rate = flips / attempts
         return False, f"{rate:.2g} of {attempts} attempts: set signals.reward_flip_rate to it"
     return True, f"{attempts} attempts"
+
+
+async def _rewards_fit(subject: _Subject) -> tuple[bool, str]:
+    """Check the rewards of attempts that make the reference's calls and answer in several ways.
+
+    The answers are the instruction, and the values of the further fields of the task.
+    """
+    right = asked = 0
+    for number, task in enumerate(subject.tasks):
+        for n, words in enumerate(_words(task)):
+            verdicts = await subject.verdict(f"fit-{number}-{n}", task, _calls(task), words)
+            right += n > 0 and isinstance(verdicts[-1], Passed)
+            asked += n > 0
+    if not asked:
+        return True, f"{len(subject.tasks)} attempts"
+    return True, f"{right} of {asked} answers from the fields of tasks get full reward"
 
 
 async def _disjoint_worlds(subject: _Subject) -> tuple[bool, str]:
@@ -234,6 +279,7 @@ CHECKS: Checks[_Subject] = {
     "replayable": _replayable,
     "state_digest": _state_digest,
     "sessions are separate": _separate_sessions,
+    "rewards are from 0 to 1": _rewards_fit,
     "deterministic_reward": _same_reward,
     "doing nothing fails": _nothing_fails,
     "worlds of the splits are disjoint": _disjoint_worlds,
@@ -250,9 +296,40 @@ def _steps(body: ToolTask) -> list[str]:
     return [step for turn in body.turns for step in (*turn.reference, END_OF_TURN)]
 
 
+def _remedy(reason: str) -> str:
+    """Return what to do about the reason for which a task was left out."""
+    if OTHER_ANSWERS in reason or OTHER_STATE in reason:
+        return DETERMINISTIC
+    return "correct the reward" if REWARD in reason else "correct its reference or its world"
+
+
+def _answers(tried: Tried) -> list[str]:
+    return [each.result for turn in tried.turns for each in turn.observed]
+
+
 def _seen(tried: Tried) -> _Seen:
-    answers = [each.result for turn in tried.turns for each in turn.observed]
-    return answers, tried.turns[-1].state
+    return _answers(tried), tried.turns[-1].state
+
+
+def _words(task: Task) -> list[str]:
+    """Return answers to grade: the instruction, and the texts and numbers among further fields."""
+    body = tool_task(task)
+    fields: dict[str, Any] = msgspec.json.decode(body.extra or "{}", type=dict[str, Any])
+    return [body.turns[0].instruction, *islice(_texts(list(fields.values())), MOST_ANSWERS)]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts and numbers in a value of JSON, as an answer would give them."""
+    match value:
+        case dict():
+            yield from _texts(list(cast("dict[str, Any]", value).values()))
+        case list():
+            for each in cast("list[Any]", value):
+                yield from _texts(each)
+        case str() | int() | float():
+            yield str(value)
+        case _:
+            pass
 
 
 def _content(task: Task) -> tuple[str, ...]:

@@ -268,24 +268,26 @@ class Session:
     def _turn_failure(self, turn: ToolTurn, words: str) -> Failed | None:
         """Return how the turn failed; None if it passed. The tools' own reward has precedence."""
         if not self.world.rewards:
-            reason = self._fault(turn)
-            return Failed(reason=reason) if reason else None
+            return self._mismatch(turn)
         if self._turn < len(self._turns) - 1:
             return None
         reward = self.world.reward(self._body, words)
         return None if reward >= 1.0 else Failed(reason=f"reward {reward:g}", reward=reward)
 
-    def _fault(self, turn: ToolTurn) -> str:
-        """Return the fault after the turn as the checker's word; empty if there is none."""
+    def _mismatch(self, turn: ToolTurn) -> Failed | None:
+        """Return the fault after the turn in the checker's word; None if there is none."""
         expected = [text_digest(self._reference.call(text).result) for text in turn.reference]
         if not expected:
-            return ""
+            return None
         if len(self.world.answers) == self._calls_before:
-            return "empty_turn_model_response"
+            return Failed(reason="empty_turn_model_response")
         state = self.world.fault(self._reference, checks_directory=self._checks_directory)
-        if state or not Counter(expected) - Counter(self.world.answers):
-            return state
-        return "execution_response_mismatch"
+        lacking = Counter(expected) - Counter(self.world.answers)
+        if state or not lacking:
+            return Failed(reason=state) if state else None
+        calls = zip(turn.reference, expected, strict=True)
+        call = next(call for call, answer in calls if lacking[answer])
+        return Failed(reason="execution_response_mismatch", call=call)
 
 
 def _as_given(body: ToolTask, tool_set: str) -> dict[str, Any]:

@@ -65,6 +65,8 @@ UNCOMPARED = "state_without_end"
 
 RETURN = "return"
 
+REWARD = "reward()"
+
 ANSWER = "answer"
 """The parameter that gives a class's reward the policy's last words."""
 
@@ -183,14 +185,15 @@ class PlainTools:
     def reward(self, task: dict[str, Any], words: str) -> float:
         """Return the class's own reward. Raises SimulatorError; a MemoryError passes unchanged."""
         answer = {ANSWER: words} if self._judges_answers else {}
+        name = f"{type(self._object).__qualname__}.{REWARD}"
         try:
             reward = float(self._object.reward(task, **answer))
         except MemoryError:
             raise
         except Exception as error:
-            raise SimulatorError(f"reward() raised {type(error).__name__}: {error}") from error
+            raise SimulatorError(f"{name} raised {type(error).__name__}: {error}") from error
         if not 0.0 <= reward <= 1.0:
-            raise SimulatorError(f"reward() has to return 0 to 1, but returned {reward}")
+            raise SimulatorError(f"{name} has to return 0 to 1, but returned {reward}")
         return reward
 
 

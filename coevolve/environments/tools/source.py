@@ -17,6 +17,7 @@ from coevolve.environments.tools.commands import Broken, Failed, Tried
 from coevolve.environments.tools.references import Player, played_here
 from coevolve.environments.tools.synthesis.brief import Start
 from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.toolsets import STATE_MISMATCH
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.tasks import Split, Task, body_of
@@ -26,6 +27,9 @@ _POOL_STREAM = 2
 _CHOICE_STREAM = 3
 _START_STREAM = 4
 _CANARY_STREAM = 5
+
+OTHER_ANSWERS = "returned different answers for the same call"
+OTHER_STATE = "led to different states of the same world"
 
 log = structlog.get_logger()
 
@@ -150,8 +154,17 @@ def fault(tried: Tried, *, certain: bool = True) -> str:
         if failed := next((each for each in turn.observed if each.failed), None):
             return f"turn {number} answers with an error: {failed.result}"
         if certain and isinstance(turn.verdict, Failed):
-            return f"turn {number} fails: {turn.verdict.reason}"
+            return f"turn {number} {_failure(turn.verdict)}"
     return ""
+
+
+def _failure(verdict: Failed) -> str:
+    """Return why a reference fails beside itself: its second execution differs from the first."""
+    if verdict.call:
+        return f"calls {verdict.call.partition('(')[0]}, which {OTHER_ANSWERS}"
+    if verdict.reason == STATE_MISMATCH:
+        return f"makes calls that {OTHER_STATE}"
+    return f"fails: {verdict.reason}"
 
 
 def left_out_words(left_out: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 import msgspec
 
 from coevolve.report.bar_chart import row_chart
-from coevolve.report.figure import Table, figure, listed, missing, section
+from coevolve.report.figure import Table, figure, listed, missing, paragraphs, section
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import number, percent
@@ -23,6 +23,7 @@ def head(data: ReportData) -> Markup:
         "header",
         tag("h1", config.name),
         tag("p", f"{_subtitle(config)} · {_state(data)}"),
+        *paragraphs(data.progress.lesson()),
         tag("div", *(_tile(*each) for each in _tiles(data)), class_="tiles"),
     )
 

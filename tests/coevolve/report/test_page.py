@@ -272,6 +272,14 @@ def test_the_page_shows_the_numbers_of_its_data():
     assert "60.0 %" in text  # of the CPU time is the models'
 
 
+def test_the_head_says_if_the_run_solved_nothing():
+    words = "No scored version solved any held-out task"
+    solved, unsolved = scored(1, 1, 0), scored(1, 0, 0)
+    step = stepped(1, ("seed-1", 4))
+    assert words in parsed(page(data([step, unsolved]))).text
+    assert words not in parsed(page(data([step, solved]))).text
+
+
 def test_held_out_success_by_skill_counts_only_reached_turns():
     cells = held_out_by_skill(data([scored(0, 1, 1)]))
     assert cells == {("ls", 0): (2, 2), ("cd", 0): (0, 1)}

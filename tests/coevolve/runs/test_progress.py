@@ -1,10 +1,22 @@
 import json
 from pathlib import Path
 
-from coevolve.runs.display import score_tables
+import pytest
+from rich.console import Console
+
+from coevolve.runs.costs import Costs
+from coevolve.runs.display import print_summary, score_tables
 from coevolve.runs.progress import HELD_OUT, MetricsFile, Progress
+from protocols.config import RunConfig
 from protocols.control import RunFinished
-from protocols.learning import Evaluation, GroupDiscarded, StepReport, TaskScore
+from protocols.learning import (
+    Evaluation,
+    GroupDiscarded,
+    StepReport,
+    TaskScore,
+    TrainedGroup,
+    Use,
+)
 
 LABELS = {"a": ("one turn",), "b": ("several turns",), "c": ("several turns",)}
 
@@ -74,6 +86,76 @@ def test_discards_are_counted_by_reason():
             )
         )
     assert progress.discarded == {"stale": 2, "failed": 1}
+
+
+def stepped(step: int, *groups: tuple[int, Use]) -> StepReport:
+    trained = (
+        TrainedGroup(
+            group_id=f"{step}-{place}",
+            group=place,
+            task_id="t",
+            sequences=(1, 2),
+            successes=successes,
+            use=use,
+        )
+        for place, (successes, use) in enumerate(groups)
+    )
+    return StepReport(
+        step=step, groups=tuple(trained), weights_digest="", groups_consumed=0, metrics={}
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "turns", "words"),
+    [
+        ([(0, "nothing"), (0, "nothing")], 0, "from rewards: no rollout succeeded"),
+        ([(0, "imitation"), (0, "nothing")], 2, "from rewards: no rollout succeeded"),
+        ([(2, "nothing"), (0, "imitation")], 2, "from rewards: in no group did they differ"),
+        ([(1, "policy_gradient")], 0, "No scored version solved any held-out task"),
+        ([(1, "imitation")], 2, ""),
+        ([(1, "policy_gradient"), (0, "nothing")], 2, ""),
+    ],
+)
+def test_a_run_that_learned_nothing_says_so_at_its_end(
+    groups: list[tuple[int, Use]], turns: int, words: str, tmp_path: Path
+):
+    progress, console = Progress(LABELS), Console(width=300)
+    for message in (evaluated(0, a=0), stepped(1, *groups), evaluated(1, a=turns)):
+        progress.fold(message)
+    assert words in progress.lesson()
+    assert bool(words) == bool(progress.lesson())
+    with console.capture() as shown:
+        print_summary(
+            console,
+            RunConfig(name="trial"),
+            progress,
+            Costs(),
+            run_dir=tmp_path,
+            lost=None,
+            first_rollout_s=None,
+            training_s=None,
+            shares=None,
+        )
+    assert progress.lesson() in shown.get()
+    assert not Progress(LABELS).lesson()
+
+
+def test_successes_of_discarded_groups_count():
+    progress = Progress({})
+    progress.fold(stepped(1, (0, "nothing")))
+    assert "no rollout succeeded" in progress.lesson()
+    progress.fold(
+        GroupDiscarded(
+            group_id="g",
+            group=0,
+            task_id="t",
+            reason="zero_variance",
+            successes=8,
+            rollouts=8,
+            groups_consumed=1,
+        )
+    )
+    assert "in no group did they differ" in progress.lesson()
 
 
 def test_the_metrics_file_has_one_line_per_step_and_per_score_and_no_other(tmp_path: Path):

@@ -177,9 +177,45 @@ def test_tasks_that_are_left_out_fail_the_check(folder: Path) -> None:
     answer = answered("environment", "check", environment.name, words, "--json")
     findings = {each["check"]: each for each in json.loads(answer.stdout)}
     assert findings["references"]["state"] == "fails"
-    assert (
-        "1 tasks were left out, the first one t1: the task's world does not load: Zero"
-        in (findings["references"]["found"])
+    found = findings["references"]["found"]
+    assert "1 tasks were left out, the first one t1: the task's world does not load: Zero" in found
+    assert found.endswith("; correct its reference or its world")
+
+
+@pytest.mark.parametrize(
+    ("body", "failing_check", "words"),
+    [
+        ("return str(next(N))", "replayable", "calls go, which returned different answers for the"),
+        ("self.data[a] = next(N)", "state_digest", "led to different states of the same world"),
+    ],
+)
+def test_a_tool_that_varies_is_named_and_no_capability_is_blamed(
+    folder: Path, body: str, failing_check: str, words: str
+) -> None:
+    source = f"import itertools\nN = itertools.count()\n{TOOL}        {body}\n"
+    tasks = lines()
+    tasks[1]["turns"][0]["reference"] = ["go(a='1')"]
+    found = checked(made(folder, source, tasks))
+    assert {name for name, each in found.items() if each.state == "fails"} == {
+        "references",
+        failing_check,
+    }
+    for name in ("references", failing_check):
+        assert f"t1: turn 1 {'makes' if 'state' in words else ''}" in found[name].found
+        assert words in found[name].found
+        assert found[name].found.endswith(
+            "make the tools deterministic: take what varies from the world"
+        )
+
+
+def test_the_numbers_of_tasks_add_up(folder: Path) -> None:
+    environment = made(folder, STORE)
+    words = f"tasks={folder / 'tasks.jsonl'}"
+    answer = answered("environment", "check", environment.name, words, "--json")
+    findings = {each["check"]: each for each in json.loads(answer.stdout)}
+    assert findings["there are tasks"]["found"] == (
+        "6 tasks: 3 training tasks at first, 2 scored tasks, 1 canaries, which only the guard uses "
+        "(learner.guard)"
     )
 
 
@@ -294,7 +330,10 @@ def test_an_unusable_class_is_refused_in_one_sentence(
             "t0: state.. has to return .* returned None",
         ),
         ("    def state(self):\n        return 1 / 0\n", "t0: state.. raised ZeroDivisionError"),
-        ("    def reward(self, task):\n        return None\n", "t0: reward.. raised TypeError"),
+        (
+            "    def reward(self, task):\n        return None\n",
+            "t0: Store.reward.. raised TypeError",
+        ),
     ],
 )
 def test_methods_that_raise_are_reported_with_a_task(
