@@ -1,6 +1,6 @@
 """`coevolve evaluate`."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from coevolve.cli.options import json_option, run_argument, runs_option, version_of
+from coevolve.environments.evaluation import own_evaluations
 
 
 class EvaluateCommand(click.Command):
@@ -15,25 +16,26 @@ class EvaluateCommand(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the command's own parameters, followed by those of environments."""
-        own = [each for options in _own_options().values() for each in options]
+        own = [option for each in own_evaluations().values() for option in each.options]
         return [*super().get_params(ctx), *own]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, those of each environment under its name."""
-        groups: dict[str, list[click.Parameter]] = {"Options": super().get_params(ctx)}
-        for use, options in _own_options().items():
-            groups[f"Options of environment {use}"] = [*options]
-        for title, parameters in groups.items():
-            with formatter.section(title):
-                options = (each for each in parameters if isinstance(each, click.Option))
-                records = (each.get_help_record(ctx) for each in options)
-                formatter.write_dl([each for each in records if each])
+        with formatter.section("Options"):
+            _write(super().get_params(ctx), ctx, formatter)
+        for use, each in own_evaluations().items():
+            with formatter.section(f"Environment {use}"):
+                formatter.write_text(each.about)
+                formatter.write_paragraph()
+                _write(each.options, ctx, formatter)
 
 
-def _own_options() -> Mapping[str, tuple[click.Option, ...]]:
-    from coevolve.environments.evaluation import own_evaluations
-
-    return {use: each.options for use, each in own_evaluations().items()}
+def _write(
+    parameters: Sequence[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    options = (each for each in parameters if isinstance(each, click.Option))
+    records = (each.get_help_record(ctx) for each in options)
+    formatter.write_dl([each for each in records if each])
 
 
 @click.command(cls=EvaluateCommand, name="evaluate")
@@ -65,11 +67,7 @@ def command(
     RUN is a run's folder or its name. With --config, the policy is the model that the run file
     starts from.
 
-    An environment may evaluate in its own way. On hardware designs this compares ways of writing
-    testbenches: simulator pass, Pass@1 and Pass@5 at each design's threshold, average coverage and
-    the share of mutants that are killed, with paired bootstrap intervals over designs, separately
-    for seen and held-out designs. There, --endpoint scores a model behind an OpenAI-compatible
-    server.
+    Some environments evaluate in their own way, with further options.
     """
     if run and config:
         raise click.UsageError("RUN has its own settings; leave --config out")

@@ -47,6 +47,9 @@ class EvaluationRequest:
 class OwnEvaluation:
     """An evaluation with options of its own."""
 
+    about: str
+    """What it does, in a paragraph for ``--help``."""
+
     options: tuple[click.Option, ...]
     """The options that `coevolve evaluate` has for this environment alone."""
 

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
     from coevolve.environments.hdl.evaluation.table import Report
 
+ABOUT = (
+    "Compares ways of writing testbenches: simulator pass, Pass@1 and Pass@5 at each design's "
+    "threshold, average coverage and the share of mutants that are killed, with paired bootstrap "
+    "intervals over designs, separately for seen and held-out designs. With --endpoint, the model "
+    "behind an OpenAI-compatible server writes them."
+)
+
 COUNT = click.IntRange(1, 1_000_000)
 
 OPTIONS = (
@@ -111,4 +118,4 @@ def evaluate(request: EvaluationRequest, **options: Any) -> "tuple[Report, Group
     return evaluate(request, Options(**options))
 
 
-EVALUATION = OwnEvaluation(options=OPTIONS, check=check, evaluate=evaluate)
+EVALUATION = OwnEvaluation(about=ABOUT, options=OPTIONS, check=check, evaluate=evaluate)
