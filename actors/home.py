@@ -69,14 +69,14 @@ class Home:
     """Where the run's folder is, and how parts elsewhere reach it."""
 
     folder: str
-    run_id: str
-    node: str
+    run_id: str = ""
+    node: str = ""
     """Ray's id of the node that has the folder."""
 
-    files: Any
+    files: Any = None
     """The actor `actors.files.FilesActor`; None if the cluster is this node alone."""
 
-    keys: Mapping[str, str] = field(repr=False)
+    keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Endpoints' keys, by the variables that hold them on the run's node."""
 
     @property

@@ -14,6 +14,7 @@ import psutil
 import pytest
 import ray
 
+from actors.home import Home
 from actors.simulator import RemoteSimulator, SimulatorActor
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.commands import (
@@ -57,7 +58,9 @@ def cluster() -> Iterator[None]:
 @pytest.fixture
 def actors(cluster: None, tmp_path: Path) -> Iterator[list[Any]]:
     names = ["simulator-0", "simulator-1"]
-    actors: list[Any] = [SimulatorActor.remote(name, CONFIG, str(tmp_path)) for name in names]
+    actors: list[Any] = [
+        SimulatorActor.remote(name, CONFIG, Home(folder=str(tmp_path))) for name in names
+    ]
     yield actors
     for actor in actors:
         ray.kill(actor)
@@ -113,6 +116,7 @@ async def test_a_killed_actor_fails_its_sessions_and_comes_back(
         await pool.act(name, "ls()")
     status: PartStatus = await actors[0].status.remote()
     (child,) = psutil.Process(status.pid).children()
+    assert status.pid
     os.kill(status.pid, signal.SIGKILL)
     with pytest.raises(SimulatorError):
         await pool.act("x", "ls()")
@@ -133,7 +137,7 @@ async def test_a_killed_actor_fails_its_sessions_and_comes_back(
 @pytest.mark.ray
 async def test_a_bug_of_the_simulator_is_told_and_logged(cluster: None, tmp_path: Path) -> None:
     config = RunConfig(name="test", environment={"use": "tests.own.sums:Sums"})
-    actor: Any = SimulatorActor.remote("simulator-0", config, str(tmp_path))
+    actor: Any = SimulatorActor.remote("simulator-0", config, Home(folder=str(tmp_path)))
     with pytest.raises(SimulatorError, match=r"raised .*its traceback is in logs/simulator-0.json"):
         await RemoteSimulator(actor, 90.0).answer(b"no msgpack")
     ray.kill(actor)
@@ -164,10 +168,11 @@ async def test_a_killed_child_is_replaced_by_its_actor(actors: list[Any], task: 
 async def test_an_actor_that_is_gone_or_silent_is_broken(
     cluster: None, task: Task, tmp_path: Path
 ) -> None:
-    actor: Any = SimulatorActor.remote("simulator-9", CONFIG, str(tmp_path))
+    actor: Any = SimulatorActor.remote("simulator-9", CONFIG, Home(folder=str(tmp_path)))
     impatient = ToolClient(RemoteSimulator(actor, 2.0))
     assert list(await impatient.execute([Release(session="x")])) == [Ready()]
     status: PartStatus = await actor.status.remote()
+    assert status.pid
     os.kill(status.pid, signal.SIGSTOP)
     (silent,) = await impatient.execute([Reset(session="x", task=read_body(task.body))])
     assert isinstance(silent, Broken)

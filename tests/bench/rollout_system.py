@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import ray
 
+from actors.home import Home
 from actors.part import RemotePart
 from actors.remote_store import STORE_NAME, RemoteStore
 from actors.rollout import RolloutActor
@@ -43,17 +44,17 @@ class System:
         """Start every actor in the existing Ray cluster."""
         self.config = config
         self._run_dir = directory.path
-        run_dir = str(directory.path)
+        home = Home(folder=str(directory.path))
         store_actor = StoreActor.remote(directory.store, config.store)
         store = RemoteStore(store_actor)
         names = [f"simulator-{number}" for number in range(config.simulator.workers)]
-        simulators = [SimulatorActor.remote(name, config, run_dir) for name in names]
+        simulators = [SimulatorActor.remote(name, config, home) for name in names]
         tools = environment_of(config)
         assert isinstance(tools, ToolEnvironment)
         workers = [RemoteSimulator(actor, tools.patience_s) for actor in simulators]
         sampling = RolloutActor.options(
             runtime_env={"env_vars": environment(engine_settings(config))}
-        ).remote(ENGINE, config, run_dir, store, workers)
+        ).remote(ENGINE, config, home, store, workers)
         self._sampling = RemotePart(ENGINE, sampling)
         self._simulators = list(map(RemotePart, names, simulators))
         self._store_part = RemotePart(STORE_NAME, store_actor)

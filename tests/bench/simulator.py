@@ -22,6 +22,7 @@ import psutil
 import ray
 from rich.table import Table
 
+from actors.home import Home
 from actors.simulator import RemoteSimulator, SimulatorActor
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.bfcl.environment import Bfcl
@@ -144,7 +145,7 @@ async def remote(bodies: Sequence[ToolTask], concurrent: int, folder: str) -> li
     )
     try:
         config = RunConfig(name="bench", environment={"use": "bfcl"})
-        actor: Any = SimulatorActor.remote("simulator", config, folder)
+        actor: Any = SimulatorActor.remote("simulator", config, Home(folder=folder))
 
         async def actor_cpu_s() -> float:
             process = psutil.Process((await actor.status.remote()).pid).cpu_times()
