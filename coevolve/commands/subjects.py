@@ -141,7 +141,7 @@ async def opened_policy(subject: OfRun | OfRunFile, config: RunConfig) -> AsyncG
             return
         run_dir = subject.directory.path
         held = (await found_version(subject)).unpacked(config, spare)
-        path = str(held.folder.absolute())
+        path = str(held.folder.absolute())  # outside of the run, if a checkpoint was unpacked
         yield Policy(
             name=f"version {held.version.version} of {config.name}",
             context=build.context(config, run_dir, store),
