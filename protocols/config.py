@@ -259,34 +259,54 @@ Nodes = Annotated[
 ]
 
 
-class PlaceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the processes of one kind of part run."""
-
-    nodes: Nodes = "any"
-    """``launcher``: the node of the launcher. ``any``: spread over all nodes. ``label=value``: the
-    nodes that were started with ``ray start --labels label=value``."""
-
-    cpus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """CPUs that Ray reserves for each process. 0 reserves none."""
-
-
-_ON_LAUNCHER = PlaceConfig(nodes="launcher")
+PlacedPart = Literal[
+    "rollout",
+    "evaluator",
+    "learner",
+    "simulator",
+    "curriculum",
+    "signals",
+    "synthesizer",
+    "validator",
+]
+"""Kinds of parts that a run places on nodes."""
 
 
 class PlacementConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """On which nodes of the cluster the parts run.
+    """On which nodes of a cluster the parts run; the journal is always on the launcher's.
 
-    Without ``cluster.address`` there is one node. The journal is always on the launcher's node.
+    ``launcher`` is the node of the launcher. ``any`` spreads over all nodes. ``label=value`` are
+    the nodes that were started with ``ray start --labels label=value``. Without ``cluster.address``
+    there is only one node.
     """
 
-    rollout: PlaceConfig = PlaceConfig()
-    evaluator: PlaceConfig = PlaceConfig()
-    learner: PlaceConfig = PlaceConfig()
-    simulator: PlaceConfig = PlaceConfig()
-    curriculum: PlaceConfig = _ON_LAUNCHER
-    signals: PlaceConfig = _ON_LAUNCHER
-    synthesizer: PlaceConfig = _ON_LAUNCHER
-    validator: PlaceConfig = _ON_LAUNCHER
+    rollout: Nodes = "any"
+    """Nodes of the rollout actors, each with its engine."""
+
+    evaluator: Nodes = "any"
+    """Nodes of the evaluator, with an engine of its own."""
+
+    learner: Nodes = "any"
+    """Nodes of the learner."""
+
+    simulator: Nodes = "any"
+    """Nodes of the simulator pool."""
+
+    curriculum: Nodes = "launcher"
+    """Nodes of the part that requests rollouts."""
+
+    signals: Nodes = "launcher"
+    """Nodes of the part that finds weaknesses in rollouts."""
+
+    synthesizer: Nodes = "launcher"
+    """Nodes of the part that makes tasks."""
+
+    validator: Nodes = "launcher"
+    """Nodes of the part that judges candidates."""
+
+    cpus: dict[PlacedPart, Annotated[float, msgspec.Meta(gt=0.0)]] = {}
+    """CPUs that Ray reserves for each process of a kind of part, for example ``{rollout: 4}``. None
+    are reserved for the others, which share what is there."""
 
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,5 +1,6 @@
 """Runs on disk for tests of exports: a journal, weights of versions, and chat models."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +14,10 @@ from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
 from coevolve.environments.tools.task import tool_task
 from coevolve.journal.journal import Journal
+from coevolve.learning.checkpoint_folder import TrainerState, write_checkpoint_files
+from coevolve.learning.optimizers import Optimizers
 from coevolve.learning.policy import Policy
+from coevolve.learning.sharded.ranks import ALONE
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import WEIGHTS_FILES, version_digest
 from coevolve.runs import directory as run_directory
@@ -124,6 +128,17 @@ def policy_of(directory: RunDirectory, number: int) -> Policy:
     config = directory.config()
     weights = directory.path / f"versions/v_{number}"
     return Policy(config.policy, model_folder(config.policy.model), weights=weights)
+
+
+def move_to_checkpoint(directory: RunDirectory, number: int) -> None:
+    """Leave a version's weights in a checkpoint only."""
+    policy = policy_of(directory, number)
+    optimizers = Optimizers(policy.named_parameters(), directory.config().learner)
+    state = TrainerState(step=number, seed=0, learning_rate=0.0, replay=())
+    checkpoint = directory.path / f"checkpoints/step_{number}"
+    checkpoint.mkdir(parents=True)
+    write_checkpoint_files(checkpoint, state, policy, optimizers, ALONE)
+    shutil.rmtree(directory.path / f"versions/v_{number}")
 
 
 def scored(version: int, passed: int, total: int = 4) -> Evaluation:

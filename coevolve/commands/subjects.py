@@ -66,7 +66,7 @@ async def opened_policy(subject: Subject, config: RunConfig) -> AsyncGenerator[P
             return
         run_dir = subject.directory.path
         held = (await _version(subject)).unpacked(config, spare)
-        path = str(held.folder.absolute())
+        path = str(held.folder.absolute())  # outside of the run, if a checkpoint was unpacked
         yield Policy(
             name=f"version {held.version.version} of {config.name}",
             context=build.context(config, run_dir, store),

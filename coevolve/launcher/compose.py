@@ -27,7 +27,7 @@ from coevolve.models.model_folder import whole_model
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
 from coevolve.runs.drive import Run
-from protocols.config import RunConfig, TransformersEngine, VllmEngine
+from protocols.config import PlacedPart, RunConfig, TransformersEngine, VllmEngine
 
 
 async def compose(
@@ -157,7 +157,7 @@ def _evolving(
 
     Returns all of these parts, and those of them that have a model.
     """
-    kinds: dict[str, Any] = {"signals": SignalsActor}
+    kinds: dict[PlacedPart, Any] = {"signals": SignalsActor}
     if config.synthesizes:
         kinds |= {"synthesizer": SynthesizerActor, "validator": ValidatorActor}
     parts = [

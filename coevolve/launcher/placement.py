@@ -4,19 +4,7 @@ from typing import Any
 
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from protocols.config import PlaceConfig, RunConfig
-
-PARTS = (
-    "rollout",
-    "evaluator",
-    "learner",
-    "simulator",
-    "curriculum",
-    "signals",
-    "synthesizer",
-    "validator",
-)
-"""Kinds of parts that have a place."""
+from protocols.config import PlacedPart, RunConfig
 
 
 class Placement:
@@ -33,10 +21,11 @@ class Placement:
             return {}
         return {"scheduling_strategy": NodeAffinitySchedulingStrategy(self._node, soft=False)}
 
-    def of(self, part: str) -> dict[str, Any]:
-        """Return the options of an actor of one of the kinds `PARTS`."""
-        place: PlaceConfig = getattr(self._config.placement, part)
-        return self._nodes(place.nodes) | ({"num_cpus": place.cpus} if place.cpus else {})
+    def of(self, part: PlacedPart) -> dict[str, Any]:
+        """Return the options of an actor of this kind of part."""
+        placement = self._config.placement
+        cpus = {"num_cpus": placement.cpus[part]} if part in placement.cpus else {}
+        return self._nodes(getattr(placement, part)) | cpus
 
     def _nodes(self, nodes: str) -> dict[str, Any]:
         if not self._config.cluster.address or nodes == "launcher":

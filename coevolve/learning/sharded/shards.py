@@ -58,8 +58,14 @@ def read_safetensors(tensors: Mapping[str, torch.Tensor], folder: Path, ranks: R
 
 
 def names_of(folder: Path) -> Collection[str]:
-    """Return the names of all tensors that `write_shards` wrote."""
-    return FileSystemReader(folder).read_metadata().state_dict_metadata.keys()
+    """Return the names of all tensors that `write_shards` wrote. Raises CheckpointError."""
+    try:
+        return FileSystemReader(folder).read_metadata().state_dict_metadata.keys()
+    except OSError as error:
+        raise CheckpointError(
+            f"{folder}: holds no checkpoint that this version of coevolve can read: {error}; "
+            "remove the folder, and the run goes on from an earlier one"
+        ) from error
 
 
 def _read(tensors: Mapping[str, torch.Tensor], reader: FileSystemReader, ranks: Ranks) -> None:

@@ -7,16 +7,14 @@ import torch
 from peft import AutoPeftModelForCausalLM, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from coevolve.learning.checkpoint_folder import TrainerState, write_checkpoint_files
-from coevolve.learning.optimizers import Optimizers
 from coevolve.learning.policy import Policy
-from coevolve.learning.sharded.ranks import ALONE
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from tests import evolving
 from tests.coevolve.export.conftest import Export, Refusal
 from tests.exporting import (
     chat_model,
+    move_to_checkpoint,
     policy_of,
     scored,
     settings,
@@ -48,13 +46,7 @@ def full(quickstart: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Run
     directory = write_run(path, config, story)
     shutil.move(path.parent / "w" / "versions", path / "versions")
     shutil.rmtree(path / "versions" / "v_1")
-    policy = policy_of(directory, 2)
-    state = TrainerState(step=2, seed=0, learning_rate=0.0, replay=())
-    optimizers = Optimizers(policy.named_parameters(), config.learner)
-    checkpoint = path / "checkpoints" / "step_2"
-    checkpoint.mkdir(parents=True)
-    write_checkpoint_files(checkpoint, state, policy, optimizers, ALONE)
-    shutil.rmtree(path / "versions" / "v_2")
+    move_to_checkpoint(directory, 2)
     return directory
 
 

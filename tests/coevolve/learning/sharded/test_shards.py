@@ -44,6 +44,11 @@ def test_what_is_missing_is_named(tmp_path: Path):
         read_shards(blank(), tmp_path, ALONE)
 
 
+def test_a_folder_without_shards_is_named(tmp_path: Path):
+    with pytest.raises(CheckpointError, match=r"holds no checkpoint.*remove the folder"):
+        names_of(tmp_path)
+
+
 def test_a_folder_that_cannot_be_written_is_an_error_of_the_disk(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=r"rank 0: .*file"):
