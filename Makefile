@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: quickstart quickstart-vllm test pytest test-exhaustive test-vllm test-wheel test-beside check clean
+.PHONY: quickstart quickstart-vllm test pytest test-exhaustive test-vllm test-cluster test-wheel test-beside check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/coevolve launch configs/quickstart.yaml $(ARGS)
@@ -33,13 +33,17 @@ test: $(VENV)/.dev
 	$(MAKE) --no-print-directory --jobs 2 check pytest
 
 pytest: $(VENV)/.dev
-	$(PYTEST) -m "not vllm and not exhaustive" $(ARGS)
+	$(PYTEST) -m "not vllm and not cluster and not exhaustive" $(ARGS)
 
 test-exhaustive: $(VENV)/.dev
 	$(PYTEST) -m exhaustive $(ARGS)
 
 test-vllm: $(VENV)/.dev
 	$(PYTEST) -m vllm $(ARGS)
+
+# Needs the right to make network and mount namespaces; skips with the reason where it lacks.
+test-cluster: $(VENV)/.dev
+	$(BIN)/python -m pytest -m cluster $(ARGS)
 
 # Both install the wheel into fresh environments, and train with it from an empty folder.
 test-wheel: $(VENV)/.dev

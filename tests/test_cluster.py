@@ -1,0 +1,144 @@
+"""A run on three Ray nodes that share no files: each has a network and a disk of its own."""
+
+import json
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import ROOT
+from tests.nodes import ADDRESS, HOME, Node, forbidden, nodes
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(forbidden()), reason=f"nodes: {forbidden()}"),
+]
+
+NEXT_STEP_S = 60.0
+"""Within this, a run takes the next step after the loss of a node."""
+
+START_S = 240.0
+STEPS = 20
+KEY = "sk-of-the-launcher-alone"
+
+RUN = (
+    f"cluster.address={ADDRESS}",
+    "placement.rollout=group=worker",
+    "placement.learner=group=worker",
+    "placement.simulator=group=worker",
+    "placement.evaluator=launcher",
+    "rollout.actors=2",
+    "learner.groups_per_step=4",
+    "rollout.group_size=4",
+    "environment.held_out=12",
+    "rollout.in_flight_groups=8",
+    "learner.checkpoint_every=3",
+    f"evaluator.every={STEPS}",
+    "learner.imitation.replay_per_step=4",
+)
+
+
+class Cluster:
+    """Three nodes, the first of which is the head and has the run's folder."""
+
+    def __init__(self, machines: list[Node], logs: Path) -> None:
+        self.head, *self.workers = machines
+        self._logs = logs
+        self.process: Any = None
+
+    def start_ray(self) -> None:
+        """Start Ray on every node."""
+        self.head.join(self._logs / "head")
+        self.until("the head", lambda: self._is_head_up(), 60.0)
+        for number, worker in enumerate(self.workers):
+            worker.join(self._logs / f"worker{number}", "--labels", "group=worker")
+
+    def launch(self, *words: str) -> None:
+        """Start or resume a run from the head."""
+        self.output = self._logs / f"run{time.monotonic_ns()}"
+        self.process = self.head.start(
+            "python",
+            "-m",
+            "coevolve.launch",
+            str(ROOT / "configs/quickstart.yaml"),
+            *RUN,
+            *words,
+            log=self.output,
+            also={"OPENAI_API_KEY": KEY},
+        )
+
+    def said(self) -> str:
+        """Return the run's output so far."""
+        return self.output.read_text()
+
+    def step(self) -> int:
+        """Return the newest step of this launch; 0 before its first."""
+        lines = [line for line in self.said().splitlines() if '"event": "step"' in line]
+        return json.loads(lines[-1])["step"] if lines else 0
+
+    def until(self, what: str, condition: Callable[[], bool], within_s: float) -> float:
+        """Wait for a condition; return the seconds it took. Fails with the run's output."""
+        started = time.monotonic()
+        while not condition():
+            ended = self.process is not None and self.process.poll() is not None
+            late = time.monotonic() - started > within_s
+            assert condition() or not (ended or late), f"waited for {what}:\n{self.said()[-4000:]}"
+            time.sleep(0.2)
+        return time.monotonic() - started
+
+    def lose(self, worker: Node) -> None:
+        """Kill a worker; fail if the run does not go on without it, and with it when it is back."""
+        before = self.step()
+        worker.kill_ray()
+        self.until("the next step", lambda: self.step() > before + 1, NEXT_STEP_S)
+        worker.join(self._logs / "again", "--labels", "group=worker")
+        self.until("more steps", lambda: self.step() > before + 4, NEXT_STEP_S)
+
+    def attached(self, node: Node, *words: str) -> dict[str, Any]:
+        """Return the JSON answer of attach on a node without the run's files."""
+        return json.loads(node.run("coevolve", "attach", "--address", ADDRESS, *words, "--json"))
+
+    def _is_head_up(self) -> bool:
+        return "Ray runtime started" in (self._logs / "head").read_text()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Generator[Cluster]:
+    with nodes(3) as machines:
+        yield Cluster(machines, tmp_path)
+
+
+def test_a_run_on_nodes_that_share_nothing_survives_the_loss_of_each(cluster: Cluster):
+    cluster.start_ray()
+    cluster.launch(f"learner.steps={10 * STEPS}")
+    cluster.until("step 2", lambda: cluster.step() >= 2, START_S)
+
+    parts = {part["part"]: part for part in cluster.attached(cluster.workers[1], "status")["parts"]}
+    assert {"store", "learner", "rollout-0", "rollout-1", "simulator-0"} <= set(parts)
+    here = cluster.head.run("sh", "-c", f"ls {HOME}/runs/quickstart/versions")
+    assert "v_0" in here
+    for worker in cluster.workers:
+        assert not worker.run("sh", "-c", f"ls {HOME}")
+        seen = worker.run("sh", "-c", "cat /proc/*/environ /proc/*/cmdline | tr '\\0' ' '")
+        assert "raylet" in seen
+        assert KEY not in seen
+
+    for worker in cluster.workers:
+        cluster.lose(worker)
+
+    last = cluster.step()
+    for node in (cluster.head, *cluster.workers):
+        node.run("pkill", "-KILL", "-f", "ray")
+    assert cluster.process.wait(60) == 1
+    assert "continue with: coevolve resume quickstart" in cluster.said()
+
+    cluster.start_ray()
+    steps = last + STEPS
+    cluster.launch(f"learner.steps={steps}", "--resume")
+    assert cluster.process.wait(START_S + 60) == 0, cluster.said()[-4000:]
+    assert cluster.step() == steps
+    for node in cluster.workers:
+        assert "coevolve-" not in node.run("sh", "-c", "ls $TMPDIR")
