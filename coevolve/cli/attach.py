@@ -77,12 +77,13 @@ def _last_option(default: int) -> Callable[[Any], Any]:
 
 
 @command.command()
+@click.option("--journal", is_flag=True, help="Also the journal's records and backlogs.")
 @json_option
-def status(*, as_json: bool) -> None:
-    """Show every actor, the journal, the run's progress and its synthesis."""
+def status(*, journal: bool, as_json: bool) -> None:
+    """Show the run's progress and scores, every actor, and the synthesis of tasks."""
     from coevolve.attach.status import status
 
-    _carry_out(lambda subject: status(subject, as_json=as_json))
+    _carry_out(lambda subject: status(subject, as_json=as_json, journal=journal))
 
 
 @command.command()
