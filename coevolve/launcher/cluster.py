@@ -3,8 +3,10 @@
 import contextlib
 import logging
 import os
+import shutil
 import threading
 from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import ray
@@ -48,6 +50,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_exclusive_ray())
         stack.enter_context(_environment(local=not address))
+        sessions = stack.enter_context(_deleted_sessions())
         if not address:
             stack.enter_context(guarded())
         try:
@@ -65,7 +68,25 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[str]:
             raise RunError(f"Ray cannot reach or start {place}: {error}") from error
         stack.callback(cast("Callable[[], None]", ray.shutdown))
         information = cast("Any", context).address_info
+        if not address:
+            sessions.append(Path(information["session_dir"]))
         yield information["gcs_address"]
+
+
+@contextlib.contextmanager
+def _deleted_sessions() -> Generator[list[Path]]:
+    """Yield a list of Ray's session folders, and delete them after the block.
+
+    If the block raises an error, they stay, because they hold Ray's own logs.
+    """
+    folders: list[Path] = []
+    yield folders
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+        latest = folder.parent / "session_latest"
+        # Ray never replaces a link that leads nowhere.
+        if latest.is_symlink() and latest.readlink() == folder:
+            latest.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
