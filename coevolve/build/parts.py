@@ -21,6 +21,7 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import STORE_FOLDER, run_reader
 from coevolve.models.model_folder import model_folder
 from coevolve.models.scratch_folder import scratch_folder
+from coevolve.models.tiny_random.resolve import MODEL
 from coevolve.parts.context import PartContext
 from coevolve.rollouts.evaluator import Evaluator
 from coevolve.rollouts.worker import RolloutWorker
@@ -51,6 +52,17 @@ def skills(config: RunConfig) -> Mapping[str, tuple[str, ...]]:
     """Return the skills of each scored task by task id; empty if the task declares none."""
     tasks = environment_of(config).scored_tasks()
     return {task.task_id: task.skills for task in tasks}
+
+
+def make_model(config: RunConfig, run_dir: Path) -> None:
+    """Write the initial model of a run to its folder, if the run makes its own."""
+    environment = environment_of(config)
+    if config.policy.tiny_random:
+        from coevolve.models.tiny_random.model import write_model
+
+        write_model(config, run_dir / MODEL, environment.texts())
+    else:
+        environment.make_model(run_dir / MODEL)
 
 
 @contextmanager

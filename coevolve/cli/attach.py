@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 
 from coevolve.cli.lazy_group import nearest_hint, split_options
-from coevolve.cli.options import FOLDER, json_option, runs_option, url_of
+from coevolve.cli.options import FOLDER, json_option, runs_option
+from coevolve.llm.urls import url_of
 from protocols.evolution import SignalKind
 
 if TYPE_CHECKING:

@@ -1,16 +1,44 @@
 """`coevolve evaluate`."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from coevolve.cli.options import FOLDER, json_option, run_argument, runs_option, url_of, version_of
+from coevolve.cli.options import json_option, run_argument, runs_option, version_of
+from coevolve.environments.evaluation import own_evaluations
 
-COUNT = click.IntRange(1, 1_000_000)
+
+class EvaluateCommand(click.Command):
+    """A command that also has the options with which environments evaluate in their own way."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the command's own parameters, followed by those of environments."""
+        own = [option for each in own_evaluations().values() for option in each.options]
+        return [*super().get_params(ctx), *own]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, those of each environment under its name."""
+        with formatter.section("Options"):
+            _write(super().get_params(ctx), ctx, formatter)
+        for use, each in own_evaluations().items():
+            with formatter.section(f"Environment {use}"):
+                formatter.write_text(each.about)
+                formatter.write_paragraph()
+                _write(each.options, ctx, formatter)
 
 
-@click.command(name="evaluate")
+def _write(
+    parameters: Sequence[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    options = (each for each in parameters if isinstance(each, click.Option))
+    records = (each.get_help_record(ctx) for each in options)
+    formatter.write_dl([each for each in records if each])
+
+
+@click.command(cls=EvaluateCommand, name="evaluate")
 @run_argument()
 @runs_option
 @click.option(
@@ -21,96 +49,41 @@ COUNT = click.IntRange(1, 1_000_000)
     help="Policy version of RUN: N|newest|best.",
 )
 @click.option("--config", metavar="FILE", help="Score the model that this run file starts from.")
-@click.option(
-    "--endpoint",
-    default="",
-    metavar="URL",
-    callback=url_of,
-    help="Score a model behind this server.",
-)
-@click.option("--model", default="", metavar="NAME", help="The endpoint's model.")
-@click.option(
-    "--key-variable",
-    default="",
-    help="Variable with the endpoint's key; default: OPENAI_API_KEY, which may be unset.",
-)
-@click.option("--answer-tokens", type=COUNT, default=8192, help="The endpoint's longest answer.")
-@click.option(
-    "--usd-per-million",
-    type=(float, float),
-    default=(0.0, 0.0),
-    metavar="PROMPT ANSWER",
-    help="The endpoint's prices.",
-)
-@click.option("--rules", is_flag=True, help="Tell the endpoint LLM4Cov's rules of syntax.")
-@click.option(
-    "--form",
-    type=click.Choice(("testbench", "patch", "stimulus")),
-    help="What the endpoint writes.",
-)
-@click.option("--temperature", type=click.FloatRange(0, 100), help="Sampling temperature.")
-@click.option("--designs", type=FOLDER, help="Folder with one folder for each design.")
-@click.option(
-    "--split",
-    type=click.Choice(("all", "train", "held_out")),
-    default="all",
-    show_default=True,
-    help="Which designs.",
-)
-@click.option(
-    "--calls", type=COUNT, help="Simulator calls of an attempt; default: evaluation_rounds."
-)
-@click.option("--attempts", type=COUNT, default=5, show_default=True, help="Attempts at a design.")
-@click.option(
-    "--seed", type=click.IntRange(0, 1_000_000), default=0, show_default=True, help="Of attempts."
-)
-@click.option("--baselines/--no-baselines", default=True, help="Generators without a model.")
-@click.option("--bugs/--no-bugs", default=True, help="Mutants; each is compiled once.")
 @json_option
 @click.pass_context
-def command(context: click.Context, /, **options: Any) -> None:
+def command(
+    context: click.Context,
+    /,
+    *,
+    run: str | None,
+    runs: Path,
+    version: str,
+    config: str | None,
+    as_json: bool,
+    **own: Any,
+) -> None:
     """Score a policy on held-out tasks.
 
-    RUN is a run's folder or its name. With --config the model is scored that the run file starts
-    from; with --endpoint a model behind an OpenAI-compatible server, on hardware designs.
+    RUN is a run's folder or its name. With --config, the policy is the model that the run file
+    starts from.
 
-    On hardware designs this compares ways of writing testbenches: simulator pass, Pass@1 and Pass@5
-    at each design's threshold, average coverage and the share of mutants that are killed, with
-    paired bootstrap intervals over designs, separately for seen and held-out designs. The options
-    from --endpoint on are for designs alone. If environment.evaluation_temperature is 0 and
-    --temperature is not given, rollout.temperature is used.
+    Some environments evaluate in their own way, with further options.
     """
-    _check(**options)
+    if run and config:
+        raise click.UsageError("RUN has its own settings; leave --config out")
     from coevolve.commands.evaluate import Options, evaluate
 
     given = frozenset(
-        name
-        for name in options
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        name for name in own if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     )
-    evaluate(Options(**options, given=given))
-
-
-def _check(
-    *,
-    run: str | None,
-    config: str | None,
-    endpoint: str,
-    model: str,
-    form: str | None,
-    rules: bool,
-    **others: Any,
-) -> None:
-    """Refuse options that do not go together. Raises UsageError."""
-    del others
-    for wrong, fault in (
-        (not (run or config or endpoint), "give a RUN, --config or --endpoint"),
-        (run and config, "RUN has its own settings; leave --config out"),
-        (bool(endpoint) != bool(model), "--endpoint and --model go together"),
-        (
-            not endpoint and (form or rules),
-            "--form and --rules are for an --endpoint; a policy writes as it is trained to",
-        ),
-    ):
-        if wrong:
-            raise click.UsageError(fault)
+    evaluate(
+        Options(
+            run=run,
+            runs=runs,
+            version=version,
+            config=config,
+            as_json=as_json,
+            own=own,
+            given=given,
+        )
+    )

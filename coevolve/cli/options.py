@@ -5,10 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from click.shell_completion import CompletionItem
-
-from protocols.synthesizers import Url
 
 FOLDER = click.Path(path_type=Path)
 
@@ -45,17 +42,6 @@ def version_of(context: click.Context, parameter: click.Parameter, text: str) ->
     if text not in ("newest", "best") and not text.isdecimal():
         raise click.BadParameter(f"needs a number, newest or best, found {text!r}", param=parameter)
     return text
-
-
-def url_of(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    """Return the server's address, if an option gives one. Raises BadParameter for other words."""
-    del context
-    try:
-        return msgspec.convert(text, Url) if text else text
-    except msgspec.ValidationError as error:
-        raise click.BadParameter(
-            f"needs a URL such as http://127.0.0.1:8000/v1, found {text!r}", param=parameter
-        ) from error
 
 
 def _runs(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:

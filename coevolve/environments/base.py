@@ -48,6 +48,7 @@ class BaseEnvironment:
     own_models: ClassVar[Mapping[str, ModelConfig]] = {}
     exports: ClassVar[Mapping[str, Exporter]] = {}
     commands: ClassVar[Mapping[str, str]] = {}
+    evaluation: ClassVar[str] = ""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config

@@ -112,6 +112,11 @@ class Environment(Protocol):
     """Its own commands, ``coevolve NAME COMMAND``: name -> ``module:attribute`` of a click command,
     which is imported only when it is used."""
 
+    evaluation: ClassVar[str]
+    """``module:attribute`` of a `coevolve.environments.evaluation.OwnEvaluation`, for an
+    environment with a name; `coevolve evaluate` then follows it. Empty: the command scores policies
+    with `scorer` on `scored_tasks`."""
+
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return the findings of checking that the environment keeps what it declares.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from coevolve.build import parts as build
 from coevolve.dependencies import refuse
 from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
@@ -20,7 +21,7 @@ from coevolve.launcher.compose import compose
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
 from coevolve.models.model_folder import model_config
-from coevolve.models.tiny_random.resolve import MODEL, running
+from coevolve.models.tiny_random.resolve import running
 from coevolve.models.tiny_random.sizes import VOCABULARY, tiny_config
 from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
@@ -106,7 +107,7 @@ async def launch(
     failure: CoevolveError | None = None
     with run_directory.launch_lock(directory):
         try:
-            _make_model(config, directory)
+            build.make_model(config, directory.path)
             with cluster(config, directory) as address:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
@@ -125,16 +126,6 @@ async def launch(
             display.close()
         await report(directory, directory.report, environment_of(config))
     return Ended(directory=directory, run=run, failure=failure)
-
-
-def _make_model(config: RunConfig, directory: RunDirectory) -> None:
-    """Write the run's initial model, if the run makes its own."""
-    if config.policy.tiny_random:
-        from coevolve.models.tiny_random.model import write_model
-
-        write_model(config, directory.path / MODEL, environment_of(config).texts())
-    else:
-        environment_of(config).make_model(directory.path / MODEL)
 
 
 async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:

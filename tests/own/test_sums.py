@@ -86,7 +86,7 @@ def test_its_model_is_evaluated_before_any_training():
     assert "step 0" in evaluated.stdout
     refused = answered("evaluate", "--config", str(RUN_FILE), "--calls", "2")
     assert refused.returncode == 1
-    assert "--calls: is for hardware designs" in refused.stderr
+    assert "--calls: is for environment hdl, found environment sums" in refused.stderr
 
 
 @pytest.mark.ray

@@ -62,6 +62,7 @@ class Hdl(BaseEnvironment):
         name: f"coevolve.environments.hdl.cli:{name.replace('-', '_')}"
         for name in ("simulate", "qualify", "baselines", "serve-queue")
     }
+    evaluation: ClassVar[str] = "coevolve.environments.hdl.evaluation.options:EVALUATION"
     own_models: ClassVar[Mapping[str, ModelConfig]] = {TINY_HDL: MODEL}
 
     def __init__(self, config: RunConfig) -> None:

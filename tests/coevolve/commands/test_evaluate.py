@@ -149,7 +149,7 @@ def test_what_cannot_be_evaluated_is_refused_in_words(tmp_path: Path, quickstart
     run_directory.create(tmp_path / "tools", quickstart)
     answer = answered("evaluate", "tools", "--runs", str(tmp_path), "--calls", "3")
     assert answer.returncode == 1
-    assert "--calls: is for hardware designs (environment hdl), found environment filesystem" in (
+    assert "--calls: is for environment hdl, found environment filesystem; leave it out" in (
         answer.stderr
     )
 
@@ -157,7 +157,8 @@ def test_what_cannot_be_evaluated_is_refused_in_words(tmp_path: Path, quickstart
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give a RUN, --config or --endpoint"),
+        ([], "give a RUN or --config FILE"),
+        (["--calls", "2"], "give a RUN, --config or --endpoint"),
         (["trial", "--config", "a.yaml"], "leave --config out"),
         (["trial", "--model", "large"], "--endpoint and --model go together"),
         (["trial", "--form", "patch"], "--form and --rules are for an --endpoint"),

@@ -1,0 +1,17 @@
+"""The address of a server, as an option of a command."""
+
+import click
+import msgspec
+
+from protocols.synthesizers import Url
+
+
+def url_of(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """Return the server's address, if an option gives one. Raises BadParameter for other words."""
+    del context
+    try:
+        return msgspec.convert(text, Url) if text else text
+    except msgspec.ValidationError as error:
+        raise click.BadParameter(
+            f"needs a URL such as http://127.0.0.1:8000/v1, found {text!r}", param=parameter
+        ) from error
