@@ -77,9 +77,11 @@ def run(
     """
     if isinstance(config, RunConfig) and overrides:
         raise ConfigError("overrides: are for run files; change the RunConfig itself")
-    if isinstance(overrides, str):
+    if isinstance(overrides, str | Mapping):
+        kind = "a dict" if isinstance(overrides, Mapping) else "one text"
         raise ConfigError(
-            f'overrides: needs a list such as ["learner.steps=20"], found {overrides!r}'
+            f'overrides: needs a list of texts such as ["learner.steps=20"], found {kind}, '
+            f"{overrides!r}; write each setting as KEY=VALUE, with dots in the key"
         )
     settings = config if isinstance(config, RunConfig) else load_config(config, overrides)
     launcher.check(settings)

@@ -12,6 +12,7 @@ import msgspec
 
 from coevolve.environments.interface import Fault
 from coevolve.environments.registry import check_environment, complete, environment_of
+from coevolve.overrides import apply, fault_report
 from coevolve.run_files import run_file, text_of
 from coevolve.value_remedies import found
 from coevolve.yaml_structs import check_section, with_kinds
@@ -36,7 +37,7 @@ def load_config(name: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     path = run_file(f"{name}")
     tree = _read(path, text_of(path))
     for override in overrides:
-        _apply(tree, override)
+        apply(tree, override)
     faults: list[str] = []
     tree = with_kinds(RunConfig, tree)
     check_section(RunConfig, tree | {"environment": {}}, "$", faults)
@@ -46,8 +47,7 @@ def load_config(name: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         faults = conflicts(config)
         if not faults:
             return config
-    noun = "1 problem" if len(faults) == 1 else f"{len(faults)} problems"
-    raise ConfigError(f"{path}: {noun}:\n" + "\n".join(f"  {fault}" for fault in faults))
+    raise ConfigError(fault_report(path, faults, overrides))
 
 
 def conflicts(config: RunConfig) -> list[str]:
@@ -218,38 +218,3 @@ def _read(path: Path, text: str) -> dict[str, Any]:
             f"{found(tree)}; `coevolve config show quickstart` prints one to begin with"
         )
     return cast("dict[str, Any]", tree)
-
-
-def _apply(tree: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    names = [name.strip() for name in key.removeprefix("$.").split(".")]
-    if not equals or not all(names):
-        raise ConfigError(
-            f"override {override!r}: needs the form key.path=value without blanks, for example "
-            f"learner.steps=20{_second_file(override)}"
-        )
-    try:
-        value = parse_yaml(text)
-    except NOT_YAML as error:
-        raise ConfigError(
-            f"override {override!r}: the value is not YAML: {yaml_fault(error)}; a value with "
-            "blanks needs quotes for the shell around the whole override"
-        ) from error
-    for name in names[:-1]:
-        inner = tree.setdefault(name, {})
-        if isinstance(inner, list):
-            raise ConfigError(
-                f"override {override!r}: {name!r} is a list; give the whole of it: "
-                f"{'.'.join(names[: names.index(name) + 1])}='[...]'"
-            )
-        if not isinstance(inner, dict):
-            raise ConfigError(
-                f"override {override!r}: {name!r} is a value, not a section; give "
-                f"{'.'.join(names[: names.index(name) + 1])}=value, or leave it out of the path"
-            )
-        tree = cast("dict[str, Any]", inner)
-    tree[names[-1]] = value
-
-
-def _second_file(override: str) -> str:
-    return "; a command takes one run file" if override.endswith((".yaml", ".yml")) else ""

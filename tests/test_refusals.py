@@ -185,7 +185,9 @@ def test_attaching_to_a_stopped_run_says_how_to_resume(run: RunDirectory):
 
 def test_an_unknown_topic_is_refused_and_the_known_ones_are_listed(run: RunDirectory):
     said = refusal("attach", str(run.path), "tail", "stepreport")
-    assert "there is no topic 'stepreport'; topics: run_started, " in said
+    assert (
+        "there is no topic 'stepreport'; did you mean step_report?; topics: run_started, " in said
+    )
 
 
 def test_an_invalid_count_of_records_is_refused(run: RunDirectory):

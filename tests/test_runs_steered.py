@@ -125,7 +125,7 @@ def paused_and_looked_into(run: LaunchedRun) -> int:
     run.until("the policy to rest", lambda: waits(run, "rollout-0") == RESTING)
     check_views(run, running=True)
     assert run.told("status")["paused"]
-    shown = run.attach("status").stdout
+    shown = run.attach("status", "--journal").stdout
     assert "learner" in shown
     assert "newest sequence" in shown
     return quiet_from

@@ -26,8 +26,11 @@ ERRORS = 5
 """Maximum number of failures shown; the newest are shown."""
 
 
-async def status(subject: Subject, *, as_json: bool) -> None:
-    """Print what each part waits for, the run's progress and the results of its synthesizers."""
+async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> None:
+    """Print the run's progress, what each part waits for and the results of its synthesizers.
+
+    ``journal`` adds the table of the journal.
+    """
     progress = await _progress(subject)
     evolution = await whole_fold(subject.reader)
     statuses: Sequence[PartStatus] = ()
@@ -39,14 +42,17 @@ async def status(subject: Subject, *, as_json: bool) -> None:
         print_json(_tree(subject, progress, evolution, statuses, statistics))
         return
     out = console()
-    for line in _head(subject, progress, evolution):
-        out.print(line)
+    begun = await subject.reader.last("policy_version") is not None
     for part in (
+        _progress_line(subject, progress, begun=begun),
+        *_remarks(progress, evolution),
+        *(score_tables(progress) if progress.evaluations else ()),
+        _synthesizer_line(subject, evolution),
         *_parts(statuses, progress),
         *([_engines_table(progress)] if progress.deliveries.newest else ()),
-        *([_journal_table(statistics)] if statistics else ()),
         *_evolution_tables(evolution),
-        *(score_tables(progress) if progress.evaluations else ()),
+        *([_journal_table(statistics)] if statistics and journal else ()),
+        *_without(subject),
     ):
         out.print(part)
 
@@ -70,6 +76,7 @@ def _tree(
         "running": subject.running,
         "paused": evolution.paused,
         "step": progress.step,
+        "steps": subject.config.learner.steps,
         "success": progress.evaluations,
         "measured": progress.measured,
         "canaries": progress.canaries,
@@ -141,17 +148,25 @@ def _totals_tree(totals: SynthesizerTotals) -> Mapping[str, Any]:
     }
 
 
-def _head(subject: Subject, progress: Progress, evolution: LineageIndex) -> list[str]:
+def _progress_line(subject: Subject, progress: Progress, *, begun: bool) -> str:
+    line = f"{subject.standing}; step {progress.step} of {subject.config.learner.steps}"
+    return line if begun else f"{line}; no policy version yet"
+
+
+def _remarks(progress: Progress, evolution: LineageIndex) -> list[str]:
+    """Return what a user should know first: an alarm, returns to older versions, a pause."""
     return [
-        f"{subject.standing}; step {progress.step}",
         *([f"ALARM: {sentence(progress.deliveries.alarm)}"] if progress.deliveries.alarm else ()),
         *(regression(each) for each in progress.teaching.returns[-ERRORS:]),
         *(["paused; continue with `attach resume`"] if evolution.paused else ()),
-        _synthesizer_line(subject, evolution),
-        *(
-            f"environment {subject.config.uses} lacks {name}: {words}"
-            for name, words in absent(subject.environment.capabilities).items()
-        ),
+    ]
+
+
+def _without(subject: Subject) -> list[str]:
+    """Return one line for each optional capability that the environment does not offer."""
+    return [
+        f"the environment {subject.config.uses} does not offer {name}, which is optional: {words}"
+        for name, words in absent(subject.environment.capabilities).items()
     ]
 
 

@@ -3,6 +3,7 @@
 The default output is one line per record with long fields cut; ``--json`` prints them whole.
 """
 
+import difflib
 import sys
 from collections import deque
 from typing import Any
@@ -27,7 +28,7 @@ FIELD_CHARS = 160
 async def tail(subject: Subject, topic: str, *, count: int, follow: bool, as_json: bool) -> None:
     """Print the newest ``count`` records of ``topic``; ``follow`` prints new ones too."""
     if topic not in TOPICS:
-        raise RunError(f"there is no topic {topic!r}; topics: {', '.join(TOPICS)}")
+        raise RunError(f"there is no topic {topic!r}{_hint(topic)}; topics: {', '.join(TOPICS)}")
     newest = 0
     recent: deque[StoredRecord] = deque(maxlen=count)
     async for record in whole_topic(subject.reader, topic):
@@ -45,6 +46,15 @@ async def tail(subject: Subject, topic: str, *, count: int, follow: bool, as_jso
         for record in await subject.reader.scan(topic, after=newest, limit=PAGE):
             newest = record.sequence
             _print(record, as_json=as_json)
+
+
+def _hint(topic: str) -> str:
+    """Return the topics that a word may mean: those that contain it, or a similar one."""
+    word = topic.lower().removesuffix("s")
+    near = [each for each in TOPICS if each == word]
+    near = near or [each for each in TOPICS if word and word in each]
+    near = near or difflib.get_close_matches(topic, TOPICS, 1)
+    return f"; did you mean {' or '.join(near[:3])}?" if near else ""
 
 
 def _print(record: StoredRecord, *, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """The command `coevolve attach`, also available as `python -m coevolve.attach`."""
 
+import difflib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -29,8 +30,7 @@ class AttachGroup(click.Group):
         if rest and rest[0] not in self.commands and rest[0][:1] != "-":
             ctx.obj = rest.pop(0)
             if not rest:
-                hint = nearest_hint(ctx.obj, list(self.commands))
-                ctx.fail(f"{ctx.obj!r} is no command, and no command follows it{hint}")
+                ctx.fail(_without_command(ctx.obj, list(self.commands)))
             if rest[0] not in self.commands and rest[0][:1] != "-":
                 ctx.fail(f"no such command {rest[0]!r}{nearest_hint(rest[0], list(self.commands))}")
         return super().parse_args(ctx, [*options, *rest])
@@ -44,6 +44,14 @@ class AttachGroup(click.Group):
                 place = f"a run's name stands before {ctx.invoked_subcommand!r}"
                 raise click.UsageError(f"{error.message}; {place}", error.ctx) from error
             raise
+
+
+def _without_command(word: str, known: list[str]) -> str:
+    """Return the fault of a command line with one word, which is a misspelled command or a RUN."""
+    near = difflib.get_close_matches(word, known, 1)
+    if near:
+        return f"there is no command {word!r}; did you mean {near[0]!r}?"
+    return f"a command has to follow the run {word!r}, one of {', '.join(known)}"
 
 
 @click.group(cls=AttachGroup, name="attach", subcommand_metavar="[RUN] COMMAND [ARGS]...")
@@ -78,12 +86,13 @@ def _last_option(default: int) -> Callable[[Any], Any]:
 
 
 @command.command()
+@click.option("--journal", is_flag=True, help="Also the journal's records and backlogs.")
 @json_option
-def status(*, as_json: bool) -> None:
-    """Show every actor, the journal, the run's progress and its synthesis."""
+def status(*, journal: bool, as_json: bool) -> None:
+    """Show the run's progress and scores, every actor, and the synthesis of tasks."""
     from coevolve.attach.status import status
 
-    _carry_out(lambda subject: status(subject, as_json=as_json))
+    _carry_out(lambda subject: status(subject, as_json=as_json, journal=journal))
 
 
 @command.command()

@@ -25,8 +25,9 @@ def list_() -> None:
     files = carried()
     column = max(map(len, files), default=0) + 2
     for name, path in files.items():
-        shown = textwrap.shorten(purpose(path), WIDTH - column, placeholder=" ...")
-        sys.stdout.write(f"{name:{column}}{shown}\n")
+        lines = textwrap.wrap(purpose(path), WIDTH - column)
+        indented = f"\n{' ' * column}".join(lines)
+        sys.stdout.write(f"{name:{column}}{indented}\n")
 
 
 @command.command(epilog=FILE)

@@ -49,7 +49,10 @@ Where a command compares or grades, its own --help says what 1 means.
 )
 @click.version_option(package_name="coevolve", message="%(prog)s %(version)s")
 def coevolve() -> None:
-    """Train LLM agents in a closed loop of a policy and its training data."""
+    """Train LLM agents in a closed loop of a policy and its training data.
+
+    Begin with: coevolve launch quickstart
+    """
 
 
 def main(words: Sequence[str] | None = None) -> int:

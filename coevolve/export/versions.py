@@ -79,7 +79,8 @@ async def find_version(
             f"{run_dir}: has no weights for any of the {len(versions)} policy versions in "
             "its journal; restore its folders versions/ and checkpoints/"
             if versions
-            else f"{run_dir}: has no policy version yet; wait until the run has started"
+            else f"{run_dir}: has no policy version yet, as `coevolve attach status` says; wait "
+            "until the learner has started"
         )
     number = _number(run_dir, wanted, held, canaries)
     if number in held:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Generator, Mapping
@@ -91,6 +92,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_exclusive_ray())
         stack.enter_context(_environment(local=not address))
+        sessions = stack.enter_context(_deleted_sessions())
         if not address:
             stack.enter_context(guarded())
         if address:
@@ -110,6 +112,8 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
             raise RunError(f"Ray cannot reach or start {place}: {error}") from error
         stack.callback(cast("Callable[[], None]", ray.shutdown))
         information = cast("Any", context).address_info
+        if not address:
+            sessions.append(Path(information["session_dir"]))
         yield Joined(address=information["gcs_address"], socket=information["raylet_socket_name"])
 
 
@@ -131,6 +135,22 @@ def _runtime_environment(config: RunConfig, variables: Mapping[str, str]) -> dic
 
 LEFT_BEHIND = ("runs/", ".venv/", ".git/", "__pycache__/")
 """Folders of the working folder that other nodes do not get."""
+
+
+@contextlib.contextmanager
+def _deleted_sessions() -> Generator[list[Path]]:
+    """Yield a list of Ray's session folders, and delete them after the block.
+
+    If the block raises an error, they stay, because they hold Ray's own logs.
+    """
+    folders: list[Path] = []
+    yield folders
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+        latest = folder.parent / "session_latest"
+        # Ray never replaces a link that leads nowhere.
+        if latest.is_symlink() and latest.readlink() == folder:
+            latest.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -89,11 +89,16 @@ async def compose(
         models=[*synthesizing, *sampling, learner, evaluator],
         sampling=sampling,
         simulators=simulators,
-        store_part=RemotePart(STORE_NAME, store_actor),
+        services=[RemotePart(STORE_NAME, store_actor), *_files(home)],
         labels=build.labels(config),
         display=display,
         started=started,
     )
+
+
+def _files(home: Home) -> list[RemotePart]:
+    """Return the actor of the run's files, which lives as long as something holds it."""
+    return [RemotePart(FILES_NAME, home.files)] if home.files is not None else []
 
 
 def clean_up(config: RunConfig, directory: RunDirectory) -> None:

@@ -46,19 +46,19 @@ class Display(Protocol):
 
 
 class LineDisplay:
-    """Prints one JSON line per event, for logs and other programs."""
+    """Prints one short JSON line per event; `metrics.jsonl` has all numbers."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._steps = config.learner.steps
 
     def show(self, message: Message, progress: Progress) -> None:
         """Print the event."""
         match message:
-            case StepReport():
-                log.info("step", step=message.step, **message.metrics)
-            case Evaluation():
-                version = message.version
-                scores = {"success": progress.evaluations[version]}
-                for measure, means in progress.measured.items():
-                    scores[measure] = means.get(version, {})
-                log.info("evaluation", version=version, errors=message.errors, **scores)
+            case StepReport(step=step, metrics=metrics):
+                figures = _score(progress) | _figures(metrics)
+                log.info("step", step=step, of=self._steps, **figures)
+            case Evaluation(version=version, errors=errors):
+                log.info("evaluation", version=version, errors=errors, **_score(progress))
             case PartFailed():
                 log.warning("part_restarted", part=message.part, reason=message.reason)
             case WeightSyncAlarm():
@@ -76,6 +76,30 @@ class LineDisplay:
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
+
+
+def _score(progress: Progress) -> dict[str, object]:
+    """Return the newest held-out score, if there is one."""
+    scores = progress.held_out()
+    newest = max(scores, default=None)
+    if newest is None:
+        return {}
+    return {"scored": progress.measure, "held_out_percent": round(100 * scores[newest], 1)}
+
+
+def _figures(metrics: Mapping[str, float]) -> dict[str, object]:
+    """Return the main figures of a step."""
+    groups = sum(metrics.get(f"groups/{kind}", 0) for kind in ("all_fail", "mixed", "all_pass"))
+    taught = metrics.get("groups/informative", 0)
+    named = {
+        "reward": "critic/rewards/mean",
+        "tokens_per_s": "perf/throughput",
+        "step_s": "timing_s/step",
+    }
+    return {
+        **({"groups_that_taught_percent": round(100 * taught / groups, 1)} if groups else {}),
+        **{name: round(metrics[key], 3) for name, key in named.items() if key in metrics},
+    }
 
 
 class LiveDisplay:
@@ -142,7 +166,7 @@ class LiveDisplay:
 
 def open_display(config: RunConfig, console: Console) -> Display:
     """Return a live table on a terminal, JSON lines otherwise."""
-    return LiveDisplay(config, console) if console.is_terminal else LineDisplay()
+    return LiveDisplay(config, console) if console.is_terminal else LineDisplay(config)
 
 
 def _evolution_line(progress: Progress) -> str:

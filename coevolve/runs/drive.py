@@ -58,8 +58,8 @@ class Run:
     """Drives a run.
 
     ``models`` and ``simulators`` are the parts whose CPU time has lines of its own, and
-    ``sampling`` are those of which the run needs only one. Ray alone
-    restarts the store and the simulators.
+    ``sampling`` are those of which the run needs only one. ``services`` are
+    the store and others that serve the parts. Ray alone restarts these and the simulators.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Run:
         models: Sequence[SupervisedPart],
         sampling: Sequence[SupervisedPart],
         simulators: Sequence[SupervisedPart],
-        store_part: SupervisedPart,
+        services: Sequence[SupervisedPart],
         labels: Mapping[str, Sequence[str]],
         display: Display,
         started: float,
@@ -86,7 +86,7 @@ class Run:
         self._parts = parts
         self._models = models
         self._simulators = simulators
-        self._store_part = store_part
+        self._services = services
         self._display = display
         self._started = started
         self._run_id = directory.identity().run_id
@@ -123,7 +123,7 @@ class Run:
                 )
             ),
             asyncio.create_task(
-                note_replacements((*self._simulators, self._store_part), self._note)
+                note_replacements((*self._simulators, *self._services), self._note)
             ),
         ]
         timing = asyncio.create_task(self._time_start_up())
@@ -258,7 +258,7 @@ class Run:
 
     async def _reading(self) -> CpuReading:
         others = [part for part in self._parts if part not in self._models]
-        return await read_cpu(self._models, self._simulators, (*others, self._store_part))
+        return await read_cpu(self._models, self._simulators, (*others, *self._services))
 
     async def _note(self, failure: PartFailed) -> None:
         await self._append(failure)

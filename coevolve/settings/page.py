@@ -44,7 +44,8 @@ After the run file, `key=value` sets one setting for this run:
 - A section of several kinds, such as `learner.objective`, is chosen by its `kind`. Without `kind`
   the section is of the default kind. A setting of another kind is refused.
 - One message names all faults of single settings, and then all conflicts between settings. Each
-  has its path, `$.learner.steps`, what is required, what was found, and a remedy.
+  has its path (`$.learner.steps` in the file, or `override learner.steps`), what is required, what
+  was found, and a remedy.
 
 ## YAML as run files have it
 

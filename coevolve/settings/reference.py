@@ -119,14 +119,18 @@ def _within(environment: str) -> Iterator[Setting]:
 
 
 def _hint(path: str, known: Sequence[Setting]) -> str:
-    """Return a suggestion: the same name in another section, or a similar name."""
+    """Return a suggestion: the same name in another section, its initials, or a similar name."""
     paths = list(dict.fromkeys(plain_path(each.path) for each in known))
     last = _last(path)
-    near = difflib.get_close_matches(path, paths, 3, 0.8)
+    parent = path.removesuffix(last)
+    near = [each for each in paths if _initials(_last(each)) == last]
+    near = [each for each in near if each.startswith(parent)] or near
+    near = near or difflib.get_close_matches(path, paths, 3, 0.8)
     near = near or [each for each in paths if _last(each) == last]
     near = near or [
         each for each in paths if difflib.get_close_matches(last, [_last(each)], 1, 0.7)
     ]
+    near = near or [each for each in paths if last in _last(each).split("_")]
     if near:
         return f"; did you mean {' or '.join(near[:4])}?"
     return "; `coevolve config explain` lists the sections"
@@ -134,6 +138,10 @@ def _hint(path: str, known: Sequence[Setting]) -> str:
 
 def _last(path: str) -> str:
     return path.rpartition(".")[2]
+
+
+def _initials(name: str) -> str:
+    return "".join(word[:1] for word in name.split("_"))
 
 
 def _settings(kind: type[msgspec.Struct], prefix: str, of: tuple[str, ...]) -> tuple[Setting, ...]:

@@ -39,6 +39,11 @@ CONFIG = RunConfig(name="test", environment={"use": "bfcl"})
 ROOT = Path(__file__).parents[2]
 
 
+def pid_of(status: PartStatus) -> int:
+    assert status.pid is not None
+    return status.pid
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     if ray.is_initialized():
@@ -116,8 +121,7 @@ async def test_a_killed_actor_fails_its_sessions_and_comes_back(
         await pool.act(name, "ls()")
     status: PartStatus = await actors[0].status.remote()
     (child,) = psutil.Process(status.pid).children()
-    assert status.pid
-    os.kill(status.pid, signal.SIGKILL)
+    os.kill(pid_of(status), signal.SIGKILL)
     with pytest.raises(SimulatorError):
         await pool.act("x", "ls()")
     assert not (await pool.act("y", "ls()")).failed
@@ -172,8 +176,7 @@ async def test_an_actor_that_is_gone_or_silent_is_broken(
     impatient = ToolClient(RemoteSimulator(actor, 2.0))
     assert list(await impatient.execute([Release(session="x")])) == [Ready()]
     status: PartStatus = await actor.status.remote()
-    assert status.pid
-    os.kill(status.pid, signal.SIGSTOP)
+    os.kill(pid_of(status), signal.SIGSTOP)
     (silent,) = await impatient.execute([Reset(session="x", task=read_body(task.body))])
     assert isinstance(silent, Broken)
     assert "no answer from the simulator actor within 2.0 s" in silent.reason

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +101,9 @@ def test_faults_are_raised_to_the_caller(tmp_path: Path):
         coevolve.run("quickstart", overrides=["learner.steps=0"], runs=tmp_path)
     with pytest.raises(ConfigError, match="overrides: needs a list"):
         coevolve.run("quickstart", overrides="learner.steps=2", runs=tmp_path)
+    given: Any = {"learner.steps": 2}
+    with pytest.raises(ConfigError, match=r"needs a list of texts .*, found a dict, \{'learner"):
+        coevolve.run("quickstart", overrides=given, runs=tmp_path)
     with pytest.raises(ConfigError, match="change the RunConfig itself"):
         coevolve.run(RunConfig(name="x"), overrides=FEW, runs=tmp_path)
     with pytest.raises(RunError, match="there is no run to resume"):

@@ -79,12 +79,14 @@ def test_only_true_and_false_are_no_words(tmp_path: Path, word: str):
     assert load_config(path).name == word
     assert load_config(path).validator.judge is False
     text = refusal(path, f"validator.judge={word}")
-    assert f"$.validator.judge: needs true or false, found '{word}'" in text
+    assert f"override validator.judge: needs true or false, found '{word}'" in text
 
 
 def test_a_choice_that_is_none_is_answered_with_those_there_are():
     text = refusal(CONFIGS / "quickstart.yaml", "arm=dynamic")
-    assert "$.arm: needs one of full, random, placebo, uniform, static, found 'dynamic'" in text
+    assert (
+        "override arm: needs one of full, random, placebo, uniform, static, found 'dynamic'" in text
+    )
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path):
@@ -171,30 +173,34 @@ def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
         ("validator.judge=true", "needs a synthesizer.model of kind endpoint"),
         (
             "synthesizer.model={model: m}",
-            "$.synthesizer.model.model: belongs to kind endpoint, found kind policy; give "
+            "override synthesizer.model.model: belongs to kind endpoint, found kind policy; give "
             "synthesizer.model.kind=endpoint or leave it out",
         ),
         (
             "rollout.engine.gpus=1",
-            "$.rollout.engine.gpus: belongs to kind vllm, found kind transformers; give "
+            "override rollout.engine.gpus: belongs to kind vllm, found kind transformers; give "
             "rollout.engine.kind=vllm or leave it out",
         ),
         ("synthesizer.model={kind: gpt}", "needs one of policy, endpoint, found 'gpt'"),
-        ("synthesizer.model=gpt", "$.synthesizer.model: needs a section of settings, found 'gpt'"),
+        (
+            "synthesizer.model=gpt",
+            "override synthesizer.model: needs a section of settings, found 'gpt'",
+        ),
         (
             "synthesizer.model={kind: endpoint, base_url: 'http://a/v1'}",
-            "$.synthesizer.model.model: is required and missing",
+            "override synthesizer.model.model: is required and missing",
         ),
         (
             "synthesizer.model={kind: endpoint, base_url: nowhere, model: m}",
-            "$.synthesizer.model.base_url",
+            "override synthesizer.model.base_url",
         ),
         (
             "synthesizer.model={kind: policy, weigths: newest}",
-            "$.synthesizer.model: unknown field 'weigths'; did you mean 'weights'?",
+            "override synthesizer.model.weigths: unknown field; did you mean 'weights'?",
         ),
-        ("learnr.steps=1", "unknown field 'learnr'; did you mean 'learner'?"),
-        ("learner.steps", "needs the form key.path=value"),
+        ("learnr.steps=1", "override learnr: unknown field; did you mean 'learner'?"),
+        ("learner.steps", "override 'learner.steps': has no '='; write learner.steps=VALUE"),
+        ("learner. =3", "needs the form key.path=value"),
         ("seed.x=1", "'seed' is a value, not a section"),
         ("name=[", "the value is not YAML"),
     ],
@@ -205,7 +211,10 @@ def test_an_impossible_override_is_refused_with_a_remedy(override: str, words: s
 
 def test_fresh_tasks_for_every_group_need_the_grammar():
     text = refusal(CONFIGS / "quickstart.yaml", "arm=uniform", "environment.use=bfcl")
-    assert "$.arm: uniform draws a fresh task for every group, found environment.use bfcl" in text
+    assert (
+        "override arm: uniform draws a fresh task for every group, found environment.use bfcl"
+        in text
+    )
 
 
 @pytest.mark.parametrize("kind", ["sft", "dpo", "none"])
@@ -216,8 +225,8 @@ def test_a_divergence_that_the_objective_does_not_have_is_refused(kind: str):
         "learner.kl_coefficient=0.1",
     )
     assert (
-        f"$.learner.kl_coefficient: 0.1 needs a policy gradient, found learner.objective {kind}"
-        in text
+        "override learner.kl_coefficient: 0.1 needs a policy gradient, found learner.objective "
+        f"{kind}" in text
     )
 
 
@@ -227,8 +236,8 @@ def test_turns_are_credited_by_a_policy_gradient_only(kind: str):
     assert load_config(path, ["learner.credit=turn"]).learner.credit == "turn"
     text = refusal(path, "learner.credit=turn", f"learner.objective={{kind: {kind}}}")
     assert (
-        f"$.learner.credit: turn needs a policy gradient, found objective {kind}; choose rollout"
-        in text
+        f"override learner.credit: turn needs a policy gradient, found objective {kind}; choose "
+        "rollout" in text
     )
 
 
@@ -236,23 +245,26 @@ def test_an_objective_that_replaces_groups_needs_a_bound_above_nothing():
     path, dapo = CONFIGS / "quickstart.yaml", "learner.objective={kind: dapo}"
     assert load_config(path, [dapo]).learner.refill_batches == 8
     text = refusal(path, dapo, "learner.refill_batches=0")
-    assert "$.learner.refill_batches: the objective dapo replaces groups without variance" in text
+    assert (
+        "override learner.refill_batches: the objective dapo replaces groups without variance"
+        in text
+    )
 
 
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["learner.guard.tasks=9"], "$.learner.guard.tasks: 9 canaries cannot show a loss"),
-        (["learner.guard.max_loss=1"], "$.learner.guard.max_loss"),
+        (["learner.guard.tasks=9"], "override learner.guard.tasks: 9 canaries cannot show a loss"),
+        (["learner.guard.max_loss=1"], "override learner.guard.max_loss"),
         (
             [
                 "learner.objective={kind: none}",
                 "learner.imitation.weight=0",
                 "learner.credit=rollout",
             ],
-            "$.learner.objective: none, without imitation, leaves nothing to learn from",
+            "override learner.objective: none, without imitation, leaves nothing to learn from",
         ),
-        (["learner.objective={kind: [grpo]}"], "$.learner.objective.kind: needs one of"),
+        (["learner.objective={kind: [grpo]}"], "override learner.objective.kind: needs one of"),
     ],
 )
 def test_settings_that_could_do_nothing_are_refused(overrides: list[str], words: str):
@@ -268,7 +280,7 @@ def test_with_a_policy_gradient_what_the_policy_writes_is_learned_from():
         "policy",
     )
     lends = "environment.stages=[{writers: [policy, grammar], groups: 4}, {writers: [policy]}]"
-    assert "$.environment.stages: with a policy gradient, what the policy" in refusal(
+    assert "override environment.stages: with a policy gradient, what the policy" in refusal(
         path, gradient, lends
     )
 
@@ -277,47 +289,53 @@ def test_a_guard_that_does_nothing_is_one_of_the_choices():
     path = CONFIGS / "quickstart.yaml"
     assert load_config(path, ["learner.guard.action=none"]).learner.guard.action == "none"
     text = refusal(path, "learner.guard.action=never")
-    assert "$.learner.guard.action: needs one of return, warn, none, found 'never'" in text
+    assert "override learner.guard.action: needs one of return, warn, none, found 'never'" in text
 
 
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("arm=placebo", "$.arm: environment hdl needs full, random or static, found placebo"),
-        ("arm=uniform", "$.arm: environment hdl needs full, random or static, found uniform"),
+        (
+            "arm=placebo",
+            "override arm: environment hdl needs full, random or static, found placebo",
+        ),
+        (
+            "arm=uniform",
+            "override arm: environment hdl needs full, random or static, found uniform",
+        ),
         (
             "signals.kinds=[uncertainty]",
-            "$.signals.kinds: environment hdl has forgetting",
+            "override signals.kinds: environment hdl has forgetting",
         ),
         (
             "learner.imitation.weight=1",
-            "$.learner.imitation.weight: 1.0, with learner.imitation.replay_per_step 0, needs "
-            "tasks with references",
+            "override learner.imitation.weight: 1.0, with learner.imitation.replay_per_step 0, "
+            "needs tasks with references",
         ),
         (
             "learner.objective={kind: dpo}",
-            "$.learner.objective: policy.model tiny_hdl samples within a grammar, which dpo",
+            "override learner.objective: policy.model tiny_hdl samples within a grammar, which dpo",
         ),
         (
             "policy.model=tiny",
-            "$.environment.stages: the writer grammar needs policy.model = tiny_hdl",
+            "with overrides: 1 problem:\n  $.environment.stages: the writer grammar needs",
         ),
         (
             "learner.credit=turn",
-            "$.learner.credit: turn needs tasks of several turns",
+            "override learner.credit: turn needs tasks of several turns",
         ),
         (
             "environment.stages=[{}, {}]",
-            "$.environment.stages: every stage but the last needs groups of 1 or more",
+            "override environment.stages: every stage but the last needs groups of 1 or more",
         ),
         (
             "environment.stages=[{groups: 3}]",
-            "$.environment.stages: the last stage lasts to the run's end",
+            "override environment.stages: the last stage lasts to the run's end",
         ),
         (
             "environment.teacher.model={base_url: 'http://a/v1', model: m}",
-            "$.environment.teacher.model.kind: needs one of endpoint, local, found nothing; did "
-            "you mean 'endpoint'?",
+            "override environment.teacher.model.kind: needs one of endpoint, local, found nothing; "
+            "did you mean 'endpoint'?",
         ),
     ],
 )
@@ -330,21 +348,24 @@ def test_what_does_not_fit_a_run_on_designs_is_refused(override: str, words: str
     [
         (
             "environment.teacher={}",
-            "$.environment.teacher.model: the writer teacher of environment.stages needs a model",
+            "override environment.teacher.model: the writer teacher of environment.stages needs",
         ),
         (
             "environment.teacher.model={kind: policy}",
-            "$.environment.teacher.model.kind: needs one of endpoint, local, found 'policy'",
+            "override environment.teacher.model.kind: needs one of endpoint, local, found 'policy'",
         ),
         ("policy.model=tiny_hdl", "the writer teacher needs a policy with a chat template"),
-        ("policy.chat.thinking=true", "$.policy.chat.thinking: a teacher's answers come without"),
+        (
+            "policy.chat.thinking=true",
+            "override policy.chat.thinking: a teacher's answers come without",
+        ),
         (
             "learner.objective={kind: dpo}",
-            "$.learner.objective: dpo needs environment.stages of the writer policy alone",
+            "override learner.objective: dpo needs environment.stages of the writer policy alone",
         ),
         (
             "environment.rarity_bonus=0.1",
-            "$.environment.rarity_bonus: 0.1 needs a policy gradient, found objective sft",
+            "override environment.rarity_bonus: 0.1 needs a policy gradient, found objective sft",
         ),
     ],
 )
@@ -364,8 +385,9 @@ def test_an_objective_is_read_with_its_own_settings(tmp_path: Path):
     config = load_config(path, ["learner.objective={kind: gspo, clip_high: 1e-3}"])
     assert config.learner.objective == Gspo(clip_high=1e-3)
     assert load_config(path, ["learner.objective={kind: none}"]).learner.objective == NoObjective()
-    assert "$.learner.objective.kind: needs one of grpo, dr_grpo, dapo, gspo, sft, dpo" in refusal(
-        path, "learner.objective={kind: ppo}"
+    assert (
+        "override learner.objective.kind: needs one of grpo, dr_grpo, dapo, gspo, sft, dpo"
+        in refusal(path, "learner.objective={kind: ppo}")
     )
 
 
@@ -383,15 +405,18 @@ def test_an_endpoint_is_read_with_its_defaults():
 def test_an_engine_that_could_not_serve_the_run_is_refused():
     run_file = CONFIGS / "quickstart_vllm.yaml"
     adapter = "rollout.engine={kind: vllm, deliver: adapter}"
-    assert "$.rollout.engine.deliver: adapter needs policy.train = lora" in refusal(
+    assert "override rollout.engine.deliver: adapter needs policy.train = lora" in refusal(
         run_file, adapter
     )
     assert "512, the most that vLLM serves" in refusal(
         run_file, adapter, "policy.train=lora", "policy.lora_rank=600"
     )
     text = refusal(run_file, "rollout.engine.kv_cache_mb=0", "rollout.engine.dtype=float16")
-    assert "$.rollout.engine.kv_cache_mb: 0 on a CPU would take nearly all of its memory" in text
-    assert "$.rollout.engine.dtype: float16 is for GPUs" in text
+    assert (
+        "override rollout.engine.kv_cache_mb: 0 on a CPU would take nearly all of its memory"
+        in text
+    )
+    assert "override rollout.engine.dtype: float16 is for GPUs" in text
     text = refusal(run_file, "rollout.engine.block_size=16", "rollout.engine.wokers=1")
-    assert "$.rollout.engine.block_size:" in text
-    assert "unknown field 'wokers'" in text
+    assert "override rollout.engine.block_size:" in text
+    assert "override rollout.engine.wokers: unknown field" in text

@@ -80,8 +80,8 @@ def test_a_mistake_in_a_run_file_is_answered(tmp_path: Path, text: str, answer: 
 
 
 IN_OVERRIDES = [
-    ("learner.steps", "needs the form key.path=value without blanks"),
-    ("learner.steps=", "$.learner.steps: needs a whole number, at least 1, found nothing"),
+    ("learner.steps", "has no '='; write learner.steps=VALUE"),
+    ("learner.steps=", "override learner.steps: needs a whole number, at least 1, found nothing"),
     ("learner..steps=3", "needs the form key.path=value"),
     ("other.yaml", "a command takes one run file"),
     ("seed.x=3", "'seed' is a value, not a section; give seed=value"),
@@ -91,7 +91,7 @@ IN_OVERRIDES = [
     ("learner.objective={kind:grpo}", "write it with colon and space: kind: grpo"),
     ("learner={steps=3}", "write it with colon and space: steps: 3"),
     ("policy.lora_targets=[q_proj,", "needs quotes for the shell around the whole override"),
-    ("$.learner.steps=0", "$.learner.steps: needs a whole number, at least 1, found 0"),
+    ("$.learner.steps=0", "override learner.steps: needs a whole number, at least 1, found 0"),
 ]
 
 

@@ -10,16 +10,19 @@ from protocols.learning import NothingDelivered, WeightsVerified, WeightSyncAlar
 from protocols.synthesizers import PolicyModel
 from tests.coevolve.attach.conftest import Stage
 from tests.evolving import story, swapped
+from tests.exporting import scored
 from tests.fakes import ScriptPart
 
 
 async def test_status_without_a_live_run_is_from_the_journal(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
-    stage.write([*story(), PartFailed(part="learner", reason="it was killed")])
+    stage.write([*story(), scored(8, 3), PartFailed(part="learner", reason="it was killed")])
     await status(stage.subject(), as_json=False)
     said = capsys.readouterr().out
-    assert "evolving: not running; this is its state in the journal; step 8" in said
+    assert said.startswith("evolving: not running; this is its state in the journal; step 8 of 120")
+    assert said.index("success, %") < said.index("synthesizer: the policy")
+    assert "does not offer fresh_instances, which is optional: success is measured on" in said
     assert "synthesizer: the policy with its start weights (policy@0)" in said
     assert "learner restarted: it was killed" in said
     assert "waits for" not in said
@@ -38,10 +41,13 @@ async def test_status_of_a_live_run_shows_its_parts_and_its_journal(
     stage.write([*story(), PartFailed(part="learner", reason="it was killed")])
     await status(stage.subject(running=True), as_json=False)
     said = capsys.readouterr().out
-    assert "evolving: running; step 8" in said
+    assert "evolving: running; step 8 of 120" in said
     (line,) = (line for line in said.splitlines() if line.startswith("│ learner"))
     cells = [cell.strip() for cell in line.strip("│").split("│")]
     assert cells == ["learner", "1", "", "0", "0", "1", "complete groups (5 of 8)", "7 s"]
+    assert "newest sequence" not in said
+    await status(stage.subject(running=True), as_json=False, journal=True)
+    said = capsys.readouterr().out
     assert "newest sequence" in said
     assert "topic signal" in said
 
@@ -82,7 +88,8 @@ async def test_status_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):
     stage.write(story())
     await status(stage.subject(running=True), as_json=True)
     answer = json.loads(capsys.readouterr().out)
-    assert (answer["running"], answer["paused"], answer["step"]) == (True, False, 8)
+    assert (answer["running"], answer["paused"]) == (True, False)
+    assert (answer["step"], answer["steps"]) == (8, 120)
     assert [part["part"] for part in answer["parts"]] == ["learner"]
     assert answer["journal"]["last_sequence"] == len(story())
     assert answer["synthesizer"] == {

@@ -51,8 +51,10 @@ async def test_following_a_run_that_is_not_running_is_refused(stage: Stage):
 
 
 async def test_an_unknown_topic_is_refused_and_the_topics_are_listed(stage: Stage):
-    with pytest.raises(RunError, match=r"there is no topic 'signals'; topics: run_started, "):
+    with pytest.raises(RunError, match=r"no topic 'signals'; did you mean signal\?; topics: run_s"):
         await tail(stage.subject(), "signals", count=2, follow=False, as_json=False)
+    with pytest.raises(RunError, match=r"no topic 'steps'; did you mean step_report\?"):
+        await tail(stage.subject(), "steps", count=2, follow=False, as_json=False)
 
 
 async def test_bytes_are_base64_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,8 +40,8 @@ def test_the_word_before_the_command_is_the_run(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["singals"], "'singals' is no command, and no command follows it; did you mean 'signals'"),
-        (["x"], "'x' is no command, and no command follows it; commands: status, signals"),
+        (["statu"], "there is no command 'statu'; did you mean 'status'?"),
+        (["x"], "a command has to follow the run 'x', one of status, signals, "),
         (["a", "singals"], "no such command 'singals'; did you mean 'signals'"),
         (["signals", "-n", "-1"], "-1 is not in the range x>=0"),
         (["signals", "--kind", "odd"], "'odd' is not one of"),

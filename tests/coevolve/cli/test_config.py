@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.cli.config import WIDTH
 from coevolve.config import load_config
-from coevolve.run_files import carried
+from coevolve.run_files import carried, purpose
 from protocols.config import RunConfig
 from tests.commands import answered
 
@@ -21,10 +22,16 @@ def test_help_loads_nothing_heavy():
     assert not HEAVY & set(done.stdout.split())
 
 
-def test_list_has_one_line_for_each_run_file():
-    lines = answered("config", "list").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == list(carried())
-    assert all(len(line.split()) > 3 for line in lines)
+def test_list_wraps_the_whole_purpose_of_each_run_file():
+    listed = answered("config", "list").stdout
+    names = [line.split()[0] for line in listed.splitlines() if line[0] != " "]
+    assert names == list(carried())
+    assert max(map(len, listed.splitlines())) <= WIDTH
+    words = listed.split()
+    for name, path in carried().items():
+        said = purpose(path).split()
+        first = words.index(name) + 1
+        assert words[first : first + len(said)] == said
 
 
 def test_show_prints_the_run_file_as_it_is():

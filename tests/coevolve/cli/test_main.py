@@ -61,6 +61,11 @@ def test_the_listing_names_every_command_with_its_own_first_line():
             assert f"\n  {path[0]} " in listed
 
 
+def test_the_program_alone_names_a_first_command():
+    answer = answered()
+    assert "Begin with: coevolve launch quickstart" in answer.stdout + answer.stderr
+
+
 def test_help_loads_nothing_heavy():
     levels = [path for path in PATHS if path[0] != "export" or len(path) == 1]
     code = (

@@ -1,5 +1,7 @@
 """A process has one run at a time."""
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,20 @@ from protocols.errors import RunError
 pytestmark = pytest.mark.ray
 
 
+def sessions() -> set[Path]:
+    """Return the session folders of all local Ray clusters, also of ended ones."""
+    return {path for path in ray_folder().glob("session_*_*") if not path.is_symlink()}
+
+
+def ray_folder() -> Path:
+    return Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray"
+
+
 def test_a_second_run_in_one_process_is_refused_and_leaves_the_first_alone(tmp_path: Path):
     first, second = RunConfig(name="first"), RunConfig(name="second")
+    before = sessions()
     with cluster(first, create(tmp_path / "first", first)):
+        (own,) = (path for path in sessions() - before if path.name.endswith(f"_{os.getpid()}"))
         with (
             pytest.raises(RunError, match="this process carries out another run"),
             cluster(second, create(tmp_path / "second", second)),
@@ -23,6 +36,7 @@ def test_a_second_run_in_one_process_is_refused_and_leaves_the_first_alone(tmp_p
             pass
         assert ray.is_initialized()
     assert not ray.is_initialized()
+    assert not own.exists()
 
 
 def test_a_process_that_uses_ray_for_itself_is_refused_a_run(tmp_path: Path):

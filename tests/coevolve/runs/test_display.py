@@ -1,13 +1,19 @@
 """What a run shows on a terminal and elsewhere."""
 
 import io
+import json
 
+import pytest
+import structlog
 from rich.console import Console
 
+from coevolve.parts import logs
 from coevolve.runs.display import STARTING, open_display
 from coevolve.runs.progress import Progress
 from protocols.config import RunConfig
 from protocols.control import PartFailed
+from protocols.learning import StepReport
+from tests.exporting import scored
 
 
 def test_a_terminal_says_that_parts_start_until_the_first_record(quickstart: RunConfig):
@@ -19,3 +25,37 @@ def test_a_terminal_says_that_parts_start_until_the_first_record(quickstart: Run
     display.close()
     assert "learner restarted: it was killed" in shown.getvalue()
     assert STARTING not in shown.getvalue()
+
+
+def test_elsewhere_a_step_is_one_short_line_with_its_score(
+    quickstart: RunConfig, capsys: pytest.CaptureFixture[str]
+):
+    before = structlog.get_config()
+    logs.to_output()
+    display = open_display(quickstart, Console(file=io.StringIO()))
+    progress = Progress({})
+    metrics = {f"metric/{number}": 0.1 for number in range(200)} | {
+        "critic/rewards/mean": 0.5,
+        "groups/all_fail": 2.0,
+        "groups/mixed": 5.0,
+        "groups/all_pass": 1.0,
+        "groups/informative": 5.0,
+    }
+    report = StepReport(step=3, groups=(), weights_digest="", groups_consumed=8, metrics=metrics)
+    for message in (scored(2, 3), report):
+        progress.fold(message)
+        display.show(message, progress)
+    structlog.configure(**before)
+    evaluation, step = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (evaluation["version"], evaluation["held_out_percent"]) == (2, 75.0)
+    del step["timestamp"]
+    assert step == {
+        "event": "step",
+        "level": "info",
+        "step": 3,
+        "of": quickstart.learner.steps,
+        "scored": "success",
+        "held_out_percent": 75.0,
+        "groups_that_taught_percent": 62.5,
+        "reward": 0.5,
+    }

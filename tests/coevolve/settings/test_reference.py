@@ -123,6 +123,21 @@ def test_a_setting_is_found_as_errors_and_overrides_write_it():
     assert plain_path(find("environment.stages.0.groups")[0].path) == "environment.stages.groups"
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("lr", "learner.learning_rate"),
+        ("learner.lr", "learner.learning_rate"),
+        ("rate", "learner.learning_rate"),
+        ("step", "learner.steps"),
+    ],
+)
+def test_a_name_that_is_not_a_setting_suggests_the_nearest(name: str, meant: str):
+    with pytest.raises(ConfigError, match=r"did you mean .*") as refused:
+        find(name)
+    assert meant in str(refused.value).partition("did you mean ")[2]
+
+
 def test_a_setting_of_several_kinds_is_explained_once_with_each_default():
     said = explanation(find("learner.objective.clip_high"))
     assert said.startswith("learner.objective.clip_high  (kind grpo, dr_grpo, dapo, gspo)\n")

@@ -1,0 +1,87 @@
+"""Overrides of a run file's settings: ``learner.steps=20``."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
+from protocols.errors import ConfigError
+
+UNKNOWN = re.compile(r"unknown field '(?P<name>[^']*)'")
+
+
+def apply(tree: dict[str, Any], override: str) -> None:
+    """Set the value that ``override`` names in a run file's tree. Raises ConfigError."""
+    key, equals, text = override.partition("=")
+    names = _names(key)
+    if not equals:
+        raise ConfigError(
+            f"override {override!r}: has no '='; write {'.'.join(names)}=VALUE, for example "
+            f"learner.steps=20{_second_file(override)}"
+        )
+    if not all(names):
+        raise ConfigError(
+            f"override {override!r}: needs the form key.path=value without blanks, for example "
+            "learner.steps=20"
+        )
+    try:
+        value = parse_yaml(text)
+    except NOT_YAML as error:
+        raise ConfigError(
+            f"override {override!r}: the value is not YAML: {yaml_fault(error)}; a value with "
+            "blanks needs quotes for the shell around the whole override"
+        ) from error
+    for name in names[:-1]:
+        inner = tree.setdefault(name, {})
+        if isinstance(inner, list):
+            raise ConfigError(
+                f"override {override!r}: {name!r} is a list; give the whole of it: "
+                f"{'.'.join(names[: names.index(name) + 1])}='[...]'"
+            )
+        if not isinstance(inner, dict):
+            raise ConfigError(
+                f"override {override!r}: {name!r} is a value, not a section; give "
+                f"{'.'.join(names[: names.index(name) + 1])}=value, or leave it out of the path"
+            )
+        tree = cast("dict[str, Any]", inner)
+    tree[names[-1]] = value
+
+
+def _second_file(override: str) -> str:
+    return "; a command takes one run file" if override.endswith((".yaml", ".yml")) else ""
+
+
+def fault_report(path: Path, faults: Sequence[str], overrides: Sequence[str]) -> str:
+    """Return one message about all faults of a run file with overrides.
+
+    A fault of a value that an override gave names the override and not the file.
+    """
+    keys = [".".join(_names(override.partition("=")[0])) for override in overrides]
+    lines = [_blamed(fault, keys) or fault for fault in faults]
+    of_file = [line for line in lines if line in faults]
+    if not of_file and len(lines) == 1:
+        return lines[0]
+    noun = "1 problem" if len(lines) == 1 else f"{len(lines)} problems"
+    where = f"{path}{' with overrides' if overrides else ''}: " if of_file else ""
+    return f"{where}{noun}:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _blamed(fault: str, keys: Sequence[str]) -> str:
+    """Return the fault of an override's value in terms of the override; empty for other faults."""
+    path, _, text = fault.partition(": ")
+    unknown = UNKNOWN.match(text)
+    if unknown:
+        path, text = f"{path}.{unknown['name']}", f"unknown field{text[unknown.end() :]}"
+    setting = path.removeprefix("$.")
+    given = any(
+        setting == key
+        or setting.startswith((f"{key}.", f"{key}["))
+        or (unknown and key.startswith(f"{setting}."))
+        for key in keys
+    )
+    return f"override {setting}: {text}" if given else ""
+
+
+def _names(key: str) -> list[str]:
+    return [name.strip() for name in key.removeprefix("$.").split(".")]
