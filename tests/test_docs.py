@@ -23,12 +23,15 @@ import pytest
 
 from coevolve.cli.main import coevolve as root
 from coevolve.config import conflicts, load_config
+from coevolve.environments.cache_folder import CACHE_VARIABLE
 from coevolve.environments.hdl.evolution import gates as hdl_gates
 from coevolve.environments.registry import environment_named, environment_of
+from coevolve.environments.sandbox import work_folders
 from coevolve.environments.tools.gates.gates import ORDER
 from coevolve.learning.attribution import TEACHERS
 from coevolve.learning.batch import Source
 from coevolve.learning.metrics import LOSSES
+from coevolve.models import scratch_folder
 from protocols.errors import CoevolveError
 from protocols.evolution import Label, SignalKind, SignalSettled
 from tests.bench.__main__ import BENCHES
@@ -262,6 +265,12 @@ def refuse_wrong_values(params: dict[str, Any]) -> None:
 def is_placeholder(word: str) -> bool:
     """Return whether a word stands for the reader's own."""
     return re.fullmatch(r"[A-Z]+(?:\.\.\.)?", word) is not None
+
+
+def test_the_page_names_every_folder_that_a_run_leaves():
+    text = (FOLDER / "operations.md").read_text().partition("\n## What it leaves")[2]
+    left = (CACHE_VARIABLE, "XDG_CACHE_HOME", scratch_folder.PREFIX, work_folders.PREFIX, "runs/")
+    assert not [name for name in left if name not in text]
 
 
 # Blocks.
