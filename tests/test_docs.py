@@ -35,6 +35,7 @@ from coevolve.models import scratch_folder
 from protocols.errors import CoevolveError
 from protocols.evolution import Label, SignalKind, SignalSettled
 from tests.bench.__main__ import BENCHES
+from tests.bench.intervals import interval
 from tests.commands import answered, called
 from tests.documented import FOLDER, PAGES, README, ROOT, TEXTS, Block, Command, blocks, commands
 
@@ -334,6 +335,28 @@ def test_the_graded_class_of_the_page_is_complete_with_its_tasks_and_run_file(ty
     assert not conflicts(config)
     found = asyncio.run(environment_of(config).conformance(10))
     assert not [each for each in found if each.state == "fails"]
+
+
+def test_the_python_of_the_page_compares_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for arm, gain in (("full", 0.2), ("static", 0.1)):
+        for seed in range(5):
+            lines = (
+                {"step": 0, "val/success/all": 0.5},
+                {"step": 1, "actor/lr": 0.1},
+                {"step": 1, "val/success/all": 0.5 + gain + 0.01 * seed * (arm == "full")},
+            )
+            folder = tmp_path / "runs" / f"{arm}-{seed}"
+            folder.mkdir(parents=True)
+            (folder / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    monkeypatch.chdir(tmp_path)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compiled(block_of(FOLDER / "operations.md", "import json\nfrom pathlib")), {})
+    first, second = said.getvalue().splitlines()
+    assert first.endswith("= +0.0 [+0.0, +0.0]")
+    assert second.startswith("step 1: ['70.0', '71.0', '72.0', '73.0', '74.0'] - ['60.0', ")
+    mean, low, high = interval([10.0, 11.0, 12.0, 13.0, 14.0])
+    assert second.endswith(f"= {mean:+.1f} [{low:+.1f}, {high:+.1f}]")
 
 
 def test_the_run_file_of_the_readme_can_be_tried(typed: Path):
