@@ -111,6 +111,24 @@ def environment_named(use: str, **settings: Any) -> "Environment":
     return environment_of(config_of({"use": use} | settings))
 
 
+def _check_members(found: type[Any], use: str) -> None:
+    """Refuse a class that is only a part of an environment. Raises ConfigError."""
+    from coevolve.environments.interface import Environment
+
+    members = (*Environment.__annotations__, *vars(Environment))
+    lacking = [each for each in members if each[0] != "_" and not hasattr(found, each)]
+    if lacking:
+        raise ConfigError(
+            f"environment.use: {use} is no set of tools, and needs what an environment has "
+            f"(coevolve/environments/interface.py), found no {', '.join(lacking)}; "
+            "coevolve.environments.base.BaseEnvironment has most of it"
+        )
+
+
+def _offered(use: str) -> str:
+    return next((each.value for each in entry_points(group=GROUP) if each.name == use), "")
+
+
 def _hint(use: str) -> str:
     """Return what a name without a colon may mean."""
     if near := difflib.get_close_matches(use, names(), 1):
@@ -131,24 +149,6 @@ def _has_file(module: str) -> bool:
 def _dotted(module: str) -> str:
     """Return the name under which a module is imported, also if its file is given."""
     return ".".join(Path(module.removesuffix(".py")).parts)
-
-
-def _check_members(found: type[Any], use: str) -> None:
-    """Refuse a class that is only a part of an environment. Raises ConfigError."""
-    from coevolve.environments.interface import Environment
-
-    members = (*Environment.__annotations__, *vars(Environment))
-    lacking = [each for each in members if each[0] != "_" and not hasattr(found, each)]
-    if lacking:
-        raise ConfigError(
-            f"environment.use: {use} is no set of tools, and needs what an environment has "
-            f"(coevolve/environments/interface.py), found no {', '.join(lacking)}; "
-            "coevolve.environments.base.BaseEnvironment has most of it"
-        )
-
-
-def _offered(use: str) -> str:
-    return next((each.value for each in entry_points(group=GROUP) if each.name == use), "")
 
 
 def _module(name: str, use: str) -> ModuleType:
