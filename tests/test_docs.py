@@ -23,15 +23,19 @@ import pytest
 
 from coevolve.cli.main import coevolve as root
 from coevolve.config import conflicts, load_config
+from coevolve.environments.cache_folder import CACHE_VARIABLE
 from coevolve.environments.hdl.evolution import gates as hdl_gates
-from coevolve.environments.registry import environment_named
+from coevolve.environments.registry import environment_named, environment_of
+from coevolve.environments.sandbox import work_folders
 from coevolve.environments.tools.gates.gates import ORDER
 from coevolve.learning.attribution import TEACHERS
 from coevolve.learning.batch import Source
 from coevolve.learning.metrics import LOSSES
+from coevolve.models import scratch_folder
 from protocols.errors import CoevolveError
 from protocols.evolution import Label, SignalKind, SignalSettled
 from tests.bench.__main__ import BENCHES
+from tests.bench.intervals import interval
 from tests.commands import answered, called
 from tests.documented import FOLDER, PAGES, README, ROOT, TEXTS, Block, Command, blocks, commands
 
@@ -42,6 +46,13 @@ SETTING = re.compile(
     r"|evaluator|store|watchdog|cluster)\.[a-z_.]+)(?:[=:][^`]*)?`"
 )
 LONGEST_README = 150
+
+GRADED = {
+    "letters.py": "class Letters",
+    "letters.jsonl": '{"id": "after-a"',
+    "letters.yaml": "name: letters",
+}
+"""File -> beginning of its block on the page on environments."""
 
 COMMANDS = [command for file in TEXTS for command in commands(file)]
 BLOCKS = [block for file in PAGES for block in blocks(file)]
@@ -128,7 +139,9 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert answered("environment", "init", str(folder)).returncode == 0
     (folder / "mine.yaml").write_text(block_of(README, "name: mine").text)
     (folder / "keyvalue.py").write_text(block_of(README, "class KeyValue").text)
-    (folder / "keyvalue.jsonl").write_text(two_worlds(block_of(README, '{"id": "put-1"').text))
+    (folder / "keyvalue.jsonl").write_text(block_of(README, '{"id": "put-1"').text)
+    for name, beginning in GRADED.items():
+        (folder / name).write_text(block_of(FOLDER / "environments.md", beginning).text)
     return folder
 
 
@@ -144,12 +157,6 @@ def block_of(page: Path, beginning: str) -> Block:
     return next(
         block for block in BLOCKS if block.file == page and block.text.startswith(beginning)
     )
-
-
-def two_worlds(line: str) -> str:
-    """Return a task with another one of another world."""
-    other = line.replace("put-1", "put-2").replace('"a": "1"', '"a": "2"')
-    return f"{line}\n{other}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=str)
@@ -261,6 +268,12 @@ def is_placeholder(word: str) -> bool:
     return re.fullmatch(r"[A-Z]+(?:\.\.\.)?", word) is not None
 
 
+def test_the_page_names_every_folder_that_a_run_leaves():
+    text = (FOLDER / "operations.md").read_text().partition("\n## What it leaves")[2]
+    left = (CACHE_VARIABLE, "XDG_CACHE_HOME", scratch_folder.PREFIX, work_folders.PREFIX, "runs/")
+    assert not [name for name in left if name not in text]
+
+
 # Blocks.
 
 
@@ -311,8 +324,39 @@ def test_the_grader_of_the_page_grades():
     made: dict[str, Any] = {}
     page = FOLDER / "environments.md"
     exec(compiled(block_of(page, "class Letters")), made)
-    task = json.loads(block_of(page, '{"id": "after-a"').text)
+    task = json.loads(block_of(page, '{"id": "after-a"').text.splitlines()[0])
     assert made["Letters"]().reward(task, " B. ") == 1.0
+
+
+def test_the_graded_class_of_the_page_is_complete_with_its_tasks_and_run_file(typed: Path):
+    tree = msgspec.yaml.decode((typed / "letters.yaml").read_bytes())
+    assert tree == msgspec.yaml.decode((ROOT / "tests" / "own" / "letters.yaml").read_bytes())
+    config = load_config(typed / "letters.yaml")
+    assert not conflicts(config)
+    found = asyncio.run(environment_of(config).conformance(10))
+    assert not [each for each in found if each.state == "fails"]
+
+
+def test_the_python_of_the_page_compares_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for arm, gain in (("full", 0.2), ("static", 0.1)):
+        for seed in range(5):
+            lines = (
+                {"step": 0, "val/success/all": 0.5},
+                {"step": 1, "actor/lr": 0.1},
+                {"step": 1, "val/success/all": 0.5 + gain + 0.01 * seed * (arm == "full")},
+            )
+            folder = tmp_path / "runs" / f"{arm}-{seed}"
+            folder.mkdir(parents=True)
+            (folder / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    monkeypatch.chdir(tmp_path)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compiled(block_of(FOLDER / "operations.md", "import json\nfrom pathlib")), {})
+    first, second = said.getvalue().splitlines()
+    assert first.endswith("= +0.0 [+0.0, +0.0]")
+    assert second.startswith("step 1: ['70.0', '71.0', '72.0', '73.0', '74.0'] - ['60.0', ")
+    mean, low, high = interval([10.0, 11.0, 12.0, 13.0, 14.0])
+    assert second.endswith(f"= {mean:+.1f} [{low:+.1f}, {high:+.1f}]")
 
 
 def test_the_run_file_of_the_readme_can_be_tried(typed: Path):
@@ -323,10 +367,9 @@ def test_the_run_file_of_the_readme_can_be_tried(typed: Path):
 
 def test_the_environment_of_the_readme_keeps_its_promises(typed: Path):
     page = FOLDER / "environments.md"
-    assert block_of(page, "class KeyValue").text == block_of(README, "class KeyValue").text
-    environment = environment_named(
-        "keyvalue:KeyValue", tasks=str(typed / "keyvalue.jsonl"), held_out_share=0.5
-    )
+    for beginning in ("class KeyValue", '{"id": "put-1"'):
+        assert block_of(page, beginning).text == block_of(README, beginning).text
+    environment = environment_named("keyvalue:KeyValue", tasks=str(typed / "keyvalue.jsonl"))
     found = asyncio.run(environment.conformance(10))
     assert not [each for each in found if each.state == "fails"]
 

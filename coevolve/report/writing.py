@@ -16,7 +16,7 @@ async def report(directory: RunDirectory, path: Path, environment: Described) ->
     """
     data = await gather(
         run_reader(directory.path),
-        directory.config(),
+        directory.written_config(),
         environment,
         attribution=attribution.known(directory.path),
     )

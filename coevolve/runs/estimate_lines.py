@@ -22,6 +22,8 @@ def estimate_lines(found: Estimate, config: RunConfig) -> list[str]:
         f"parameters: {_count(found.parameters)}, of which {_count(found.trained)} learn",
         f"learner's device: {_parts(found.learner)}",
         f"an engine's device: {_parts(found.engine)}{fits}",
+        "not counted: libraries and the run's other processes; the quickstart takes about 2.6 GB "
+        "of main memory in all",
         f"keys and values: {_size(found.cache_bytes_a_token)} a token, {_size(conversation)} a "
         f"conversation of {config.rollout.max_tokens} tokens",
         f"tokens a step: {_count(found.rollout_tokens)} of rollouts, "

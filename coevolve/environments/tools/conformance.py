@@ -145,7 +145,9 @@ async def _schemas_valid(subject: _Subject) -> tuple[bool, str]:
 async def _references_pass(subject: _Subject) -> tuple[bool, str]:
     """Check that every reference passes twice, in new worlds, and that none was left out."""
     if subject.left_out:
-        reason = left_out_words(subject.left_out)
+        # Tools that vary come last: other checks name them, too.
+        varying_last = sorted(subject.left_out.items(), key=lambda each: _varies(each[1]))
+        reason = left_out_words(dict(varying_last))
         raise UnfitError(f"{reason}; {_remedy(reason)}")
     tasks = [task for task in subject.tasks if _calls(task)]
     if not tasks:
@@ -296,9 +298,13 @@ def _steps(body: ToolTask) -> list[str]:
     return [step for turn in body.turns for step in (*turn.reference, END_OF_TURN)]
 
 
+def _varies(reason: str) -> bool:
+    return OTHER_ANSWERS in reason or OTHER_STATE in reason
+
+
 def _remedy(reason: str) -> str:
     """Return what to do about the reason for which a task was left out."""
-    if OTHER_ANSWERS in reason or OTHER_STATE in reason:
+    if _varies(reason):
         return DETERMINISTIC
     return "correct the reward" if REWARD in reason else "correct its reference or its world"
 

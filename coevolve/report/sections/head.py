@@ -40,7 +40,7 @@ def run_section(data: ReportData) -> Markup:
             ["seed", str(config.seed)],
             ["environment", config.uses],
             *([f"without {name}", words] for name, words in data.without.items()),
-            ["policy", f"{config.policy.model}, {config.policy.train} weights trained"],
+            ["policy", f"{_policy(config)}, {config.policy.train} weights trained"],
             ["synthesizer", _synthesizer(config)],
             ["steps", f"{timeline.step} of {config.learner.steps}"],
             ["first record", moment(timeline.started_ns)],
@@ -120,7 +120,13 @@ def _tile(amount: str, what: str, beside: str) -> Markup:
 
 
 def _subtitle(config: RunConfig) -> str:
-    return f"arm {config.arm} · seed {config.seed} · policy {config.policy.model}"
+    return f"arm {config.arm} · seed {config.seed} · policy {_policy(config)}"
+
+
+def _policy(config: RunConfig) -> str:
+    """Return what the policy began as; a tiny random model lies in the run's folder."""
+    model = config.policy.model
+    return f"a tiny random model of the kind of {model}" if config.policy.tiny_random else model
 
 
 def _state(data: ReportData) -> str:

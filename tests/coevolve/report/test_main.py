@@ -34,6 +34,16 @@ def test_the_report_of_a_dead_run_lies_in_its_folder(run: RunDirectory):
     assert "2 of 4 training groups" in (run.path / "report.html").read_text()
 
 
+def test_the_report_names_the_model_that_a_tiny_random_one_stands_for(run: RunDirectory):
+    config = run.written_config()
+    policy = msgspec.structs.replace(config.policy, model="Qwen/Qwen3-4B", tiny_random=True)
+    run.write_config(msgspec.structs.replace(config, policy=policy))
+    assert answered("report", str(run.path)).returncode == 0
+    text = run.report.read_text()
+    assert text.count("a tiny random model of the kind of Qwen/Qwen3-4B") == 2
+    assert str(run.path) not in text
+
+
 def test_the_default_is_the_newest_run_and_out_names_another_file(
     run: RunDirectory, tmp_path: Path
 ):

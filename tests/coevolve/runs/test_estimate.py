@@ -206,3 +206,4 @@ def test_the_estimate_for_a_known_model_not_on_disk_is_printed():
     assert "16.1 GB weights + 16.1 GB gradients + 32.2 GB optimizer + 8.04 GB reference" in said
     assert "an engine's device: 8.04 GB weights + unknown keys and values" in said
     assert "147 kB a token" in said
+    assert "not counted: libraries and the run's other processes" in said

@@ -208,6 +208,17 @@ def test_a_tool_that_varies_is_named_and_no_capability_is_blamed(
         )
 
 
+def test_a_wrong_reference_is_named_beside_a_tool_that_varies(folder: Path) -> None:
+    source = f"import itertools\nN = itertools.count()\n{TOOL}        return str(next(N))\n"
+    tasks = lines()
+    tasks[1]["turns"][0]["reference"] = ["go(a='1')"]
+    tasks[2]["turns"][0]["reference"] = ["put(key='k')"]
+    found = checked(made(folder, source, tasks))
+    assert "2 tasks were left out, the first one t2: turn 1 answers" in found["references"].found
+    assert found["references"].found.endswith("correct its reference or its world")
+    assert found["replayable"].found.startswith("t1: turn 1 calls go, which returned different")
+
+
 def test_the_numbers_of_tasks_add_up(folder: Path) -> None:
     environment = made(folder, STORE)
     words = f"tasks={folder / 'tasks.jsonl'}"
