@@ -51,8 +51,10 @@ class Cluster:
 
     def start_ray(self) -> None:
         """Start Ray on every node."""
-        self.head.join(self._logs / "head")
-        self.until("the head", lambda: self._is_head_up(), 60.0)
+        log = self._logs / f"head{time.monotonic_ns()}"
+        self.process = None
+        self.head.join(log)
+        self.until("the head", lambda: "Ray runtime started" in log.read_text(), 60.0)
         for number, worker in enumerate(self.workers):
             worker.join(self._logs / f"worker{number}", "--labels", "group=worker")
 
@@ -100,9 +102,6 @@ class Cluster:
     def attached(self, node: Node, *words: str) -> dict[str, Any]:
         """Return the JSON answer of attach on a node without the run's files."""
         return json.loads(node.run("coevolve", "attach", "--address", ADDRESS, *words, "--json"))
-
-    def _is_head_up(self) -> bool:
-        return "Ray runtime started" in (self._logs / "head").read_text()
 
 
 @pytest.fixture

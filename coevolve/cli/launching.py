@@ -7,10 +7,13 @@ from pathlib import Path
 from rich.console import Console
 
 from coevolve.launcher import launch as launcher
-from coevolve.launcher.interrupts import stop_when_interrupted
+from coevolve.launcher.interrupts import end_within, stop_when_interrupted
 from coevolve.parts import logs
 from coevolve.runs.display import open_display
 from protocols.config import RunConfig
+
+LOST_S = 15.0
+"""Seconds after which this process ends if its cluster is lost, whatever call still waits for it."""
 
 
 def print_dry_run(config: RunConfig) -> None:
@@ -36,7 +39,10 @@ async def _stay_with(config: RunConfig, directory: launcher.RunDirectory, consol
     def on_start(stop: asyncio.Event) -> None:
         stop_when_interrupted(asyncio.get_running_loop(), stop, config.cluster.stop_s)
 
-    ended = await launcher.launch(config, directory, display, on_start)
+    def on_loss(sentence: str) -> None:
+        end_within(LOST_S, sentence, code=1)
+
+    ended = await launcher.launch(config, directory, display, on_start, on_loss)
     await launcher.summarize(ended, config, console)
     if ended.failure is not None:
         raise ended.failure

@@ -1,6 +1,5 @@
 """The Ray cluster of a run: an existing one, or a local one that ends with this process."""
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -59,15 +58,29 @@ class Joined:
     socket: str
     """Unix socket of Ray's process on this machine."""
 
-    async def lost(self) -> str:
-        """Return when the cluster is lost, with the reason."""
+    @contextlib.contextmanager
+    def watched(self, on_loss: Callable[[str], None]) -> Generator[None]:
+        """Call ``on_loss`` in a thread of its own if the cluster is lost; give the reason.
+
+        A thread, because calls of a lost cluster may block an event loop for minutes.
+        """
+        ended = threading.Event()
+        threading.Thread(
+            target=self._watch, args=(ended, on_loss), name="cluster", daemon=True
+        ).start()
+        try:
+            yield
+        finally:
+            ended.set()
+
+    def _watch(self, ended: threading.Event, on_loss: Callable[[str], None]) -> None:
         seen = ""
-        while True:
-            reason = await asyncio.to_thread(self._fault)
+        while not ended.wait(LOOK_S):
+            reason = self._fault()
             if reason and reason == seen:
-                return reason
+                on_loss(reason)
+                return
             seen = reason
-            await asyncio.sleep(LOOK_S)
 
     def _fault(self) -> str:
         if not listens(self.address):

@@ -81,17 +81,17 @@ def handlers_kept() -> Generator[None]:
             signal.signal(number, handler)
 
 
-def end_within(seconds: float, reason: str) -> None:
+def end_within(seconds: float, reason: str, code: int = INTERRUPTED) -> None:
     """End this process after ``seconds``, unless it has ended by itself."""
-    timer = threading.Timer(seconds, end, (reason,))
+    timer = threading.Timer(seconds, end, (reason, code))
     timer.daemon = True
     timer.start()
 
 
-def end(reason: str) -> None:
+def end(reason: str, code: int = INTERRUPTED) -> None:
     """End this process at once, with a message; nothing is cleaned up."""
     native_errors.write(f"coevolve: {reason}\n")
-    os._exit(INTERRUPTED)
+    os._exit(code)
 
 
 def end_at_once(reason: str) -> None:

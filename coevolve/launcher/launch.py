@@ -39,11 +39,15 @@ from protocols.learning import PolicyRegressed
 
 STARTED = time.monotonic()
 
-LOST_S = 5.0
-"""Seconds that a run may take to let go of a cluster that is lost."""
+LET_GO_S = 5.0
+"""Seconds that a run may take to end its tasks."""
 
 OnStart = Callable[[asyncio.Event], None]
 """Called in the run's event loop with an event; setting the event stops the run cleanly."""
+
+
+OnLoss = Callable[[str], None]
+"""Called in another thread, with a sentence, when the cluster is lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +105,11 @@ def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirecto
 
 
 async def launch(
-    config: RunConfig, directory: RunDirectory, display: Display, on_start: OnStart
+    config: RunConfig,
+    directory: RunDirectory,
+    display: Display,
+    on_start: OnStart,
+    on_loss: OnLoss = lambda sentence: None,
 ) -> Ended:
     """Start the run in ``directory``; return when it has ended or was stopped.
 
@@ -126,7 +134,7 @@ async def launch(
                 )
                 directory.record_launch(config, identity)
                 try:
-                    await _drive(run, joined, stop)
+                    await _drive(run, joined, stop, on_loss)
                 except CoevolveError as error:
                     if not run.progress.step:
                         raise
@@ -139,22 +147,29 @@ async def launch(
     return Ended(directory=directory, run=run, failure=failure)
 
 
-async def _drive(run: Run, joined: Joined, stop: asyncio.Event) -> None:
-    """Drive the run to its end. Raises RunError if the cluster is lost meanwhile."""
+async def _drive(run: Run, joined: Joined, stop: asyncio.Event, also: OnLoss) -> None:
+    """Drive the run to its end. Raises RunError if the cluster is lost, and calls ``also``."""
+    loop = asyncio.get_running_loop()
+    lost: asyncio.Future[str] = loop.create_future()
+
+    def on_loss(reason: str) -> None:
+        said = (
+            f"{reason}; the journal has everything that was completed: start Ray again, and "
+            f"continue with: coevolve resume {run.name}"
+        )
+        also(said)
+        loop.call_soon_threadsafe(lost.set_result, said)
+
     driving = asyncio.create_task(run.drive(stop))
-    losing = asyncio.create_task(joined.lost())
     try:
-        done, _ = await asyncio.wait((driving, losing), return_when=asyncio.FIRST_COMPLETED)
+        with joined.watched(on_loss):
+            await asyncio.wait((driving, lost), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        losing.cancel()
         driving.cancel()
-        await asyncio.wait((driving,), timeout=LOST_S)
-    if driving in done:
-        return await driving
-    raise RunError(
-        f"{losing.result()}; the journal has everything that was completed: start Ray again, and "
-        f"continue with: coevolve resume {run.name}"
-    )
+        await asyncio.wait((driving,), timeout=LET_GO_S)
+    if lost.done():
+        raise RunError(lost.result())
+    await driving
 
 
 async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
