@@ -13,7 +13,7 @@ from coevolve.runs.display import open_display
 from protocols.config import RunConfig
 
 LOST_S = 15.0
-"""Seconds after which this process ends if its cluster is lost, whatever call still waits for it."""
+"""Seconds after which this process ends if its cluster is lost, whatever still waits for it."""
 
 
 def print_dry_run(config: RunConfig) -> None:
