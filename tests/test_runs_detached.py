@@ -51,11 +51,12 @@ class Terminal:
         self._reading.start()
 
     def close(self) -> None:
-        """Close the terminal: the kernel sends SIGHUP to all processes of its foreground."""
+        """Close the terminal: the kernel sends SIGHUP to the command, a shell to its whole job."""
         if not self._closing.is_set():
             self._closing.set()
             self._reading.join()
             os.close(self._master)
+            os.killpg(self.process.pid, signal.SIGHUP)
 
     def _read(self) -> None:
         while not self._closing.is_set():

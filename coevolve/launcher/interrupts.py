@@ -81,8 +81,8 @@ def stop_when_interrupted(
 def hangups_blocked() -> Generator[None]:
     """Let processes that start inside the block, and theirs, ignore that the terminal closes.
 
-    The kernel sends SIGHUP to every process of the terminal's foreground, so without this a local
-    cluster would die before its run can stop.
+    A shell passes SIGHUP on to its whole job, so without this a local cluster would die before its
+    run can stop.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))
     try:
