@@ -58,6 +58,12 @@ def conflicts(config: RunConfig) -> list[str]:
     has_references = environment_of(config).capabilities.references
     most = config.most_groups_in_flight
     rules = (
+        (
+            config.cluster.address.startswith("ray://"),
+            f"$.cluster.address: {config.cluster.address} needs HOST:PORT of the cluster's head; a "
+            "Ray client address (ray://) cannot carry a run, whose launcher has to be on a node of "
+            "the cluster: join it with `ray start --address=HOST:PORT` and give that address",
+        ),
         *_evolution_rules(config),
         *environment_of(config).faults(),
         *_learner_rules(config),

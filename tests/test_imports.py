@@ -12,6 +12,7 @@ COMPOSITION_ROOTS = {
     "coevolve.launcher.cluster",
     "coevolve.launcher.compose",
     "coevolve.launcher.launch",
+    "coevolve.launcher.placement",
 }
 VLLM = "coevolve.engine.vllm"
 """vLLM itself loads Ray if Ray is installed."""

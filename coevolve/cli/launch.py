@@ -4,7 +4,12 @@ from pathlib import Path
 
 import click
 
-from coevolve.cli.options import overrides_argument, run_file_argument, runs_option
+from coevolve.cli.options import (
+    detach_option,
+    overrides_argument,
+    run_file_argument,
+    runs_option,
+)
 from coevolve.launcher.interrupts import end_at_once
 
 
@@ -15,9 +20,16 @@ from coevolve.launcher.interrupts import end_at_once
 @click.option(
     "--dry-run", is_flag=True, help="Check the file, print settings and estimate, and stop."
 )
+@detach_option
 @runs_option
 def command(
-    run_file: str, overrides: tuple[str, ...], *, resume: bool, dry_run: bool, runs: Path
+    run_file: str,
+    overrides: tuple[str, ...],
+    *,
+    resume: bool,
+    dry_run: bool,
+    detach: bool,
+    runs: Path,
 ) -> None:
     """Start a run and stay with it until it ends.
 
@@ -25,14 +37,23 @@ def command(
     KEY=VALUE overrides a setting of it: learner.steps=20.
 
     All files of the run are in the folder RUNS/NAME. Ctrl-C stops the run after the current step; a
-    second Ctrl-C stops it at once. `coevolve resume` continues it in either case.
+    second Ctrl-C stops it at once. `coevolve resume` continues it in either case. With --detach,
+    `coevolve attach NAME status` looks into the run and `coevolve attach NAME stop` stops it.
     """
-    end_at_once("interrupted before the run began")
+    if dry_run and detach:
+        raise click.UsageError("--dry-run starts no run; leave --detach out")
+    if not detach:
+        end_at_once("interrupted before the run began")
     from coevolve.cli.launching import print_dry_run, stay_with
     from coevolve.config import load_config
 
     config = load_config(run_file, overrides)
     if dry_run:
         print_dry_run(config)
+    elif detach:
+        from coevolve.cli.detached import detach as start
+
+        words = ("launch", run_file, *overrides, "--resume", "--runs", str(runs))
+        start(config, runs, words, resume=resume)
     else:
         stay_with(config, runs, resume=resume)

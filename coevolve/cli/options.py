@@ -15,6 +15,10 @@ runs_option = click.option(
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
+detach_option = click.option(
+    "--detach", is_flag=True, help="Return when the run has begun; it goes on without a terminal."
+)
+
 
 def run_argument(*, required: bool = False) -> Callable[[Any], Any]:
     """Return the argument RUN: a run's folder, or its name under the folder of all runs."""

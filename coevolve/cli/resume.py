@@ -4,24 +4,32 @@ from pathlib import Path
 
 import click
 
-from coevolve.cli.options import overrides_argument, run_argument, runs_option
+from coevolve.cli.options import detach_option, overrides_argument, run_argument, runs_option
 from coevolve.launcher.interrupts import end_at_once
 
 
 @click.command(name="resume")
 @run_argument(required=True)
 @overrides_argument
+@detach_option
 @runs_option
-def command(run: str, overrides: tuple[str, ...], *, runs: Path) -> None:
+def command(run: str, overrides: tuple[str, ...], *, detach: bool, runs: Path) -> None:
     """Continue a run that was stopped or killed, with the settings in its folder.
 
     KEY=VALUE changes a setting that may change, such as learner.steps=200.
     """
-    end_at_once("interrupted before the run continued")
+    if not detach:
+        end_at_once("interrupted before the run continued")
     from coevolve.cli.launching import stay_with
     from coevolve.config import load_config
     from coevolve.runs import directory as run_directory
 
     directory = run_directory.find(run, runs)
     config = load_config(directory.path / "config.yaml", overrides)
-    stay_with(config, directory.path.parent, resume=True)
+    if detach:
+        from coevolve.cli.detached import detach as start
+
+        words = ("resume", run, *overrides, "--runs", str(runs))
+        start(config, directory.path.parent, words, resume=True)
+    else:
+        stay_with(config, directory.path.parent, resume=True)

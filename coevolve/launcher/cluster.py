@@ -17,6 +17,7 @@ from ray._private.authentication.authentication_token_setup import (
 )
 
 from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
+from coevolve.launcher.interrupts import hangups_blocked
 from coevolve.launcher.native_errors import held_back
 from coevolve.parts.logs import FOLDER
 from coevolve.runs.directory import RunDirectory
@@ -111,7 +112,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
         if address:
             use_token()
         try:
-            with held_back(directory.path / FOLDER / "ray.log", ANNOUNCEMENT):
+            with held_back(directory.path / FOLDER / "ray.log", ANNOUNCEMENT), hangups_blocked():
                 context = ray.init(
                     address=address or "local",
                     namespace=directory.identity().namespace,

@@ -21,7 +21,7 @@ from coevolve.build import parts as build
 from coevolve.engine.vllm.environment import environment
 from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
-from coevolve.launcher.devices import engine_gpus, learner_gpus
+from coevolve.launcher.fitting import engine_gpus, learner_gpus
 from coevolve.launcher.placement import Placement
 from coevolve.models.model_folder import whole_model
 from coevolve.runs.directory import RunDirectory

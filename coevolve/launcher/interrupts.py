@@ -1,14 +1,16 @@
-"""What SIGINT and SIGTERM do to a command; the last of these functions that it called counts.
+"""What SIGINT, SIGTERM and SIGHUP do to a command; the last of these functions it called counts.
 
 - `raise_when_interrupted`: any command.
 - `end_at_once`: a run's start, which loads Ray. A Python signal handler waits until native code
   returns; a wake-up file descriptor does not.
-- `stop_when_interrupted`: a run.
+- `stop_when_interrupted`: a run. Only a run heeds SIGHUP, which a closed terminal sends: other
+  commands end at once.
 """
 
 import contextlib
 import os
 import signal
+import stat
 import threading
 from collections.abc import Generator
 from types import FrameType
@@ -49,7 +51,9 @@ def stop_when_interrupted(
 ) -> None:
     """Let the first signal set ``stop``, so that the run ends cleanly, and the second one end it.
 
-    If the run has not ended ``stop_s`` seconds after the first, end this process.
+    If the run has not ended ``stop_s`` seconds after the first, end this process. A closed terminal
+    is the first signal but never the second, because its shell may repeat SIGHUP. If this process
+    was started with SIGHUP ignored, it stays ignored.
     """
 
     def interrupt() -> None:
@@ -62,8 +66,29 @@ def stop_when_interrupted(
             "resumed, the run repeats this step",
         )
 
+    def hang_up() -> None:
+        _discard_output()
+        if not stop.is_set():
+            interrupt()
+
     for number in _SIGNALS:
         loop.add_signal_handler(number, interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, hang_up)
+
+
+@contextlib.contextmanager
+def hangups_blocked() -> Generator[None]:
+    """Let processes that start inside the block, and theirs, ignore that the terminal closes.
+
+    A shell passes SIGHUP on to its whole job, so without this a local cluster would die before its
+    run can stop.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
@@ -79,6 +104,15 @@ def handlers_kept() -> Generator[None]:
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
+
+
+def _discard_output() -> None:
+    """Discard all further output that does not go to a file: a closed terminal refuses it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for output in (1, 2):
+        if not stat.S_ISREG(os.fstat(output).st_mode):
+            os.dup2(nowhere, output)
+    os.close(nowhere)
 
 
 def end_within(seconds: float, reason: str, code: int = INTERRUPTED) -> None:

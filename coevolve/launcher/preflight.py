@@ -10,7 +10,7 @@ from coevolve.dependencies import lacking, refuse, require
 from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.packages import install as install_packages
 from coevolve.environments.registry import environment_of
-from coevolve.launcher.devices import check_devices
+from coevolve.launcher.devices import missing_devices
 from coevolve.llm.keys import check_key, key_of, variable_of
 from coevolve.models.model_folder import check_model
 from coevolve.models.tiny_random.resolve import running
@@ -67,7 +67,7 @@ def missing(config: RunConfig) -> list[str]:
     checks += [] if config.cluster.address else [_check_sockets]
     if lacking(partial(require, "torch", "", "")):
         return found + lacking(*checks)
-    return found + lacking(*checks, partial(check_devices, _as_run(config)))
+    return found + lacking(*checks) + missing_devices(_as_run(config))
 
 
 def keys(config: RunConfig) -> dict[str, str]:

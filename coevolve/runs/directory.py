@@ -1,6 +1,7 @@
 """A run's folder: `config.yaml store/ checkpoints/ versions/ logs/ metrics.jsonl run.json`.
 
-If the run makes its own initial model, the folder also has `model/`.
+If the run makes its own initial model, the folder also has `model/`; if no terminal shows its
+output, `launch.log`.
 """
 
 import contextlib
@@ -57,6 +58,9 @@ MAY_CHANGE = (
 
 LOCK_FILE = "launcher.lock"
 """File that the launching process locks, and that holds its id."""
+
+LAUNCH_LOG = "launch.log"
+"""File with the output of a run that no terminal shows."""
 
 MOST_NAMED = 5
 """Maximum number of runs that an error lists."""
@@ -164,6 +168,7 @@ RUN_ENTRIES = (
     "checkpoints",
     "config.yaml",
     "config.yaml.new",
+    LAUNCH_LOG,
     LOCK_FILE,
     "logs",
     "model",

@@ -7,10 +7,11 @@ import ray
 import torch
 
 from coevolve.config import load_config
-from coevolve.launcher.devices import check_devices, cluster_gpus
+from coevolve.launcher.devices import missing_devices
+from coevolve.launcher.nodes import cluster_nodes
 from coevolve.models.tiny_random.resolve import running
 from protocols.config import RunConfig
-from protocols.errors import DependencyError
+from protocols.errors import ConfigError, DependencyError
 from tests.commands import ROOT, answered
 
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without GPUs")
@@ -22,16 +23,15 @@ def config(name: str, *overrides: str) -> RunConfig:
 
 
 def test_a_run_on_the_cpu_needs_no_device():
-    check_devices(config("quickstart"))
-    check_devices(config("quickstart_vllm"))
-    check_devices(running(config("bfcl_qwen3_4b", "policy.tiny_random=true"), Path("none")))
+    assert not missing_devices(config("quickstart"))
+    assert not missing_devices(config("quickstart_vllm"))
+    tiny = config("bfcl_qwen3_4b", "policy.tiny_random=true")
+    assert not missing_devices(running(tiny, Path("none")))
 
 
 @NO_GPU
 def test_gpus_that_the_machine_lacks_are_counted_by_who_asks_for_them():
-    with pytest.raises(DependencyError) as caught:
-        check_devices(config("bfcl_qwen3_4b", "learner.devices=2", "rollout.actors=3"))
-    said = str(caught.value)
+    (said,) = missing_devices(config("bfcl_qwen3_4b", "learner.devices=2", "rollout.actors=3"))
     assert said.startswith(
         "the run needs 6 GPUs (learner 2, rollout 3 x 1, evaluator 1), and torch finds 0 on this "
         "machine"
@@ -55,16 +55,21 @@ def test_a_learner_on_a_gpu_that_is_not_there_is_refused_and_nothing_is_written(
 
 @pytest.fixture
 def address() -> Generator[str]:
-    """A cluster with two GPUs, as it says."""
+    """A cluster with one CPU and, as it says, two GPUs."""
     context: Any = ray.init(
-        address="local", num_cpus=1, num_gpus=2, include_dashboard=False, log_to_driver=False
+        address="local",
+        num_cpus=1,
+        num_gpus=2,
+        labels={"group": "gpu"},
+        include_dashboard=False,
+        log_to_driver=False,
     )
     yield context.address_info["gcs_address"]
     ray.shutdown()
 
 
 @pytest.mark.ray
-def test_a_cluster_is_asked_for_its_gpus(address: str, tmp_path: Path):
+def test_a_cluster_is_asked_for_its_gpus_labels_and_cpus(address: str, tmp_path: Path):
     # In a process of its own: this one holds the cluster.
     from tests.commands import called
 
@@ -74,11 +79,31 @@ def test_a_cluster_is_asked_for_its_gpus(address: str, tmp_path: Path):
     assert refused.returncode == 1
     assert f"needs 3 GPUs (learner 3), and the cluster at '{address}' has 2" in refused.stderr
     assert not (tmp_path / "runs").exists()
-    fits = called("launch", *words, "learner.devices=2", "--dry-run", *here)
+    placed = ("learner.devices=2", "placement.learner=group=gpu", "placement.cpus={learner: 1}")
+    fits = called("launch", *words, *placed, "--dry-run", *here)
     assert fits.returncode == 0, fits.stderr
     assert "# missing" not in fits.stdout
+    misplaced = ("placement.rollout=group=cpu", "placement.cpus={evaluator: 2}")
+    lacks = called("launch", *words, *misplaced, "--dry-run", *here)
+    missing = [line for line in lacks.stdout.splitlines() if line.startswith("# missing: ")]
+    assert len(missing) == 2
+    assert "needs a node with the label group=cpu" in missing[0]
+    assert "(its nodes have group=gpu)" in missing[0]
+    assert f"`ray start --address={address} --labels group=cpu`" in missing[0]
+    assert "reserves 2 CPUs (evaluator 2)" in missing[1]
 
 
 def test_a_cluster_that_ray_cannot_reach_is_one_sentence():
     with pytest.raises(DependencyError, match="Ray cannot reach the cluster at 'nowhere'"):
-        cluster_gpus("nowhere")
+        cluster_nodes("nowhere")
+
+
+def test_more_cpus_than_the_machine_has_are_refused_without_a_cluster():
+    (said,) = missing_devices(config("quickstart", "placement.cpus={learner: 100000}"))
+    assert "reserves 100000 CPUs (learner 100000), and this machine has" in said
+    assert "lower placement.cpus" in said
+
+
+def test_a_ray_client_address_is_refused_when_the_file_is_read():
+    with pytest.raises(ConfigError, match=r"cluster.address: .* needs HOST:PORT .*Ray client"):
+        config("quickstart", "cluster.address=ray://127.0.0.1:10001")

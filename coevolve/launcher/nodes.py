@@ -1,0 +1,72 @@
+"""The machines on which a run's parts can be placed, and what they have."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from coevolve.launcher.interrupts import handlers_kept
+from protocols.errors import DependencyError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One machine of a cluster."""
+
+    resources: Mapping[str, float]
+    """All that it has, also what is in use, by Ray's names, such as CPU and GPU."""
+
+    labels: Mapping[str, str]
+    is_launchers: bool
+    """Whether this process is on it."""
+
+
+def cluster_nodes(address: str) -> list[Node]:
+    """Join a running cluster, and return its living nodes. Raises DependencyError."""
+    # Imported here, so that commands that start no run do not load Ray.
+    import ray
+
+    from coevolve.launcher.cluster import use_token
+
+    with handlers_kept():
+        try:
+            use_token()
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            own = ray.get_runtime_context().get_node_id()
+            found = cast("list[dict[str, Any]]", ray.nodes())
+        except Exception as error:
+            raise DependencyError(
+                f"cluster.address: Ray cannot reach the cluster at {address!r}: "
+                f"{' '.join(str(error).split())}"
+            ) from error
+        finally:
+            cast("Callable[[], None]", ray.shutdown)()
+    return [_node(each, own) for each in found if each["Alive"]]
+
+
+def local_node(resources: frozenset[str]) -> Node:
+    """Return this machine as the node of a local cluster, with the named resources only."""
+    ways = {"CPU": _local_cpus, "GPU": _local_gpus}
+    return Node(resources={name: ways[name]() for name in resources}, labels={}, is_launchers=True)
+
+
+def _node(found: Mapping[str, Any], own: str) -> Node:
+    return Node(
+        resources=found["Resources"],
+        labels=found["Labels"],
+        is_launchers=found["NodeID"] == own,
+    )
+
+
+def _local_gpus() -> float:
+    # This import takes seconds; only runs on GPUs need it.
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def _local_cpus() -> float:
+    """Return the CPUs that Ray gives a local cluster: in a container, those of the container."""
+    from ray._private.utils import get_num_cpus
+
+    return get_num_cpus()
