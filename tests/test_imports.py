@@ -8,6 +8,7 @@ ROOT = Path(__file__).parents[1]
 COMPOSITION_ROOTS = {
     "coevolve.api",
     "coevolve.attach.live",
+    "coevolve.cli.detached",
     "coevolve.cli.launching",
     "coevolve.launcher.cluster",
     "coevolve.launcher.compose",
