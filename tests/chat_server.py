@@ -8,6 +8,7 @@ prompt of `tools.synthesis.prompts`. To run it by hand:
 """
 
 import argparse
+import hashlib
 import json
 import re
 import sys
@@ -51,6 +52,9 @@ class ChatServer:
     """Settings that the server answers with status 400."""
 
     counts_tokens: bool = True
+    key_digest: str = ""
+    """SHA-256 of the key that it demands, in hexadecimal; empty if it demands none."""
+
     requests: list[Received] = field(default_factory=list[Received])
     closing: threading.Event = field(default_factory=threading.Event)
     _script: deque[Behaviour] = field(default_factory=deque[Behaviour])
@@ -64,6 +68,8 @@ class ChatServer:
         """Record the request and return the behaviour for it."""
         with self._lock:
             self.requests.append(request)
+            if self.key_digest and digest_of(request.authorization) != self.key_digest:
+                return fails(401, "wrong key")
             refused = [name for name in self.refuses if name in request.body]
             if refused:
                 message = f"Unsupported parameter: '{refused[0]}'."
@@ -166,6 +172,11 @@ def is_a_web_page(exchange: _Exchange) -> None:
     exchange.send(b"<html>It works!</html>", headers={"Content-Type": "text/html"})
 
 
+def digest_of(authorization: str) -> str:
+    """Return the SHA-256 of the key in an HTTP header, in hexadecimal."""
+    return hashlib.sha256(authorization.removeprefix("Bearer ").encode()).hexdigest()
+
+
 @contextmanager
 def serving(
     brain: Brain | None = None,
@@ -173,6 +184,7 @@ def serving(
     port: int = 0,
     refuses: tuple[str, ...] = (),
     counts_tokens: bool = True,
+    key_digest: str = "",
 ) -> Generator[ChatServer]:
     """Serve on the loopback interface until the block ends."""
     listener = ThreadingHTTPServer(("127.0.0.1", port), BaseHTTPRequestHandler)
@@ -182,6 +194,7 @@ def serving(
         brain=brain or file_system_brain,
         refuses=refuses,
         counts_tokens=counts_tokens,
+        key_digest=key_digest,
     )
     listener.RequestHandlerClass = _handler(server)
     thread = threading.Thread(target=listener.serve_forever, args=(0.02,), daemon=True)
@@ -310,7 +323,12 @@ def _main() -> None:
         description="Serve a scripted model on the loopback interface."
     )
     parser.add_argument("--port", type=int, default=8099)
-    with serving(port=parser.parse_args().port) as server, suppress(KeyboardInterrupt):
+    parser.add_argument("--key-digest", default="", help="SHA-256 of the key that it demands.")
+    given = parser.parse_args()
+    with (
+        serving(port=given.port, key_digest=given.key_digest) as server,
+        suppress(KeyboardInterrupt),
+    ):
         sys.stdout.write(f"{server.base_url}\n")
         sys.stdout.flush()
         server.closing.wait()

@@ -1,6 +1,7 @@
 """A run on three Ray nodes that share no files: each has a network and a disk of its own."""
 
 import json
+import sys
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.chat_server import digest_of
 from tests.commands import ROOT
-from tests.nodes import ADDRESS, HOME, Node, forbidden, nodes
+from tests.nodes import ADDRESS, HOME, PRIVATE, Node, forbidden, nodes
 
 pytestmark = [
     pytest.mark.cluster,
@@ -23,13 +25,17 @@ NEXT_STEP_S = 60.0
 START_S = 240.0
 STEPS = 20
 KEY = "sk-of-the-launcher-alone"
+CHAT_PORT = 8099
 
 RUN = (
     f"cluster.address={ADDRESS}",
     "placement.rollout=group=worker",
     "placement.learner=group=worker",
     "placement.simulator=group=worker",
+    "placement.synthesizer=group=worker",
     "placement.evaluator=launcher",
+    f"synthesizer.model={{kind: endpoint, base_url: 'http://127.0.0.1:{CHAT_PORT}/v1', "
+    "model: scripted, key_variable: CHAT_KEY}",
     "rollout.actors=2",
     "learner.groups_per_step=4",
     "rollout.group_size=4",
@@ -58,6 +64,12 @@ class Cluster:
         for number, worker in enumerate(self.workers):
             worker.join(self._logs / f"worker{number}", "--labels", "group=worker")
 
+    def serve_chat(self) -> None:
+        """Serve a scripted model on each worker's loopback; it demands the launcher's key."""
+        for worker in self.workers:
+            served = ("--port", str(CHAT_PORT), "--key-digest", digest_of(KEY))
+            worker.start("python", "-m", "tests.chat_server", *served)
+
     def launch(self, *words: str) -> None:
         """Start or resume a run from the head."""
         self.output = self._logs / f"run{time.monotonic_ns()}"
@@ -69,7 +81,7 @@ class Cluster:
             *RUN,
             *words,
             log=self.output,
-            also={"OPENAI_API_KEY": KEY},
+            also={"CHAT_KEY": KEY},
         )
 
     def said(self) -> str:
@@ -95,13 +107,32 @@ class Cluster:
         """Kill a worker; fail if the run does not go on without it, and with it when it is back."""
         before = self.step()
         worker.kill_ray()
-        self.until("the next step", lambda: self.step() > before + 1, NEXT_STEP_S)
+        took_s = self.until("the next step", lambda: self.step() > before + 1, NEXT_STEP_S)
+        sys.stdout.write(f"{worker.address} lost: {took_s:.1f} s to the second step after it\n")
         worker.join(self._logs / "again", "--labels", "group=worker")
         self.until("more steps", lambda: self.step() > before + 4, NEXT_STEP_S)
+
+    def count(self, topic: str) -> int:
+        """Return the number of records of a topic."""
+        journal = self.attached(self.workers[0], "status")["journal"]
+        return journal["topics"][topic]
+
+    def check_key_is_secret(self) -> None:
+        """Fail if the key stands in a file, an environment or a command line of a worker."""
+        places = f"{PRIVATE} /proc/[0-9]*/environ /proc/[0-9]*/cmdline"
+        for worker in self.workers:
+            assert not _with_word(worker, KEY, places)
+            assert _with_word(worker, "raylet", places)
+        assert not _with_word(self.head, KEY, str(PRIVATE))
 
     def attached(self, node: Node, *words: str) -> dict[str, Any]:
         """Return the JSON answer of attach on a node without the run's files."""
         return json.loads(node.run("coevolve", "attach", "--address", ADDRESS, *words, "--json"))
+
+
+def _with_word(node: Node, word: str, places: str) -> str:
+    """Return the files on a node that contain a word; the search does not find itself."""
+    return node.run("sh", "-c", f"grep -rlas '{word[:-1]}[{word[-1]}]' {places}; true")
 
 
 @pytest.fixture
@@ -112,18 +143,18 @@ def cluster(tmp_path: Path) -> Generator[Cluster]:
 
 def test_a_run_on_nodes_that_share_nothing_survives_the_loss_of_each(cluster: Cluster):
     cluster.start_ray()
+    cluster.serve_chat()
     cluster.launch(f"learner.steps={10 * STEPS}")
     cluster.until("step 2", lambda: cluster.step() >= 2, START_S)
 
-    parts = {part["part"]: part for part in cluster.attached(cluster.workers[1], "status")["parts"]}
-    assert {"store", "learner", "rollout-0", "rollout-1", "simulator-0"} <= set(parts)
-    here = cluster.head.run("sh", "-c", f"ls {HOME}/runs/quickstart/versions")
-    assert "v_0" in here
+    status = cluster.attached(cluster.workers[1], "status")
+    parts = {part["part"] for part in status["parts"]}
+    assert {"store", "learner", "rollout-0", "rollout-1", "simulator-0"} <= parts
+    assert "v_0" in cluster.head.run("ls", f"{HOME}/runs/quickstart/versions")
     for worker in cluster.workers:
-        assert not worker.run("sh", "-c", f"ls {HOME}")
-        seen = worker.run("sh", "-c", "cat /proc/*/environ /proc/*/cmdline | tr '\\0' ' '")
-        assert "raylet" in seen
-        assert KEY not in seen
+        assert not worker.run("ls", str(HOME))
+    cluster.until("calls of the endpoint", lambda: cluster.count("model_call") > 0, NEXT_STEP_S)
+    cluster.check_key_is_secret()
 
     for worker in cluster.workers:
         cluster.lose(worker)
@@ -131,7 +162,9 @@ def test_a_run_on_nodes_that_share_nothing_survives_the_loss_of_each(cluster: Cl
     last = cluster.step()
     for node in (cluster.head, *cluster.workers):
         node.run("pkill", "-KILL", "-f", "ray")
+    lost = time.monotonic()
     assert cluster.process.wait(60) == 1
+    sys.stdout.write(f"all nodes lost: {time.monotonic() - lost:.1f} s to the launcher's end\n")
     assert "continue with: coevolve resume quickstart" in cluster.said()
 
     cluster.start_ray()
