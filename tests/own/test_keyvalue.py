@@ -82,7 +82,7 @@ def test_an_environment_that_cannot_be_one_is_refused_in_words(
         ("nowhere.py:KeyValue", "there is no module 'nowhere.py'; package.module:Class names a"),
         ("./keyvalue.py:KeyValue", "there is no module './keyvalue.py'; package.module:Class"),
         ("keyvalue.py:KeyValue", "there is no module 'keyvalue.py'"),
-        ("time:KeyValue", "module time has no 'KeyValue'; it is a part of Python"),
+        ("time:KeyValue", "the name 'time' is taken by Python's own module"),
         ("keyvalue.py:KeyValue", "did you mean keyvalue:KeyValue?"),
         ("own/keyvalue.py:KeyValue", "did you mean own.keyvalue:KeyValue?"),
         ("keyvalue", "write keyvalue:CLASS, with the name of your class"),

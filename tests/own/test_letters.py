@@ -214,7 +214,7 @@ def test_the_check_passes_and_says_what_is_absent():
 def test_what_it_cannot_have_is_refused_before_anything_starts(tmp_path: Path):
     with pytest.raises(ConfigError, match="is without replayable, state_digest; choose arm static"):
         load_config(RUN_FILE, ["arm=full"])
-    with pytest.raises(ConfigError, match=r"\$\.learner\.imitation\.weight: .* has none"):
+    with pytest.raises(ConfigError, match=r"^override learner\.imitation\.weight: .* has none"):
         load_config(RUN_FILE, ["learner.imitation.weight=1"])
     use = (
         f"environment={{use: '{grader(tmp_path, WITH_TOOLS).name}', "

@@ -55,7 +55,7 @@ def test_a_failure_of_its_own_code_is_a_finding(
 
 
 def test_an_arm_that_needs_more_is_refused_before_anything_starts() -> None:
-    with pytest.raises(ConfigError, match=r"\$\.learner\.imitation\.weight: .* has none"):
+    with pytest.raises(ConfigError, match=r"^override learner\.imitation\.weight: .* has none"):
         load_config(RUN_FILE, ["learner.imitation.weight=1"])
 
 
