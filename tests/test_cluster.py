@@ -57,12 +57,14 @@ class Cluster:
 
     def start_ray(self) -> None:
         """Start Ray on every node."""
-        log = self._logs / f"head{time.monotonic_ns()}"
         self.process = None
-        self.head.join(log)
-        self.until("the head", lambda: "Ray runtime started" in log.read_text(), 60.0)
-        for number, worker in enumerate(self.workers):
-            worker.join(self._logs / f"worker{number}", "--labels", "group=worker")
+        for node in (self.head, *self.workers):
+            self._join(node)
+
+    def _join(self, node: Node) -> None:
+        log = self._logs / f"{node.address}-{time.monotonic_ns()}"
+        node.join(log, *(() if node is self.head else ("--labels", "group=worker")))
+        self.until("Ray on a node", lambda: "Ray runtime started" in log.read_text(), 60.0)
 
     def serve_chat(self) -> None:
         """Serve a scripted model on each worker's loopback; it demands the launcher's key."""
@@ -86,7 +88,7 @@ class Cluster:
 
     def said(self) -> str:
         """Return the run's output so far."""
-        return self.output.read_text()
+        return self.output.read_text() if self.process else ""
 
     def step(self) -> int:
         """Return the newest step of this launch; 0 before its first."""
@@ -109,7 +111,7 @@ class Cluster:
         worker.kill_ray()
         took_s = self.until("the next step", lambda: self.step() > before + 1, NEXT_STEP_S)
         sys.stdout.write(f"{worker.address} lost: {took_s:.1f} s to the second step after it\n")
-        worker.join(self._logs / "again", "--labels", "group=worker")
+        self._join(worker)
         self.until("more steps", lambda: self.step() > before + 4, NEXT_STEP_S)
 
     def count(self, topic: str) -> int:
