@@ -148,11 +148,13 @@ def forbidden() -> str:
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if missing:
         return f"needs the programs {', '.join(missing)}"
+    needed = (
+        "ip link add hub0 type bridge",
+        "ip link add port0 type veth peer name eth0",
+        f"mount -t tmpfs tmpfs {PRIVATE}",
+    )
     tried = subprocess.run(
-        [*_UNSHARE, "ip", "link", "add", "hub0", "type", "bridge"],
-        capture_output=True,
-        text=True,
-        check=False,
+        [*_UNSHARE, "sh", "-c", " && ".join(needed)], capture_output=True, text=True, check=False
     )
     return f"may not make namespaces: {tried.stderr.strip()}" if tried.returncode else ""
 
