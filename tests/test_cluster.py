@@ -117,7 +117,7 @@ class Cluster:
     def count(self, topic: str) -> int:
         """Return the number of records of a topic."""
         journal = self.attached(self.workers[0], "status")["journal"]
-        return journal["topics"][topic]
+        return journal["topics"].get(topic, 0)
 
     def check_key_is_secret(self) -> None:
         """Fail if the key stands in a file, an environment or a command line of a worker."""
