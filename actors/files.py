@@ -1,6 +1,5 @@
 """The run's folder as a Ray actor, on the node that has it; it only forwards calls."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import ray
 
 from actors.remote_files import FILES_NAME
-from coevolve.parts.files import FileEntry, SentFolders, names
+from coevolve.parts.files import FileEntry, SentFolders
 from coevolve.parts.status import StatusReporter
 from protocols.control import PartStatus
 
@@ -20,7 +19,6 @@ class FilesShell:
 
     def __init__(self, root: Path, model: Path | None) -> None:
         self._folders = SentFolders(root, model)
-        self._root = root
         self._reporter = StatusReporter(FILES_NAME)
         self._reporter.waits_for("requests")
 
@@ -45,12 +43,12 @@ class FilesShell:
         self._folders.finish(path, listing)
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a folder."""
-        return names(self._root / path)
+        """Forward."""
+        return self._folders.names(path)
 
     def remove(self, path: str) -> None:
-        """Remove a folder."""
-        shutil.rmtree(self._root / path, ignore_errors=True)
+        """Forward."""
+        self._folders.remove(path)
 
     def status(self) -> PartStatus:
         """Return the status; ``done`` is not counted."""
@@ -60,10 +58,9 @@ class FilesShell:
         """Return 0: it runs neither a model nor a simulator."""
         return 0.0
 
-    def log(self, name: str, line: str) -> None:
-        """Append a line to a part's log."""
-        with (self._root / "logs" / f"{name}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(line)
+    def log(self, part: str, line: str) -> None:
+        """Forward."""
+        self._folders.log(part, line)
 
 
 _remote: Any = ray.remote

@@ -7,8 +7,10 @@ through the store's actor, and works in a folder of copies.
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +28,7 @@ from coevolve.llm import keys
 from coevolve.models.model_folder import HUB_ID, TINY, whole_model
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import MODEL_COPY, LocalFiles
+from coevolve.parts.starting import starting
 from protocols.config import RunConfig
 
 REMOVAL_S = 10.0
@@ -79,21 +82,17 @@ class Home:
     keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Endpoints' keys, by the variables that hold them on the run's node."""
 
-    @property
-    def is_here(self) -> bool:
-        """Whether this process runs on the run's node."""
-        return self.files is None or node_id() == self.node
+    def reach(self) -> LocalFiles | RemoteFiles:
+        """Return the run's files, as this process has them."""
+        if self.files is None or node_id() == self.node:
+            return LocalFiles(Path(self.folder))
+        return RemoteFiles(self.files, copies_folder(self.run_id))
 
-    def work_folder(self) -> Path:
-        """Return the run's folder, or this node's folder of copies."""
-        return Path(self.folder) if self.is_here else copies_folder(self.run_id)
-
-    def log_line(self, part: str) -> Callable[[str], None] | None:
-        """Return a function that copies a part's log lines to the run's folder, if necessary."""
-        if self.is_here:
-            return None
-        files = RemoteFiles(self.files, self.work_folder())
-        return lambda line: files.log(part, line)
+    def starting(self, part: str) -> AbstractContextManager[None]:
+        """Return the context for the creation of a part in this process."""
+        files = self.reach()
+        send = partial(files.log, part) if isinstance(files, RemoteFiles) else None
+        return starting(files.folder, part, send)
 
     def settings(self, config: RunConfig) -> RunConfig:
         """Return the settings of a part on this node, and prepare the node for them.
@@ -102,26 +101,20 @@ class Home:
         endpoints' keys known to this process. Raises DependencyError and TransferError.
         """
         keys.provide(self.keys)
-        if self.is_here:
+        files = self.reach()
+        if isinstance(files, LocalFiles):
             return config
         environment = environment_of(config)
         install(environment.requires, environment.name, log.info)
         model = config.policy.model
         if model == TINY or (HUB_ID.fullmatch(model) and whole_model(model)):
             return config
-        copy = RemoteFiles(self.files, self.work_folder()).fetch_now(MODEL_COPY)
+        copy = files.fetch_now(MODEL_COPY)
         return replace(config, policy=replace(config.policy, model=str(copy)))
 
     def context(self, config: RunConfig, store: RemoteStore) -> PartContext:
         """Return the context of a part on this node."""
-        folder = self.work_folder()
-        if self.is_here:
-            return PartContext(
-                config=config, files=LocalFiles(folder), store=store, reader=run_reader(folder)
-            )
-        return PartContext(
-            config=config,
-            files=RemoteFiles(self.files, folder),
-            store=store,
-            reader=store.reader(),
-        )
+        files = self.reach()
+        is_here = isinstance(files, LocalFiles)
+        reader = run_reader(files.folder) if is_here else store.reader()
+        return PartContext(config=config, files=files, store=store, reader=reader)

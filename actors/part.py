@@ -13,7 +13,7 @@ from actors.home import Home
 from actors.remote_store import RemoteStore
 from coevolve.build import parts as build
 from coevolve.parts.context import PartContext
-from coevolve.parts.starting import starting, unexpected_logged
+from coevolve.parts.starting import unexpected_logged
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, PartDiedError
@@ -45,7 +45,7 @@ class PartShell(ABC):
         store: RemoteStore,
         simulators: build.Simulators = (),
     ) -> None:
-        with starting(home.work_folder(), name, home.log_line(name)):
+        with home.starting(name):
             context = home.context(home.settings(config), store)
             self._part, self._working = self.make(name, context, simulators)
 

@@ -19,7 +19,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from coevolve.models.atomic_folder import begin_folder, finish_folder, partial_of
-from coevolve.parts.files import FileEntry, check, listing_of, write_piece
+from coevolve.parts.files import FileEntry, check, disk_errors, listing_of, read_piece, write_piece
 from protocols.errors import CoevolveError, TransferError
 
 FILES_NAME = "files"
@@ -77,7 +77,7 @@ class RemoteFiles:
         listing = _answer(self._actor.listing.remote(path))
         if folder.is_dir() and _copied(folder) == listing:
             return
-        with _told(folder):
+        with disk_errors(_uncopied(folder)):
             begin_folder(folder)
             partial = partial_of(folder)
             for entry, offset, content in self._pieces(path, listing):
@@ -101,14 +101,12 @@ class RemoteFiles:
 
     def _send(self, path: str) -> None:
         folder = self.folder / path
-        with _told(folder), _locked(folder):
+        with disk_errors(_uncopied(folder)), _locked(folder):
             listing = listing_of(folder)
             _answer(self._actor.begin.remote(path))
             under_way: deque[Any] = deque()
             for entry, offset in _offsets(listing):
-                with (folder / entry.name).open("rb") as file:
-                    file.seek(offset)
-                    content = file.read(PIECE)
+                content = read_piece(folder / entry.name, offset, PIECE)
                 under_way.append(self._actor.write.remote(path, entry.name, offset, content))
                 if len(under_way) == AHEAD:
                     _answer(under_way.popleft())
@@ -159,24 +157,16 @@ def _locked(folder: Path) -> Generator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _told(folder: Path) -> Generator[None]:
-    """Raise TransferError for errors of this node's disk."""
-    try:
-        yield
-    except OSError as error:
-        raise TransferError(f"{folder}: cannot be copied on this node: {error}") from error
+def _uncopied(folder: Path) -> str:
+    return f"{folder}: cannot be copied on this node"
 
 
 def _tried(act: Callable[[], None]) -> None:
     """Repeat ``act`` if a copy turns out damaged, as when the original changed meanwhile."""
-    for left in reversed(range(TRIES)):
-        try:
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(TransferError):
             return act()
-        except TransferError:
-            if not left:
-                raise
-    return None
+    return act()
 
 
 def _answer(call: Any) -> Any:

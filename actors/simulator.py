@@ -8,7 +8,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from actors.home import Home
 from coevolve.environments.registry import environment_of
-from coevolve.parts.starting import starting, unexpected_logged
+from coevolve.parts.starting import unexpected_logged
 from coevolve.parts.status import StatusReporter
 from protocols.config import RunConfig
 from protocols.control import PartStatus
@@ -21,7 +21,7 @@ class SimulatorShell:
     """Runs one simulator of the run's environment in its own process."""
 
     def __init__(self, name: str, config: RunConfig, home: Home) -> None:
-        with starting(home.work_folder(), name, home.log_line(name)):
+        with home.starting(name):
             self._simulator = environment_of(config).simulator()
         self._name = name
         self._reporter = StatusReporter(name)

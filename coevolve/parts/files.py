@@ -1,15 +1,22 @@
 """The run's folder for parts on the node that has it, and what copies between nodes are made of."""
 
 import asyncio
+import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from coevolve.models.atomic_folder import begin_folder, files_in, finish_folder, partial_of
 from coevolve.models.weight_files import file_digest
+from coevolve.parts.logs import log_file
 from protocols.errors import TransferError
+
+MODEL_COPY = "initial_model"
+"""The folder of copies that holds the model which the run starts from."""
+
+REFUSED = "the run's folder cannot take it in"
 
 
 class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,49 +66,51 @@ class SentFolders:
         self._root = root
         self._model = model
         self._digests: dict[tuple[Path, int, int], str] = {}
-        """Digests by path, size in bytes and time of change in nanoseconds."""
+        """Digests of files, by `_content`."""
 
     def listing(self, path: str) -> list[FileEntry]:
         """Return the files of a folder. Raises TransferError if there is no such folder."""
         folder = self._folder(path)
-        try:
+        with disk_errors(f"{path}: cannot be sent to other nodes"):
             if not folder.is_dir():
                 raise FileNotFoundError(f"{folder}: is not there")
             return [self._entry(folder, each) for each in files_in(folder)]
-        except OSError as error:
-            raise TransferError(f"{path}: cannot be sent to other nodes: {error}") from error
 
     def read(self, path: str, name: str, offset: int, size: int) -> bytes:
         """Return up to ``size`` bytes of a file from ``offset``. Raises TransferError."""
-        try:
-            with (self._folder(path) / name).open("rb") as file:
-                file.seek(offset)
-                return file.read(size)
-        except OSError as error:
-            raise TransferError(f"{path}/{name}: cannot be sent: {error}") from error
+        with disk_errors(f"{path}/{name}: cannot be sent"):
+            return read_piece(self._folder(path) / name, offset, size)
 
     def begin(self, path: str) -> None:
         """Begin to take in a folder; what an earlier sender left is discarded."""
-        try:
+        with disk_errors(f"{path}: {REFUSED}"):
             begin_folder(self._folder(path))
-        except OSError as error:
-            raise _refused(path, error) from error
 
     def write(self, path: str, name: str, offset: int, content: bytes) -> None:
         """Write a piece of a file of the folder that is taken in."""
-        try:
+        with disk_errors(f"{path}: {REFUSED}"):
             write_piece(partial_of(self._folder(path)) / name, offset, content)
-        except OSError as error:
-            raise _refused(path, error) from error
 
     def finish(self, path: str, listing: Sequence[FileEntry]) -> None:
         """Publish the folder if it is what the sender has. Raises TransferError."""
         folder = self._folder(path)
         check(partial_of(folder), listing)
-        try:
+        with disk_errors(f"{path}: {REFUSED}"):
             finish_folder(folder)
-        except OSError as error:
-            raise _refused(path, error) from error
+            self._digests |= {_content(folder / each.name): each.digest for each in listing}
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a folder; none if there is no such folder."""
+        return names(self._folder(path))
+
+    def remove(self, path: str) -> None:
+        """Remove a folder, if it is there."""
+        shutil.rmtree(self._folder(path), ignore_errors=True)
+
+    def log(self, part: str, line: str) -> None:
+        """Append a line to a part's log."""
+        with log_file(self._root, part).open("a", encoding="utf-8") as file:
+            file.write(line)
 
     def _folder(self, path: str) -> Path:
         if path == MODEL_COPY and self._model is not None:
@@ -112,16 +121,33 @@ class SentFolders:
         return folder
 
     def _entry(self, folder: Path, file: Path) -> FileEntry:
-        stat = file.stat()
-        known = (file, stat.st_size, stat.st_mtime_ns)
-        if known not in self._digests:
-            self._digests[known] = file_digest(file)
+        content = _content(file)
+        if content not in self._digests:
+            self._digests[content] = file_digest(file)
         name = str(file.relative_to(folder))
-        return FileEntry(name=name, size_bytes=stat.st_size, digest=self._digests[known])
+        return FileEntry(name=name, size_bytes=content[1], digest=self._digests[content])
 
 
-MODEL_COPY = "initial_model"
-"""The folder of copies that holds the model which the run starts from."""
+def _content(file: Path) -> tuple[Path, int, int]:
+    """Return what tells a file's content apart: path, size in bytes, time of change in ns."""
+    stat = file.stat()
+    return file, stat.st_size, stat.st_mtime_ns
+
+
+@contextlib.contextmanager
+def disk_errors(what: str) -> Generator[None]:
+    """Raise TransferError, with ``what`` cannot be done, for errors of this node's disk."""
+    try:
+        yield
+    except OSError as error:
+        raise TransferError(f"{what}: {error}") from error
+
+
+def read_piece(file: Path, offset: int, size: int) -> bytes:
+    """Return up to ``size`` bytes of a file from ``offset``. Raises OSError."""
+    with file.open("rb") as read:
+        read.seek(offset)
+        return read.read(size)
 
 
 def write_piece(file: Path, offset: int, content: bytes) -> None:
@@ -145,7 +171,3 @@ def check(folder: Path, listing: Sequence[FileEntry]) -> None:
 def listing_of(folder: Path) -> list[FileEntry]:
     """Return the files of a folder, with digests. Raises OSError."""
     return SentFolders(folder.parent, None).listing(folder.name)
-
-
-def _refused(path: str, error: OSError) -> TransferError:
-    return TransferError(f"{path}: the run's folder cannot take it in: {error}")

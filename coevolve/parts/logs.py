@@ -11,14 +11,19 @@ from structlog.typing import EventDict, Processor
 FOLDER = "logs"
 
 
+def log_file(run_dir: Path, part: str) -> Path:
+    """Return the file with a part's log lines."""
+    return run_dir / FOLDER / f"{part}.jsonl"
+
+
 def to_file(run_dir: Path, part: str, send: Callable[[str], None] | None = None) -> None:
     """Append this process's log lines to ``logs/<part>.jsonl`` of the run.
 
     On a node that has only copies of the run's folder, ``send`` copies each line to the original.
     """
-    folder = run_dir / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    file = (folder / f"{part}.jsonl").open("a", encoding="utf-8", buffering=1)
+    path = log_file(run_dir, part)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a", encoding="utf-8", buffering=1)
     _configure(_Sent(file, send) if send else file)
 
 
