@@ -260,9 +260,9 @@ Nodes = Annotated[
 
 
 PlacedPart = Literal[
+    "learner",
     "rollout",
     "evaluator",
-    "learner",
     "simulator",
     "curriculum",
     "signals",

@@ -109,7 +109,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
         sessions = stack.enter_context(_deleted_sessions())
         if not address:
             stack.enter_context(guarded())
-        if address:
+        else:
             use_token()
         try:
             with held_back(directory.path / FOLDER / "ray.log", ANNOUNCEMENT), hangups_blocked():

@@ -50,36 +50,21 @@ async def compose(
     home = _home(config, directory, place, keys)
     workers, simulators = _simulators(config, home, place)
     await store.statistics()
+    start = _Starter(config, place, home, store)
     engine = _engine_options(config)
     # Actors that load a model take longest to start, so they start first.
     sampling = [
-        RemotePart(
-            name := f"rollout-{n}",
-            RolloutActor.options(name=name, **place.of("rollout"), **engine).remote(
-                name, config, home, store, workers
-            ),
-        )
+        start("rollout", RolloutActor, workers, name=f"rollout-{n}", **engine)
         for n in range(config.rollout.actors)
     ]
-    learner = RemotePart(
-        "learner",
-        LearnerActor.options(
-            name="learner", **place.of("learner"), num_gpus=learner_gpus(config)
-        ).remote("learner", config, home, store),
-    )
-    evaluator = RemotePart(
-        "evaluator",
-        EvaluatorActor.options(name="evaluator", **place.of("evaluator"), **engine).remote(
-            "evaluator", config, home, store, workers
-        ),
-    )
-    evolving, synthesizing = _evolving(config, home, place, store, workers)
-    curriculum = RemotePart(
-        "curriculum",
-        CurriculumActor.options(name="curriculum", **place.of("curriculum")).remote(
-            "curriculum", config, home, store
-        ),
-    )
+    learner = start("learner", LearnerActor, num_gpus=learner_gpus(config))
+    evaluator = start("evaluator", EvaluatorActor, workers, **engine)
+    evolving = [start("signals", SignalsActor, workers)]
+    synthesizing: list[RemotePart] = []
+    if config.synthesizes:
+        synthesizing = [start("synthesizer", SynthesizerActor, workers)]
+        evolving += [*synthesizing, start("validator", ValidatorActor, workers)]
+    curriculum = start("curriculum", CurriculumActor)
     return Run(
         config,
         directory,
@@ -94,6 +79,28 @@ async def compose(
         display=display,
         started=started,
     )
+
+
+class _Starter:
+    """Starts the actors of parts; each has the same first arguments."""
+
+    def __init__(self, config: RunConfig, place: Placement, home: Home, store: RemoteStore) -> None:
+        self._place = place
+        self._arguments = (config, home, store)
+
+    def __call__(
+        self,
+        part: PlacedPart,
+        actor: Any,
+        workers: Sequence[RemoteSimulator] = (),
+        *,
+        name: str = "",
+        **options: Any,
+    ) -> RemotePart:
+        """Start an actor of this kind of part with Ray's ``options``; its name is the kind's."""
+        name = name or part
+        started = actor.options(name=name, **self._place.of(part), **options)
+        return RemotePart(name, started.remote(name, *self._arguments, workers))
 
 
 def _files(home: Home) -> list[RemotePart]:
@@ -149,27 +156,3 @@ def _simulators(
     ]
     parts = [RemotePart(name, actor) for name, actor in zip(names, actors, strict=True)]
     return [RemoteSimulator(actor, patience_s) for actor in actors], parts
-
-
-def _evolving(
-    config: RunConfig,
-    home: Home,
-    place: Placement,
-    store: RemoteStore,
-    workers: Sequence[RemoteSimulator],
-) -> tuple[list[RemotePart], list[RemotePart]]:
-    """Start the signals part and, in arms that synthesize, the synthesizer and the validator.
-
-    Returns all of these parts, and those of them that have a model.
-    """
-    kinds: dict[PlacedPart, Any] = {"signals": SignalsActor}
-    if config.synthesizes:
-        kinds |= {"synthesizer": SynthesizerActor, "validator": ValidatorActor}
-    parts = [
-        RemotePart(
-            name,
-            kind.options(name=name, **place.of(name)).remote(name, config, home, store, workers),
-        )
-        for name, kind in kinds.items()
-    ]
-    return parts, [part for part in parts if part.name == "synthesizer"]

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from coevolve.launcher.fitting import Demand, demands, missing_labels, unfit
+from coevolve.launcher.fitting import LOWER, Demand, demands, missing_labels, unfit
 from coevolve.launcher.nodes import Node, cluster_nodes, local_node
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig
@@ -65,6 +65,6 @@ def _too_few_gpus(asked: Sequence[Demand], nodes: Sequence[Node], address: str) 
         remedy = "name a cluster that has them (cluster.address)"
     return [
         f"the run needs {needed:g} {'GPU' if needed == 1 else 'GPUs'} ({parts}), and {place}; "
-        f"{remedy}, or lower learner.devices, rollout.actors or rollout.engine.gpus; without GPUs "
-        "set policy.device=cpu and rollout.engine.gpus=0"
+        f"{remedy}, or {LOWER['GPU']}; without GPUs set policy.device=cpu and "
+        "rollout.engine.gpus=0"
     ]

@@ -7,6 +7,7 @@ does not solve the puzzle of which process goes to which node.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from coevolve.launcher.nodes import Node
 from protocols.config import PlacedPart, RunConfig, VllmEngine
@@ -14,18 +15,9 @@ from protocols.config import PlacedPart, RunConfig, VllmEngine
 ROUNDING = 1e-6
 """Ray counts resources in ten thousandths."""
 
-PARTS: tuple[PlacedPart, ...] = (
-    "learner",
-    "rollout",
-    "evaluator",
-    "simulator",
-    "curriculum",
-    "signals",
-    "synthesizer",
-    "validator",
-)
+PARTS: tuple[PlacedPart, ...] = get_args(PlacedPart)
 
-_LOWER = {
+LOWER = {
     "CPU": "lower placement.cpus",
     "GPU": "lower learner.devices, rollout.actors or rollout.engine.gpus",
 }
@@ -161,7 +153,7 @@ def _too_little(
     have = " + ".join(f"{each:g}" for each in there)
     return (
         f"placement: the run reserves {needed:g} {resource}s ({parts}), and {place} {have}{whole}; "
-        f"{remedy}, or {_LOWER[resource]}"
+        f"{remedy}, or {LOWER[resource]}"
     )
 
 
