@@ -97,15 +97,24 @@ async def _take_weights(
     trainer: AnyTrainer, report: StepReport, files: Files, history: History
 ) -> None:
     """Give the trainer the recorded weights of its step. Raises CheckpointError."""
-    version = await history.version(report.step)
-    folder = await whole_version(files, version)
-    if folder is None:
-        raise CheckpointError(
-            f"{files.folder / version.path}: {report.devices} processes took step {report.step}, "
-            "so another number needs the weights of its version, which are missing or were "
-            f"changed; restore that folder, or resume with learner.devices={report.devices}"
-        )
+    folder = await _weights(
+        report.step,
+        f"{report.devices} processes took step {report.step}, so another number needs the weights "
+        "of its version, which are missing or were changed; restore that folder, or resume with "
+        f"learner.devices={report.devices}",
+        files,
+        history,
+    )
     await asyncio.to_thread(trainer.load_weights, folder)
+
+
+async def _weights(version: int, lacking: str, files: Files, history: History) -> Path:
+    """Return the folder with a version's weights. Raises CheckpointError that says ``lacking``."""
+    record = await history.version(version)
+    folder = await whole_version(files, record)
+    if folder is None:
+        raise CheckpointError(f"{files.folder / record.path}: {lacking}")
+    return folder
 
 
 async def trainer_at(
@@ -144,13 +153,13 @@ async def go_back(
 
     Raises CheckpointError if that version's weights are missing or were changed.
     """
-    version = await history.version(returned.to_version)
-    folder = await whole_version(files, version)
-    if folder is None:
-        raise CheckpointError(
-            f"{files.folder / version.path}: step {step} returns to version {version.version}, "
-            "whose weights are missing or were changed; restore that folder"
-        )
+    folder = await _weights(
+        returned.to_version,
+        f"step {step} returns to version {returned.to_version}, whose weights are missing or were "
+        "changed; restore that folder",
+        files,
+        history,
+    )
     return await asyncio.to_thread(trainer.go_back, step, folder, returned.rate_factor)
 
 
