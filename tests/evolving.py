@@ -24,8 +24,8 @@ from protocols.evolution import (
     SynthesizerSwapped,
 )
 from protocols.journal import Append, Message, Receipt
-from protocols.learning import StepReport, TrainedGroup
-from protocols.rollouts import Action
+from protocols.learning import GroupDiscarded, StepReport, TrainedGroup
+from protocols.rollouts import Action, RolloutRequest
 from protocols.synthesizers import EndpointModel
 from protocols.tasks import Seeded, Synthesized, Task, body_of
 
@@ -78,6 +78,31 @@ def visit(task: str, successes: int, version: int = 0, rollouts: int = 8) -> Gro
         calls=2,
         patterns=(),
         evidence=(1, 2),
+    )
+
+
+def requested(group: int, task_id: str, version: int = 0) -> RolloutRequest:
+    """Return the first request of a group."""
+    return RolloutRequest(
+        group_id=f"g{group}",
+        group=group,
+        index=0,
+        group_size=8,
+        task_id=task_id,
+        seed=0,
+        policy_version_at_least=version,
+    )
+
+
+def discarded(group: int) -> GroupDiscarded:
+    return GroupDiscarded(
+        group_id=f"g{group}",
+        group=group,
+        task_id="",
+        reason="stale",
+        successes=0,
+        rollouts=8,
+        groups_consumed=1,
     )
 
 

@@ -13,10 +13,12 @@ from tests.chat_server import digest_of
 from tests.commands import ROOT
 from tests.nodes import ADDRESS, HOME, PRIVATE, Node, forbidden, nodes
 
+REASON = forbidden()
+
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(bool(forbidden()), reason=f"nodes: {forbidden()}"),
+    pytest.mark.skipif(bool(REASON), reason=f"nodes: {REASON}"),
 ]
 
 NEXT_STEP_S = 60.0

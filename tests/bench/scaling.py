@@ -34,10 +34,8 @@ from coevolve.signals.detector import Detector
 from protocols.config import RunConfig
 from protocols.evolution_config import SignalsConfig
 from protocols.journal import Append, Complete, Message, Receipt, Record, Take
-from protocols.learning import GroupDiscarded
-from protocols.rollouts import RolloutRequest
 from tests.bench import output
-from tests.evolving import admitted, seed, verdict, visit
+from tests.evolving import admitted, discarded, requested, seed, verdict, visit
 
 SIZES = (100, 1_000, 10_000, 100_000)
 CALLS = 40
@@ -96,9 +94,9 @@ def draw_s(size: int) -> float:
 
     def draw(number: int) -> float:
         started = time.perf_counter()
-        pool.fold(_request(number, pool.draw(generator)))
+        pool.fold(requested(number, pool.draw(generator)))
         taken_s = time.perf_counter() - started
-        pool.fold(_discarded(number - IN_FLIGHT))
+        pool.fold(discarded(max(0, number - IN_FLIGHT)))
         return taken_s
 
     return _median(map(draw, range(IN_FLIGHT + CALLS)))
@@ -210,30 +208,6 @@ def _full_pool(size: int) -> Pool:
 
 def _admission(number: int) -> Message:
     return verdict(f"c{number}", "s", admitted(f"m{number}", 1 + number % 3))
-
-
-def _request(number: int, task_id: str) -> RolloutRequest:
-    return RolloutRequest(
-        group_id=f"g{number}",
-        group=number,
-        index=0,
-        group_size=8,
-        task_id=task_id,
-        seed=0,
-        policy_version_at_least=0,
-    )
-
-
-def _discarded(group: int) -> GroupDiscarded:
-    return GroupDiscarded(
-        group_id=f"g{group}",
-        group=max(0, group),
-        task_id="",
-        reason="stale",
-        successes=0,
-        rollouts=8,
-        groups_consumed=1,
-    )
 
 
 def _timed(deed: Callable[..., object], *arguments: object) -> float:

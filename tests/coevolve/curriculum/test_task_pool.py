@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from coevolve.curriculum.task_pool import NEW, Pool
 from protocols.config import RunConfig
 from protocols.journal import Message
-from protocols.learning import GroupDiscarded
-from protocols.rollouts import RolloutRequest, Writer
+from protocols.rollouts import Writer
 from tests.coevolve.curriculum.plain_pool import PlainPool
-from tests.evolving import admitted, seed, signal, stepped, verdict, visit
+from tests.evolving import admitted, discarded, requested, seed, signal, stepped, verdict, visit
 
 CONFIG = RunConfig(name="test")
 
@@ -37,30 +36,6 @@ def folded(messages: Iterable[Message], config: RunConfig = CONFIG) -> Pool:
 def made(task_id: str, successes: int = 2) -> Message:
     """Return a verdict that admits a task after ``successes`` of four probes."""
     return verdict(f"c-{task_id}", "s", admitted(task_id, successes))
-
-
-def asked(group: int, task_id: str, version: int = 0) -> RolloutRequest:
-    return RolloutRequest(
-        group_id=f"g{group}",
-        group=group,
-        index=0,
-        group_size=8,
-        task_id=task_id,
-        seed=0,
-        policy_version_at_least=version,
-    )
-
-
-def discarded(group: int) -> GroupDiscarded:
-    return GroupDiscarded(
-        group_id=f"g{group}",
-        group=group,
-        task_id="",
-        reason="stale",
-        successes=0,
-        rollouts=8,
-        groups_consumed=1,
-    )
 
 
 def test_the_weight_of_a_learnable_task_is_as_computed_by_hand():
@@ -169,9 +144,9 @@ def test_retired_tasks_are_drawn_at_their_share_to_probe_for_forgetting():
 
 def test_a_task_in_flight_is_not_drawn_again_until_its_group_is_consumed():
     config = of(synthetic_share=1.0, retired_share=0.0)
-    pool = folded([seed("s"), seed("t"), made("a"), asked(0, "a")], config)
+    pool = folded([seed("s"), seed("t"), made("a"), requested(0, "a")], config)
     assert set(draws(pool)) == {"s", "t"}
-    pool.fold(asked(1, "s"))
+    pool.fold(requested(1, "s"))
     assert set(draws(pool)) == {"t"}
     pool.fold(discarded(0))
     assert set(draws(pool)) == {"a"}
@@ -179,8 +154,10 @@ def test_a_task_in_flight_is_not_drawn_again_until_its_group_is_consumed():
 
 def test_a_seed_task_is_drawn_whatever_is_retired_or_in_flight():
     mastered = [visit("s", 8), visit("s", 8)]
-    assert set(draws(folded([seed("s"), asked(0, "s")]))) == {"s"}
-    assert set(draws(folded([seed("s"), *mastered, asked(0, "s")], of(retired_share=0.0)))) == {"s"}
+    assert set(draws(folded([seed("s"), requested(0, "s")]))) == {"s"}
+    assert set(draws(folded([seed("s"), *mastered, requested(0, "s")], of(retired_share=0.0)))) == {
+        "s"
+    }
     with pytest.raises(ValueError, match="needs a seed task"):
         Pool(CONFIG).draw(np.random.default_rng(0))
 
@@ -191,22 +168,22 @@ def test_a_held_out_task_never_joins():
 
 def test_in_cycles_admitted_tasks_join_with_the_next_cycles_first_group():
     config = of(evolve_every=5)
-    start = [seed("s"), asked(0, "s"), made("a"), asked(1, "s", version=4)]
+    start = [seed("s"), requested(0, "s"), made("a"), requested(1, "s", version=4)]
     pool = folded(start, config)
     assert pool.live == ("s",)
     pool.join()
     assert pool.live == ("s", "a")
-    assert folded([*start, asked(2, "s", version=5)], config).live == ("s", "a")
-    pool.fold(asked(2, "s", version=5))
+    assert folded([*start, requested(2, "s", version=5)], config).live == ("s", "a")
+    pool.fold(requested(2, "s", version=5))
     pool.fold(made("b"))
-    pool.fold(asked(3, "s", version=5))
+    pool.fold(requested(3, "s", version=5))
     assert pool.live == ("s", "a")
 
 
 def test_tasks_admitted_between_a_decision_and_its_record_join_as_in_the_journal():
     config = of(evolve_every=5)
-    start = [seed("s"), asked(0, "s"), made("a")]
-    opening, later = asked(1, "s", version=5), asked(2, "s", version=5)
+    start = [seed("s"), requested(0, "s"), made("a")]
+    opening, later = requested(1, "s", version=5), requested(2, "s", version=5)
     live = folded([*start, opening, later, made("b"), opening, later], config)
     rebuilt = folded([*start, made("b"), opening, later], config)
     assert live.live == rebuilt.live == ("s", "a", "b")
@@ -232,7 +209,7 @@ def happened(
     tasks = sorted({*pool.live, *pool.retired})
     match what:
         case "ask":
-            return asked(pool.groups, drawn)
+            return requested(pool.groups, drawn)
         case "consume":
             return discarded(consumed)
         case "admit":
