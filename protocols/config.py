@@ -235,7 +235,7 @@ class WatchdogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     restart_s: Positive = 180.0
     """Seconds that a part may take to restart, on its own node or on another; then the run ends. A
-    run with several rollout actors goes on with the others, and takes a late one in again. Loading
+    run with several rollout actors continues with the others, and uses a late one again. Loading
     a large model may take minutes."""
 
 

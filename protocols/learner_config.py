@@ -155,7 +155,7 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     devices: Count = 1
     """Number of processes, or of GPUs on one node, over which weights, gradients and optimizer are
-    sharded. When a run is resumed with another number, it goes on from the same weights; repeated
+    sharded. When a run is resumed with another number, it continues from the same weights; repeated
     steps agree with the recorded ones to rounding, not in every bit."""
 
     device_timeout_s: Positive = 600.0

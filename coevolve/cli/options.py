@@ -16,7 +16,7 @@ runs_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 detach_option = click.option(
-    "--detach", is_flag=True, help="Return when the run has begun; it goes on without a terminal."
+    "--detach", is_flag=True, help="Return when the run has begun; it continues without a terminal."
 )
 
 

@@ -43,7 +43,7 @@ def _renew(consumer: Consumer, request: Take, state: Snapshot, now_s: float) -> 
 
 
 def _free(consumer: Consumer, topic: str, state: Snapshot) -> Iterator[tuple[int, str]]:
-    """Yield the free records of a topic; whoever asks for the next one must lease those before.
+    """Yield the free records of a topic. The caller must lease each one before it asks for more.
 
     The frontier passes what is not free, so that no later search looks at it again.
     """

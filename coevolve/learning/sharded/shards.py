@@ -65,7 +65,7 @@ def names_of(folder: Path) -> Collection[str]:
     except OSError as error:
         raise CheckpointError(
             f"{folder}: holds no checkpoint that this version of coevolve can read: {error}; "
-            "remove the folder, and the run goes on from an earlier one"
+            "remove the folder, and the run continues from an earlier one"
         ) from error
 
 
