@@ -19,7 +19,8 @@ SETUP := $(BIN)/coevolve setup
 # Where nothing compiled may be kept, every process that a test starts compiles this project again.
 unexport PYTHONDONTWRITEBYTECODE
 
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+# One more worker than cores: whole runs, which most of the time goes to, often wait.
+PYTEST := $(BIN)/python -m pytest --dist worksteal -n
 
 .PHONY: quickstart quickstart-vllm test pytest test-exhaustive test-vllm test-cluster test-wheel test-beside check clean
 
@@ -33,13 +34,13 @@ test: $(VENV)/.dev
 	$(MAKE) --no-print-directory --jobs 2 check pytest
 
 pytest: $(VENV)/.dev
-	$(PYTEST) -m "not vllm and not cluster and not exhaustive" $(ARGS)
+	$(PYTEST) 3 -m "not vllm and not cluster and not exhaustive" $(ARGS)
 
 test-exhaustive: $(VENV)/.dev
-	$(PYTEST) -m exhaustive $(ARGS)
+	$(PYTEST) 2 -m exhaustive $(ARGS)
 
 test-vllm: $(VENV)/.dev
-	$(PYTEST) -m vllm $(ARGS)
+	$(PYTEST) 2 -m vllm $(ARGS)
 
 # Needs the right to make network and mount namespaces; skips with the reason where it lacks.
 test-cluster: $(VENV)/.dev

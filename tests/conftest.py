@@ -1,6 +1,7 @@
 import gc
 import os
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 
 import structlog
@@ -36,19 +37,30 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+WITH_LONG = 2
+"""Workers that begin with long tests, one for each core of a small machine. Long tests often wait;
+further workers fill these gaps with quick ones."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let each of two workers start with half of the files of long tests.
+    """Let the first workers start with the files of long tests, an equal number each.
 
-    A worker starts at one end of its half of the list, and takes from the other's when it is done:
-    long tests at the end would leave one of them without work.
+    Each worker starts at one end of its share of the list, and takes from the others' when it is
+    done: long tests at the end would leave some of them without work.
     """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    runners = min(workers, WITH_LONG)
     long = [item for item in items if any(item.get_closest_marker(name) for name in LONG)]
     files = list(dict.fromkeys(item.path for item in long))
-    first, second = ([item for item in long if item.path in files[n::2]] for n in range(2))
-    quick = [item for item in items if item not in set(long)]
-    half = max(0, (len(items) + 1) // 2 - len(first))
-    items[:] = [*first, *quick[:half], *second, *quick[half:]]
+    quick = iter(item for item in items if item not in set(long))
+    size = -(-len(items) // workers)
+    shares: list[list[pytest.Item]] = []
+    for worker in range(workers):
+        mine = files[worker::runners] if worker < runners else []
+        begun = [item for item in long if item.path in mine]
+        shares.append([*begun, *islice(quick, max(0, size - len(begun)))])
+    items[:] = [*chain(*shares), *quick]
 
 
 WAITS = (

@@ -1,4 +1,4 @@
-"""A real run whose engine disagrees with its learner."""
+"""Real runs whose engines disagree with the learner, or whose versions change on the disk."""
 
 import contextlib
 import time
@@ -9,7 +9,7 @@ import pytest
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import TOPICS, decode
 from protocols.learning import StepReport, WeightsDiffer, WeightsVerified, WeightSyncAlarm
-from tests.launched import launched
+from tests.launched import LaunchedRun, launched
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
@@ -45,34 +45,33 @@ def test_an_engine_that_disagrees_ends_the_run_with_the_reason(tmp_path: Path):
         assert sum(isinstance(message, StepReport) for message in since) <= 1
 
 
-def test_a_version_file_changed_between_runs_is_rewritten_on_resume(tmp_path: Path):
+def test_a_version_file_is_rewritten_on_resume_and_ends_the_run_if_it_changes_later(
+    tmp_path: Path,
+):
     short = (*SETTINGS[:-1], "learner.steps=3", "evaluator.every=100")
     with launched(tmp_path, "damaged", *short) as run:
         assert run.wait() == 0, run.said()
         (weights,) = (run.directory / "versions" / "v_3").glob("*.safetensors")
         right = weights.read_bytes()
         weights.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
-        run.start("--resume", "learner.steps=5")
-        assert run.wait() == 0, run.said()
+        run.start("--resume", "learner.steps=60")
+        run.until("steps after the damaged version", lambda: run.step() >= 5)
         assert "the learner rewrites version 3" in run.said()
-        with run.reader().snapshot() as state:
-            assert state.newest("weight_sync_alarm") == 0
-            newest = decode(next(iter(state.read([state.newest("step_report")]))))
-        assert isinstance(newest, StepReport)
-        assert newest.step == 5
-        assert [event["step"] for event in run.events("step")] == [1, 2, 3, 4, 5]
-
-
-def test_an_alarm_after_some_steps_leaves_a_summary(tmp_path: Path):
-    with launched(tmp_path, "changed", *SETTINGS[:-1], "policy.train=full") as run:
-        run.until("a step", lambda: run.step() > 0)
-        assert run.process is not None
-        while run.process.poll() is None:
-            for weights in run.directory.glob("versions/v_*/model.safetensors"):
-                with contextlib.suppress(OSError):
-                    weights.write_bytes(weights.read_bytes()[:-1])
-            time.sleep(0.05)
+        assert not run.holds(WeightSyncAlarm)
+        taken = [event["step"] for event in run.events("step")]
+        assert taken == list(range(1, taken[-1] + 1))
+        damaged_until_its_end(run)
         assert run.wait() == 1, run.said()
-        said = run.said()
-        assert "they were changed after they were published" in said
-        assert said.index("versions proven on engines") < said.index("coevolve: ")
+    said = run.said()
+    assert "they were changed after they were published" in said
+    assert said.index("versions proven on engines") < said.index("coevolve: ")
+
+
+def damaged_until_its_end(run: LaunchedRun) -> None:
+    """Change each version's file as soon as it is there, until the run ends."""
+    assert run.process is not None
+    while run.process.poll() is None:
+        for weights in run.directory.glob("versions/v_*/adapter_model.safetensors"):
+            with contextlib.suppress(OSError):
+                weights.write_bytes(weights.read_bytes()[:-1])
+        time.sleep(0.05)

@@ -16,12 +16,16 @@ from coevolve.runs import directory as run_directory
 from protocols.config import RunConfig
 from protocols.errors import ConfigError, RunError
 from protocols.learning import StepReport
+from tests.launched import SMALL, LaunchedRun
 
 BEAT_S = 0.1
 SOME = 20
 """Fewer beats than a run's start takes."""
 
-FEW = ["learner.steps=2", "environment.held_out=24"]
+LAST = 60
+"""More steps than a run takes before it notices that it was stopped."""
+
+FEW = [*SMALL, "arm=static", f"learner.steps={LAST}", "evaluator.every=100"]
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
 
@@ -32,22 +36,21 @@ def run(
     return coevolve.run("quickstart", overrides=FEW, runs=runs, on_step=on_step, resume=resume)
 
 
-def test_a_run_in_a_notebook_reports_its_steps(tmp_path: Path):
-    steps: list[StepReport] = []
-
-    async def cell() -> coevolve.RunResult:
-        return run(tmp_path, steps.append)
-
-    result = asyncio.run(cell())
-    assert result.finished
-    assert result.steps == 2
-    assert [step.step for step in steps] == [1, 2]
-    assert result.held_out.keys() == {0, 2}
-    assert result.report.is_file()
-    assert result.directory == run_directory.find("quickstart", tmp_path).path
+def test_a_shell_completes_run_before_it_is_imported():
+    code = "import sys, coevolve; print('coevolve.api' in sys.modules, *dir(coevolve))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    imported, *names = done.stdout.split()
+    assert imported == "False"
+    assert {"run", "RunResult", "__version__"} <= set(names)
 
 
-def test_a_run_in_a_thread_ends_with_its_callbacks_error_and_is_resumed(tmp_path: Path):
+def test_a_run_stops_with_its_callbacks_error_then_by_an_interrupt_and_is_resumed(tmp_path: Path):
+    asyncio.run(a_thread_whose_callback_fails(tmp_path))
+    a_notebook_that_is_interrupted(tmp_path)
+    a_notebook_that_runs_to_the_end(tmp_path)
+
+
+async def a_thread_whose_callback_fails(runs: Path) -> None:
     beats = 0
 
     def fail(step: StepReport) -> None:
@@ -59,39 +62,43 @@ def test_a_run_in_a_thread_ends_with_its_callbacks_error_and_is_resumed(tmp_path
             await asyncio.sleep(BEAT_S)
             beats += 1
 
-    async def program() -> None:
-        beating = asyncio.create_task(beat())
-        with pytest.raises(KeyError) as raised:
-            await asyncio.to_thread(run, tmp_path, fail)
-        assert raised.value.args == (1,)
-        beating.cancel()
-
-    asyncio.run(program())
+    beating = asyncio.create_task(beat())
+    with pytest.raises(KeyError) as raised:
+        await asyncio.to_thread(run, runs, fail)
+    assert raised.value.args == (1,)
+    beating.cancel()
     assert beats > SOME, "the caller's event loop stands still"
-    assert run(tmp_path, resume=True).finished
 
 
-def test_a_shell_completes_run_before_it_is_imported():
-    code = "import sys, coevolve; print('coevolve.api' in sys.modules, *dir(coevolve))"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    imported, *names = done.stdout.split()
-    assert imported == "False"
-    assert {"run", "RunResult", "__version__"} <= set(names)
-
-
-def test_an_interrupt_stops_the_run_cleanly(tmp_path: Path):
+def a_notebook_that_is_interrupted(runs: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
 
     def interrupt(step: StepReport) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     async def cell() -> None:
-        run(tmp_path, interrupt)
+        run(runs, interrupt, resume=True)
 
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(cell())
     assert signal.getsignal(signal.SIGINT) is before
-    assert run(tmp_path, resume=True).finished
+
+
+def a_notebook_that_runs_to_the_end(runs: Path) -> None:
+    taken = LaunchedRun(runs, "quickstart").count(StepReport)
+    steps: list[StepReport] = []
+
+    async def cell() -> coevolve.RunResult:
+        return run(runs, steps.append, resume=True)
+
+    result = asyncio.run(cell())
+    assert result.finished
+    assert result.steps == LAST
+    assert [step.step for step in steps] == list(range(taken + 1, LAST + 1))
+    assert steps
+    assert result.held_out.keys() == {0, LAST}
+    assert result.report.is_file()
+    assert result.directory == run_directory.find("quickstart", runs).path
 
 
 def test_faults_are_raised_to_the_caller(tmp_path: Path):
