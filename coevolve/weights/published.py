@@ -9,14 +9,16 @@ Letters: O outputs, I inputs, r rank.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 
 from coevolve.models.weight_files import (
     SETTINGS_FILES,
@@ -37,6 +39,10 @@ _UNSUPPORTED: Mapping[str, object] = {
     "fan_in_fan_out": False,
     "peft_type": "LORA",
 }
+
+
+PIECE = 16 << 20
+"""Bytes that are read at a time."""
 
 
 class Change(NamedTuple):
@@ -138,24 +144,26 @@ def read_published(version: PolicyVersion, run_dir: Path) -> Published:
     folder = run_dir / version.path
     path = folder / WEIGHTS_FILES[version.format]
     settings_path = folder / SETTINGS_FILES[version.format]
-    try:
-        content = path.read_bytes()
-        settings = settings_path.read_bytes()
-    except OSError as error:
-        raise GeneratorError(
-            f"{path}: cannot read the weights of version {version.version}: {error}"
-        ) from error
-    digest = with_settings(hashlib.sha256(content).hexdigest(), settings)
-    if digest != version.digest:
-        raise GeneratorError(
-            f"{path}: version {version.version} or its {settings_path.name} is not as recorded: "
-            f"SHA-256 {digest[:12]}, not {version.digest[:12]}; the engine keeps its weights"
-        )
-    try:
-        tensors = load(content)
-        decoded = decode_settings(settings)
-    except (SafetensorError, ValueError) as error:
-        raise GeneratorError(f"{path}: cannot be read as weights: {error}") from error
+    with ExitStack() as stack:
+        try:
+            settings = settings_path.read_bytes()
+            copy, digest = stack.enter_context(_copy_in_memory(path))
+        except OSError as error:
+            raise GeneratorError(
+                f"{path}: cannot read the weights of version {version.version}: {error}"
+            ) from error
+        digest = with_settings(digest, settings)
+        if digest != version.digest:
+            raise GeneratorError(
+                f"{path}: version {version.version} or its {settings_path.name} is not as "
+                f"recorded: SHA-256 {digest[:12]}, not {version.digest[:12]}; the engine keeps its "
+                "weights"
+            )
+        try:
+            tensors = _tensors(copy)
+            decoded = decode_settings(settings)
+        except (SafetensorError, ValueError) as error:
+            raise GeneratorError(f"{path}: cannot be read as weights: {error}") from error
     if version.format == "lora":
         _check_settings(settings_path, decoded)
     return Published(
@@ -165,6 +173,28 @@ def read_published(version: PolicyVersion, run_dir: Path) -> Published:
         tensors=tensors,
         settings=decoded,
     )
+
+
+@contextmanager
+def _copy_in_memory(path: Path) -> Generator[tuple[Path, str]]:
+    """Yield a copy of the file that no other process can change, and its SHA-256. Raises OSError.
+
+    The copy lives until it is neither open nor mapped. So tensors that are mapped from it need its
+    size once, and are of exactly these bytes.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as file, os.fdopen(os.memfd_create(path.name), "wb") as copy:
+        while piece := file.read(PIECE):
+            digest.update(piece)
+            copy.write(piece)
+        copy.flush()
+        yield Path(f"/proc/self/fd/{copy.fileno()}"), digest.hexdigest()
+
+
+def _tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Map the tensors of a file. Raises SafetensorError."""
+    with cast("Any", safe_open(path, "pt")) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
 
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
