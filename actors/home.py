@@ -19,6 +19,7 @@ import structlog
 from msgspec.structs import replace
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from actors.node import node_id
 from actors.remote_files import RemoteFiles
 from actors.remote_store import RemoteStore
 from coevolve.environments.packages import install
@@ -34,12 +35,6 @@ from protocols.config import RunConfig
 REMOVAL_S = 10.0
 
 log = structlog.get_logger()
-
-
-def node_id() -> str:
-    """Return Ray's id of the node on which this process runs."""
-    context: Any = ray.get_runtime_context()
-    return context.get_node_id()
 
 
 def copies_folder(run_id: str) -> Path:

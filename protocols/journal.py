@@ -131,14 +131,14 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     counter: Annotated[int, msgspec.Meta(ge=1)]
 
 
-class Append(msgspec.Struct, frozen=True, kw_only=True):
+class Append(msgspec.Struct, frozen=True, kw_only=True, tag="append"):
     """A request to add records."""
 
     records: tuple[Record, ...]
     receipt: Receipt
 
 
-class Take(msgspec.Struct, frozen=True, kw_only=True):
+class Take(msgspec.Struct, frozen=True, kw_only=True, tag="take"):
     """A request to lease the oldest records of ``topics`` that are free for ``consumer``.
 
     A record is free if the consumer has neither finished nor leased it.
@@ -169,7 +169,7 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     consumer."""
 
 
-class Complete(msgspec.Struct, frozen=True, kw_only=True):
+class Complete(msgspec.Struct, frozen=True, kw_only=True, tag="complete"):
     """A request to finish records and add their outputs, in one transaction.
 
     Raises LeaseLostError if ``consumer`` has already finished one of ``sequences`` or another
@@ -184,7 +184,7 @@ class Complete(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt
 
 
-class JournalStatistics(msgspec.Struct, frozen=True, kw_only=True):
+class JournalStatistics(msgspec.Struct, frozen=True, kw_only=True, tag="statistics"):
     """The journal's numbers, as ``attach status`` shows them."""
 
     last_sequence: int

@@ -15,7 +15,7 @@ import psutil
 import ray
 
 from actors.part import RemotePart
-from actors.remote_store import STORE_NAME, RemoteReader, RemoteStore
+from actors.remote_store import STORE_NAME, RemoteStore
 from coevolve.attach.subject import LiveRun, Subject
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import run_reader
@@ -72,7 +72,7 @@ async def opened_from_afar(address: str, run: str | None) -> AsyncGenerator[Subj
         match = NAMESPACE.fullmatch(namespace)
         assert live is not None
         assert match is not None
-        reader = RemoteReader(_actor(STORE_NAME, namespace))
+        reader = RemoteStore(_actor(STORE_NAME, namespace)).reader()
         config = await _recorded_config(reader, match["name"])
         yield Subject(
             name=match["name"],

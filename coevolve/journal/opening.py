@@ -34,6 +34,9 @@ from protocols.errors import (
 from protocols.journal import Durability
 
 LOCK_FILE = "writer.lock"
+READ_THREADS = 2
+"""Threads of the writer's process that read for other processes."""
+
 VERIFY_TRIES = 3
 
 _META_MAGIC = 0xBEEFC0DE
@@ -98,7 +101,7 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
             metasync=False,
             max_dbs=MAX_DBS,
             max_readers=MAX_READERS,
-            max_spare_txns=2,  # for the committer and one event loop
+            max_spare_txns=2 + READ_THREADS,  # for the committer and one event loop as well
         )
         with _close_on_failure(env):
             if fresh or env.stat()["entries"] == 0:

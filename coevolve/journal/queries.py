@@ -1,6 +1,6 @@
 """Queries on one consistent state of the journal; all results are copies."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import lmdb
@@ -47,6 +47,22 @@ class Snapshot:
         """Return the newest record of ``topic``, or None if it has none."""
         sequence = self.newest(topic)
         return self._one(sequence) if sequence else None
+
+    def page(self, sequences: Iterable[int], size_bytes: int) -> tuple[list[StoredRecord], bool]:
+        """Return the first of these records, and whether more are left.
+
+        The page ends with the record with which the bodies reach ``size_bytes``. Raises
+        JournalError if a record was deleted.
+        """
+        records: list[StoredRecord] = []
+        left_bytes = size_bytes
+        for sequence in sequences:
+            if left_bytes <= 0:
+                return records, True
+            record = self._one(sequence)
+            records.append(record)
+            left_bytes -= len(record.body)
+        return records, False
 
     def gather(self, sequences: Sequence[int]) -> tuple[bytes, list[int]]:
         """Return these records' bodies concatenated, and the size of each.

@@ -6,8 +6,9 @@ from typing import Any
 from actors.curriculum import CurriculumActor
 from actors.evaluator import EvaluatorActor
 from actors.files import FilesActor
-from actors.home import Home, node_id, remove_copies
+from actors.home import Home, remove_copies
 from actors.learner import LearnerActor
+from actors.node import node_id
 from actors.part import RemotePart
 from actors.remote_files import FILES_NAME
 from actors.remote_store import STORE_NAME, RemoteStore

@@ -3,18 +3,22 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
 
-from actors.remote_store import RemoteReader, RemoteStore
+from actors.node import node_id
+from actors.remote_store import Connect, RayLine, RemoteStore, fastest_line, ray_line
 from actors.store import StoreActor
+from coevolve.journal.called_store import PAGE_BYTES
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
+from coevolve.journal.lane import Lane
 from coevolve.journal.mailbox import Mailbox
 from protocols.config import StoreConfig
 from protocols.control import RunFinished, Stalled
@@ -42,13 +46,27 @@ def actor(tmp_path: Path) -> Iterator[Any]:
     ray.kill(actor)
 
 
+LINES = (fastest_line, ray_line)
+
+
+@pytest.fixture(params=LINES)
+def store(request: pytest.FixtureRequest, actor: Any) -> RemoteStore:
+    """A store as processes see it on its node, and on others."""
+    return RemoteStore(actor, request.param)
+
+
+@pytest.fixture
+def reader(store: RemoteStore) -> Reader:
+    return store.reader()
+
+
 def mailbox(store: Store, member: str, *topics: str) -> Mailbox:
     return Mailbox(store, consumer="c", topics=topics, member=member, lease_s=LONG_S)
 
 
-async def test_the_remote_store_behaves_like_the_local_one(actor: Any, tmp_path: Path) -> None:
-    store: Store = RemoteStore(actor)
-    reader: Reader = RemoteReader(actor)
+async def test_the_remote_store_behaves_like_the_local_one(
+    store: Store, reader: Reader, tmp_path: Path
+) -> None:
     waiting = asyncio.create_task(store.take(take("note", wait_s=LONG_S)))
     assert await store.append(append(record("a", n="1"), record("b"))) == (1, 2)
     assert bodies(await waiting) == ["a", "b"]
@@ -65,8 +83,13 @@ async def test_the_remote_store_behaves_like_the_local_one(actor: Any, tmp_path:
     assert (tmp_path / "copy" / "data.mdb").exists()
 
 
-async def test_errors_keep_their_type_across_the_actor(actor: Any) -> None:
-    store = RemoteStore(actor)
+async def test_the_store_is_called_by_its_socket_if_user_and_node_are_its_own(actor: Any) -> None:
+    assert isinstance(await fastest_line(actor), Lane)
+    address = await RayLine(actor).socket()
+    assert (address.user, address.node) == (os.getuid(), node_id())
+
+
+async def test_errors_keep_their_type_across_processes(store: Store, reader: Reader) -> None:
     await store.append(append(record("a")))
     await store.take(take("note"))
     await store.complete(complete(1))
@@ -74,19 +97,32 @@ async def test_errors_keep_their_type_across_the_actor(actor: Any) -> None:
         await store.complete(complete(1, counter=2))
     assert type(refused.value) is LeaseLostError
     with pytest.raises(JournalError, match="has no record 7"):
-        await RemoteReader(actor).read([7])
+        await reader.read([7])
 
 
-async def test_a_store_that_cannot_open_its_journal_says_why(tmp_path: Path) -> None:
+@pytest.mark.parametrize("connect", LINES)
+async def test_a_store_that_cannot_open_its_journal_says_why(
+    connect: Connect, tmp_path: Path
+) -> None:
     journal = Journal.open(tmp_path)
     actor: Any = StoreActor.remote(tmp_path, StoreConfig())
     with pytest.raises(JournalError, match=r"does not start: .*can have one writer.*stop that run"):
-        await RemoteStore(actor).statistics()
+        await RemoteStore(actor, connect).statistics()
     journal.close()
 
 
-async def test_thousands_of_waiting_takes_do_not_hold_up_a_write(actor: Any) -> None:
-    store = RemoteStore(actor)
+async def test_a_store_that_ends_for_good_ends_the_calls_in_flight(
+    actor: Any, store: Store
+) -> None:
+    waiting = asyncio.create_task(store.wait(("note",), 0, LONG_S))
+    await store.statistics()
+    ray.kill(actor)
+    async with asyncio.timeout(LONG_S):
+        with pytest.raises(JournalError, match="does not start"):
+            await waiting
+
+
+async def test_thousands_of_waiting_takes_do_not_hold_up_a_write(store: Store) -> None:
     waiting = [
         asyncio.create_task(
             store.take(take("note", member=f"m{n}", incarnation=f"i{n}", limit=1, wait_s=LONG_S))
@@ -99,12 +135,17 @@ async def test_thousands_of_waiting_takes_do_not_hold_up_a_write(actor: Any) -> 
     assert sorted(int(body) for (body,) in got) == list(range(1500))
 
 
-async def test_a_killed_store_loses_nothing_and_doubles_nothing(actor: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lines", [(fastest_line,), LINES], ids=["socket", "both"])
+async def test_a_killed_store_loses_nothing_and_doubles_nothing(
+    actor: Any, lines: Sequence[Connect]
+) -> None:
     """Writes, takes and completions continue while the store's process is killed repeatedly."""
     chance = random.Random(5)
     store = RemoteStore(actor)
-    appenders = [mailbox(store, f"appender-{n}") for n in range(3)]
-    workers = [mailbox(store, f"worker-{n}", "run_finished") for n in range(2)]
+    connects = cycle(lines)
+    stores = [RemoteStore(actor, next(connects)) for _ in range(5)]
+    appenders = [mailbox(each, f"appender-{n}") for n, each in enumerate(stores[:3])]
+    workers = [mailbox(each, f"worker-{n}", "run_finished") for n, each in enumerate(stores[3:])]
     over = asyncio.Event()
     written: list[int] = []
     worked: list[int] = []
@@ -138,7 +179,7 @@ async def test_a_killed_store_loses_nothing_and_doubles_nothing(actor: Any, tmp_
             *(append_on(box, number) for number, box in enumerate(appenders)),
             *(work_on(box) for box in workers),
         )
-    reader = RemoteReader(actor)
+    reader = store.reader()
     finished = await reader.scan("run_finished", limit=100_000)
     effects = await reader.scan("stalled", limit=100_000)
     kept = Counter(decode_as(stored, RunFinished).steps for stored in finished)
@@ -150,8 +191,22 @@ async def test_a_killed_store_loses_nothing_and_doubles_nothing(actor: Any, tmp_
     assert sequences == list(range(1, len(sequences) + 1))
 
 
-async def test_records_of_messages_survive_the_way_to_the_actor(actor: Any) -> None:
+async def test_records_of_messages_survive_the_way_to_the_actor(
+    store: Store, reader: Reader
+) -> None:
     message = RunFinished(steps=3)
-    assert await RemoteStore(actor).append(append(encode(message))) == (1,)
-    (stored,) = await RemoteReader(actor).scan("run_finished")
+    assert await store.append(append(encode(message))) == (1,)
+    (stored,) = await reader.scan("run_finished")
     assert decode_as(stored, RunFinished) == message
+
+
+async def test_long_answers_come_in_pages(store: Store, reader: Reader) -> None:
+    large = "x" * (PAGE_BYTES // 3)
+    records = [record(f"{n}{large}", "note", n="1") for n in range(9)]
+    await store.append(append(*records, record("small", "other")))
+    everything = [f"{n}{large}" for n in range(9)]
+    assert bodies(await reader.scan("note")) == everything
+    assert bodies(await reader.scan("note", after=2, limit=5)) == everything[2:7]
+    assert bodies(await reader.find("n", "1", limit=8)) == everything[:8]
+    assert bodies(await reader.read(range(9, 0, -1))) == everything[::-1]
+    assert bodies(await reader.scan("nothing")) == []
