@@ -142,11 +142,12 @@ def _drop(folder: Path) -> None:
 
 def _drop_older(folder: Path, keep: int) -> None:
     """Keep the ``keep`` newest copies beside ``folder``, and ``folder`` itself."""
-    copies = [each for each in folder.parent.iterdir() if _listing_file(each).is_file()]
-    copies.sort(key=lambda each: _listing_file(each).stat().st_mtime_ns, reverse=True)
-    for old in copies[keep:]:
-        if old != folder:
-            _drop(old)
+    with _locked(folder.parent):  # Another part of this node may drop them meanwhile.
+        copies = [each for each in folder.parent.iterdir() if _listing_file(each).is_file()]
+        copies.sort(key=lambda each: _listing_file(each).stat().st_mtime_ns, reverse=True)
+        for old in copies[keep:]:
+            if old != folder:
+                _drop(old)
 
 
 @contextlib.contextmanager
