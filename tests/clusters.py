@@ -45,8 +45,10 @@ SETTINGS = (
 JOB = "continued"
 JOB_VARIABLES = {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "90"}}
 
-HEALTH_CHECKS = {"RAY_health_check_period_ms": "1000", "RAY_health_check_timeout_ms": "3000"}
-"""Settings of a head that notices within 20 s that a node does not answer."""
+HEALTH_CHECKS = {"RAY_health_check_period_ms": "1000", "RAY_health_check_timeout_ms": "2000"}
+"""Settings of a head that gives up a node without an answer after `GIVEN_UP_S`."""
+
+GIVEN_UP_S = 15.0
 
 
 class Cluster:
@@ -157,7 +159,7 @@ class Cluster:
         When a node is back that Ray has given up, Ray ends on it with all that still works there.
         """
         worker.link("down")
-        took_s = self.further_steps(2, NEXT_STEP_S)
+        took_s = self.further_steps(2, GIVEN_UP_S + NEXT_STEP_S)
         sys.stdout.write(f"{worker.address} cut: {took_s:.1f} s to the second step after it\n")
         worker.link("up")
         ray = worker.ray

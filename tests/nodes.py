@@ -31,17 +31,18 @@ HOME = PRIVATE / "home"
 START_S = 60.0
 
 _TOOLS = ("unshare", "nsenter", "ip", "mount")
+_INIT = "echo; while true; do sleep 1000 & wait; done"
+"""The first process of a node, which buries orphans as the init of a machine does."""
+
 _UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 class Node:
-    """One node: a process that sleeps in namespaces of its own, and whatever runs beside it."""
+    """One node: a process that waits in namespaces of its own, and whatever runs beside it."""
 
     def __init__(self, number: int) -> None:
         self.address = f"10.213.7.{number}"
-        self._holder = subprocess.Popen(
-            [*_UNSHARE, "sh", "-c", "echo; exec sleep infinity"], stdout=subprocess.PIPE
-        )
+        self._holder = subprocess.Popen([*_UNSHARE, "sh", "-c", _INIT], stdout=subprocess.PIPE)
         assert self._holder.stdout is not None
         self._holder.stdout.readline()
         self.pid = _child_of(self._holder.pid)

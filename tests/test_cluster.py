@@ -79,7 +79,7 @@ def check_a_job_that_continues_the_run(cluster: Cluster) -> None:
     cluster.attach(second, "checkpoint", "--to", str(copy))
     assert cluster.head.seen(copy).is_dir()
     cluster.job(first, "stop", JOB)
-    assert "STOPPED" in cluster.job(second, "status", JOB)
+    assert f"Job '{JOB}' was stopped" in cluster.job(second, "status", JOB)
     cluster.check_clean_stop()
 
 

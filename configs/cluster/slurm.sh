@@ -33,8 +33,8 @@ export RAY_ADDRESS=$(hostname):$port
 export RAY_TMPDIR=/tmp/ray-$SLURM_JOB_ID
 export RAY_AUTH_MODE=token
 export RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
-# Ray takes a node that does not answer for dead after 20 s in place of more than 60 s.
-export RAY_health_check_period_ms=1000 RAY_health_check_timeout_ms=3000
+# Ray takes a node that does not answer for dead after 15 s in place of more than 60 s.
+export RAY_health_check_period_ms=1000 RAY_health_check_timeout_ms=2000
 mkdir -p "$RAY_TMPDIR"
 
 join=(ray start --num-cpus="${SLURM_CPUS_PER_TASK:-1}" --disable-usage-stats --block)
