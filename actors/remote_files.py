@@ -142,11 +142,19 @@ def _drop(folder: Path) -> None:
 
 def _drop_older(folder: Path, keep: int) -> None:
     """Keep the ``keep`` newest copies beside ``folder``, and ``folder`` itself."""
-    copies = [each for each in folder.parent.iterdir() if _listing_file(each).is_file()]
-    copies.sort(key=lambda each: _listing_file(each).stat().st_mtime_ns, reverse=True)
+    made = {each: _copied_ns(each) for each in folder.parent.iterdir()}
+    copies = sorted((each for each in made if made[each]), key=made.__getitem__, reverse=True)
     for old in copies[keep:]:
         if old != folder:
             _drop(old)
+
+
+def _copied_ns(folder: Path) -> int:
+    """Return when a copy was made; 0 if it is none, or if another part has just dropped it."""
+    try:
+        return _listing_file(folder).stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 @contextlib.contextmanager

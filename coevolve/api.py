@@ -11,6 +11,7 @@ from rich.console import Console
 
 from coevolve.config import load_config
 from coevolve.launcher import launch as launcher
+from coevolve.launcher.jobs import lasting
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display, open_display
 from coevolve.runs.progress import Progress
@@ -66,7 +67,7 @@ def run(
     Args:
         config: Settings, the path of a run file, or the name of one that coevolve ships.
         overrides: Settings of a run file to change, as ``"learner.steps=20"``.
-        runs: Folder of all runs.
+        runs: Folder of all runs; in a Ray job relative to the home folder.
         resume: Continue the run of this name.
         on_step: Called in the run's thread with the report of each learner step (its number, and
             its metrics by name). Its exceptions stop the run cleanly and are raised here.
@@ -85,7 +86,7 @@ def run(
         )
     settings = config if isinstance(config, RunConfig) else load_config(config, overrides)
     launcher.check(settings)
-    directory = launcher.open_directory(settings, Path(runs), resume=resume)
+    directory = launcher.open_directory(settings, lasting(Path(runs)), resume=resume)
     return _InThread(settings, directory, on_step, show=show).result()
 
 

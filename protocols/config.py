@@ -243,7 +243,9 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The Ray cluster."""
 
     address: str = ""
-    """Address of a running cluster. Empty starts a local one that ends with the run."""
+    """Address of a running cluster, as HOST:PORT of its head. Empty: the one that the variable
+    ``RAY_ADDRESS`` names, as in a Ray job or on Kubernetes; without it a local one, which ends with
+    the run. ``local`` always starts a local one."""
 
     stop_s: Positive = 8.0
     """How long an interrupted run may take to finish the current step, seconds. After that the

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Generator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from coevolve.environments.cache_folder import CACHE_VARIABLE, cache_folder
 from tests.commands import ROOT
@@ -21,6 +22,7 @@ from tests.commands import ROOT
 PORT = 6379
 HEAD = "10.213.7.1"
 ADDRESS = f"{HEAD}:{PORT}"
+JOB_SERVER = f"http://{HEAD}:8265"
 TOKEN = "0123456789abcdef0123456789abcdef"
 PRIVATE = Path("/mnt")
 """Where each node has files that no other node sees; it is on every Linux."""
@@ -29,21 +31,23 @@ HOME = PRIVATE / "home"
 START_S = 60.0
 
 _TOOLS = ("unshare", "nsenter", "ip", "mount")
+_INIT = "echo; while true; do sleep 1000 & wait; done"
+"""The first process of a node, which buries orphans as the init of a machine does."""
+
 _UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 class Node:
-    """One node: a process that sleeps in namespaces of its own, and whatever runs beside it."""
+    """One node: a process that waits in namespaces of its own, and whatever runs beside it."""
 
     def __init__(self, number: int) -> None:
         self.address = f"10.213.7.{number}"
-        self._holder = subprocess.Popen(
-            [*_UNSHARE, "sh", "-c", "echo; exec sleep infinity"], stdout=subprocess.PIPE
-        )
+        self._holder = subprocess.Popen([*_UNSHARE, "sh", "-c", _INIT], stdout=subprocess.PIPE)
         assert self._holder.stdout is not None
         self._holder.stdout.readline()
         self.pid = _child_of(self._holder.pid)
         self.ray: subprocess.Popen[str] | None = None
+        self._port: tuple[Node, str] | None = None
         for folder in (str(PRIVATE), "/dev/shm"):
             self.run("mount", "-t", "tmpfs", "tmpfs", folder)
         self.run("mkdir", str(HOME), str(PRIVATE / "tmp"))
@@ -81,6 +85,10 @@ class Node:
                 start_new_session=True,
             )
 
+    def seen(self, path: Path) -> Path:
+        """Return the path under which this process sees a file of the node."""
+        return Path(f"/proc/{self.pid}/root{path}")
+
     def environment(self) -> dict[str, str]:
         """Return the environment variables of the node's user."""
         return {
@@ -96,7 +104,7 @@ class Node:
     def join(self, log: Path, *flags: str, also: Mapping[str, str] | None = None) -> None:
         """Start Ray: as the head if this is node 1, else as one of its workers."""
         role = (
-            ("--head", f"--port={PORT}", "--include-dashboard=false")
+            ("--head", f"--port={PORT}", f"--dashboard-host={HEAD}")
             if self.address == HEAD
             else (f"--address={ADDRESS}",)
         )
@@ -118,6 +126,24 @@ class Node:
         """Kill Ray's own process of this node, as a crash of the machine's agent would."""
         self.run("pkill", "-KILL", "-x", "raylet")
 
+    def wire(self, hub: "Node") -> None:
+        """Connect this node with a port of the bridge of ``hub``."""
+        port = f"port{self.address.rpartition('.')[2]}"
+        ends = ("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0")
+        # Seen from here, where both have process ids.
+        inside = ("nsenter", "--target", str(hub.pid), "--net", *ends, "netns", str(self.pid))
+        subprocess.run(inside, check=True)
+        hub.run("ip", "link", "set", port, "master", "hub0", "up")
+        self.run("ip", "address", "add", f"{self.address}/24", "dev", "eth0")
+        self.run("ip", "link", "set", "eth0", "up")
+        self._port = hub, port
+
+    def link(self, state: Literal["up", "down"]) -> None:
+        """Mend or cut the connection with the bridge, as if at the plug."""
+        assert self._port is not None
+        hub, port = self._port
+        hub.run("ip", "link", "set", port, state)
+
     def close(self) -> None:
         """End the node and all of its processes."""
         self._holder.kill()
@@ -138,7 +164,7 @@ def nodes(count: int) -> Generator[list[Node]]:
         found: list[Node] = []
         for number in range(1, count + 1):
             node = stack.enter_context(contextlib.closing(Node(number)))
-            _wire(node, hub, f"port{number}")
+            node.wire(hub)
             found.append(node)
         yield found
 
@@ -157,16 +183,6 @@ def forbidden() -> str:
         [*_UNSHARE, "sh", "-c", " && ".join(needed)], capture_output=True, text=True, check=False
     )
     return f"may not make namespaces: {tried.stderr.strip()}" if tried.returncode else ""
-
-
-def _wire(node: Node, hub: Node, port: str) -> None:
-    ends = ("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0")
-    # Seen from here, where both have process ids.
-    inside = ("nsenter", "--target", str(hub.pid), "--net", *ends, "netns", str(node.pid))
-    subprocess.run(inside, check=True)
-    hub.run("ip", "link", "set", port, "master", "hub0", "up")
-    node.run("ip", "address", "add", f"{node.address}/24", "dev", "eth0")
-    node.run("ip", "link", "set", "eth0", "up")
 
 
 def _child_of(pid: int) -> int:

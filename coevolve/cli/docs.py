@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from coevolve.cli.lazy_group import nearest_hint
+from coevolve.shipped import configs
 
 FOLDER = Path(__file__).parents[1] / "docs"
 
@@ -15,19 +16,27 @@ def pages() -> dict[str, Path]:
     return {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
 
 
+def files() -> dict[str, Path]:
+    """Return the files that pages explain, by name: how to run on the clusters of others."""
+    return {path.name: path for path in sorted((configs() / "cluster").iterdir())}
+
+
 @click.command(name="docs")
-@click.argument("page", required=False)
+@click.argument("page", required=False, metavar="[PAGE | FILE]")
 @click.option("--raw", is_flag=True, help="Print the Markdown as it is.")
 def command(page: str | None, *, raw: bool) -> None:
-    """Read a page about coevolve; without a name, list the pages."""
-    known = pages()
+    """Read a page about coevolve, or print a file that a page explains; without a name, list them.
+
+    For example, `coevolve docs slurm.sh > slurm.sh`.
+    """
     if page is None:
-        _list(known)
+        _list()
         return
+    known = pages() | files()
     if page not in known:
         raise click.UsageError(f"there is no page {page!r}{nearest_hint(page, list(known))}")
     text = known[page].read_text("utf-8")
-    if raw or not sys.stdout.isatty():
+    if raw or page in files() or not sys.stdout.isatty():
         sys.stdout.write(text)
         return
     from rich.console import Console
@@ -38,9 +47,10 @@ def command(page: str | None, *, raw: bool) -> None:
         console.print(Markdown(text))
 
 
-def _list(known: dict[str, Path]) -> None:
-    width = max(map(len, known))
-    for name, path in known.items():
+def _list() -> None:
+    width = max(map(len, pages()))
+    for name, path in pages().items():
         title = path.read_text("utf-8").splitlines()[0].removeprefix("# ")
         sys.stdout.write(f"{name:<{width}}  {title}\n")
     sys.stdout.write("\nRead one with: coevolve docs PAGE\n")
+    sys.stdout.write(f"Files that pages explain: {', '.join(files())}\n")

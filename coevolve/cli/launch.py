@@ -7,6 +7,7 @@ import click
 from coevolve.cli.options import (
     detach_option,
     overrides_argument,
+    refuse_in_job,
     run_file_argument,
     runs_option,
 )
@@ -42,6 +43,8 @@ def command(
     """
     if dry_run and detach:
         raise click.UsageError("--dry-run starts no run; leave --detach out")
+    if detach:
+        refuse_in_job()
     if not detach:
         end_at_once("interrupted before the run began")
     from coevolve.cli.launching import print_dry_run, stay_with

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from coevolve.launcher import jobs
 from coevolve.launcher import launch as launcher
 from coevolve.launcher.interrupts import end_within, stop_when_interrupted
 from coevolve.parts import logs
@@ -35,6 +36,8 @@ def stay_with(config: RunConfig, runs: Path, *, resume: bool) -> None:
 
 async def _stay_with(config: RunConfig, directory: launcher.RunDirectory, console: Console) -> None:
     display = open_display(config, console)
+    if warning := jobs.kill_warning(config.cluster.stop_s):
+        display.say(warning)
 
     def on_start(stop: asyncio.Event) -> None:
         stop_when_interrupted(asyncio.get_running_loop(), stop, config.cluster.stop_s)

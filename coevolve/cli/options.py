@@ -7,10 +7,17 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from coevolve.launcher.jobs import in_job, lasting
+
 FOLDER = click.Path(path_type=Path)
 
 runs_option = click.option(
-    "--runs", type=FOLDER, default=Path("runs"), show_default=True, help="Folder of all runs."
+    "--runs",
+    type=FOLDER,
+    default=Path("runs"),
+    show_default=True,
+    callback=lambda context, parameter, runs: lasting(runs),
+    help="Folder of all runs; in a Ray job relative to the home folder.",
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -18,6 +25,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 detach_option = click.option(
     "--detach", is_flag=True, help="Return when the run has begun; it continues without a terminal."
 )
+
+
+def refuse_in_job() -> None:
+    """Refuse to detach a run from a Ray job, which would end, and its files with it."""
+    if in_job():
+        raise click.UsageError("a Ray job runs without a terminal already; leave --detach out")
 
 
 def run_argument(*, required: bool = False) -> Callable[[Any], Any]:

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import click
 
-from coevolve.cli.options import detach_option, overrides_argument, run_argument, runs_option
+from coevolve.cli.options import (
+    detach_option,
+    overrides_argument,
+    refuse_in_job,
+    run_argument,
+    runs_option,
+)
 from coevolve.launcher.interrupts import end_at_once
 
 
@@ -18,7 +24,9 @@ def command(run: str, overrides: tuple[str, ...], *, detach: bool, runs: Path) -
 
     KEY=VALUE changes a setting that may change, such as learner.steps=200.
     """
-    if not detach:
+    if detach:
+        refuse_in_job()
+    else:
         end_at_once("interrupted before the run continued")
     from coevolve.cli.launching import stay_with
     from coevolve.config import load_config

@@ -17,6 +17,7 @@ from ray._private.authentication.authentication_token_setup import (
 )
 
 from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
+from coevolve.launcher import jobs
 from coevolve.launcher.interrupts import hangups_blocked
 from coevolve.launcher.native_errors import held_back
 from coevolve.parts.logs import FOLDER
@@ -119,7 +120,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
                     include_dashboard=False if not address else None,
                     log_to_driver=False,
                     logging_level=logging.ERROR,
-                    runtime_env=_runtime_environment(config, named) if address else None,
+                    runtime_env=runtime_environment(config, named) if address else None,
                 )
         except Exception as error:  # Ray raises a bare Exception if a node starts too late
             place = f"the cluster at {address!r}" if address else "a local cluster"
@@ -136,13 +137,20 @@ def use_token() -> None:
     maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
 
 
-def _runtime_environment(config: RunConfig, variables: Mapping[str, str]) -> dict[str, Any]:
+def runtime_environment(config: RunConfig, variables: Mapping[str, str]) -> dict[str, Any]:
     """Return what the processes of a joined cluster start with, on every node.
 
-    An environment of one's own comes from the working folder, so every node gets a copy of it.
+    An environment of one's own comes from the working folder, so every node gets a copy of it. In
+    a Ray job, what the job's own runtime environment says is left out, because Ray takes both
+    together and lets neither replace the other.
     """
-    found: dict[str, Any] = {"env_vars": WORKER_ENVIRONMENT | dict(variables)}
-    if ":" in config.uses:
+    job = jobs.runtime_environment()
+    own = WORKER_ENVIRONMENT | dict(variables)
+    submitted = job.get("env_vars", {})
+    found: dict[str, Any] = {
+        "env_vars": {name: value for name, value in own.items() if name not in submitted}
+    }
+    if ":" in config.uses and "working_dir" not in job:
         found |= {"working_dir": str(Path.cwd()), "excludes": list(LEFT_BEHIND)}
     return found
 
@@ -196,8 +204,10 @@ def _environment(*, local: bool) -> Generator[None]:
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     # With this variable, workers would compile torch and transformers again at every start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    for name, value in LOCAL_SETTINGS.items() if local else ():
-        os.environ.setdefault(name, value)
+    if local:
+        os.environ.pop(jobs.JOB, None)  # The folder of a job is in the cluster of the job.
+        for name, value in LOCAL_SETTINGS.items():
+            os.environ.setdefault(name, value)
     try:
         yield
     finally:

@@ -44,7 +44,8 @@ def _check_address(address: str) -> None:
     if re.fullmatch(r".+:\d+", address) and not listens(address):
         raise DependencyError(
             f"cluster.address: needs a running Ray cluster, and nothing listens at {address!r}; "
-            "start one with `ray start --head`, or leave it empty for a local one"
+            "start one with `ray start --head`, or set cluster.address=local for one of the run's "
+            "own"
         )
 
 

@@ -16,6 +16,7 @@ from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import run_reader
 from coevolve.launcher import preflight
+from coevolve.launcher.address import with_address
 from coevolve.launcher.cluster import Joined, cluster
 from coevolve.launcher.compose import clean_up, compose
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
@@ -66,7 +67,7 @@ def dry_run(config: RunConfig) -> str:
     Raises ConfigError if something that the run file names does not exist or does not fit.
     """
     lines = "".join(f"# {line}\n" for line in _foreseen(config))
-    missing = preflight.comment_lines(preflight.missing(config))
+    missing = preflight.comment_lines(preflight.missing(with_address(config)))
     return msgspec.yaml.encode(config).decode() + lines + missing
 
 
@@ -95,7 +96,7 @@ def check(config: RunConfig) -> None:
     Raises CoevolveError.
     """
     preflight.install(config)
-    refuse(preflight.missing(config))
+    refuse(preflight.missing(with_address(config)))
 
 
 def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirectory:
@@ -116,14 +117,15 @@ async def launch(
     Raises CoevolveError if the run fails before its first step.
     """
     failure: CoevolveError | None = None
+    joining = with_address(config)
     with run_directory.launch_lock(directory):
         try:
             build.make_model(config, directory.path)
-            with cluster(config, directory) as joined:
+            with cluster(joining, directory) as joined:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
                 run = await compose(
-                    running(config, directory.path),
+                    running(joining, directory.path),
                     directory,
                     display,
                     STARTED,
@@ -140,7 +142,7 @@ async def launch(
                         raise
                     failure = error
                 if failure is None:
-                    await asyncio.to_thread(clean_up, config, directory)
+                    await asyncio.to_thread(clean_up, joining, directory)
         finally:
             display.close()
         await report(directory, directory.report, environment_of(config))
