@@ -188,6 +188,9 @@ class ScriptPart:
     async def stop(self) -> None:
         return
 
+    async def end(self) -> None:
+        self.alive = False
+
     async def status(self) -> PartStatus:
         return PartStatus(
             part=self._name,
