@@ -42,7 +42,7 @@ class ClusterEngines:
         config = replace(self._config, rollout=replace(self._config.rollout, actors=actors))
         nodes = await asyncio.to_thread(self._nodes)
         faults = conflicts(config) or lacking(demands(config), nodes, config.cluster.address)
-        return "; ".join(faults)
+        return "; ".join(fault.removeprefix("$.") for fault in faults)
 
     def start(self, name: str, place: str) -> SupervisedPart:
         """Start an engine; it may take minutes to work."""
