@@ -1,6 +1,7 @@
 """A part as a Ray actor: the shell that runs it in a process, and the callers' proxy."""
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
@@ -21,9 +22,14 @@ from protocols.interfaces import Part
 
 ANSWER_S = 5.0
 STOP_S = 60.0
+END_S = 10.0
+LOOK_S = 0.05
 
 STARTING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
 """Ray's states of an actor whose constructor has not returned yet."""
+
+DEAD = "DEAD"
+"""Ray's state of an actor that it never starts again."""
 
 
 class Working(Protocol):
@@ -108,12 +114,17 @@ class RemotePart:
         except (RayActorError, RayTaskError, TimeoutError):
             return
 
+    async def end(self) -> None:
+        """End the process for good; return when its name is free for another part."""
+        ray.kill(self._actor, no_restart=True)
+        await asyncio.to_thread(_until_dead, self._actor)
+
     async def status(self) -> PartStatus:
         """Return the part's status."""
         try:
             return await asyncio.wait_for(self._actor.status.remote(), ANSWER_S)
         except (RayActorError, RayTaskError, TimeoutError) as error:
-            starting = await asyncio.to_thread(_is_starting, self._actor)
+            starting = await asyncio.to_thread(_state, self._actor) in STARTING
             return PartStatus(
                 part=self._name,
                 pid=None,
@@ -133,10 +144,16 @@ class RemotePart:
             return 0.0
 
 
-def _is_starting(actor: Any) -> bool:
-    """Return whether the actor's first process is not up yet. Ray's public API does not say it."""
-    found = cast("Mapping[str, str]", ray_state.actors(actor._actor_id.hex()))
-    return found.get("State") in STARTING
+def _state(actor: Any) -> str | None:
+    """Return Ray's state of an actor, which its public API does not say; None if unknown."""
+    return cast("Mapping[str, str]", ray_state.actors(actor._actor_id.hex())).get("State")
+
+
+def _until_dead(actor: Any) -> None:
+    """Return when Ray has ended an actor, or after `END_S`."""
+    deadline = time.monotonic() + END_S
+    while _state(actor) != DEAD and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
 
 
 def _innermost(error: RayTaskError) -> BaseException:

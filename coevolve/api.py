@@ -9,7 +9,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from coevolve.config import load_config
 from coevolve.launcher import launch as launcher
 from coevolve.launcher.jobs import lasting
 from coevolve.runs.directory import RunDirectory
@@ -84,10 +83,12 @@ def run(
             f'overrides: needs a list of texts such as ["learner.steps=20"], found {kind}, '
             f"{overrides!r}; write each setting as KEY=VALUE, with dots in the key"
         )
-    settings = config if isinstance(config, RunConfig) else load_config(config, overrides)
-    launcher.check(settings)
-    directory = launcher.open_directory(settings, lasting(Path(runs)), resume=resume)
-    return _InThread(settings, directory, on_step, show=show).result()
+    root = lasting(Path(runs))
+    if not isinstance(config, RunConfig):
+        config = launcher.settings(config, overrides, root, resume=resume)
+    launcher.check(config)
+    directory = launcher.open_directory(config, root, resume=resume)
+    return _InThread(config, directory, on_step, show=show).result()
 
 
 class _InThread:

@@ -35,6 +35,9 @@ Records of the journal (`protocols.journal.Message`):
 | `StopRequested`      | attach                 | launch                                        |
 | `RunPaused`          | attach                 | curriculum, synthesizer, watchdog             |
 | `RunContinued`       | attach                 | curriculum, synthesizer, watchdog             |
+| `ScaleRequested`     | attach                 | launch                                        |
+| `RolloutScaled`      | launch                 | learner, attach, launch (after a restart)     |
+| `ScaleRefused`       | launch                 | attach                                        |
 | `Stalled`            | launch (watchdog)      | attach                                        |
 | `PartFailed`         | launch                 | attach                                        |
 | `RunFinished`        | launch                 | attach                                        |

@@ -140,7 +140,14 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Rollout actors and how they sample."""
 
     actors: Count = 1
-    """Processes that make rollouts, each with its own engine."""
+    """Processes that make rollouts, each with its own engine. ``coevolve attach scale rollout=N``
+    changes the number while the run goes on."""
+
+    actors_per_node: NonNegative = 0
+    """Rollout actors on each node that ``placement.rollout`` allows, as far as it has room for
+    them, with ``actors`` as the maximum on all nodes. A node that joins the cluster gets its actors
+    while the run goes on, and the actors of a node that leaves are let go. 0: Ray chooses nodes for
+    ``actors`` actors, and starts those of a lost node on others."""
 
     engine: Engine = TransformersEngine()
     """The engine that samples, for rollouts and for evaluation."""
@@ -198,7 +205,8 @@ class DeliveryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     timeout_s: Positive = 300.0
     """Seconds after publication within which each rollout engine must prove that version or a newer
-    one. An engine that restarts must be back within them."""
+    one. An engine that restarts must be back within them. An engine that is added while the run
+    goes on may take longer to its first proof."""
 
 
 class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -380,3 +388,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         by step v + 1 + max_staleness, which trains version v + max_staleness.
         """
         return self.learner.groups_per_step * (1 + self.learner.max_staleness)
+
+    @property
+    def most_rollouts_in_flight(self) -> int:
+        """Return how many rollouts may be requested and unconsumed."""
+        groups = self.rollout.in_flight_groups or self.most_groups_in_flight
+        return groups * self.rollout.group_size

@@ -1,6 +1,10 @@
 """The run's own events, and the status that a live part reports."""
 
+from typing import Literal
+
 import msgspec
+
+from protocols.numbers import Count
 
 
 class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag="run_started"):
@@ -51,6 +55,43 @@ class RunContinued(msgspec.Struct, frozen=True, kw_only=True, tag="run_continued
     """The pause ended."""
 
     run_id: str
+
+
+class ScaleRequested(msgspec.Struct, frozen=True, kw_only=True, tag="scale_requested"):
+    """An attached user asks for another number of rollout engines.
+
+    The run answers with `RolloutScaled` or `ScaleRefused`.
+    """
+
+    request_id: str
+    actors: Count
+    """Number of engines; with ``rollout.actors_per_node`` the maximum."""
+
+
+Cause = Literal["start", "request", "nodes", "failure"]
+"""What changed the rollout engines: the run's start, a user's request, nodes that joined or left
+the cluster, or an added engine that cannot work."""
+
+
+class RolloutScaled(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_scaled"):
+    """The rollout engines of the run from now on; they start, or end, after this record."""
+
+    cause: Cause
+    actors: int
+    """The number that the user wants, also after a resumption."""
+
+    engines: tuple[str, ...]
+    """Names of the parts, for example ``rollout-0``."""
+
+    request_id: str = ""
+    """The request that this answers; empty for other causes."""
+
+
+class ScaleRefused(msgspec.Struct, frozen=True, kw_only=True, tag="scale_refused"):
+    """The answer to a request that the run cannot carry out; nothing changes."""
+
+    request_id: str
+    reason: str
 
 
 class Stalled(msgspec.Struct, frozen=True, kw_only=True, tag="stalled"):

@@ -298,6 +298,10 @@ class SupervisedPart(Protocol):
         """Ask the part to stop; an unreachable part counts as stopped."""
         ...
 
+    async def end(self) -> None:
+        """End the process for good; return when its name is free for another part."""
+        ...
+
     async def status(self) -> PartStatus:
         """Return the part's status, or a status that says that the part does not answer."""
         ...

@@ -10,11 +10,14 @@ import msgspec
 
 from protocols.control import (
     PartFailed,
+    RolloutScaled,
     RunContinued,
     RunFinished,
     RunPaused,
     RunResumed,
     RunStarted,
+    ScaleRefused,
+    ScaleRequested,
     Stalled,
     StopRequested,
 )
@@ -54,6 +57,9 @@ Message = (
     | StopRequested
     | RunPaused
     | RunContinued
+    | ScaleRequested
+    | RolloutScaled
+    | ScaleRefused
     | Stalled
     | PartFailed
     | Task

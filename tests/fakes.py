@@ -1,11 +1,12 @@
 """Fakes that satisfy the interfaces of `protocols.interfaces`, as pyright checks."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from coevolve.environments.tools.commands import Failed, Observed, Passed, Tried, TriedTurn, Verdict
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from protocols.control import PartStatus
-from protocols.errors import JournalError, SimulatorError
+from protocols.errors import JournalError, PartDiedError, SimulatorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.journal import StoredRecord
 from protocols.learning import PolicyVersion, ServedWeights
@@ -188,12 +189,63 @@ class ScriptPart:
     async def stop(self) -> None:
         return
 
+    async def end(self) -> None:
+        self.alive = False
+
     async def status(self) -> PartStatus:
         return PartStatus(
             part=self._name,
             pid=self.pid if self.alive else None,
             waits_for="complete groups (5 of 8)",
             since_s=7.0,
+            mailbox=0,
+            done=0,
+            policy_version=-1,
+            last_error="",
+        )
+
+    async def cpu_s(self) -> float:
+        return 0.0
+
+
+class SteadyPart:
+    """A supervised part that works until it is stopped or ended, or raises ``failure``."""
+
+    def __init__(self, name: str, failure: Exception | None = None) -> None:
+        self._name = name
+        self._failure = failure
+        self._ended = asyncio.Event()
+        self.stopped = False
+        self.alive = True
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def run(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        await self._ended.wait()
+        if not self.stopped:
+            raise PartDiedError(f"{self._name}: its process ended")
+
+    async def renew(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        self.stopped = True
+        self._ended.set()
+
+    async def end(self) -> None:
+        self.alive = False
+        self._ended.set()
+
+    async def status(self) -> PartStatus:
+        return PartStatus(
+            part=self._name,
+            pid=1 if self.alive else None,
+            waits_for="requests",
+            since_s=0.0,
             mailbox=0,
             done=0,
             policy_version=-1,

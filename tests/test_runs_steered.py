@@ -1,4 +1,4 @@
-"""A real run that is steered, killed completely and stopped, and continues unchanged each time."""
+"""A real run that is steered, scaled, killed completely and stopped, and continues each time."""
 
 import json
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.runs.drive import PAUSED
-from protocols.control import RunContinued
+from protocols.control import RolloutScaled, RunContinued
 from protocols.evolution import (
     Admitted,
     Candidate,
@@ -31,6 +31,8 @@ SCRIPTED = "scripted-model"
 RESTING = "rollout requests from the curriculum"
 """The state of a rollout part without conversations."""
 
+ENGINES = ("rollout-0", "rollout-1", "rollout-2")
+
 FURTHER_STEPS = 15
 """Enough steps for the policy to synthesize again."""
 
@@ -39,9 +41,12 @@ def test_a_run_that_is_swapped_killed_paused_and_stopped_continues_each_time(tmp
     small = (*SMALL, "synthesizer.rounds=1", "learner.steps=400")
     with serving() as server, launched(tmp_path, "steered", *small) as run:
         refused_at = swapped(run, server)
+        scaled(run, 3)
         before = killed_whole(run)
         asked = len(server.requests)
         run.start("--resume")
+        run.until("the engines of the resumed run", lambda: set(ENGINES) <= set(working(run)))
+        scaled(run, 1)
         quiet_from = paused_and_looked_into(run)
         assert len(server.requests) > asked
         assert set(makers(run, before[-1][0])) == {SCRIPTED}
@@ -54,6 +59,9 @@ def test_a_run_that_is_swapped_killed_paused_and_stopped_continues_each_time(tmp
     messages = [message for _, message in records]
     check_books(messages, steps)
     check_swaps(run, messages)
+    scales = [each for each in messages if isinstance(each, RolloutScaled)]
+    changes = [("start", 1), ("request", 3), ("start", 3), ("request", 1), ("start", 1)]
+    assert [(each.cause, each.actors) for each in scales] == changes
     assert {0, steps} <= {each.version for each in messages if isinstance(each, Evaluation)}
     sequences = {type(message): sequence for sequence, message in records}
     assert sequences[SwapRefused] <= refused_at
@@ -88,6 +96,21 @@ def swapped(run: LaunchedRun, server: ChatServer) -> int:
     refused_at = run.newest()
     run.until("the old one to go on", lambda: SCRIPTED in makers(run, refused_at))
     return refused_at
+
+
+def scaled(run: LaunchedRun, engines: int) -> None:
+    """Change the number of rollout engines; check that the run trains on with exactly these."""
+    answer = run.told("scale", f"rollout={engines}")
+    assert tuple(answer["engines"]) == ENGINES[:engines]
+    step = run.step()
+    run.until("rollouts of each engine", lambda: working(run) == ENGINES[:engines])
+    run.until("further steps", lambda: run.step() > step + 1)
+
+
+def working(run: LaunchedRun) -> tuple[str, ...]:
+    """Return the rollout engines that have made a rollout since they started."""
+    parts = run.told("status")["parts"]
+    return tuple(each["part"] for each in parts if each["part"] in ENGINES and each["done"])
 
 
 def makers(run: LaunchedRun, after: int = 0) -> list[str]:

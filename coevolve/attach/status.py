@@ -16,6 +16,7 @@ from coevolve.runs.display import score_tables
 from coevolve.runs.histories import WAITING, SynthesizerTotals
 from coevolve.runs.lineage import LineageIndex, whole_fold
 from coevolve.runs.progress import TOPICS, Progress
+from coevolve.runs.scaling import sentence as sentence_of_scale
 from coevolve.runs.teaching import sentence as regression
 from protocols.capabilities import absent
 from protocols.control import PartStatus
@@ -48,6 +49,7 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
         *_remarks(progress, evolution),
         *(score_tables(progress) if progress.evaluations else ()),
         _synthesizer_line(subject, evolution),
+        *_scale_line(progress),
         *_parts(statuses, progress),
         *([_engines_table(progress)] if progress.deliveries.newest else ()),
         *_evolution_tables(evolution),
@@ -82,6 +84,7 @@ def _tree(
         "canaries": progress.canaries,
         "regressions": progress.teaching.returns,
         "discarded": progress.discarded,
+        "rollout": progress.deliveries.scaled,
         "deliveries": progress.deliveries.newest,
         "weight_sync_alarm": progress.deliveries.alarm,
         "failures": progress.failures,
@@ -124,6 +127,14 @@ def _synthesizer_line(subject: Subject, evolution: LineageIndex) -> str:
         line += f", since version {swap.version}"
         line += f", before that {swap.before}" if swap.before else ""
     return line
+
+
+def _scale_line(progress: Progress) -> list[str]:
+    """Return the engines if they are not those that the run file names."""
+    scaled = progress.deliveries.scaled
+    if scaled is None or (scaled.cause == "start" and len(scaled.engines) == scaled.actors):
+        return []
+    return [f"{sentence_of_scale(scaled)}; rollout.actors is {scaled.actors}"]
 
 
 def _totals_tree(totals: SynthesizerTotals) -> Mapping[str, Any]:

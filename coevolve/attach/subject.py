@@ -1,16 +1,18 @@
 """The run that a command reads or steers: its journal, and its actors while it runs."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.environments.interface import Environment
 from coevolve.environments.registry import environment_of
-from coevolve.journal.mailbox import Mailbox
+from coevolve.journal.codec import ANSWERS_BY_REQUEST
+from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.interfaces import Reader, Store, SupervisedPart
-from protocols.journal import Message
+from protocols.journal import Message, StoredRecord
 
 LEASE_S = 30.0
 
@@ -71,3 +73,18 @@ class Subject:
                 f"{self.name}: not running; continue it with: coevolve resume {self.name}"
             )
         return self.live
+
+    async def answer(
+        self, request_id: str, topics: Sequence[str], patience_s: float
+    ) -> StoredRecord | None:
+        """Return the answer, a record of ``topics``, to a request; None if none comes in time."""
+        deadline = time.monotonic() + patience_s
+        newest = 0
+        while True:
+            found = await self.reader.find(ANSWERS_BY_REQUEST, request_id, limit=1)
+            if found:
+                return found[0]
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return None
+            newest = await self.actors().store.wait(topics, newest, min(left_s, IDLE_WAIT_S))

@@ -1,7 +1,6 @@
 """`attach swap-synthesizer`: replaces the synthesizer's model in a live run."""
 
 import re
-import time
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -11,11 +10,9 @@ import msgspec
 from coevolve.attach.output import print_json, say
 from coevolve.attach.subject import Subject
 from coevolve.environments.registry import environment_of
-from coevolve.journal.codec import SWAPS_BY_REQUEST, decode
-from coevolve.journal.mailbox import IDLE_WAIT_S
+from coevolve.journal.codec import decode
 from protocols.errors import RunError
 from protocols.evolution import SwapRefused, SwapRequested, SynthesizerSwapped
-from protocols.journal import Message
 from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
 
 ANSWERS = ("synthesizer_swapped", "swap_refused")
@@ -65,7 +62,8 @@ async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json
     if not as_json:
         say(f"{subject.name}: waits up to {patience_s:.0f} s for {_told(model)} to answer")
     await live.append(request)
-    match await _answer(subject, request.request_id, patience_s):
+    answer = await subject.answer(request.request_id, ANSWERS, patience_s)
+    match answer and decode(answer):
         case SynthesizerSwapped(synthesizer=synthesizer):
             if as_json:
                 print_json(
@@ -88,20 +86,6 @@ async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json
                 f"request {request.request_id} stands, and `tail synthesizer_swapped` or `tail "
                 "swap_refused` will show what came of it; `status` shows what it does"
             )
-
-
-async def _answer(subject: Subject, request_id: str, patience_s: float) -> Message | None:
-    """Return the synthesizer's answer to a request; None if there is none in time."""
-    deadline = time.monotonic() + patience_s
-    newest = 0
-    while True:
-        found = await subject.reader.find(SWAPS_BY_REQUEST, request_id, limit=1)
-        if found:
-            return decode(found[0])
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            return None
-        newest = await subject.actors().store.wait(ANSWERS, newest, min(left_s, IDLE_WAIT_S))
 
 
 def _patience_s(model: SynthesizerModel) -> float:

@@ -79,6 +79,19 @@ def _carry_out(act: "Callable[[Subject], Awaitable[None]]", *, join: bool = True
     carry_out(click.get_current_context().obj, act, join=join)
 
 
+def _scale_of(context: click.Context, parameter: click.Parameter, text: str) -> int:
+    """Return N of ``rollout=N``. Raises BadParameter for other words."""
+    del context
+    kind, _, number = text.partition("=")
+    if kind != "rollout" or not number.isdecimal() or int(number) < 1:
+        raise click.BadParameter(
+            f"needs rollout=N with a whole number of at least 1, found {text!r}; only rollout "
+            "engines can be added and removed while a run goes on",
+            param=parameter,
+        )
+    return int(number)
+
+
 def _last_option(default: int) -> Callable[[Any], Any]:
     return click.option(
         "-n", "--last", type=COUNT, default=default, show_default=True, help="How many."
@@ -175,6 +188,20 @@ def swap_synthesizer(*, as_json: bool, **options: Any) -> None:
 
     model = model_of(options)
     _carry_out(lambda subject: swap_synthesizer(subject, model, as_json=as_json))
+
+
+@command.command()
+@click.argument("target", metavar="rollout=N", callback=_scale_of)
+@click.option("--no-wait", is_flag=True, help="Return when the run has accepted or refused.")
+@json_option
+def scale(*, target: int, no_wait: bool, as_json: bool) -> None:
+    """Change the number of rollout engines, and wait until new ones serve the policy.
+
+    A resumed run keeps the number. With rollout.actors_per_node it is the maximum on all nodes.
+    """
+    from coevolve.attach.scaling import scale
+
+    _carry_out(lambda subject: scale(subject, target, wait=not no_wait, as_json=as_json))
 
 
 @command.command()

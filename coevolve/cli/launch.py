@@ -48,9 +48,9 @@ def command(
     if not detach:
         end_at_once("interrupted before the run began")
     from coevolve.cli.launching import print_dry_run, stay_with
-    from coevolve.config import load_config
+    from coevolve.launcher.launch import settings
 
-    config = load_config(run_file, overrides)
+    config = settings(run_file, overrides, runs, resume=resume)
     if dry_run:
         print_dry_run(config)
     elif detach:

@@ -22,18 +22,20 @@ from coevolve.launcher.interrupts import end_at_once
 def command(run: str, overrides: tuple[str, ...], *, detach: bool, runs: Path) -> None:
     """Continue a run that was stopped or killed, with the settings in its folder.
 
-    KEY=VALUE changes a setting that may change, such as learner.steps=200.
+    KEY=VALUE changes a setting that may change, such as learner.steps=200. Without
+    rollout.actors=N, the run keeps the number that `coevolve attach scale` set last.
     """
     if detach:
         refuse_in_job()
     else:
         end_at_once("interrupted before the run continued")
     from coevolve.cli.launching import stay_with
-    from coevolve.config import load_config
+    from coevolve.launcher.launch import settings
     from coevolve.runs import directory as run_directory
 
     directory = run_directory.find(run, runs)
-    config = load_config(directory.path / "config.yaml", overrides)
+    written = directory.path / "config.yaml"
+    config = settings(written, overrides, directory.path.parent, resume=True)
     if detach:
         from coevolve.cli.detached import detach as start
 

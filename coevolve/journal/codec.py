@@ -32,7 +32,8 @@ Indexes for `Reader.find`:
 | `VERDICTS_BY_CANDIDATE` | CandidateVerdict      | `candidate_id`                           |
 | `PROBES_BY_CANDIDATE`  | ProbeReport            | `candidate_id`                           |
 | `CALLS_BY_SIGNAL`      | ModelCall              | `signal_id`                              |
-| `SWAPS_BY_REQUEST`     | SynthesizerSwapped, SwapRefused | `request_id`                    |
+| `ANSWERS_BY_REQUEST`   | SynthesizerSwapped, SwapRefused | `request_id`                    |
+|                        | ScaleRefused, RolloutScaled on request | `request_id`             |
 
 Keys contain numbers as decimal text.
 """
@@ -42,6 +43,7 @@ from typing import TypeVar, cast, get_args
 
 import msgspec
 
+from protocols.control import RolloutScaled, ScaleRefused
 from protocols.errors import ContractError, JournalError
 from protocols.evolution import (
     Candidate,
@@ -87,7 +89,7 @@ CANDIDATES_BY_SIGNAL = "candidates_by_signal"
 VERDICTS_BY_CANDIDATE = "verdicts_by_candidate"
 PROBES_BY_CANDIDATE = "probes_by_candidate"
 CALLS_BY_SIGNAL = "calls_by_signal"
-SWAPS_BY_REQUEST = "swaps_by_request"
+ANSWERS_BY_REQUEST = "answers_by_request"
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -170,6 +172,8 @@ def _keys(message: Message) -> tuple[tuple[str, str], ...]:
             return (*keys, (TASKS_BY_SIGNAL, signal_id))
         case Signal(about=OnTask(task_id=task_id)):
             return (*keys, (SIGNALS_BY_TASK, task_id))
+        case RolloutScaled(request_id=request_id) if request_id:
+            return ((ANSWERS_BY_REQUEST, request_id),)
         case EnvironmentRecord(kind=kind, key=key):
             return ((RECORDS_BY_KEY, record_key(kind, key)),)
         case _:
@@ -178,7 +182,7 @@ def _keys(message: Message) -> tuple[tuple[str, str], ...]:
 
 _OF_CANDIDATE = {CANDIDATES_BY_ID: "candidate_id", CANDIDATES_BY_SIGNAL: "signal_id"}
 _OF_ROLLOUT = {ROLLOUTS_BY_TASK: "task_id", ROLLOUTS_BY_GROUP: "group_id"}
-_OF_SWAP = {SWAPS_BY_REQUEST: "request_id"}
+_OF_REQUEST = {ANSWERS_BY_REQUEST: "request_id"}
 
 _FIELDS: Mapping[type[Message], Mapping[str, str]] = {
     Rollout: {**_OF_ROLLOUT, ROLLOUTS_BY_VERSION: "version_min"},
@@ -198,7 +202,8 @@ _FIELDS: Mapping[type[Message], Mapping[str, str]] = {
     Candidate: _OF_CANDIDATE,
     CandidateVerdict: {VERDICTS_BY_CANDIDATE: "candidate_id"},
     ProbeReport: {PROBES_BY_CANDIDATE: "candidate_id"},
-    SynthesizerSwapped: _OF_SWAP,
-    SwapRefused: _OF_SWAP,
+    SynthesizerSwapped: _OF_REQUEST,
+    SwapRefused: _OF_REQUEST,
+    ScaleRefused: _OF_REQUEST,
 }
 """Message type -> index -> the field that is the key; `_keys` adds keys that are not fields."""

@@ -122,6 +122,11 @@ class Mailbox:
         """
         return await self._queue_write(tuple(sequences), outputs, gather_s)
 
+    async def flush(self) -> None:
+        """Return when all queued writes are executed, also those that nobody waits for any more."""
+        if self._writer is not None:
+            await self._writer
+
     async def append(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Add ``messages``, all or none, and return their sequences."""
         return await self._queue_write((), messages)
@@ -220,6 +225,15 @@ class Mailbox:
             if not write.answer.done():
                 write.answer.set_result(tuple(added[start:end]))
             start = end
+
+
+async def hand_back(store: Store, *, consumer: str, member: str) -> None:
+    """Free the records of a member that has ended, so that others can take them at once.
+
+    A process of this member that still runs can finish none of them.
+    """
+    successor = Mailbox(store, consumer=consumer, topics=(), member=member, lease_s=IDLE_WAIT_S)
+    await successor.renew()
 
 
 def _refuse(writes: Sequence[_Write], error: Exception) -> None:

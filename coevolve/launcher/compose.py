@@ -22,12 +22,14 @@ from coevolve.build import parts as build
 from coevolve.engine.vllm.environment import environment
 from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
+from coevolve.launcher.engines import ClusterEngines
 from coevolve.launcher.fitting import engine_gpus, learner_gpus
 from coevolve.launcher.placement import Placement
 from coevolve.models.model_folder import whole_model
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
 from coevolve.runs.drive import Run
+from coevolve.runs.scaling import EnginePool
 from protocols.config import PlacedPart, RunConfig, TransformersEngine, VllmEngine
 
 
@@ -54,10 +56,16 @@ async def compose(
     start = _Starter(config, place, home, store)
     engine = _engine_options(config)
     # Actors that load a model take longest to start, so they start first.
-    sampling = [
-        start("rollout", RolloutActor, workers, name=f"rollout-{n}", **engine)
-        for n in range(config.rollout.actors)
-    ]
+    pool = EnginePool(
+        ClusterEngines(
+            config,
+            lambda name, node: start(
+                "rollout", RolloutActor, workers, name=name, node=node, **engine
+            ),
+        ),
+        config.rollout.actors,
+    )
+    await pool.open()
     learner = start("learner", LearnerActor, num_gpus=learner_gpus(config))
     evaluator = start("evaluator", EvaluatorActor, workers, **engine)
     evolving = [start("signals", SignalsActor, workers)]
@@ -71,9 +79,9 @@ async def compose(
         directory,
         store=store,
         reader=run_reader(directory.path),
-        parts=[curriculum, *evolving, *sampling, learner, evaluator],
-        models=[*synthesizing, *sampling, learner, evaluator],
-        sampling=sampling,
+        parts=[curriculum, *evolving, *pool.parts, learner, evaluator],
+        models=[*synthesizing, learner, evaluator],
+        pool=pool,
         simulators=simulators,
         services=[RemotePart(STORE_NAME, store_actor), *_files(home)],
         labels=build.labels(config),
@@ -96,11 +104,15 @@ class _Starter:
         workers: Sequence[RemoteSimulator] = (),
         *,
         name: str = "",
+        node: str = "",
         **options: Any,
     ) -> RemotePart:
-        """Start an actor of this kind of part with Ray's ``options``; its name is the kind's."""
+        """Start an actor of this kind of part with Ray's ``options``.
+
+        The default ``name`` is the kind's, and that of ``node`` is what the run file says.
+        """
         name = name or part
-        started = actor.options(name=name, **self._place.of(part), **options)
+        started = actor.options(name=name, **self._place.of(part, node), **options)
         return RemotePart(name, started.remote(name, *self._arguments, workers))
 
 

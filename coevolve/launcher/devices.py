@@ -32,6 +32,12 @@ def missing_devices(config: RunConfig) -> list[str]:
         nodes = cluster_nodes(address) if address else [local_node(needed)]
     except DependencyError as error:
         return [str(error)]
+    return lacking(asked, nodes, address)
+
+
+def lacking(demanded: Sequence[Demand], nodes: Sequence[Node], address: str) -> list[str]:
+    """Return one sentence for each thing that is demanded and that the nodes do not have."""
+    asked = [each.on(nodes) for each in demanded]
     return [
         *missing_labels(asked, nodes, address),
         *unfit(asked, nodes, address, "CPU"),

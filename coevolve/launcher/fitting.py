@@ -6,7 +6,7 @@ does not solve the puzzle of which process goes to which node.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from coevolve.launcher.nodes import Node
@@ -34,6 +34,29 @@ class Demand:
 
     each: Mapping[str, float]
     """Reserved by each process, by resource."""
+
+    per_node: int = 0
+    """Maximum of processes on one node, and then ``processes`` is that on all; 0 if Ray decides."""
+
+    def rooms(self, nodes: Sequence[Node]) -> dict[str, int]:
+        """Return how many processes each allowed node gets, by its id, with a limit per node."""
+        fits = {node.node_id: self._room(node) for node in nodes if self.allows(node)}
+        return {node_id: room for node_id, room in fits.items() if room}
+
+    def on(self, nodes: Sequence[Node]) -> "Demand":
+        """Return the demand of the processes that start on these nodes, of one at least."""
+        if not self.per_node:
+            return self
+        room = sum(self.rooms(nodes).values())
+        return replace(self, processes=max(1, min(self.processes, room)))
+
+    def _room(self, node: Node) -> int:
+        fits = [
+            math.floor(node.resources.get(resource, 0.0) / needed + ROUNDING)
+            for resource, needed in self.each.items()
+            if needed
+        ]
+        return min([self.per_node, *fits])
 
     def total(self, resource: str) -> float:
         """Return what all processes reserve."""
@@ -78,6 +101,7 @@ def demands(config: RunConfig) -> list[Demand]:
             processes=processes.get(part, 1),
             nodes=getattr(config.placement, part) if config.cluster.address else "any",
             each={"CPU": config.placement.cpus.get(part, 0.0), "GPU": gpus.get(part, 0.0)},
+            per_node=config.rollout.actors_per_node if part == "rollout" else 0,
         )
         for part in PARTS
         if part not in absent

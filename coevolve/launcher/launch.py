@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import msgspec
 from rich.console import Console
 
 from coevolve.build import parts as build
+from coevolve.config import load_config
 from coevolve.dependencies import refuse
 from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
@@ -33,6 +34,7 @@ from coevolve.runs.display import Display, print_summary
 from coevolve.runs.drive import Run
 from coevolve.runs.estimate import estimate
 from coevolve.runs.estimate_lines import estimate_lines, replaced_model_line
+from coevolve.runs.scaling import recorded_scale
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Reader
@@ -88,6 +90,20 @@ def _foreseen(config: RunConfig) -> list[str]:
     )
     tiny = estimate(parts, imitates_others=imitates_others, own={parts.policy.model: sizes})
     return [*estimate_lines(tiny, config), replaced_model_line(named, config)]
+
+
+def settings(
+    run_file: str | Path, overrides: Sequence[str], runs: Path, *, resume: bool
+) -> RunConfig:
+    """Read a run file with overrides.
+
+    With ``resume``, the run under ``runs`` keeps the number of rollout actors that it was last
+    scaled to, whatever the file says, unless an override changes it. Raises CoevolveError.
+    """
+    config = load_config(run_file, overrides)
+    if not resume:
+        return config
+    return load_config(run_file, (*recorded_scale(runs / config.name), *overrides))
 
 
 def check(config: RunConfig) -> None:

@@ -13,6 +13,9 @@ from protocols.errors import DependencyError
 class Node:
     """One machine of a cluster."""
 
+    node_id: str
+    """Ray's id; empty for this machine before it has a cluster."""
+
     resources: Mapping[str, float]
     """All that it has, also what is in use, by Ray's names, such as CPU and GPU."""
 
@@ -32,8 +35,7 @@ def cluster_nodes(address: str) -> list[Node]:
         try:
             use_token()
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-            own = ray.get_runtime_context().get_node_id()
-            found = cast("list[dict[str, Any]]", ray.nodes())
+            return living_nodes()
         except Exception as error:
             raise DependencyError(
                 f"cluster.address: Ray cannot reach the cluster at {address!r}: "
@@ -41,17 +43,27 @@ def cluster_nodes(address: str) -> list[Node]:
             ) from error
         finally:
             cast("Callable[[], None]", ray.shutdown)()
+
+
+def living_nodes() -> list[Node]:
+    """Return the living nodes of the cluster that this process has joined."""
+    import ray
+
+    own = ray.get_runtime_context().get_node_id()
+    found = cast("list[dict[str, Any]]", ray.nodes())
     return [_node(each, own) for each in found if each["Alive"]]
 
 
 def local_node(resources: frozenset[str]) -> Node:
     """Return this machine as the node of a local cluster, with the named resources only."""
     ways = {"CPU": _local_cpus, "GPU": _local_gpus}
-    return Node(resources={name: ways[name]() for name in resources}, labels={}, is_launchers=True)
+    has = {name: ways[name]() for name in resources}
+    return Node(node_id="", resources=has, labels={}, is_launchers=True)
 
 
 def _node(found: Mapping[str, Any], own: str) -> Node:
     return Node(
+        node_id=found["NodeID"],
         resources=found["Resources"],
         labels=found["Labels"],
         is_launchers=found["NodeID"] == own,

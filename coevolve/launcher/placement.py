@@ -21,10 +21,12 @@ class Placement:
             return {}
         return {"scheduling_strategy": NodeAffinitySchedulingStrategy(self._node, soft=False)}
 
-    def of(self, part: PlacedPart) -> dict[str, Any]:
-        """Return the options of an actor of this kind of part."""
+    def of(self, part: PlacedPart, node: str = "") -> dict[str, Any]:
+        """Return the options of an actor of this kind of part, on this ``node`` if one is given."""
         placement = self._config.placement
         cpus = {"num_cpus": placement.cpus[part]} if part in placement.cpus else {}
+        if node:
+            return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)} | cpus
         return self._nodes(getattr(placement, part)) | cpus
 
     def _nodes(self, nodes: str) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """Tracks, for the learner, which rollout engines have proven each published policy version.
 
-An engine that skips a version proves it with a newer one. Proofs from before the run was opened do
-not count, because those engines no longer exist.
+The journal says which engines the run has (`protocols.control.RolloutScaled`). An engine that skips
+a version proves it with a newer one. Proofs from before the run was opened do not count, because
+those engines no longer exist. An engine that was added later has to prove the versions that are
+published after its first proof. An engine that was let go has to prove nothing more.
 """
 
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from coevolve.delivery.alarms import sentence
 from coevolve.delivery.engine import Announce
@@ -17,30 +19,31 @@ from coevolve.delivery.sampler import (
     SamplerWatch,
     tolerance_of,
 )
-from coevolve.journal.codec import decode_as, topic_of
+from coevolve.journal.codec import decode_as, topic_of, topics_of
+from coevolve.journal.fold import fold
 from protocols.config import RunConfig
-from protocols.control import RunResumed, RunStarted
+from protocols.control import RolloutScaled, RunResumed, RunStarted
 from protocols.errors import DeliveryError
 from protocols.interfaces import Reader
+from protocols.journal import Message
 from protocols.learning import NothingDelivered, WeightsVerified, WeightSyncAlarm
 
-
-def rollout_engines(config: RunConfig) -> tuple[str, ...]:
-    """Return the names of the engines that must serve every published version."""
-    return tuple(f"rollout-{number}" for number in range(config.rollout.actors))
+TOPICS = topics_of(RolloutScaled, WeightsVerified)
 
 
 class WeightSyncMonitor:
     """The engines' proofs so far; reads new records from the journal only on request."""
 
     def __init__(self, config: RunConfig, *, reader: Reader, append: Announce) -> None:
-        engines = rollout_engines(config)
         self._timeout_s = config.delivery.timeout_s
         self._sampler = SamplerWatch(tolerance_of(config))
         self._reader = reader
         self._append = append
-        self._newest = dict.fromkeys(engines, -1)
-        """Engine -> newest version that it has proven since the run was opened."""
+        self._newest: dict[str, int] = {}
+        """Engine that has to prove versions -> newest that it has proven since the opening."""
+
+        self._joining: set[str] = set()
+        """Engines that were added and have proven nothing yet."""
 
         self._open: deque[_Published] = deque()
         """Versions that not all engines have proven, oldest first."""
@@ -51,8 +54,9 @@ class WeightSyncMonitor:
 
     def published(self, version: int) -> None:
         """Expect proofs of ``version``, or of a newer one, from now on."""
-        if version > min(self._newest.values()):
-            self._open.append(_Published(version, time.time_ns(), time.monotonic()))
+        missing = {engine for engine, newest in self._newest.items() if newest < version}
+        if missing:
+            self._open.append(_Published(version, time.time_ns(), time.monotonic(), missing))
 
     @property
     def left_s(self) -> float:
@@ -67,10 +71,7 @@ class WeightSyncMonitor:
         alarm = await self._reader.last(topic_of(WeightSyncAlarm))
         if alarm is not None and alarm.sequence > self._opened:
             raise DeliveryError(sentence(decode_as(alarm, WeightSyncAlarm)))
-        while page := await self._reader.scan(topic_of(WeightsVerified), after=self._seen):
-            for record in page:
-                self._fold(decode_as(record, WeightsVerified))
-            self._seen = page[-1].sequence
+        self._seen = await fold(self._reader, TOPICS, self._fold, after=self._seen)
         if self._open and not self.left_s:
             raise await self._record_alarm(self._overdue(self._open[0]))
 
@@ -106,21 +107,52 @@ class WeightSyncMonitor:
             self._opened = max(self._opened, opening.sequence if opening else 0)
         self._seen = max(self._seen, self._opened)
 
-    def _fold(self, proof: WeightsVerified) -> None:
-        if proof.engine not in self._newest:
-            return
-        self._newest[proof.engine] = max(self._newest[proof.engine], proof.version)
+    def _fold(self, message: Message) -> None:
+        match message:
+            case RolloutScaled(cause="start", engines=engines):
+                self._newest = dict.fromkeys(engines, -1)
+            case RolloutScaled(engines=engines):
+                self._change(set(engines))
+            case WeightsVerified(engine=engine) if engine in self._joining | self._newest.keys():
+                self._joining.discard(engine)
+                self._add_proof(message)
+            case _:
+                pass
+
+    def _change(self, engines: set[str]) -> None:
+        """Expect proofs of the engines that the run has now."""
+        gone = self._newest.keys() - engines
+        self._newest = {name: x for name, x in self._newest.items() if name in engines}
+        self._joining = engines - self._newest.keys()
+        for published in self._open:
+            published.missing -= gone
+        self._close()
+
+    def _add_proof(self, proof: WeightsVerified) -> None:
+        self._newest[proof.engine] = max(self._newest.get(proof.engine, -1), proof.version)
         self._keep_largest("delivery/max_abs_logprob_difference", proof.max_abs_difference)
         self._keep_largest("timing_s/param_sync_pause", proof.pause_s)
-        while self._open and self._open[0].version <= min(self._newest.values()):
-            since_ns = self._open.popleft().time_ns
-            self._news["timing_s/param_sync"] = max(0, proof.proven_ns - since_ns) / 1e9
+        for published in self._open:
+            if published.version <= proof.version:
+                published.missing.discard(proof.engine)
+        for published in self._close():
+            self._news["timing_s/param_sync"] = max(0, proof.proven_ns - published.time_ns) / 1e9
+
+    def _close(self) -> list["_Published"]:
+        """Forget the versions that wait for no proof any more, and return them.
+
+        A version waits for all engines that an older one waits for.
+        """
+        closed: list[_Published] = []
+        while self._open and not self._open[0].missing:
+            closed.append(self._open.popleft())
+        return closed
 
     def _keep_largest(self, name: str, value: float) -> None:
         self._news[name] = max(self._news.get(name, 0.0), value)
 
     def _overdue(self, overdue: "_Published") -> WeightSyncAlarm:
-        late = next(e for e, newest in self._newest.items() if newest < overdue.version)
+        late = min(overdue.missing)
         waited_s = time.monotonic() - overdue.since_s
         return WeightSyncAlarm(
             engine=late,
@@ -134,7 +166,8 @@ class WeightSyncMonitor:
         return DeliveryError(sentence(alarm))
 
 
-class _Published(NamedTuple):
+@dataclass
+class _Published:
     """A version with proofs still to come."""
 
     version: int
@@ -143,3 +176,6 @@ class _Published(NamedTuple):
 
     since_s: float
     """The same time on the monotonic clock."""
+
+    missing: set[str]
+    """Engines that have to prove it, or a newer one."""

@@ -5,14 +5,17 @@ from dataclasses import dataclass, field
 
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import topics_of
+from coevolve.runs.scaling import sentence as scale_sentence
 from coevolve.runs.teaching import sentence as regression
 from protocols.control import (
     PartFailed,
+    RolloutScaled,
     RunContinued,
     RunFinished,
     RunPaused,
     RunResumed,
     RunStarted,
+    ScaleRefused,
     Stalled,
     StopRequested,
 )
@@ -39,6 +42,8 @@ TOPICS = topics_of(
     RunFinished,
     Stalled,
     PartFailed,
+    RolloutScaled,
+    ScaleRefused,
     GroupDiscarded,
     StepReport,
     Evaluation,
@@ -122,6 +127,10 @@ def _event_text(message: Message) -> tuple[str, str] | None:
             return f"{engine} does not serve the published version", sentence(message)
         case PolicyRegressed(version=version):
             return f"version {version} is worse than an earlier one", regression(message)
+        case RolloutScaled(cause=cause) if cause != "start":
+            return scale_sentence(message), ""
+        case ScaleRefused():
+            return "another number of rollout engines was refused", message.reason
         case SynthesizerSwapped():
             return f"{message.synthesizer} is the synthesizer from here on", ""
         case SwapRefused():

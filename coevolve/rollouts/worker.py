@@ -33,6 +33,9 @@ from protocols.learning import PolicyVersion, WeightsVerified
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest, Writer
 from protocols.tasks import Seeded, Task
 
+CONSUMER = "rollout"
+"""The journal's consumer that all rollout workers are members of, by their names."""
+
 RETRY_PAUSE_S = 0.5
 """Pause before the second try; it doubles with each further try. Workers restart in seconds."""
 
@@ -69,7 +72,7 @@ class RolloutWorker:
         self._tasks = TaskCache(reader, unread)
         self._mailbox = Mailbox(
             store,
-            consumer="rollout",
+            consumer=CONSUMER,
             topics=("rollout_request", "probe_request"),
             member=name,
             lease_s=lease_s,
@@ -83,12 +86,13 @@ class RolloutWorker:
         """Group id -> number of its requests taken and not answered."""
 
     async def run(self) -> None:
-        """Serve requests until stopped.
+        """Serve requests until stopped; what was completed by then is in the journal.
 
         Raises GeneratorError if the engine failed, and DeliveryError if it serves other weights
         than those published.
         """
         await unless_stopped(self._stopping, self._work())
+        await self._mailbox.flush()
 
     async def stop(self) -> None:
         """Abort current conversations (their requests stay unfinished) and make ``run`` return."""

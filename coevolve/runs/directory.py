@@ -40,6 +40,7 @@ MAY_CHANGE = (
     "learner.steps",
     "placement",
     "rollout.actors",
+    "rollout.actors_per_node",
     "rollout.concurrent",
     "rollout.engine.batch_tokens",
     "rollout.engine.gpu_memory_utilization",
@@ -263,14 +264,15 @@ def _never_began(directory: RunDirectory) -> bool:
         return False
 
 
-def _has_journal(directory: RunDirectory) -> bool:
+def has_journal(directory: RunDirectory) -> bool:
+    """Return whether the run has written a journal."""
     file = directory.store / DATA_FILE
     return file.is_file() and file.stat().st_size > 0
 
 
 def _first_start(directory: RunDirectory) -> RunStarted | None:
     """Return the journal's first record, or None. Raises JournalError if it cannot be opened."""
-    if not _has_journal(directory):
+    if not has_journal(directory):
         return None
     with lock_folder(directory.store), JournalReader(directory.store).snapshot() as state:
         first = state.scan("run_started", 0, 1)
@@ -377,7 +379,7 @@ def _near(run: str, root: Path) -> str:
 
 def _check_journal(directory: RunDirectory, run_id: str) -> None:
     """Refuse a journal that is missing or damaged, belongs to another run, or is being written."""
-    if directory.metrics.exists() and not _has_journal(directory):
+    if directory.metrics.exists() and not has_journal(directory):
         raise RunError(
             f"{directory.store / DATA_FILE}: the journal of a run that went on is missing; put it "
             "back, or restore a checkpoint of it, or start another run with name=another-name"
@@ -395,7 +397,7 @@ def _check_steps(directory: RunDirectory, steps: int) -> None:
 
     A run that has taken its last step, but not scored it, has not finished.
     """
-    if not _has_journal(directory):
+    if not has_journal(directory):
         return
     with JournalReader(directory.store).snapshot() as state:
         report, finished = state.last("step_report"), state.last("run_finished")

@@ -16,10 +16,11 @@ from coevolve.runs import attribution
 from coevolve.runs.accounting import CpuShares
 from coevolve.runs.costs import Costs
 from coevolve.runs.progress import Progress
+from coevolve.runs.scaling import sentence as scale_sentence
 from coevolve.runs.teaching import lost_at_the_end
 from coevolve.runs.teaching import sentence as regression
 from protocols.config import RunConfig
-from protocols.control import PartFailed, Stalled
+from protocols.control import PartFailed, RolloutScaled, Stalled
 from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
 
@@ -65,6 +66,8 @@ class LineDisplay:
                 log.error("weight_sync_alarm", engine=message.engine, reason=sentence(message))
             case PolicyRegressed():
                 log.warning("policy_regressed", reason=regression(message))
+            case RolloutScaled(cause=cause) if cause != "start":
+                log.info("rollout_scaled", engines=message.engines, cause=cause)
             case Stalled():
                 log.warning("stalled", quiet_s=message.quiet_s, waiting=message.waiting)
             case _:
@@ -124,6 +127,8 @@ class LiveDisplay:
                 self._messages.append(sentence(message))
             case PolicyRegressed():
                 self._messages.append(regression(message))
+            case RolloutScaled(cause=cause) if cause != "start":
+                self._messages.append(scale_sentence(message))
             case Stalled():
                 self._messages.append(f"no progress for {message.quiet_s:.0f} s:")
                 self._messages.extend(f"  {line}" for line in message.waiting)

@@ -22,11 +22,13 @@ from coevolve.runs.accounting import CpuReading, CpuShares, read_cpu
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
 from coevolve.runs.progress import TOPICS, MetricsFile, Progress
+from coevolve.runs.scaling import EnginePool, Scaling
 from coevolve.runs.supervisor import Supervisor, note_replacements
 from coevolve.runs.watchdog import watch
 from protocols.config import RunConfig
 from protocols.control import (
     PartFailed,
+    RolloutScaled,
     RunContinued,
     RunFinished,
     RunPaused,
@@ -43,7 +45,10 @@ ASKED = ("stop_requested", "run_paused", "run_continued")
 """Requests to a running run. A run that has restarted since ignores them."""
 
 FOLLOWED = (*TOPICS, *ASKED)
-WAKING = ("step_report", "evaluation", "part_failed", "stalled", "weight_sync_alarm", *ASKED)
+WAKING = (
+    *("step_report", "evaluation", "part_failed", "stalled", "weight_sync_alarm"),
+    *("rollout_scaled", *ASKED),
+)
 """Topics whose new records wake the run at once; it then reads the other topics too."""
 
 LOOK_GATHER_S = 1.0
@@ -57,9 +62,9 @@ PAUSED = "paused; no work is handed out until `coevolve attach resume`"
 class Run:
     """Drives a run.
 
-    ``models`` and ``simulators`` are the parts whose CPU time has lines of its own, and
-    ``sampling`` are those of which the run needs only one. ``services`` are
-    the store and others that serve the parts. Ray alone restarts these and the simulators.
+    ``parts`` include the first engines of ``pool``. ``models``, the engines and ``simulators`` are
+    the parts whose CPU time has lines of its own. ``services`` are the store and others that serve
+    the parts. Ray alone restarts these and the simulators.
     """
 
     def __init__(
@@ -71,7 +76,7 @@ class Run:
         reader: Reader,
         parts: Sequence[SupervisedPart],
         models: Sequence[SupervisedPart],
-        sampling: Sequence[SupervisedPart],
+        pool: EnginePool,
         simulators: Sequence[SupervisedPart],
         services: Sequence[SupervisedPart],
         labels: Mapping[str, Sequence[str]],
@@ -83,16 +88,17 @@ class Run:
         self._directory = directory
         self._store = store
         self._reader = reader
-        self._parts = parts
         self._models = models
+        self._pool = pool
         self._simulators = simulators
         self._services = services
         self._display = display
         self._started = started
         self._run_id = directory.identity().run_id
         self._supervisor = Supervisor(
-            parts, self._note, restart_s=config.watchdog.restart_s, spare=sampling
+            parts, self._note, restart_s=config.watchdog.restart_s, spare=pool.parts
         )
+        self._scaling = Scaling(pool, self._supervisor, store, config.store.lease_s, display.say)
         self._mailbox = Mailbox(
             store, consumer="launch", topics=(), member="launch", lease_s=config.store.lease_s
         )
@@ -114,9 +120,10 @@ class Run:
         others = [
             asyncio.create_task(self._follow(stop, opened)),
             asyncio.create_task(stop.wait()),
+            scaling := asyncio.create_task(self._scaling.run(opened)),
             asyncio.create_task(
                 watch(
-                    (*self._parts, *self._simulators),
+                    self._watched,
                     self._store,
                     self._config.watchdog.quiet_s,
                     self._alarm,
@@ -135,6 +142,7 @@ class Run:
                 await _unwrapped(task)
             if stop.is_set():
                 self._display.say("stopping: finishing the current step, then writing a checkpoint")
+            scaling.cancel()
             await self._supervisor.stop()
             await _unwrapped(supervising)
             if self.finished:
@@ -156,12 +164,18 @@ class Run:
         )
 
     async def _open(self) -> int:
-        """Record that the run started or resumed; return the sequence number of that record."""
+        """Record that the run started or resumed, and with which engines.
+
+        Return the sequence number of the first of these records.
+        """
         config = msgspec.json.encode(self._config).decode()
         first = await self._reader.scan("run_started", limit=1)
         kind = RunResumed if first else RunStarted
         await self._lay_aside()
-        (opened,) = await self._mailbox.append([kind(run_id=self._run_id, config=config)])
+        pool = self._pool
+        scaled = RolloutScaled(cause="start", actors=pool.actors, engines=pool.names)
+        opening = kind(run_id=self._run_id, config=config)
+        opened, _ = await self._mailbox.append([opening, scaled])
         if await is_paused(self._store):
             self._display.say(PAUSED)
         return opened
@@ -250,15 +264,18 @@ class Run:
     async def _all_up(self) -> None:
         """Wait until every part has started, so that start-up does not count as overhead."""
         deadline = time.monotonic() + START_UP_S
-        parts = (*self._parts, *self._simulators)
         while time.monotonic() < deadline:
-            statuses = await asyncio.gather(*(part.status() for part in parts))
+            statuses = await asyncio.gather(*(part.status() for part in self._watched()))
             if all(status.pid for status in statuses):
                 return
 
+    def _watched(self) -> Sequence[SupervisedPart]:
+        return (*self._supervisor.parts, *self._simulators)
+
     async def _reading(self) -> CpuReading:
-        others = [part for part in self._parts if part not in self._models]
-        return await read_cpu(self._models, self._simulators, (*others, *self._services))
+        models = (*self._models, *self._pool.parts)
+        others = [part for part in self._supervisor.parts if part not in models]
+        return await read_cpu(models, self._simulators, (*others, *self._services))
 
     async def _note(self, failure: PartFailed) -> None:
         await self._append(failure)

@@ -20,6 +20,9 @@ WITHIN_S = 120.0
 PAUSE_S = 0.2
 LOOK_S = 5.0
 
+LEAVE_S = 30.0
+"""Seconds that a part may take to leave the run; then its process ends anyway."""
+
 log = structlog.get_logger()
 
 
@@ -53,12 +56,18 @@ class Supervisor:
         A part may take ``restart_s`` seconds to restart. Parts of ``spare`` may take longer, as
         long as another of them works.
         """
-        self._parts = parts
+        self.parts = list(parts)
         self._note = note
         self._restart_s = restart_s
-        self._spare = spare
+        self._spare = list(spare)
         self._stopping = False
-        self.restarts = {part.name: 0 for part in parts}
+        self._added: set[str] = set()
+        self._leaving: set[str] = set()
+        self.failed: dict[str, str] = {}
+        """Added parts that cannot work, and why; they wait for `let_go`."""
+
+        self._group = asyncio.TaskGroup()
+        self._keeping: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Return when every part has stopped.
@@ -67,15 +76,47 @@ class Supervisor:
             RunError: A part raised a permanent error, or failed `FAILURES` times within
                 `WITHIN_S` seconds.
         """
-        async with asyncio.TaskGroup() as group:
-            for part in self._parts:
-                group.create_task(self._keep(part))
+        async with self._group:
+            for part in self.parts:
+                self._begin(part)
+
+    def add(self, part: SupervisedPart) -> None:
+        """Run another spare part, while `run` runs. It stops before all others.
+
+        If it cannot work, it joins `failed` as long as another spare part works.
+        """
+        self.parts.insert(0, part)
+        self._spare.append(part)
+        self._added.add(part.name)
+        self._begin(part)
+
+    async def let_go(self, part: SupervisedPart, *, lost: bool) -> None:
+        """Stop a spare part and end its process. A ``lost`` process cannot be reached."""
+        self._leaving.add(part.name)
+        keeping = self._keeping.pop(part.name)
+        if not lost:
+            await part.stop()
+            await asyncio.wait((keeping,), timeout=LEAVE_S)
+        await part.end()
+        await asyncio.wait((keeping,))
+        self._spare.remove(part)
+        self.parts.remove(part)
+        self._added.discard(part.name)
+        self._leaving.discard(part.name)
+        self.failed.pop(part.name, None)
 
     async def stop(self) -> None:
         """Stop the parts one after the other, in the given order."""
         self._stopping = True
-        for part in self._parts:
+        for part in self.parts:
             await part.stop()
+
+    def _begin(self, part: SupervisedPart) -> None:
+        self._keeping[part.name] = self._group.create_task(self._keep(part))
+
+    def _ends(self, part: SupervisedPart) -> bool:
+        """Return whether the part should not start again."""
+        return self._stopping or part.name in self._leaving
 
     async def _keep(self, part: SupervisedPart) -> None:
         failures: deque[float] = deque(maxlen=FAILURES)
@@ -83,20 +124,24 @@ class Supervisor:
             try:
                 await part.run()
             except CoevolveError as error:
+                if part.name in self._leaving:
+                    return
                 if error.is_permanent:
-                    raise RunError(f"{part.name}: {error}") from error
+                    await self._give_up(part, f"{part.name}: {error}", error)
+                    return
                 if self._stopping:
                     return
                 failures.append(time.monotonic())
                 if len(failures) == FAILURES and failures[-1] - failures[0] < WITHIN_S:
-                    raise RunError(
+                    reason = (
                         f"{part.name} failed {FAILURES} times within {WITHIN_S:.0f} s; last error: "
                         f"{error}; see its log in logs/{part.name}.jsonl"
-                    ) from error
-                self.restarts[part.name] += 1
+                    )
+                    await self._give_up(part, reason, error)
+                    return
                 log.warning("part_failed", part=part.name, reason=str(error))
                 await self._revive(part, error)
-                if self._stopping:
+                if self._ends(part):
                     return
             else:
                 return
@@ -108,7 +153,7 @@ class Supervisor:
         await self._note(PartFailed(part=part.name, reason=str(error)))
         deadline = time.monotonic() + self._restart_s
         while not (await part.status()).pid:
-            if self._stopping:
+            if self._ends(part):
                 return
             if time.monotonic() > deadline:
                 if not await self._can_be_spared(part):
@@ -119,6 +164,13 @@ class Supervisor:
                 deadline = time.monotonic() + self._restart_s
                 log.warning("part_missing", part=part.name, reason=str(error))
             await asyncio.sleep(PAUSE_S)
+
+    async def _give_up(self, part: SupervisedPart, reason: str, error: CoevolveError) -> None:
+        """Note that an added part cannot work. Raises RunError if the run needs the part."""
+        if part.name not in self._added or not await self._can_be_spared(part):
+            raise RunError(reason) from error
+        log.warning("part_given_up", part=part.name, reason=reason)
+        self.failed[part.name] = reason
 
     async def _can_be_spared(self, part: SupervisedPart) -> bool:
         """Return whether another part does the same work meanwhile."""

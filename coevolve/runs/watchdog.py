@@ -16,15 +16,15 @@ LOOKS = 4
 
 
 async def watch(
-    parts: Sequence[SupervisedPart],
+    parts: Callable[[], Sequence[SupervisedPart]],
     store: Store,
     quiet_s: float,
     alarm: Callable[[Stalled], Awaitable[None]],
 ) -> None:
     """Call ``alarm`` whenever the journal got no record for ``quiet_s`` seconds; never return.
 
-    The seconds of a pause do not count. If the store does not answer, the report says so; that
-    raises no error.
+    ``parts`` returns the parts of that moment. The seconds of a pause do not count. If the store
+    does not answer, the report says so; that raises no error.
     """
     newest = 0
     quiet_since = time.monotonic()
@@ -35,7 +35,7 @@ async def watch(
             newest = seen.newest
             quiet_since = time.monotonic()
         elif time.monotonic() - quiet_since >= quiet_s:
-            statuses = await asyncio.gather(*(part.status() for part in parts))
+            statuses = await asyncio.gather(*(part.status() for part in parts()))
             await alarm(
                 Stalled(
                     quiet_s=time.monotonic() - quiet_since,

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from coevolve.journal.codec import topics_of
-from protocols.control import RunResumed
+from protocols.control import RolloutScaled, RunResumed
 from protocols.journal import Message
 from protocols.learning import StepReport, WeightsVerified, WeightSyncAlarm
 
-TOPICS = topics_of(RunResumed, StepReport, WeightsVerified, WeightSyncAlarm)
+TOPICS = topics_of(RunResumed, RolloutScaled, StepReport, WeightsVerified, WeightSyncAlarm)
 PARAM_SYNC = "timing_s/param_sync"
 
 
@@ -17,7 +17,10 @@ class Deliveries:
     """The weight syncs so far; `fold` takes the records in journal order, each once."""
 
     newest: dict[str, WeightsVerified] = field(default_factory=dict[str, WeightsVerified])
-    """Engine -> its newest proof."""
+    """Engine -> its newest proof; without rollout engines that the run has let go."""
+
+    scaled: RolloutScaled | None = None
+    """The rollout engines; None before the run has recorded them."""
 
     proofs: int = 0
     most_difference: float = 0.0
@@ -40,6 +43,10 @@ class Deliveries:
                 self.proofs += 1
                 self.most_difference = max(self.most_difference, message.max_abs_difference)
                 self.longest_pause_s = max(self.longest_pause_s, message.pause_s)
+            case RolloutScaled():
+                gone = set(self.scaled.engines if self.scaled else ()).difference(message.engines)
+                self.newest = {name: x for name, x in self.newest.items() if name not in gone}
+                self.scaled = message
             case WeightSyncAlarm():
                 self.alarm = message
             case RunResumed():

@@ -24,7 +24,12 @@ def meant(monkeypatch: pytest.MonkeyPatch, *words: str) -> RunChoice:
 
 @pytest.mark.parametrize("name", sorted(command.commands))
 def test_every_command_has_an_answer_for_programs(name: str, monkeypatch: pytest.MonkeyPatch):
-    further = {"lineage": ["made-1"], "tail": ["signal"], "swap-synthesizer": ["--policy"]}
+    further = {
+        "lineage": ["made-1"],
+        "tail": ["signal"],
+        "swap-synthesizer": ["--policy"],
+        "scale": ["rollout=3"],
+    }
     assert meant(monkeypatch, name, *further.get(name, ()), "--json").run is None
 
 
@@ -46,6 +51,8 @@ def test_the_word_before_the_command_is_the_run(monkeypatch: pytest.MonkeyPatch)
         (["signals", "-n", "-1"], "-1 is not in the range x>=0"),
         (["signals", "--kind", "odd"], "'odd' is not one of"),
         (["tasks", "--origin", "odd"], "'odd' is not one of"),
+        (["scale", "simulator=2"], "needs rollout=N with a whole number of at least 1, found"),
+        (["scale", "rollout=0"], "needs rollout=N with a whole number of at least 1, found"),
         (["swap-synthesizer"], "give either --policy or --base-url URL"),
         (["swap-synthesizer", "--policy", "--base-url", "http://u"], "give either --policy or"),
         (["swap-synthesizer", "--base-url", "ftp://u"], "needs a URL such as http://127.0.0.1"),

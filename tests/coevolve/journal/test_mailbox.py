@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.journal.mailbox import Mailbox
+from coevolve.journal.mailbox import Mailbox, hand_back
 from protocols.control import RunFinished, Stalled
 from protocols.errors import JournalError, JournalFullError, LeaseLostError
 from protocols.interfaces import Store
@@ -224,6 +225,35 @@ async def test_a_mistaken_completion_is_refused_and_the_work_stays(store: LocalS
     with pytest.raises(JournalError, match="cannot finish record 9"):
         await box.complete([1, 9])
     assert await box.complete([1]) == ()
+
+
+async def test_a_flush_waits_for_writes_whose_callers_gave_up(store: LocalStore) -> None:
+    box = mailbox(store, gather_s=0.1)
+    await box.flush()
+    await box.append(finished(1))
+    await box.take(1, LONG_S)
+    task = asyncio.create_task(box.complete([1], [stalled(1.0)]))
+    await asyncio.sleep(0)
+    task.cancel()
+    await box.flush()
+    assert box.held == frozenset()
+    assert len(await store.scan("stalled")) == 1
+
+
+async def test_work_that_is_handed_back_goes_to_another_member_at_once(store: LocalStore) -> None:
+    gone, other = mailbox(store, lease_s=LONG_S), mailbox(store, member="n")
+    await gone.append(finished(1))
+    await gone.take(1, LONG_S)
+    waiting = asyncio.create_task(gone.take(1, LONG_S))
+    taking = asyncio.create_task(other.take(1, LONG_S))
+    async with asyncio.timeout(LONG_S / 3):
+        await hand_back(store, consumer="c", member="m")
+        assert [each.sequence for each in await taking] == [1]
+        with contextlib.suppress(LeaseLostError):
+            assert await waiting == []
+    with pytest.raises(LeaseLostError):
+        await gone.complete([1], [stalled(1.0)])
+    await other.complete([1], [stalled(2.0)])
 
 
 def append_of(count: int) -> Append:

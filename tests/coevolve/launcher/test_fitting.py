@@ -13,21 +13,35 @@ from protocols.config import (
 HEAD = "10.0.0.1:6379"
 
 
-def node(cpus: float = 0.0, gpus: float = 0.0, *, launchers: bool = False, **labels: str) -> Node:
-    return Node(resources={"CPU": cpus, "GPU": gpus}, labels=labels, is_launchers=launchers)
+def node(
+    cpus: float = 0.0,
+    gpus: float = 0.0,
+    *,
+    launchers: bool = False,
+    node_id: str = "",
+    **labels: str,
+) -> Node:
+    return Node(
+        node_id=node_id,
+        resources={"CPU": cpus, "GPU": gpus},
+        labels=labels,
+        is_launchers=launchers,
+    )
 
 
-def placed(actors: int = 1, *, cpus: dict[PlacedPart, float], **nodes: str) -> RunConfig:
+def placed(
+    actors: int = 1, *, per_node: int = 0, cpus: dict[PlacedPart, float], **nodes: str
+) -> RunConfig:
     return RunConfig(
         name="placed",
-        rollout=RolloutConfig(actors=actors),
+        rollout=RolloutConfig(actors=actors, actors_per_node=per_node),
         cluster=ClusterConfig(address=HEAD),
         placement=PlacementConfig(cpus=cpus, **nodes),
     )
 
 
 def too_few(config: RunConfig, *nodes: Node, resource: str = "CPU") -> list[str]:
-    return unfit(demands(config), nodes, HEAD, resource)
+    return unfit([each.on(nodes) for each in demands(config)], nodes, HEAD, resource)
 
 
 def test_processes_that_fit_their_nodes_exactly_are_accepted():
@@ -87,3 +101,23 @@ def test_a_part_that_the_arm_does_not_have_needs_no_node():
         placement=PlacementConfig(synthesizer="group=gpu"),
     )
     assert not missing_labels(demands(config), [node()], HEAD)
+
+
+def test_with_a_number_per_node_each_allowed_node_gets_what_it_has_room_for():
+    config = placed(9, per_node=2, cpus={"rollout": 2.0}, rollout="group=gpu")
+    nodes = (
+        node(8.0, group="gpu", node_id="wide"),
+        node(3.0, group="gpu", node_id="narrow"),
+        node(1.0, group="gpu", node_id="full"),
+        node(64.0, node_id="other"),
+    )
+    (demand,) = (each for each in demands(config) if each.part == "rollout")
+    assert demand.rooms(nodes) == {"wide": 2, "narrow": 1}
+    assert demand.on(nodes).processes == 3
+    assert not too_few(config, *nodes)
+
+
+def test_a_number_per_node_is_refused_if_no_node_has_room_for_one():
+    config = placed(4, per_node=1, cpus={"rollout": 2.0}, rollout="group=gpu")
+    (said,) = too_few(config, node(1.0, group="gpu", node_id="a"), node(64.0, node_id="b"))
+    assert "reserves 2 CPUs (rollout 1 x 2), and the nodes with the label group=gpu have 1" in said

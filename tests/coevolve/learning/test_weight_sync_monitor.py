@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from coevolve.learning.weight_sync_monitor import WeightSyncMonitor
-from protocols.config import DeliveryConfig, RolloutConfig, RunConfig
-from protocols.control import RunResumed, RunStarted
+from protocols.config import DeliveryConfig, RunConfig
+from protocols.control import Cause, RolloutScaled, RunResumed, RunStarted
 from protocols.errors import DeliveryError
 from protocols.journal import Message
 from protocols.learning import (
@@ -44,16 +44,29 @@ def proof(
     )
 
 
-def watch(journal: MemoryJournal, actors: int = 1, timeout_s: float = 0.2) -> WeightSyncMonitor:
+def scaled(*engines: str, cause: Cause = "request") -> RolloutScaled:
+    return RolloutScaled(cause=cause, actors=len(engines), engines=engines)
+
+
+def begin(journal: MemoryJournal, *engines: str) -> None:
+    """Write the records with which a run begins."""
+    journal.add(RunStarted(run_id="r", config=""), scaled(*engines, cause="start"))
+
+
+def monitor(journal: MemoryJournal) -> WeightSyncMonitor:
     async def append(messages: Sequence[Message]) -> None:
         journal.add(*messages)
 
-    config = RunConfig(
-        name="test",
-        rollout=RolloutConfig(actors=actors),
-        delivery=DeliveryConfig(timeout_s=timeout_s),
-    )
+    config = RunConfig(name="test", delivery=DeliveryConfig(timeout_s=0.2))
     return WeightSyncMonitor(config, reader=journal, append=append)
+
+
+async def watch(journal: MemoryJournal, *engines: str) -> WeightSyncMonitor:
+    """Return a monitor of a run that begins with these engines, by default with one."""
+    begin(journal, *(engines or ("rollout-0",)))
+    watching = monitor(journal)
+    await watching.check()
+    return watching
 
 
 def alarms(journal: MemoryJournal) -> list[WeightSyncAlarm]:
@@ -62,7 +75,7 @@ def alarms(journal: MemoryJournal) -> list[WeightSyncAlarm]:
 
 async def test_a_version_that_no_engine_proves_raises_an_alarm_that_is_recorded() -> None:
     journal = MemoryJournal()
-    waiting = watch(journal, 2)
+    waiting = await watch(journal, "rollout-0", "rollout-1")
     waiting.published(3)
     journal.add(proof("rollout-0", 3))
     await waiting.check()
@@ -81,7 +94,7 @@ async def test_a_version_that_no_engine_proves_raises_an_alarm_that_is_recorded(
 
 async def test_versions_that_an_engine_passed_over_need_no_proof() -> None:
     journal = MemoryJournal()
-    waiting = watch(journal)
+    waiting = await watch(journal)
     for version in range(4):
         waiting.published(version)
     journal.add(proof("rollout-0", 3))
@@ -92,7 +105,7 @@ async def test_versions_that_an_engine_passed_over_need_no_proof() -> None:
 
 async def test_a_proof_that_came_before_anyone_looked_is_in_time() -> None:
     journal = MemoryJournal()
-    waiting = watch(journal)
+    waiting = await watch(journal)
     waiting.published(0)
     journal.add(proof("rollout-0", 0))
     await asyncio.sleep(0.25)  # a long step of the learner
@@ -101,7 +114,7 @@ async def test_a_proof_that_came_before_anyone_looked_is_in_time() -> None:
 
 async def test_each_version_has_its_own_time() -> None:
     journal = MemoryJournal()
-    waiting = watch(journal)
+    waiting = await watch(journal)
     for version in range(4):
         waiting.published(version)
         await asyncio.sleep(0.1)
@@ -112,9 +125,10 @@ async def test_each_version_has_its_own_time() -> None:
 
 async def test_proofs_from_before_a_resumption_do_not_count() -> None:
     journal = MemoryJournal()
-    journal.add(RunStarted(run_id="r", config=""), proof("rollout-0", 5))
-    journal.add(RunResumed(run_id="r", config=""))
-    waiting = watch(journal)
+    begin(journal, "rollout-0")
+    journal.add(proof("rollout-0", 5), RunResumed(run_id="r", config=""))
+    journal.add(scaled("rollout-0", cause="start"))
+    waiting = monitor(journal)
     await waiting.check()
     waiting.published(5)
     await asyncio.sleep(0.25)
@@ -124,8 +138,9 @@ async def test_proofs_from_before_a_resumption_do_not_count() -> None:
 
 async def test_a_learner_that_was_started_again_knows_what_engines_have_proven() -> None:
     journal = MemoryJournal()
-    journal.add(RunStarted(run_id="r", config=""), proof("rollout-0", 5))
-    waiting = watch(journal)
+    begin(journal, "rollout-0")
+    journal.add(proof("rollout-0", 5))
+    waiting = monitor(journal)
     await waiting.check()
     waiting.published(5)
     assert waiting.left_s == 0.2
@@ -141,14 +156,14 @@ async def test_an_alarm_holds_until_the_run_is_resumed() -> None:
         with pytest.raises(
             DeliveryError, match="evaluator must serve version 1, and by the digest"
         ):
-            await watch(journal).check()
+            await monitor(journal).check()
     journal.add(RunResumed(run_id="r", config=""))
-    await watch(journal).check()
+    await monitor(journal).check()
 
 
 async def test_the_time_to_the_last_proof_is_that_of_the_newest_version_with_all() -> None:
     journal = MemoryJournal()
-    waiting = watch(journal, 2)
+    waiting = await watch(journal, "rollout-0", "rollout-1")
     waiting.published(0)
     published_ns = time.time_ns()
     waiting.published(1)
@@ -169,11 +184,60 @@ async def test_the_time_to_the_last_proof_is_that_of_the_newest_version_with_all
     assert waiting.metrics() == {}
 
 
+async def test_an_engine_that_was_let_go_has_nothing_to_prove() -> None:
+    journal = MemoryJournal()
+    waiting = await watch(journal, "rollout-0", "rollout-1")
+    waiting.published(1)
+    journal.add(proof("rollout-0", 1), scaled("rollout-0"))
+    await asyncio.sleep(0.25)
+    await waiting.check()
+    waiting.published(2)
+    journal.add(proof("rollout-0", 2), proof("rollout-1", 0))
+    await asyncio.sleep(0.25)
+    await waiting.check()
+    assert waiting.left_s == 0.2
+    assert not alarms(journal)
+
+
+async def test_an_added_engine_has_to_prove_versions_from_its_first_proof_on() -> None:
+    journal = MemoryJournal()
+    waiting = await watch(journal)
+    journal.add(scaled("rollout-0", "rollout-1"))
+    waiting.published(1)
+    journal.add(proof("rollout-0", 1))
+    await asyncio.sleep(0.25)
+    await waiting.check()
+    journal.add(proof("rollout-1", 1))
+    await waiting.check()
+    waiting.published(2)
+    journal.add(proof("rollout-0", 2))
+    await asyncio.sleep(0.25)
+    with pytest.raises(DeliveryError, match="rollout-1 must serve version 2"):
+        await waiting.check()
+
+
+async def test_an_engine_that_comes_back_under_its_name_begins_anew() -> None:
+    journal = MemoryJournal()
+    waiting = await watch(journal, "rollout-0", "rollout-1")
+    journal.add(proof("rollout-0", 3), proof("rollout-1", 3), scaled("rollout-0"))
+    journal.add(scaled("rollout-0", "rollout-1"))
+    await waiting.check()
+    waiting.published(4)
+    journal.add(proof("rollout-0", 4))
+    await asyncio.sleep(0.25)
+    await waiting.check()
+    again = monitor(journal)
+    await again.check()
+    again.published(4)
+    assert again.left_s == 0.2
+
+
 async def test_a_learner_whose_versions_reach_nobody_takes_no_further_step(
     model: Path, tmp_path: Path
 ) -> None:
     config = settings(model, timeout_s=0.3)
     journal = MemoryJournal()
+    begin(journal, "rollout-0")
     add_groups(journal, range(1))
     with pytest.raises(DeliveryError, match="rollout-0 must serve version 0, and no proof came"):
         await asyncio.wait_for(learner(config, tmp_path, journal).run(), 30)

@@ -185,6 +185,40 @@ def request(index: int, of: int) -> RolloutRequest:
     )
 
 
+class Hanging(Awaited):
+    """Ends one turn at once; the second request sets ``asked`` and gets no answer."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.hangs = asyncio.Event()
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        if not self._script:
+            self.hangs.set()
+            await asyncio.Event().wait()
+        return await super().generate(request)
+
+
+async def test_a_stopped_part_has_written_what_it_completed(
+    published: Published, tmp_path: Path
+) -> None:
+    config = msgspec.structs.replace(
+        published.config, rollout=msgspec.structs.replace(published.config.rollout, concurrent=1)
+    )
+    loop = Loop(dataclasses.replace(published, config=config), tmp_path)
+    await loop.append(published.versions()[0], TASK, request(0, 2), request(1, 2))
+    generator = Hanging()
+    worker = loop.worker(generator)
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(WAIT_S):
+        await generator.hangs.wait()
+        await worker.stop()
+        await running
+    (made,) = await loop.written(Rollout, 1)
+    assert isinstance(made, Rollout)
+    assert made.index == 0
+
+
 async def test_conversations_go_on_while_the_rollouts_of_others_are_written(
     published: Published, tmp_path: Path
 ) -> None:

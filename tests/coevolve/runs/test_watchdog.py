@@ -32,7 +32,9 @@ async def test_a_paused_run_is_not_reported_as_stalled_but_a_resumed_one_is(jour
         called.set()
 
     await mailbox.append([RunPaused(run_id="r")])
-    watching = asyncio.create_task(watch([ScriptPart("learner", [])], store, QUIET_S, alarm))
+    watching = asyncio.create_task(
+        watch(lambda: [ScriptPart("learner", [])], store, QUIET_S, alarm)
+    )
     try:
         await asyncio.sleep(5 * QUIET_S)
         assert not alarms

@@ -1,5 +1,5 @@
 from coevolve.runs.weight_sync import Deliveries
-from protocols.control import RunResumed
+from protocols.control import RolloutScaled, RunResumed
 from protocols.learning import OldVersionServed, StepReport, WeightsVerified, WeightSyncAlarm
 
 
@@ -46,3 +46,14 @@ def test_an_alarm_stands_until_the_run_is_resumed():
     assert deliveries.alarm == alarm
     deliveries.fold(RunResumed(run_id="r", config=""))
     assert deliveries.alarm is None
+
+
+def test_an_engine_that_was_let_go_is_forgotten():
+    deliveries = Deliveries()
+    for cause, engines in (("start", ("rollout-0", "rollout-1")), ("request", ("rollout-0",))):
+        scaled = RolloutScaled(cause=cause, actors=len(engines), engines=engines)
+        deliveries.fold(scaled)
+        for engine in ("evaluator", *engines):
+            deliveries.fold(proven(engine, 1, 0.0, 0.0))
+        assert set(deliveries.newest) == {"evaluator", *engines}
+        assert deliveries.scaled == scaled

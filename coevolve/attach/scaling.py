@@ -1,0 +1,109 @@
+"""`attach scale`: changes the number of rollout engines of a live run."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Sequence
+
+from coevolve.attach.output import print_json, say
+from coevolve.attach.subject import Subject
+from coevolve.journal.codec import decode, decode_as, topic_of, topics_of
+from coevolve.journal.paging import whole_topic
+from protocols.control import RolloutScaled, ScaleRefused, ScaleRequested
+from protocols.errors import RunError
+from protocols.journal import StoredRecord
+from protocols.learning import WeightsVerified
+
+ANSWERS = topics_of(RolloutScaled, ScaleRefused)
+
+ANSWER_S = 120.0
+"""Seconds for the run to see a request; it may have to let engines of an earlier one go first."""
+
+LOOK_S = 0.2
+
+
+async def scale(subject: Subject, actors: int, *, wait: bool, as_json: bool) -> None:
+    """Ask for ``actors`` rollout engines; with ``wait``, until the new ones serve the policy.
+
+    Raises RunError if the run refuses or does not answer, or if an engine does not start in time.
+    """
+    live = subject.actors()
+    before = await subject.reader.last(topic_of(RolloutScaled))
+    known = decode_as(before, RolloutScaled).engines if before else ()
+    request = ScaleRequested(request_id=uuid.uuid4().hex, actors=actors)
+    await live.append(request)
+    answer = await subject.answer(request.request_id, ANSWERS, ANSWER_S)
+    scaled = _accepted(subject, request, answer)
+    joining = [name for name in scaled.engines if name not in known]
+    leaving = [name for name in known if name not in scaled.engines]
+    if not as_json:
+        say(f"{subject.name}: {_told(scaled)}")
+    if wait and answer is not None:
+        if joining and not as_json:
+            patience_s = subject.config.delivery.timeout_s
+            say(f"waits up to {patience_s:.0f} s for {', '.join(joining)} to serve the policy")
+        await _until_served(subject, joining, answer.sequence)
+        await _until_ended(subject, leaving)
+    if as_json:
+        tree = {"run": subject.name, "actors": actors, "engines": scaled.engines, "waited": wait}
+        print_json(tree | {"joined": joining, "left": leaving})
+    elif wait:
+        say(f"{subject.name}: {len(scaled.engines)} rollout engines serve the policy")
+
+
+def _accepted(
+    subject: Subject, request: ScaleRequested, answer: StoredRecord | None
+) -> RolloutScaled:
+    """Return the answer. Raises RunError if it is a refusal, or if there is none."""
+    match answer and decode(answer):
+        case RolloutScaled() as scaled:
+            return scaled
+        case ScaleRefused(reason=reason):
+            raise RunError(f"{subject.name}: keeps its rollout engines: {reason}")
+        case _:
+            raise RunError(
+                f"{subject.name}: did not answer within {ANSWER_S:.0f} s; the request "
+                f"{request.request_id} stands, and `tail rollout_scaled` or `tail scale_refused` "
+                "will show what came of it"
+            )
+
+
+def _told(scaled: RolloutScaled) -> str:
+    engines = f"rollout engines: {', '.join(scaled.engines)}"
+    if len(scaled.engines) < scaled.actors:
+        engines += f"; up to {scaled.actors} when nodes with room for them join the cluster"
+    return engines
+
+
+async def _until_served(subject: Subject, joining: Sequence[str], after: int) -> None:
+    """Wait until the engines have proven that they serve the policy. Raises RunError."""
+    patience_s = subject.config.delivery.timeout_s
+    deadline = time.monotonic() + patience_s
+    waiting = set(joining)
+    while waiting:
+        proofs = whole_topic(subject.reader, topic_of(WeightsVerified), after)
+        waiting.difference_update(
+            [decode_as(each, WeightsVerified).engine async for each in proofs]
+        )
+        newest = await subject.reader.last(topic_of(RolloutScaled))
+        present = decode_as(newest, RolloutScaled).engines if newest else ()
+        names = ", ".join(sorted(waiting))
+        if gone := waiting.difference(present):
+            raise RunError(f"{subject.name}: let {', '.join(sorted(gone))} go again; see its log")
+        if waiting and time.monotonic() > deadline:
+            raise RunError(
+                f"{subject.name}: no proof from {names} within {patience_s:.0f} s "
+                "(delivery.timeout_s); the engines are still starting, or the cluster has no room "
+                "for them at present. They join when they are ready; `status` shows them"
+            )
+        await asyncio.sleep(LOOK_S if waiting else 0.0)
+
+
+async def _until_ended(subject: Subject, leaving: Sequence[str]) -> None:
+    """Wait until the processes of the engines have ended."""
+    parts = [part for part in subject.actors().parts if part.name in leaving]
+    deadline = time.monotonic() + subject.config.delivery.timeout_s
+    while any([(await part.status()).pid for part in parts]):
+        if time.monotonic() > deadline:
+            raise RunError(f"{subject.name}: {', '.join(leaving)} did not end; see `status`")
+        await asyncio.sleep(LOOK_S)

@@ -1,0 +1,49 @@
+"""Where a run's rollout engines may be on its cluster, and what keeps further ones from it."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from coevolve.config import conflicts
+from coevolve.launcher.devices import lacking
+from coevolve.launcher.fitting import demands
+from coevolve.launcher.nodes import Node, living_nodes
+from protocols.config import RunConfig
+from protocols.interfaces import SupervisedPart
+
+ANYWHERE = ""
+"""The only place if Ray chooses the nodes."""
+
+
+class ClusterEngines:
+    """A `coevolve.runs.scaling.EngineHost` on the cluster that this process has joined."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        start: Callable[[str, str], SupervisedPart],
+        nodes: Callable[[], list[Node]] = living_nodes,
+    ) -> None:
+        """Let ``start`` start an engine by its name, on a node by Ray's id or ``ANYWHERE``."""
+        self._config = config
+        self._start = start
+        self._nodes = nodes
+
+    async def rooms(self) -> Mapping[str, int]:
+        """Return the nodes that get engines, by Ray's id, and how many each."""
+        if not self._config.rollout.actors_per_node:
+            return {ANYWHERE: self._config.most_rollouts_in_flight}
+        (demand,) = (each for each in demands(self._config) if each.part == "rollout")
+        return demand.rooms(await asyncio.to_thread(self._nodes))
+
+    async def refusal(self, actors: int) -> str:
+        """Return why the run cannot have so many engines, in sentences; empty if it can."""
+        config = replace(self._config, rollout=replace(self._config.rollout, actors=actors))
+        nodes = await asyncio.to_thread(self._nodes)
+        faults = conflicts(config) or lacking(demands(config), nodes, config.cluster.address)
+        return "; ".join(fault.removeprefix("$.") for fault in faults)
+
+    def start(self, name: str, place: str) -> SupervisedPart:
+        """Start an engine; it may take minutes to work."""
+        return self._start(name, place)
