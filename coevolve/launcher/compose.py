@@ -9,6 +9,7 @@ from actors.files import FilesActor
 from actors.home import Home, node_id, remove_copies
 from actors.learner import LearnerActor
 from actors.part import RemotePart
+from actors.rank import RemoteRanks
 from actors.remote_files import FILES_NAME
 from actors.remote_store import STORE_NAME, RemoteStore
 from actors.rollout import RolloutActor
@@ -21,7 +22,7 @@ from coevolve.build import parts as build
 from coevolve.engine.vllm.environment import environment
 from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
-from coevolve.launcher.fitting import engine_gpus, learner_gpus
+from coevolve.launcher.fitting import engine_gpus, rank_gpus
 from coevolve.launcher.placement import Placement
 from coevolve.models.model_folder import whole_model
 from coevolve.runs.directory import RunDirectory
@@ -57,7 +58,12 @@ async def compose(
         start("rollout", RolloutActor, workers, name=f"rollout-{n}", **engine)
         for n in range(config.rollout.actors)
     ]
-    learner = start("learner", LearnerActor, num_gpus=learner_gpus(config))
+    ranks = RemoteRanks(
+        config=config,
+        home=home,
+        options=place.ranks(config.learner.devices, rank_gpus(config)),
+    )
+    learner = start("learner", LearnerActor, (), ranks, placed=ranks.options[0])
     evaluator = start("evaluator", EvaluatorActor, workers, **engine)
     evolving = [start("signals", SignalsActor, workers)]
     synthesizing: list[RemotePart] = []
@@ -93,14 +99,19 @@ class _Starter:
         part: PlacedPart,
         actor: Any,
         workers: Sequence[RemoteSimulator] = (),
-        *,
+        *arguments: object,
         name: str = "",
+        placed: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> RemotePart:
-        """Start an actor of this kind of part with Ray's ``options``; its name is the kind's."""
+        """Start an actor of this kind of part with Ray's ``options``; its name is the kind's.
+
+        ``placed`` are Ray's options of its place, instead of those of the kind.
+        """
         name = name or part
-        started = actor.options(name=name, **self._place.of(part), **options)
-        return RemotePart(name, started.remote(name, *self._arguments, workers))
+        placed = self._place.of(part) if placed is None else placed
+        started = actor.options(name=name, **placed, **options)
+        return RemotePart(name, started.remote(name, *self._arguments, workers, *arguments))
 
 
 def _files(home: Home) -> list[RemotePart]:
