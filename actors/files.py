@@ -38,9 +38,13 @@ class FilesShell:
         """Forward."""
         self._folders.write(path, name, offset, content)
 
-    def finish(self, path: str, listing: Sequence[FileEntry]) -> None:
+    def arrived(self, path: str, listing: Sequence[FileEntry]) -> None:
         """Forward."""
-        self._folders.finish(path, listing)
+        self._folders.arrived(path, listing)
+
+    def finish(self, path: str) -> list[FileEntry]:
+        """Forward."""
+        return self._folders.finish(path)
 
     def names(self, path: str) -> list[str]:
         """Forward."""

@@ -17,6 +17,7 @@ from typing import Any, cast
 import ray
 import structlog
 from msgspec.structs import replace
+from ray.util import get_node_ip_address  # pyright: ignore[reportUnknownVariableType]
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.node import node_id
@@ -31,6 +32,8 @@ from coevolve.parts.context import PartContext
 from coevolve.parts.files import MODEL_COPY, LocalFiles
 from coevolve.parts.starting import starting
 from protocols.config import RunConfig
+
+LOOPBACK = "127.0.0.1"
 
 REMOVAL_S = 10.0
 
@@ -83,6 +86,10 @@ class Home:
             return LocalFiles(Path(self.folder))
         return RemoteFiles(self.files, copies_folder(self.run_id))
 
+    def address(self) -> str:
+        """Return this node's address, as the cluster's other nodes reach it."""
+        return LOOPBACK if self.files is None else cast("str", get_node_ip_address())
+
     def starting(self, part: str) -> AbstractContextManager[None]:
         """Return the context for the creation of a part in this process."""
         files = self.reach()
@@ -101,6 +108,16 @@ class Home:
             return config
         environment = environment_of(config)
         install(environment.requires, environment.name, log.info)
+        return self.with_model(config)
+
+    def with_model(self, config: RunConfig) -> RunConfig:
+        """Return the settings with the initial model as this node has it; copies it if necessary.
+
+        Raises TransferError.
+        """
+        files = self.reach()
+        if isinstance(files, LocalFiles):
+            return config
         model = config.policy.model
         if model == TINY or (HUB_ID.fullmatch(model) and whole_model(model)):
             return config

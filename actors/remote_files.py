@@ -18,7 +18,9 @@ import msgspec
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from coevolve.models.atomic_folder import begin_folder, finish_folder, partial_of
+from coevolve.models.atomic_folder import begin_folder, finish_folder, partial_of, write_folder
+from coevolve.models.scratch_folder import scratch_folder
+from coevolve.models.weight_files import joint_digest
 from coevolve.parts.files import FileEntry, check, disk_errors, listing_of, read_piece, write_piece
 from protocols.errors import CoevolveError, TransferError
 
@@ -56,9 +58,32 @@ class RemoteFiles:
             _drop_older(folder, keep)
         return folder
 
+    def assemble(self, path: str, write: Callable[[Path], None]) -> tuple[str, int]:
+        """Make the folder in the run's folder; return its digest and its size in bytes.
+
+        It stays here if no other node has written a part. Raises CheckpointError, TransferError.
+        """
+        folder = self.folder / path
+        _answer(self._actor.begin.remote(path))
+        write_folder(folder, write)
+        _tried(lambda: self._send(path, folder))
+        listing: list[FileEntry] = _answer(self._actor.finish.remote(path))
+        if listing == listing_of(folder):
+            _listing_file(folder).write_bytes(msgspec.json.encode(listing))
+        else:
+            _drop(folder)
+        digest = joint_digest((each.name, each.digest) for each in listing)
+        return digest, sum(each.size_bytes for each in listing)
+
+    def contribute(self, path: str, write: Callable[[Path], None]) -> None:
+        """Let ``write`` write files, and send them to the folder that is assembled."""
+        with scratch_folder() as scratch:
+            write(scratch.path)
+            _tried(lambda: self._send(path, scratch.path))
+
     async def publish(self, path: str) -> None:
         """Copy the finished folder into the run's folder. Raises TransferError."""
-        await asyncio.to_thread(_tried, lambda: self._send(path))
+        await asyncio.to_thread(_tried, lambda: self._publish(path))
 
     async def names(self, path: str) -> Sequence[str]:
         """Return the names in a folder of the run's folder."""
@@ -99,11 +124,19 @@ class RemoteFiles:
         for first, at, answer in under_way:
             yield first, at, _answer(answer)
 
-    def _send(self, path: str) -> None:
+    def _publish(self, path: str) -> None:
         folder = self.folder / path
-        with disk_errors(_uncopied(folder)), _locked(folder):
-            listing = listing_of(folder)
+        with _locked(folder):
             _answer(self._actor.begin.remote(path))
+            listing = self._send(path, folder)
+            _answer(self._actor.finish.remote(path))
+            with disk_errors(_uncopied(folder)):
+                _listing_file(folder).write_bytes(msgspec.json.encode(listing))
+
+    def _send(self, path: str, folder: Path) -> list[FileEntry]:
+        """Send the files of ``folder`` to the folder that was begun; return what was sent."""
+        with disk_errors(_uncopied(folder)):
+            listing = listing_of(folder)
             under_way: deque[Any] = deque()
             for entry, offset in _offsets(listing):
                 content = read_piece(folder / entry.name, offset, PIECE)
@@ -112,8 +145,8 @@ class RemoteFiles:
                     _answer(under_way.popleft())
             for call in under_way:
                 _answer(call)
-            _answer(self._actor.finish.remote(path, listing))
-            _listing_file(folder).write_bytes(msgspec.json.encode(listing))
+            _answer(self._actor.arrived.remote(path, listing))
+        return listing
 
 
 def _offsets(listing: Sequence[FileEntry]) -> Iterator[tuple[FileEntry, int]]:
@@ -169,7 +202,7 @@ def _uncopied(folder: Path) -> str:
     return f"{folder}: cannot be copied on this node"
 
 
-def _tried(act: Callable[[], None]) -> None:
+def _tried(act: Callable[[], object]) -> object:
     """Repeat ``act`` if a copy turns out damaged, as when the original changed meanwhile."""
     for _ in range(TRIES - 1):
         with contextlib.suppress(TransferError):

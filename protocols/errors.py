@@ -107,6 +107,10 @@ class LearnerError(CoevolveError):
     is_permanent = True
 
 
+class RankError(CoevolveError):
+    """A process of a sharded learner ended, does not answer, or raised an unexpected error."""
+
+
 class CheckpointError(CoevolveError):
     """A checkpoint is missing, incomplete, or differs from the digest in the journal."""
 

@@ -1,6 +1,6 @@
 """Interfaces through which parts call each other, in one process or across processes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -85,6 +85,27 @@ class Files(Protocol):
 
         With ``keep``, at most so many copies of its sibling folders stay on this node, the newest.
         Raises TransferError.
+        """
+        ...
+
+    def fetch_now(self, path: str, *, keep: int = 0) -> Path:
+        """Do the same without an event loop."""
+        ...
+
+    def assemble(self, path: str, write: Callable[[Path], None]) -> tuple[str, int]:
+        """Make the folder ``path`` in the run's folder; return its digest and its size in bytes.
+
+        ``write`` writes files into a folder of this node. Until it returns, processes on any node
+        may `contribute` further files. The folder appears when all of them are there, unchanged and
+        durable. Blocks. Raises CheckpointError and TransferError.
+        """
+        ...
+
+    def contribute(self, path: str, write: Callable[[Path], None]) -> None:
+        """Let ``write`` write files for a folder that another process assembles.
+
+        Blocks until they are where the run's folder is. Raises TransferError, and what ``write``
+        raises.
         """
         ...
 

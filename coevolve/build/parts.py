@@ -19,6 +19,7 @@ from coevolve.environments.registry import environment_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import STORE_FOLDER, run_reader
+from coevolve.learning.sharded.rpc import RankStarter
 from coevolve.models.model_folder import model_folder
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import MODEL
@@ -29,12 +30,13 @@ from coevolve.rollouts.worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
 from coevolve.validation.validator import Validator
 from protocols.config import RunConfig, TransformersEngine, VllmEngine
-from protocols.interfaces import ComputingPart, Generator, Part, SimulatorService, Store
+from protocols.interfaces import ComputingPart, Files, Generator, Part, SimulatorService, Store
 from protocols.learning import PolicyVersion, TaskScore
 from protocols.tasks import Task
 
 if TYPE_CHECKING:
     from coevolve.learning.learner import Learner
+    from coevolve.learning.sharded.worker import RankWorker
 
 Simulators = Sequence[SimulatorService]
 
@@ -238,8 +240,18 @@ def validator(context: PartContext, simulators: Simulators) -> Part:
     )
 
 
-def learner(context: PartContext) -> "Learner":
-    """Return the part that trains."""
+def rank_worker(rank: int, config: RunConfig, files: Files) -> "RankWorker":
+    """Return one of the learner's other ranks, which uses the GPU that its process sees."""
+    from coevolve.learning.sharded.worker import RankWorker
+
+    return RankWorker(rank, config, model_folder(config.policy.model), files)
+
+
+def learner(context: PartContext, ranks: RankStarter | None = None) -> "Learner":
+    """Return the part that trains; ``ranks`` starts its processes on other devices.
+
+    By default they are processes of this machine.
+    """
     from coevolve.learning.learner import Learner
 
     return Learner(
@@ -248,4 +260,5 @@ def learner(context: PartContext) -> "Learner":
         store=context.store,
         reader=context.reader,
         supervision=environment_of(context.config).supervision(context.reader),
+        starter=ranks,
     )

@@ -10,6 +10,7 @@ from actors.home import Home, remove_copies
 from actors.learner import LearnerActor
 from actors.node import node_id
 from actors.part import RemotePart
+from actors.rank import RemoteRanks
 from actors.remote_files import FILES_NAME
 from actors.remote_store import STORE_NAME, RemoteStore
 from actors.rollout import RolloutActor
@@ -23,7 +24,7 @@ from coevolve.engine.vllm.environment import environment
 from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.engines import ClusterEngines
-from coevolve.launcher.fitting import engine_gpus, learner_gpus
+from coevolve.launcher.fitting import engine_gpus, rank_gpus
 from coevolve.launcher.placement import Placement
 from coevolve.models.model_folder import whole_model
 from coevolve.runs.directory import RunDirectory
@@ -60,13 +61,23 @@ async def compose(
         ClusterEngines(
             config,
             lambda name, node: start(
-                "rollout", RolloutActor, workers, name=name, node=node, **engine
+                "rollout",
+                RolloutActor,
+                workers,
+                name=name,
+                placed=place.of("rollout", node),
+                **engine,
             ),
         ),
         config.rollout.actors,
     )
     await pool.open()
-    learner = start("learner", LearnerActor, num_gpus=learner_gpus(config))
+    ranks = RemoteRanks(
+        config=config,
+        home=home,
+        options=place.ranks(config.learner.devices, rank_gpus(config)),
+    )
+    learner = start("learner", LearnerActor, (), ranks, placed=ranks.options[0])
     evaluator = start("evaluator", EvaluatorActor, workers, **engine)
     evolving = [start("signals", SignalsActor, workers)]
     synthesizing: list[RemotePart] = []
@@ -102,18 +113,19 @@ class _Starter:
         part: PlacedPart,
         actor: Any,
         workers: Sequence[RemoteSimulator] = (),
-        *,
+        *arguments: object,
         name: str = "",
-        node: str = "",
+        placed: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> RemotePart:
-        """Start an actor of this kind of part with Ray's ``options``.
+        """Start an actor of this kind of part with Ray's ``options``; its name is the kind's.
 
-        The default ``name`` is the kind's, and that of ``node`` is what the run file says.
+        ``placed`` are Ray's options of its place, instead of those of the kind.
         """
         name = name or part
-        started = actor.options(name=name, **self._place.of(part, node), **options)
-        return RemotePart(name, started.remote(name, *self._arguments, workers))
+        placed = self._place.of(part) if placed is None else placed
+        started = actor.options(name=name, **placed, **options)
+        return RemotePart(name, started.remote(name, *self._arguments, workers, *arguments))
 
 
 def _files(home: Home) -> list[RemotePart]:

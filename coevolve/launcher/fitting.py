@@ -23,6 +23,10 @@ LOWER = {
 }
 
 
+POOLED = ("rollout", "simulator")
+"""Parts of several processes, even where there is only one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Demand:
     """What the processes of one part reserve."""
@@ -64,7 +68,7 @@ class Demand:
 
     def told(self, resource: str) -> str:
         """Return the part and what it reserves, as in ``rollout 2 x 4``."""
-        pooled = f"{self.processes} x " if self.part in ("rollout", "simulator") else ""
+        pooled = f"{self.processes} x " if self.part in POOLED or self.processes > 1 else ""
         return f"{self.part} {pooled}{self.each[resource]:g}"
 
     def allows(self, node: Node) -> bool:
@@ -75,9 +79,9 @@ class Demand:
         return node.labels.get(label) == value
 
 
-def learner_gpus(config: RunConfig) -> int:
-    """Return the number of GPUs of the learner; without a request, Ray hides all GPUs from it."""
-    return config.learner.devices if config.policy.device == "cuda" else 0
+def rank_gpus(config: RunConfig) -> int:
+    """Return the GPUs of each rank of the learner; without a request, Ray hides all from it."""
+    return 1 if config.policy.device == "cuda" else 0
 
 
 def engine_gpus(config: RunConfig) -> float:
@@ -88,9 +92,13 @@ def engine_gpus(config: RunConfig) -> float:
 
 def demands(config: RunConfig) -> list[Demand]:
     """Return what each part of the run reserves. On a local cluster, every part may be anywhere."""
-    processes = {"rollout": config.rollout.actors, "simulator": config.simulator.workers}
+    processes = {
+        "rollout": config.rollout.actors,
+        "simulator": config.simulator.workers,
+        "learner": config.learner.devices,
+    }
     gpus = {
-        "learner": float(learner_gpus(config)),
+        "learner": float(rank_gpus(config)),
         "rollout": engine_gpus(config),
         "evaluator": engine_gpus(config),
     }

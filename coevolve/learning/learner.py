@@ -32,6 +32,7 @@ from coevolve.learning.guard import Guard
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.recovery import go_back, recover
+from coevolve.learning.sharded.rpc import RankStarter
 from coevolve.learning.versions import (
     publish_checkpoint,
     publish_version,
@@ -65,13 +66,19 @@ class Learner:
         store: Store,
         reader: Reader,
         supervision: Supervision,
+        starter: RankStarter | None = None,
     ) -> None:
-        """Train for one run; ``supervision`` is its environment's."""
+        """Train for one run; ``supervision`` is its environment's.
+
+        With several devices, ``starter`` starts the processes of the others; by default they are
+        processes of this machine.
+        """
         self._config = config
         self._files = files
         self._store = store
         self._reader = reader
         self._history = History(reader, supervision)
+        self._starter = starter
         self._reporter = StatusReporter("learner")
         self._stopping = asyncio.Event()
         self._idle = asyncio.Event()
@@ -87,6 +94,7 @@ class Learner:
             LearnerError: The next step cannot be made.
             DeliveryError: An engine does not serve the published weights.
             CheckpointError: The weights cannot be recovered or written.
+            RankError: A process of another device ended, or does not answer.
         """
         self._idle.clear()
         try:
@@ -125,7 +133,7 @@ class Learner:
             member="learner",
             lease_s=self._config.store.lease_s,
         )
-        recovered = await recover(self._config, self._files, self._history)
+        recovered = await recover(self._config, self._files, self._history, self._starter)
         trainer, checkpoint = recovered.trainer, recovered.checkpoint
         deliveries = WeightSyncMonitor(self._config, reader=self._reader, append=mailbox.append)
         guard = Guard(self._config.learner)

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from coevolve.learning.sharded.rpc import RankStarter
 from coevolve.learning.sharded.trainer import ShardedTrainer
 from coevolve.learning.trainer import Trainer
 from protocols.config import RunConfig
+from protocols.interfaces import Files
 
 AnyTrainer = Trainer | ShardedTrainer
 
@@ -13,17 +15,26 @@ _OPEN: list[ShardedTrainer] = []
 
 
 def open_trainer(
-    config: RunConfig, base: Path, *, weights: Path | None = None, checkpoint: Path | None = None
+    config: RunConfig,
+    base: Path,
+    files: Files,
+    *,
+    weights: Path | None = None,
+    checkpoint: Path | None = None,
+    starter: RankStarter | None = None,
 ) -> AnyTrainer:
     """Load version 0 from ``weights`` or ``base``, or continue from ``checkpoint``.
 
-    Closes an earlier trainer of several devices. Raises LearnerError if a device's process cannot
-    start or load.
+    With several devices, ``starter`` starts the processes of the others; by default they are
+    processes of this machine. Closes an earlier trainer of several devices. Raises RankError if a
+    device's process cannot start, and what `Trainer` raises.
     """
     close_trainers()
     if config.learner.devices == 1:
         return Trainer(config, base, weights=weights, checkpoint=checkpoint)
-    trainer = ShardedTrainer(config, base, weights=weights, checkpoint=checkpoint)
+    trainer = ShardedTrainer(
+        config, base, files, weights=weights, checkpoint=checkpoint, starter=starter
+    )
     _OPEN.append(trainer)
     return trainer
 

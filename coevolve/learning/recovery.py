@@ -11,14 +11,16 @@ recoveries are exact again.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, open_trainer
+from coevolve.learning.sharded.rpc import RankStarter
 from coevolve.learning.versions import weights_digest, whole_version
 from coevolve.models.atomic_folder import verify
 from coevolve.models.model_folder import model_folder
@@ -42,8 +44,10 @@ class Recovered:
     """Whether another number of processes took some of the repeated steps."""
 
 
-async def recover(config: RunConfig, files: Files, history: History) -> Recovered:
-    """Return the trainer after the last recorded step.
+async def recover(
+    config: RunConfig, files: Files, history: History, starter: RankStarter | None = None
+) -> Recovered:
+    """Return the trainer after the last recorded step; ``starter`` is `open_trainer`'s.
 
     Raises:
         CheckpointError: No checkpoint is intact and version 0 has changed, or a version that the
@@ -51,7 +55,7 @@ async def recover(config: RunConfig, files: Files, history: History) -> Recovere
         LearnerError: A step cannot be repeated, or reaches other weights.
     """
     checkpoint = await newest_valid(files, await history.checkpoints())
-    trainer = await trainer_at(checkpoint, config, files, history)
+    trainer = await trainer_at(checkpoint, config, files, history, starter)
     reports = await history.steps(after=trainer.step)
     for number, report in enumerate(reports):
         found = await take_again(trainer, report, config, files, history)
@@ -118,20 +122,24 @@ async def _weights(version: int, lacking: str, files: Files, history: History) -
 
 
 async def trainer_at(
-    checkpoint: Checkpoint | None, config: RunConfig, files: Files, history: History
+    checkpoint: Checkpoint | None,
+    config: RunConfig,
+    files: Files,
+    history: History,
+    starter: RankStarter | None = None,
 ) -> AnyTrainer:
-    """Return a trainer at ``checkpoint``, or at version 0."""
+    """Return a trainer at ``checkpoint``, or at version 0; ``starter`` is `open_trainer`'s."""
     base = model_folder(config.policy.model)
+    opened = partial(open_trainer, config, base, files, starter=starter)
     if checkpoint is not None:
-        folder = files.folder / checkpoint.path
-        return await asyncio.to_thread(open_trainer, config, base, checkpoint=folder)
+        return await asyncio.to_thread(opened, checkpoint=files.folder / checkpoint.path)
     first = await history.first_version()
     if first is None:
-        return await asyncio.to_thread(open_trainer, config, base)
+        return await asyncio.to_thread(opened)
     weights = await whole_version(files, first)
     if weights is not None:
-        return await asyncio.to_thread(open_trainer, config, base, weights=weights)
-    return await asyncio.to_thread(_from_base, first, config, base)
+        return await asyncio.to_thread(opened, weights=weights)
+    return await asyncio.to_thread(_from_base, first, config, base, opened)
 
 
 async def take_again(
@@ -176,10 +184,12 @@ async def newest_valid(files: Files, checkpoints: Iterable[Checkpoint]) -> Check
     return None
 
 
-def _from_base(first: PolicyVersion, config: RunConfig, base: Path) -> AnyTrainer:
+def _from_base(
+    first: PolicyVersion, config: RunConfig, base: Path, opened: Callable[[], AnyTrainer]
+) -> AnyTrainer:
     """Load version 0, whose own folder is damaged, from the model's folder."""
     log.warning("version_0_damaged", path=first.path)
-    trainer = open_trainer(config, base)
+    trainer = opened()
     found = weights_digest(trainer, config)
     if found != first.digest:
         raise CheckpointError(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from coevolve.curriculum.schedule import is_evaluated, is_scored
 from coevolve.learning.opening import AnyTrainer
-from coevolve.models.atomic_folder import folder_digest, folder_size, write_folder
+from coevolve.models.atomic_folder import write_folder
 from coevolve.models.model_folder import model_folder
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.weight_files import SPARE, WEIGHTS_FILES, model_digest, version_digest
@@ -77,15 +77,9 @@ async def publish_checkpoint(files: Files, trainer: AnyTrainer, devices: int) ->
     ``devices`` processes write it together.
     """
     path = f"checkpoints/step_{trainer.step}"
-    folder = files.folder / path
-    await asyncio.to_thread(write_folder, folder, trainer.save)
-    await files.publish(path)
+    digest, size_bytes = await asyncio.to_thread(files.assemble, path, trainer.save)
     return Checkpoint(
-        step=trainer.step,
-        path=path,
-        digest=await asyncio.to_thread(folder_digest, folder),
-        size_bytes=folder_size(folder),
-        devices=devices,
+        step=trainer.step, path=path, digest=digest, size_bytes=size_bytes, devices=devices
     )
 
 

@@ -43,6 +43,11 @@ def partial_of(folder: Path) -> Path:
     return folder.parent / f"{PARTIAL}{folder.name}"
 
 
+def published(partial: Path) -> Path:
+    """Return the final name of a folder with a temporary name."""
+    return partial.with_name(partial.name.removeprefix(PARTIAL))
+
+
 def begin_folder(folder: Path) -> Path:
     """Return a new, empty folder under the temporary name of ``folder``. Raises OSError."""
     partial = partial_of(folder)

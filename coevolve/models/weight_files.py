@@ -77,9 +77,14 @@ def files_digest(folder: Path, paths: Iterable[Path]) -> str:
 
     Raises OSError if one cannot be read.
     """
+    return joint_digest((path.relative_to(folder).as_posix(), file_digest(path)) for path in paths)
+
+
+def joint_digest(files: Iterable[tuple[str, str]]) -> str:
+    """Return the SHA-256 over names and digests of files, in the given order."""
     digest = hashlib.sha256()
-    for path in paths:
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\n".encode())
+    for name, content in files:
+        digest.update(f"{name}\0{content}\n".encode())
     return digest.hexdigest()
 
 

@@ -3,12 +3,20 @@
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from coevolve.models.atomic_folder import begin_folder, files_in, finish_folder, partial_of
+from coevolve.models.atomic_folder import (
+    begin_folder,
+    files_in,
+    finish_folder,
+    folder_digest,
+    folder_size,
+    partial_of,
+    write_folder,
+)
 from coevolve.models.weight_files import file_digest
 from coevolve.parts.logs import log_file
 from protocols.errors import TransferError
@@ -38,8 +46,22 @@ class LocalFiles:
 
     async def fetch(self, path: str, *, keep: int = 0) -> Path:
         """Return the folder."""
+        return self.fetch_now(path, keep=keep)
+
+    def fetch_now(self, path: str, *, keep: int = 0) -> Path:
+        """Return the folder."""
         del keep
         return self.folder / path
+
+    def assemble(self, path: str, write: Callable[[Path], None]) -> tuple[str, int]:
+        """Make the folder; return its digest and its size in bytes. Raises CheckpointError."""
+        folder = self.folder / path
+        write_folder(folder, write)
+        return folder_digest(folder), folder_size(folder)
+
+    def contribute(self, path: str, write: Callable[[Path], None]) -> None:
+        """Let ``write`` write files into the folder that is assembled."""
+        write(partial_of(self.folder / path))
 
     async def publish(self, path: str) -> None:
         """Do nothing: the folder is where it belongs."""
@@ -68,6 +90,9 @@ class SentFolders:
         self._digests: dict[tuple[Path, int, int], str] = {}
         """Digests of files, by `_content`."""
 
+        self._arrived: dict[str, dict[str, FileEntry]] = {}
+        """Files of folders that are taken in, unchanged, by path and name."""
+
     def listing(self, path: str) -> list[FileEntry]:
         """Return the files of a folder. Raises TransferError if there is no such folder."""
         folder = self._folder(path)
@@ -83,6 +108,7 @@ class SentFolders:
 
     def begin(self, path: str) -> None:
         """Begin to take in a folder; what an earlier sender left is discarded."""
+        self._arrived[path] = {}
         with disk_errors(f"{path}: {REFUSED}"):
             begin_folder(self._folder(path))
 
@@ -91,13 +117,20 @@ class SentFolders:
         with disk_errors(f"{path}: {REFUSED}"):
             write_piece(partial_of(self._folder(path)) / name, offset, content)
 
-    def finish(self, path: str, listing: Sequence[FileEntry]) -> None:
-        """Publish the folder if it is what the sender has. Raises TransferError."""
+    def arrived(self, path: str, listing: Sequence[FileEntry]) -> None:
+        """Raise TransferError unless these files are as their sender has them."""
+        with disk_errors(f"{path}: {REFUSED}"):
+            check(partial_of(self._folder(path)), listing)
+        self._arrived.setdefault(path, {}).update((each.name, each) for each in listing)
+
+    def finish(self, path: str) -> list[FileEntry]:
+        """Publish the folder with all that was written into it; return its files."""
         folder = self._folder(path)
-        check(partial_of(folder), listing)
         with disk_errors(f"{path}: {REFUSED}"):
             finish_folder(folder)
-            self._digests |= {_content(folder / each.name): each.digest for each in listing}
+            for each in self._arrived.pop(path, {}).values():
+                self._digests[_content(folder / each.name)] = each.digest
+        return self.listing(path)
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder; none if there is no such folder."""
@@ -159,13 +192,15 @@ def write_piece(file: Path, offset: int, content: bytes) -> None:
 
 
 def check(folder: Path, listing: Sequence[FileEntry]) -> None:
-    """Raise TransferError unless the folder has exactly the listed files, unchanged."""
-    found = {str(each.relative_to(folder)) for each in files_in(folder)}
-    wrong = found ^ {each.name for each in listing} or {
-        each.name for each in listing if file_digest(folder / each.name) != each.digest
-    }
+    """Raise TransferError unless the folder has the listed files, unchanged. Raises OSError."""
+    wrong = [each.name for each in listing if not _is_unchanged(folder, each)]
     if wrong:
-        raise TransferError(f"{folder}: a copy differs from its original in {sorted(wrong)}")
+        raise TransferError(f"{folder}: a copy differs from its original in {wrong}")
+
+
+def _is_unchanged(folder: Path, entry: FileEntry) -> bool:
+    file = folder / entry.name
+    return file.is_file() and file_digest(file) == entry.digest
 
 
 def listing_of(folder: Path) -> list[FileEntry]:

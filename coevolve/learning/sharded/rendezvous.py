@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportPrivateImportUsage=false
 
 import os
+import socket
 from datetime import timedelta
 from typing import Literal
 
@@ -18,8 +19,8 @@ from protocols.errors import LearnerError
 LOOPBACK = "127.0.0.1"
 
 
-def open_meeting(count: int) -> distributed.TCPStore:
-    """Open a store on the loopback interface, through which ``count`` ranks find each other.
+def open_meeting(address: str, count: int) -> distributed.TCPStore:
+    """Open a store at this node's ``address``, through which ``count`` ranks find each other.
 
     Raises LearnerError if this process is already in such a group.
     """
@@ -28,12 +29,22 @@ def open_meeting(count: int) -> distributed.TCPStore:
             "learner.devices above 1 needs a process without another torch.distributed group, "
             "found one; run the learner in its own process, as `coevolve.launch` does"
         )
-    return distributed.TCPStore(LOOPBACK, 0, count, is_master=True, wait_for_workers=False)
+    # A socket of our own, because torch's would listen on all interfaces.
+    listening = socket.create_server((address, 0), family=_family(address))
+    port = listening.getsockname()[1]
+    return distributed.TCPStore(
+        address,
+        port,
+        count,
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listening.detach(),
+    )
 
 
-def find_meeting(port: int, count: int) -> distributed.TCPStore:
+def find_meeting(address: str, port: int, count: int) -> distributed.TCPStore:
     """Connect to the store that another process opened."""
-    return distributed.TCPStore(LOOPBACK, port, count, is_master=False)
+    return distributed.TCPStore(address, port, count, is_master=False)
 
 
 def join(
@@ -43,14 +54,18 @@ def join(
     count: int,
     device: Literal["cpu", "cuda"],
     timeout_s: float,
+    gpu: int = 0,
 ) -> Ranks:
-    """Wait for the other ranks and return this one; rank N computes on GPU N.
+    """Wait for the other ranks and return this one; with ``cuda`` it computes on GPU ``gpu``.
 
-    Collective operations fail after ``timeout_s``.
+    Gloo and NCCL use the interface through which this node reaches the store, unless their own
+    environment variables name another. Collective operations fail after ``timeout_s``.
     """
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback_interface())
+    interface = interface_to(store.host, store.port)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     if device == "cuda":
-        torch.cuda.set_device(rank)
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface}")
+        torch.cuda.set_device(gpu)
     distributed.init_process_group(
         "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo",
         store=store,
@@ -67,8 +82,19 @@ def leave() -> None:
         distributed.destroy_process_group()
 
 
-def _loopback_interface() -> str:
+def interface_to(address: str, port: int) -> str:
+    """Return this node's network interface from which packets to ``address`` leave.
+
+    For an address of this node, that is the interface that has the address.
+    """
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as probe:
+        probe.connect((address, port))  # sends nothing
+        own = probe.getsockname()[0]
     for name, addresses in psutil.net_if_addrs().items():
-        if any(each.address == LOOPBACK for each in addresses):
+        if any(each.address == own for each in addresses):
             return name
-    raise LearnerError(f"learner.devices above 1 needs an interface {LOOPBACK}, found none")
+    raise LearnerError(f"learner.devices above 1 needs an interface with {own}, found none")
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -33,8 +33,8 @@ def test_a_run_on_the_cpu_needs_no_device():
 def test_gpus_that_the_machine_lacks_are_counted_by_who_asks_for_them():
     (said,) = missing_devices(config("bfcl_qwen3_4b", "learner.devices=2", "rollout.actors=3"))
     assert said.startswith(
-        "the run needs 6 GPUs (learner 2, rollout 3 x 1, evaluator 1), and torch finds 0 on this "
-        "machine"
+        "the run needs 6 GPUs (learner 2 x 1, rollout 3 x 1, evaluator 1), and torch finds 0 on "
+        "this machine"
     )
     assert "policy.device=cpu" in said
 
@@ -77,7 +77,7 @@ def test_a_cluster_is_asked_for_its_gpus_labels_and_cpus(address: str, tmp_path:
     here = ("--runs", str(tmp_path / "runs"))
     refused = called("launch", *words, "learner.devices=3", *here)
     assert refused.returncode == 1
-    assert f"needs 3 GPUs (learner 3), and the cluster at '{address}' has 2" in refused.stderr
+    assert f"needs 3 GPUs (learner 3 x 1), and the cluster at '{address}' has 2" in refused.stderr
     assert not (tmp_path / "runs").exists()
     placed = ("learner.devices=2", "placement.learner=group=gpu", "placement.cpus={learner: 1}")
     fits = called("launch", *words, *placed, "--dry-run", *here)

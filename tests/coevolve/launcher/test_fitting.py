@@ -71,17 +71,21 @@ def test_the_launchers_node_is_refused_by_itself_and_wider_kinds_are_not_told_ag
     assert "reserves 4 CPUs (curriculum 4), and the launcher's node has 2;" in said
 
 
-def test_a_learner_needs_all_of_its_gpus_on_one_node():
+def test_the_ranks_of_a_learner_may_be_on_several_nodes():
     config = RunConfig(
         name="placed",
         policy=PolicyConfig(device="cuda"),
         learner=LearnerConfig(devices=4),
         cluster=ClusterConfig(address=HEAD),
+        placement=PlacementConfig(cpus={"learner": 2.0}),
     )
-    (said,) = too_few(config, node(gpus=2.0), node(gpus=2.0), resource="GPU")
-    assert "reserves 4 GPUs (learner 4)" in said
-    assert "have 2 + 2, and a process needs all of its GPUs on one node" in said
-    assert not too_few(config, node(gpus=4.0), resource="GPU")
+    two = node(4.0, gpus=2.0)
+    assert not too_few(config, two, two, resource="GPU")
+    assert not too_few(config, two, two)
+    (said,) = too_few(config, two, node(3.0, gpus=1.0), resource="GPU")
+    assert "reserves 4 GPUs (learner 4 x 1)" in said
+    (said,) = too_few(config, two, node(3.0, gpus=1.0))
+    assert "reserves 8 CPUs (learner 4 x 2)" in said
 
 
 def test_a_label_that_no_node_has_names_every_part_that_needs_it():

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.parts.files import MODEL_COPY, LocalFiles, SentFolders, listing_of
+from coevolve.models.atomic_folder import folder_digest
+from coevolve.parts.files import MODEL_COPY, LocalFiles, SentFolders, listing_of, names
 from protocols.errors import TransferError
 
 
@@ -28,7 +29,8 @@ def test_a_folder_that_was_sent_in_pieces_appears_whole(run_dir: Path):
         piece = folders.read("versions/v_1", "weights", offset, 4)
         folders.write("versions/v_2", "weights", offset, piece)
     assert not (run_dir / "versions/v_2").exists()
-    folders.finish("versions/v_2", listing)
+    folders.arrived("versions/v_2", listing)
+    assert folders.finish("versions/v_2") == listing
     assert listing_of(run_dir / "versions/v_2") == listing
 
 
@@ -37,12 +39,31 @@ def test_a_folder_that_differs_from_its_original_is_refused(run_dir: Path):
     listing = folders.listing("versions/v_1")
     folders.begin("versions/v_2")
     folders.write("versions/v_2", "config.json", 0, b"")
-    with pytest.raises(TransferError, match="differs from its original in"):
-        folders.finish("versions/v_2", listing)
+    with pytest.raises(TransferError, match=r"differs from its original in \['weights'\]"):
+        folders.arrived("versions/v_2", listing)
     folders.write("versions/v_2", "weights", 0, b"0123456780")
     with pytest.raises(TransferError, match=r"differs from its original in \['weights'\]"):
-        folders.finish("versions/v_2", listing)
+        folders.arrived("versions/v_2", listing)
     assert not (run_dir / "versions/v_2").exists()
+
+
+def test_processes_of_the_run_s_node_and_of_others_make_one_folder_together(run_dir: Path):
+    folders, files = SentFolders(run_dir, None), LocalFiles(run_dir)
+    sent = folders.listing("versions/v_1")
+
+    def write(partial: Path) -> None:
+        (partial / "own").write_bytes(b"here")
+        for each in sent:
+            content = folders.read("versions/v_1", each.name, 0, each.size_bytes)
+            folders.write("checkpoints/step_1", each.name, 0, content)
+        folders.arrived("checkpoints/step_1", sent)
+        files.contribute("checkpoints/step_1", lambda there: (there / "next").touch())
+        assert names(run_dir / "checkpoints") == [partial.name]
+
+    digest, size_bytes = files.assemble("checkpoints/step_1", write)
+    folder = run_dir / "checkpoints/step_1"
+    assert names(folder) == ["config.json", "next", "own", "weights"]
+    assert (digest, size_bytes) == (folder_digest(folder), 14)
 
 
 @pytest.mark.parametrize("path", ["..", "../other", "/etc", "versions/../.."])

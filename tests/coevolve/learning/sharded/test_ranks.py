@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from coevolve.learning.policy import Policy
 from coevolve.learning.sharded.ranks import Ranks, whole
-from coevolve.learning.sharded.rendezvous import open_meeting
+from coevolve.learning.sharded.rendezvous import LOOPBACK, open_meeting
 from coevolve.models.load import read_model, read_outline
 from protocols.config import PolicyConfig
 from tests.learning import small_model
@@ -67,7 +67,7 @@ def one_of_four(model: Path) -> Generator[Ranks]:
 @pytest.fixture
 def first(model: Path) -> Generator[Ranks]:
     """Yield the only rank of a group; ``model`` is written before."""
-    distributed.init_process_group("gloo", store=open_meeting(1), rank=0, world_size=1)
+    distributed.init_process_group("gloo", store=open_meeting(LOOPBACK, 1), rank=0, world_size=1)
     yield Ranks(mesh=init_device_mesh("cpu", (1,)))
     distributed.destroy_process_group()
 

@@ -12,12 +12,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from coevolve.learning.sharded.rendezvous import open_meeting
+from coevolve.learning.sharded.rendezvous import LOOPBACK, open_meeting
 from coevolve.learning.sharded.trainer import ShardedTrainer
 from coevolve.learning.trainer import Trainer
+from coevolve.parts.files import LocalFiles
 from protocols import columns
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
-from protocols.errors import LearnerError
+from protocols.errors import LearnerError, RankError
 from protocols.learner_config import ImitationConfig
 from tests.coevolve.learning.test_trainer import batch
 from tests.learning import small_model
@@ -53,20 +54,25 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pair(model: Path) -> Generator[tuple[Trainer, ShardedTrainer]]:
+def files(tmp_path_factory: pytest.TempPathFactory) -> LocalFiles:
+    """Return the folder of a run, in which the processes find what they read and write."""
+    return LocalFiles(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def pair(model: Path, files: LocalFiles) -> Generator[tuple[Trainer, ShardedTrainer]]:
     """Return a trainer of one process and one of two, some steps from the same weights."""
     one = Trainer(configured(1, PolicyConfig()), model)
-    two = ShardedTrainer(configured(2, PolicyConfig()), model)
+    two = ShardedTrainer(configured(2, PolicyConfig()), model, files)
     yield one, two
     two.close()
 
 
 @pytest.fixture(scope="module")
-def saved(pair: tuple[Trainer, ShardedTrainer], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(pair: tuple[Trainer, ShardedTrainer], files: LocalFiles) -> Path:
     """Return a checkpoint of the two processes."""
-    folder = tmp_path_factory.mktemp("saved")
-    pair[1].save(folder)
-    return folder
+    files.assemble("saved", pair[1].save)
+    return files.folder / "saved"
 
 
 def others() -> list[psutil.Process]:
@@ -74,7 +80,7 @@ def others() -> list[psutil.Process]:
         child
         for child in psutil.Process().children()
         if child.status() != psutil.STATUS_ZOMBIE
-        and any("sharded.worker" in part for part in child.cmdline())
+        and any("sharded.processes" in part for part in child.cmdline())
     ]
 
 
@@ -128,21 +134,22 @@ def test_the_probe_is_that_of_one_process(pair: tuple[Trainer, ShardedTrainer]):
 
 
 def test_two_processes_go_back_to_weights_of_one(
-    pair: tuple[Trainer, ShardedTrainer], tmp_path: Path
+    pair: tuple[Trainer, ShardedTrainer], files: LocalFiles, tmp_path: Path
 ):
     one, two = pair
-    (tmp_path / "back").mkdir()
-    one.save_weights(tmp_path / "back")
+    back_to = files.folder / "back"
+    back_to.mkdir()
+    one.save_weights(back_to)
     for trainer in pair:
         trainer.take_step(batch(trainer.step + 1))
-    assert [each.go_back(each.step + 1, tmp_path / "back", 0.5) for each in pair] == [
+    assert [each.go_back(each.step + 1, back_to, 0.5) for each in pair] == [
         {"actor/lr": 1e-3, "actor/imitation_lr": 5e-4}
     ] * 2
     for number, trainer in enumerate(pair):
         (tmp_path / str(number)).mkdir()
         trainer.save_weights(tmp_path / str(number))
-    names = ("back", "0", "1")
-    back, *found = (load_file(tmp_path / name / "model.safetensors") for name in names)
+    folders = (back_to, tmp_path / "0", tmp_path / "1")
+    back, *found = (load_file(folder / "model.safetensors") for folder in folders)
     for weights in found:
         assert weights.keys() == back.keys()
         assert all(weights[name].equal(tensor) for name, tensor in back.items())
@@ -172,16 +179,18 @@ def test_a_process_that_is_killed_ends_the_step_and_nothing_is_left(
     other.suspend()
     threading.Timer(0.3, lambda: os.kill(other.pid, signal.SIGKILL)).start()
     started_s = time.monotonic()
-    with pytest.raises(LearnerError, match="rank 1 ended with status -9"):
+    with pytest.raises(RankError, match="rank 1 ended with status -9"):
         two.take_step(batch(two.step + 1))
     assert time.monotonic() - started_s < PATIENCE_S
     assert not others()
     assert not torch.distributed.is_initialized()
 
 
-def test_three_processes_go_on_from_a_checkpoint_of_two(saved: Path, model: Path, tmp_path: Path):
+def test_three_processes_go_on_from_a_checkpoint_of_two(
+    saved: Path, model: Path, files: LocalFiles, tmp_path: Path
+):
     one = Trainer(configured(1, PolicyConfig()), model, checkpoint=saved)
-    three = ShardedTrainer(configured(3, PolicyConfig()), model, checkpoint=saved)
+    three = ShardedTrainer(configured(3, PolicyConfig()), model, files, checkpoint=saved)
     try:
         assert written(three, tmp_path / "3") == written(one, tmp_path / "1")
         for step in (one.step + 1, one.step + 2):
@@ -198,23 +207,25 @@ def test_two_processes_go_on_with_an_adapter_of_one_and_wait_for_nobody_for_ever
     one = Trainer(configured(1, adapter), model)
     one.take_step(batch(1))
     one.save(tmp_path)
-    two = ShardedTrainer(configured(2, adapter), model, checkpoint=tmp_path)
+    two = ShardedTrainer(configured(2, adapter), model, LocalFiles(tmp_path), checkpoint=tmp_path)
     expected, found = one.take_step(batch(2)), two.take_step(batch(2))
     assert comparable(found) == pytest.approx(comparable(expected), rel=1e-2, abs=1e-2)
 
     (other,) = others()
     other.suspend()
     started_s = time.monotonic()
-    with pytest.raises(LearnerError, match="take_step over several devices"):
+    with pytest.raises(RankError, match="take_step over several devices: rank 1 did not answer"):
         two.take_step(batch(3))
     assert time.monotonic() - started_s < 4 * PATIENCE_S
     assert not others()
 
 
 def test_a_second_group_in_one_process_is_refused(model: Path):
-    torch.distributed.init_process_group("gloo", store=open_meeting(1), rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "gloo", store=open_meeting(LOOPBACK, 1), rank=0, world_size=1
+    )
     try:
         with pytest.raises(LearnerError, match="in its own process"):
-            ShardedTrainer(configured(2, PolicyConfig()), model)
+            ShardedTrainer(configured(2, PolicyConfig()), model, LocalFiles(model))
     finally:
         torch.distributed.destroy_process_group()
