@@ -37,6 +37,8 @@ Records of the journal (`protocols.journal.Message`):
 | `RunContinued`       | attach                 | curriculum, synthesizer, watchdog             |
 | `Stalled`            | launch (watchdog)      | attach                                        |
 | `PartFailed`         | launch                 | attach                                        |
+| `RunCopied`          | launch (copier)        | attach                                        |
+| `CopyFailed`         | launch (copier)        | attach                                        |
 | `RunFinished`        | launch                 | attach                                        |
 
 Calls that leave no record: bytes of the environment (any part <-> simulator),

@@ -9,8 +9,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from protocols.control import (
+    CopyFailed,
     PartFailed,
     RunContinued,
+    RunCopied,
     RunFinished,
     RunPaused,
     RunResumed,
@@ -56,6 +58,8 @@ Message = (
     | RunContinued
     | Stalled
     | PartFailed
+    | RunCopied
+    | CopyFailed
     | Task
     | RolloutRequest
     | Rollout

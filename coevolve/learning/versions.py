@@ -1,4 +1,4 @@
-"""Writes weights and checkpoints as folders of a run: `versions/v_N` and `checkpoints/step_N`.
+"""Writes weights as folders of a run, `versions/v_N`.
 
 A folder is complete before its record is written, and only the record makes it exist. Version
 folders that no rollout can need any more are removed, except those that stay for evaluation or
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from coevolve.curriculum.schedule import is_evaluated, is_scored
 from coevolve.learning.opening import AnyTrainer
-from coevolve.models.atomic_folder import folder_digest, folder_size, write_folder
+from coevolve.models.atomic_folder import write_folder
 from coevolve.models.model_folder import model_folder
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.weight_files import SPARE, WEIGHTS_FILES, model_digest, version_digest
 from protocols.config import RunConfig
 from protocols.errors import TransferError
 from protocols.interfaces import Files
-from protocols.learning import Checkpoint, PolicyVersion
+from protocols.learning import PolicyVersion
 
 
 def version_path(version: int) -> str:
@@ -69,24 +69,6 @@ async def whole_version(files: Files, version: PolicyVersion) -> Path | None:
     except (OSError, TransferError):
         return None
     return folder if found == version.digest else None
-
-
-async def publish_checkpoint(files: Files, trainer: AnyTrainer, devices: int) -> Checkpoint:
-    """Write a checkpoint into the run's folder and return its record.
-
-    ``devices`` processes write it together.
-    """
-    path = f"checkpoints/step_{trainer.step}"
-    folder = files.folder / path
-    await asyncio.to_thread(write_folder, folder, trainer.save)
-    await files.publish(path)
-    return Checkpoint(
-        step=trainer.step,
-        path=path,
-        digest=await asyncio.to_thread(folder_digest, folder),
-        size_bytes=folder_size(folder),
-        devices=devices,
-    )
 
 
 def weights_digest(trainer: AnyTrainer, config: RunConfig) -> str:

@@ -7,6 +7,7 @@ from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import topics_of
 from coevolve.runs.teaching import sentence as regression
 from protocols.control import (
+    CopyFailed,
     PartFailed,
     RunContinued,
     RunFinished,
@@ -39,6 +40,7 @@ TOPICS = topics_of(
     RunFinished,
     Stalled,
     PartFailed,
+    CopyFailed,
     GroupDiscarded,
     StepReport,
     Evaluation,
@@ -118,6 +120,8 @@ def _event_text(message: Message) -> tuple[str, str] | None:
             return f"no progress for {message.quiet_s:.0f} s", "; ".join(message.waiting)
         case PartFailed():
             return f"{message.part} restarted", message.reason
+        case CopyFailed():
+            return "the run was not copied", message.reason
         case WeightSyncAlarm(engine=engine):
             return f"{engine} does not serve the published version", sentence(message)
         case PolicyRegressed(version=version):

@@ -19,7 +19,7 @@ from coevolve.runs.progress import Progress
 from coevolve.runs.teaching import lost_at_the_end
 from coevolve.runs.teaching import sentence as regression
 from protocols.config import RunConfig
-from protocols.control import PartFailed, Stalled
+from protocols.control import CopyFailed, PartFailed, RunCopied, Stalled
 from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
 
@@ -67,6 +67,10 @@ class LineDisplay:
                 log.warning("policy_regressed", reason=regression(message))
             case Stalled():
                 log.warning("stalled", quiet_s=message.quiet_s, waiting=message.waiting)
+            case RunCopied():
+                log.info("copied", number=message.number, at_step=message.step)
+            case CopyFailed():
+                log.warning("copy_failed", reason=message.reason)
             case _:
                 pass
 
@@ -127,6 +131,8 @@ class LiveDisplay:
             case Stalled():
                 self._messages.append(f"no progress for {message.quiet_s:.0f} s:")
                 self._messages.extend(f"  {line}" for line in message.waiting)
+            case CopyFailed():
+                self._messages.append(copy_failure(message))
             case _:
                 pass
         self._live.update(self._draw(), refresh=True)
@@ -167,6 +173,11 @@ class LiveDisplay:
 def open_display(config: RunConfig, console: Console) -> Display:
     """Return a live table on a terminal, JSON lines otherwise."""
     return LiveDisplay(config, console) if console.is_terminal else LineDisplay(config)
+
+
+def copy_failure(failure: CopyFailed) -> str:
+    """Return a sentence about a copy that was not made."""
+    return f"not copied: {failure.reason}; the run tries again after its next checkpoint"
 
 
 def _evolution_line(progress: Progress) -> str:

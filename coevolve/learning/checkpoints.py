@@ -1,0 +1,150 @@
+"""Writes checkpoints as folders `checkpoints/step_N`, and removes old ones.
+
+There are two kinds, with the same files. Every ``learner.checkpoint_every`` steps the learner
+writes one that is kept until ``learner.keep_checkpoints`` newer ones exist. Between them it writes
+others for recovery, as often as ``learner.recovery_share`` allows; the next checkpoint of either
+kind replaces such a one. A learner that was killed continues from the newest.
+
+Guarantees:
+
+- A checkpoint is complete on disk before its record enters the journal, and only the record makes
+  it exist. The record also names the checkpoints that it replaces, and their folders are removed
+  after that. What a killed learner leaves in between is removed at the next start.
+- The newest checkpoint always stays. So do that of the best version by the guard's canaries, those
+  of versions whose canaries are not scored yet, and those at which another number of processes took
+  over, because a replay begins there anew.
+- A checkpoint is written while the learner waits for its next groups, from the trainer's own
+  memory, without a copy of it. So the next step waits until it is written.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+
+from coevolve.journal.fold import fold
+from coevolve.journal.mailbox import Appender
+from coevolve.learning.opening import AnyTrainer
+from coevolve.learning.recorded_checkpoints import TOPICS, RecordedCheckpoints
+from coevolve.models.atomic_folder import PARTIAL, folder_digest, folder_size, write_folder
+from coevolve.parts.files import names
+from protocols.config import RunConfig
+from protocols.errors import CoevolveError
+from protocols.interfaces import Files, Reader
+from protocols.learning import Checkpoint
+
+FOLDER = "checkpoints"
+STEP = "step_"
+
+
+def checkpoint_path(step: int) -> str:
+    """Return a checkpoint's folder, relative to the run directory."""
+    return f"{FOLDER}/{STEP}{step}"
+
+
+class CheckpointWriter:
+    """Writes a trainer's checkpoints, one at a time."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        files: Files,
+        *,
+        trainer: AnyTrainer,
+        reader: Reader,
+        append: Appender,
+        needed: Callable[[], Collection[int]],
+        last: int,
+    ) -> None:
+        """``needed`` returns the steps whose checkpoints have to stay; ``last`` is the newest."""
+        self._settings = config.learner
+        self._files = files
+        self._trainer = trainer
+        self._reader = reader
+        self._append = append
+        self._needed = needed
+        self._last = last
+        self._recorded = RecordedCheckpoints()
+        self._folded = 0
+        self._writing: Awaitable[None] | None = None
+        self._took_s = 0.0
+        self._ended_s = float("-inf")
+
+    async def remove_leftovers(self) -> None:
+        """Remove the folders that a killed learner wrote or replaced, and did not record."""
+        await self._fold()
+        known = {each.path for each in self._recorded.existing.values()}
+        here = names(self._files.folder / FOLDER)
+        for name in {*await self._files.names(FOLDER), *here}:
+            path = f"{FOLDER}/{name}"
+            if name.startswith((STEP, f"{PARTIAL}{STEP}")) and path not in known:
+                await self._files.remove(path)
+
+    def begin(self) -> None:
+        """Begin to write a checkpoint of the present step, if one is due."""
+        if self._is_kept(self._trainer.step) or self._may_recover():
+            self._writing = asyncio.create_task(self._write())
+
+    async def finish(self) -> float:
+        """Wait until the one that was begun is written; return the seconds that it took.
+
+        Raises CheckpointError or TransferError if it cannot be written. Without this, no method of
+        the trainer may be called.
+        """
+        started_s = time.monotonic()
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            await writing
+        return time.monotonic() - started_s
+
+    async def leave(self) -> None:
+        """Write a checkpoint of the present step unless it has one. Raises as `finish` does."""
+        await self.finish()
+        if self._trainer.step > self._last:
+            await self._write()
+
+    async def close(self) -> None:
+        """Wait for the one that was begun, whatever becomes of it."""
+        with suppress(CoevolveError):
+            await self.finish()
+
+    def _is_kept(self, step: int) -> bool:
+        return step % self._settings.checkpoint_every == 0
+
+    def _may_recover(self) -> bool:
+        """Return whether one more keeps to ``recovery_share``, if it takes as long as the last."""
+        share = self._settings.recovery_share
+        since_s = time.monotonic() - self._ended_s
+        return share > 0 and since_s >= self._took_s * (1 / share - 1)
+
+    async def _write(self) -> None:
+        """Write a checkpoint of the present step, record it, and remove what it replaces."""
+        started_s, step = time.monotonic(), self._trainer.step
+        path = checkpoint_path(step)
+        folder = self._files.folder / path
+        await asyncio.to_thread(write_folder, folder, self._trainer.save)
+        await self._files.publish(path)
+        await self._fold()
+        checkpoint = Checkpoint(
+            step=step,
+            path=path,
+            digest=await asyncio.to_thread(folder_digest, folder),
+            size_bytes=folder_size(folder),
+            devices=self._settings.devices,
+            kept=self._is_kept(step),
+            replaces=self._recorded.replaced(
+                step,
+                kept=self._is_kept(step),
+                keep=self._settings.keep_checkpoints,
+                needed=self._needed(),
+            ),
+        )
+        await self._append([checkpoint])
+        self._last = step
+        for old in checkpoint.replaces:
+            await self._files.remove(checkpoint_path(old))
+        self._ended_s = time.monotonic()
+        self._took_s = self._ended_s - started_s
+
+    async def _fold(self) -> None:
+        self._folded = await fold(self._reader, TOPICS, self._recorded.fold, after=self._folded)
