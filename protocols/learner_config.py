@@ -154,12 +154,11 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Number of such checkpoints that are kept, the newest. That of the best version by the guard's
     canaries stays, too."""
 
-    recovery_share: Share = 0.05
-    """Share of the time that the learner may spend on further checkpoints, of which only the newest
-    stays: a learner that is killed continues from it. They are written while the learner waits for
-    rollouts. A small model gets one after every step. If one takes 50 seconds, a killed learner
-    repeats up to 17 minutes of steps with the default, and 50 seconds with 0.5. 1 writes one after
-    every step, 0 writes none."""
+    recover_every: NonNegative = 1
+    """Steps between further checkpoints, of which only the newest stays: a learner that is killed
+    continues from it. They are written while the learner waits for rollouts. If they delay its
+    steps by more than 5 % of the time, it leaves some out. Raise this for large models, to write
+    less to the disk; 0 writes none."""
 
     threads: Count = 1
     """CPU threads of the learner's arithmetic, in each of its processes."""

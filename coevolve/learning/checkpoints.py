@@ -1,9 +1,9 @@
 """Writes checkpoints as folders `checkpoints/step_N`, and removes old ones.
 
 There are two kinds, with the same files. Every ``learner.checkpoint_every`` steps the learner
-writes one that is kept until ``learner.keep_checkpoints`` newer ones exist. Between them it writes
-others for recovery, as often as ``learner.recovery_share`` allows; the next checkpoint of either
-kind replaces such a one. A learner that was killed continues from the newest.
+writes one that is kept until ``learner.keep_checkpoints`` newer ones exist. Every
+``learner.recover_every`` steps it writes one for recovery, which the next checkpoint of either kind
+replaces. A learner that was killed continues from the newest.
 
 Guarantees:
 
@@ -14,7 +14,8 @@ Guarantees:
   of versions whose canaries are not scored yet, and those at which another number of processes took
   over, because a replay begins there anew.
 - A checkpoint is written while the learner waits for its next groups, from the trainer's own
-  memory, without a copy of it. So the next step waits until it is written.
+  memory, without a copy of it. So the next step waits until it is written. Once these delays exceed
+  `MOST_DELAY` of the time, no checkpoint for recovery is begun.
 """
 
 import asyncio
@@ -32,6 +33,9 @@ from protocols.config import RunConfig
 from protocols.errors import CoevolveError
 from protocols.interfaces import Files, Reader
 from protocols.learning import Checkpoint
+
+MOST_DELAY = 0.05
+"""Share of the time by which checkpoints for recovery may delay the steps."""
 
 FOLDER = "checkpoints"
 STEP = "step_"
@@ -67,8 +71,8 @@ class CheckpointWriter:
         self._recorded = RecordedCheckpoints()
         self._folded = 0
         self._writing: Awaitable[None] | None = None
-        self._took_s = 0.0
-        self._ended_s = float("-inf")
+        self._started_s = time.monotonic()
+        self._delayed_s = 0.0
 
     async def remove_leftovers(self) -> None:
         """Remove the folders that a killed learner wrote or replaced, and did not record."""
@@ -82,11 +86,12 @@ class CheckpointWriter:
 
     def begin(self) -> None:
         """Begin to write a checkpoint of the present step, if one is due."""
-        if self._is_kept(self._trainer.step) or self._may_recover():
+        step = self._trainer.step
+        if self._is_kept(step) or self._is_for_recovery(step):
             self._writing = asyncio.create_task(self._write())
 
     async def finish(self) -> float:
-        """Wait until the one that was begun is written; return the seconds that it took.
+        """Wait until the one that was begun is written; return the seconds of this delay.
 
         Raises CheckpointError or TransferError if it cannot be written. Without this, no method of
         the trainer may be called.
@@ -95,7 +100,9 @@ class CheckpointWriter:
         writing, self._writing = self._writing, None
         if writing is not None:
             await writing
-        return time.monotonic() - started_s
+        delayed_s = time.monotonic() - started_s
+        self._delayed_s += delayed_s
+        return delayed_s
 
     async def leave(self) -> None:
         """Write a checkpoint of the present step unless it has one. Raises as `finish` does."""
@@ -111,15 +118,15 @@ class CheckpointWriter:
     def _is_kept(self, step: int) -> bool:
         return step % self._settings.checkpoint_every == 0
 
-    def _may_recover(self) -> bool:
-        """Return whether one more keeps to ``recovery_share``, if it takes as long as the last."""
-        share = self._settings.recovery_share
-        since_s = time.monotonic() - self._ended_s
-        return share > 0 and since_s >= self._took_s * (1 / share - 1)
+    def _is_for_recovery(self, step: int) -> bool:
+        """Return whether one for recovery is due after ``step``, and the delays allow it."""
+        every = self._settings.recover_every
+        most_s = MOST_DELAY * (time.monotonic() - self._started_s)
+        return every > 0 and step % every == 0 and self._delayed_s <= most_s
 
     async def _write(self) -> None:
         """Write a checkpoint of the present step, record it, and remove what it replaces."""
-        started_s, step = time.monotonic(), self._trainer.step
+        step = self._trainer.step
         path = checkpoint_path(step)
         folder = self._files.folder / path
         await asyncio.to_thread(write_folder, folder, self._trainer.save)
@@ -143,8 +150,6 @@ class CheckpointWriter:
         self._last = step
         for old in checkpoint.replaces:
             await self._files.remove(checkpoint_path(old))
-        self._ended_s = time.monotonic()
-        self._took_s = self._ended_s - started_s
 
     async def _fold(self) -> None:
         self._folded = await fold(self._reader, TOPICS, self._recorded.fold, after=self._folded)

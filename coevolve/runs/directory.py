@@ -38,7 +38,7 @@ MAY_CHANGE = (
     "learner.devices",
     "learner.failure_timeout_s",
     "learner.keep_checkpoints",
-    "learner.recovery_share",
+    "learner.recover_every",
     "learner.steps",
     "placement",
     "rollout.actors",

@@ -59,6 +59,9 @@ class Disk:
     a_day: Bytes
     """Bytes per day of an endless run with one step per minute."""
 
+    copies: Bytes
+    """Bytes of the two copies at ``store.copies``, at the end of the run; 0 without copies."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
@@ -255,13 +258,20 @@ def disk(config: RunConfig, learning: int | None, moment_bytes: int) -> Disk:
     folder has the scored versions (every E-th, the first and the last), the recent ones, the
     checkpoints that `most_checkpoints` counts, and the journal, which keeps rollouts up to its
     limit. A day is the same for 1,440 steps, without recent versions, because new ones replace
-    them.
+    them. A run that is copied has the journal twice while it is sent, and its copies share all but
+    the journal, the newest version and the newest checkpoint.
     """
     version, checkpoint = _times(learning, FP32), _times(learning, FP32 + moment_bytes)
     journal = TOKEN_COLUMNS * rollout_tokens(config)
     steps = config.learner.steps
     scored = len({*range(0, steps + 1, config.evaluator.every), steps})
     recent = config.learner.max_staleness + RECENT_VERSIONS
+    journals = 2 if config.store.copies else 1
+    copied = _sum(
+        _times(version, min(steps + 1, scored + 2)),
+        _times(checkpoint, most_checkpoints(config, steps)),
+        2 * _retained(config, journal * steps),
+    )
     return Disk(
         version=version,
         checkpoint=checkpoint,
@@ -269,13 +279,14 @@ def disk(config: RunConfig, learning: int | None, moment_bytes: int) -> Disk:
         whole_run=_sum(
             _times(version, min(steps + 1, scored + recent)),
             _times(checkpoint, most_checkpoints(config, steps)),
-            _retained(config, journal * steps),
+            journals * _retained(config, journal * steps),
         ),
         a_day=_sum(
             _times(version, STEPS_A_DAY // config.evaluator.every),
             _times(checkpoint, most_checkpoints(config, STEPS_A_DAY)),
-            _retained(config, journal * STEPS_A_DAY),
+            journals * _retained(config, journal * STEPS_A_DAY),
         ),
+        copies=copied if config.store.copies else 0,
     )
 
 

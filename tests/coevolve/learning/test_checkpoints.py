@@ -1,9 +1,13 @@
+import asyncio
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from coevolve.environments.tools.environment import ReferenceSupervision
+from coevolve.learning.learner import Learner
 from coevolve.learning.recorded_checkpoints import RecordedCheckpoints
+from coevolve.parts.files import LocalFiles
 from protocols.errors import CheckpointError, JournalError
 from protocols.learning import Checkpoint, StepReport
 from tests.coevolve.learning.test_learner import (
@@ -14,7 +18,7 @@ from tests.coevolve.learning.test_learner import (
     settings,
     trained,
 )
-from tests.learning import MemoryJournal, add_groups, small_model
+from tests.learning import MemoryJournal, ReferenceRenderer, add_groups, small_model
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +75,7 @@ def folders(run_dir: Path) -> set[str]:
 async def test_a_killed_learner_repeats_no_step_if_each_has_a_checkpoint(
     model: Path, tmp_path: Path
 ):
-    config = settings(model, checkpoint_every=99, recovery_share=1.0)
+    config = settings(model, checkpoint_every=99, recover_every=1)
     journal = MemoryJournal()
     add_groups(journal, range(24))
     journal.before_complete = fail_at_step(6)
@@ -94,19 +98,42 @@ async def test_old_checkpoints_are_removed_and_no_other_file(model: Path, tmp_pa
     config = settings(model, checkpoint_every=1, keep_checkpoints=2, guard={"action": "none"})
     journal = await trained(config, tmp_path)
     assert folders(tmp_path) == {"step_5", "step_6", "journal-20260101T000000Z"}
-    recovery = settings(model, steps=9, checkpoint_every=4, keep_checkpoints=1, recovery_share=1.0)
+    recovery = settings(model, steps=9, checkpoint_every=4, keep_checkpoints=1, recover_every=1)
     add_groups(journal, range(24, 36))
     await learner(recovery, tmp_path, journal).run()
     assert folders(tmp_path) == {"step_8", "step_9", "journal-20260101T000000Z"}
 
 
-async def test_checkpoints_for_recovery_take_their_share_of_the_time(model: Path, tmp_path: Path):
-    config = settings(model, checkpoint_every=5, recovery_share=1e-9)
-    journal = await trained(config, tmp_path)
+async def test_checkpoints_for_recovery_are_written_between_those_that_are_kept(
+    model: Path, tmp_path: Path
+):
+    journal = await trained(settings(model, checkpoint_every=5, recover_every=3), tmp_path)
     found = [each for each in journal.all(Checkpoint) if isinstance(each, Checkpoint)]
-    # The first tells how long one takes. The run's last step always gets one.
-    assert [(each.step, each.kept) for each in found] == [(1, False), (5, True), (6, False)]
-    assert [each.replaces for each in found] == [(), (1,), ()]
+    assert [(each.step, each.kept) for each in found] == [(3, False), (5, True), (6, False)]
+    assert [each.replaces for each in found] == [(), (3,), ()]
+
+
+class SlowFiles(LocalFiles):
+    """Files that take long to be published."""
+
+    async def publish(self, path: str) -> None:
+        if path.startswith("checkpoints/"):
+            await asyncio.sleep(0.2)
+
+
+async def test_checkpoints_for_recovery_that_delay_steps_are_left_out(model: Path, tmp_path: Path):
+    config = settings(model, checkpoint_every=5, recover_every=1)
+    journal = MemoryJournal()
+    add_groups(journal, range(24))
+    supervision = ReferenceSupervision(ReferenceRenderer())
+    await Learner(
+        config, SlowFiles(tmp_path), store=journal, reader=journal, supervision=supervision
+    ).run()
+    found = [each for each in journal.all(Checkpoint) if isinstance(each, Checkpoint)]
+    # After the first, too little time has passed. The last step always gets one.
+    assert [each.step for each in found] == [1, 5, 6]
+    delays = [each.metrics["timing_s/save_checkpoint"] for each in reports(journal)]
+    assert delays[1] > 0.1 > max(delays[2:5])
 
 
 async def test_a_checkpoint_that_cannot_be_written_ends_the_learner_with_a_sentence(
@@ -115,7 +142,7 @@ async def test_a_checkpoint_that_cannot_be_written_ends_the_learner_with_a_sente
     (tmp_path / "checkpoints").write_text("a file")
     journal = MemoryJournal()
     add_groups(journal, range(24))
-    part = learner(settings(model, recovery_share=1.0), tmp_path, journal)
+    part = learner(settings(model, recover_every=1), tmp_path, journal)
     with pytest.raises(CheckpointError, match=r"step_1: cannot be written: .*then resume"):
         await part.run()
     assert len(reports(journal)) == 1

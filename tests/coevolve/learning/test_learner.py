@@ -65,7 +65,7 @@ def settings(model: Path, train: WeightsFormat = "full", **learner: object) -> R
                 "groups_per_step": 4,
                 "max_staleness": 10,
                 "checkpoint_every": 3,
-                "recovery_share": 0.0,
+                "recover_every": 0,
                 "refill_batches": 0,
                 "imitation": {"replay_per_step": 3, "replay_size": 4},
                 **learner,

@@ -160,6 +160,11 @@ def test_a_run_writes_versions_checkpoints_and_a_journal_of_bounded_size(tmp_pat
     assert disk.a_day == 36 * 4 * PARAMETERS + 6 * 20 * PARAMETERS + 1440 * journal
     bounded = replace(config, store=StoreConfig(retain_gb=1e-6))
     assert estimate(bounded).disk.whole_run == 5 * 4 * PARAMETERS + 4 * 20 * PARAMETERS + 1073
+    copied = replace(config, store=StoreConfig(copies="/elsewhere"))
+    assert estimate(copied).disk.whole_run == disk.whole_run + 20 * journal
+    assert estimate(copied).disk.copies == 4 * 4 * PARAMETERS + 4 * 20 * PARAMETERS + 40 * journal
+    assert "at store.copies: " in "\n".join(estimate_lines(estimate(copied), copied))
+    assert disk.copies == 0
     unguarded = learning(config, guard=GuardConfig(action="none"), keep_checkpoints=1)
     assert estimate(unguarded).disk.a_day == disk.a_day - 3 * 20 * PARAMETERS
 
