@@ -40,6 +40,8 @@ Records of the journal (`protocols.journal.Message`):
 | `ScaleRefused`       | launch                 | attach                                        |
 | `Stalled`            | launch (watchdog)      | attach                                        |
 | `PartFailed`         | launch                 | attach                                        |
+| `RunCopied`          | launch (copier)        | attach                                        |
+| `CopyFailed`         | launch (copier)        | attach                                        |
 | `RunFinished`        | launch                 | attach                                        |
 
 Calls that leave no record: bytes of the environment (any part <-> simulator),

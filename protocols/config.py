@@ -234,6 +234,12 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     lease_s: Positive = 120.0
     """Seconds of silence after which a member loses the work that it took."""
 
+    copies: str = ""
+    """Folder for copies of the run: a path, or a URL that fsspec knows, such as
+    ``s3://BUCKET/FOLDER``. The run is copied after each checkpoint of
+    ``learner.checkpoint_every`` and at its end, and the two newest copies stay. On another machine
+    ``coevolve resume NAME --from FOLDER`` continues it. Empty makes no copies."""
+
 
 class WatchdogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Notices that nothing moves."""

@@ -102,6 +102,34 @@ class Stalled(msgspec.Struct, frozen=True, kw_only=True, tag="stalled"):
     """One sentence per part, for example ``learner waits for complete groups (5 of 8)``."""
 
 
+class RunCopied(msgspec.Struct, frozen=True, kw_only=True, tag="run_copied"):
+    """A complete copy of the run is at ``store.copies``."""
+
+    number: int
+    """Counted from 1, over all starts of the run."""
+
+    step: int
+    """The learner's last step in the copy."""
+
+    records: int
+    """Sequence of the last record in the copy's journal."""
+
+    size_bytes: int
+    """Size of all files of the copy."""
+
+    sent_bytes: int
+    """Size of the files that earlier copies did not have."""
+
+    wall_s: float
+    """Seconds that it took, without any delay of the run's parts."""
+
+
+class CopyFailed(msgspec.Struct, frozen=True, kw_only=True, tag="copy_failed"):
+    """The run could not be copied; it continues, and tries again after the next checkpoint."""
+
+    reason: str
+
+
 class PartFailed(msgspec.Struct, frozen=True, kw_only=True, tag="part_failed"):
     """A part died or raised an error and was restarted."""
 

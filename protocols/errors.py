@@ -35,6 +35,10 @@ class TransferError(CoevolveError):
     """Files of the run cannot be copied between nodes, or the run's folder does not have them."""
 
 
+class CopyError(CoevolveError):
+    """The run cannot be copied to ``store.copies``, or a copy cannot be restored."""
+
+
 class PartDiedError(CoevolveError):
     """The process of a part ended or cannot be reached; Ray restarts it."""
 

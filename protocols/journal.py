@@ -9,9 +9,11 @@ from typing import Annotated, Literal
 import msgspec
 
 from protocols.control import (
+    CopyFailed,
     PartFailed,
     RolloutScaled,
     RunContinued,
+    RunCopied,
     RunFinished,
     RunPaused,
     RunResumed,
@@ -62,6 +64,8 @@ Message = (
     | ScaleRefused
     | Stalled
     | PartFailed
+    | RunCopied
+    | CopyFailed
     | Task
     | RolloutRequest
     | Rollout

@@ -148,7 +148,17 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     compare. At least ``groups_per_step`` groups must fail in a row first."""
 
     checkpoint_every: Count = 10
-    """Steps between checkpoints."""
+    """Steps between checkpoints that are kept, for replays and exports."""
+
+    keep_checkpoints: Count = 3
+    """Number of such checkpoints that are kept, the newest. That of the best version by the guard's
+    canaries stays, too."""
+
+    recover_every: NonNegative = 1
+    """Steps between further checkpoints, of which only the newest stays: a learner that is killed
+    continues from it. They are written while the learner waits for rollouts. If they delay its
+    steps by more than 5 % of the time, it leaves some out. Raise this for large models, to write
+    less to the disk; 0 writes none."""
 
     threads: Count = 1
     """CPU threads of the learner's arithmetic, in each of its processes."""

@@ -344,6 +344,12 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
     """Number of processes that wrote it, each its part; any number can read it. 0 in old
     journals."""
 
+    kept: bool = True
+    """Whether ``learner.keep_checkpoints`` counts it. If not, the next checkpoint replaces it."""
+
+    replaces: tuple[int, ...] = ()
+    """Steps of the checkpoints that no longer exist from this record on."""
+
 
 class TaskScore(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one held-out task."""

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 
 from coevolve.runs.directory import RunDirectory, create
 from protocols.config import RunConfig
-from protocols.control import RunFinished
+from protocols.control import RunCopied, RunFinished
 from protocols.learning import StepReport
 from tests.commands import ROOT, answered, called
 from tests.launched import QUICKSTART, SMALL, LaunchedRun, gone
@@ -93,13 +94,19 @@ def family(pid: int) -> list[psutil.Process]:
     return []
 
 
-def test_a_run_goes_on_without_a_terminal_and_stops_when_one_closes(tmp_path: Path):
+def test_a_run_goes_on_without_a_terminal_and_from_its_copy_and_stops_when_one_closes(
+    tmp_path: Path,
+):
     settings = (*SMALL, "arm=static", "learner.steps=400", "cluster.stop_s=60", "name=closed")
     run = LaunchedRun(tmp_path, "closed")
-    runs = ("--runs", str(tmp_path))
-    detached_and_stopped(run, "launch", QUICKSTART, *settings, "--detach", *runs)
-    with terminal("resume", "closed", *runs) as shown:
-        until_further_step(run)
+    runs, copies = ("--runs", str(tmp_path)), f"file://{tmp_path}/copies"
+    copied = f"store.copies={copies}"
+    detached_and_stopped(run, "launch", QUICKSTART, *settings, copied, "--detach", *runs)
+    before = lost(run)
+    with terminal("resume", "closed", "--from", copies, *runs) as shown:
+        until_step(run, len(before) + 1)
+        assert run.scan(StepReport)[: len(before)] == before
+        assert f"with {len(before)} steps and " in shown.shown.decode()
         processes = family(shown.process.pid)
         check_ray_outlives_a_hangup(run, processes)
         shown.close()
@@ -129,6 +136,17 @@ def detached_and_stopped(run: LaunchedRun, *words: str) -> None:
     assert "stopped; continue with: coevolve resume" in (run.directory / "launch.log").read_text()
 
 
+def lost(run: LaunchedRun) -> list[StepReport]:
+    """Lose the run's folder, after a copy of its last step; return its steps."""
+    steps = run.scan(StepReport)
+    copies = run.scan(RunCopied)
+    assert len(copies) > 1
+    assert copies[-1].step == len(steps)
+    assert f"copy {copies[-1].number} holds step {len(steps)} and" in run.attach("status").stdout
+    shutil.rmtree(run.directory)
+    return steps
+
+
 def check_clean_stop(run: LaunchedRun) -> None:
     """Check that the run has a checkpoint of its last step, and has not finished."""
     steps = run.count(StepReport)
@@ -149,9 +167,13 @@ def check_ray_outlives_a_hangup(run: LaunchedRun, processes: list[psutil.Process
 
 def until_further_step(run: LaunchedRun) -> None:
     """Wait until the run has taken one more step."""
-    before = run.count(StepReport)
+    until_step(run, run.count(StepReport) + 1)
+
+
+def until_step(run: LaunchedRun, step: int) -> None:
+    """Wait until the run has taken a step."""
     deadline = time.monotonic() + 180
-    while run.count(StepReport) == before:
+    while run.count(StepReport) < step:
         assert time.monotonic() < deadline
         time.sleep(0.2)
 

@@ -12,14 +12,14 @@ from coevolve.attach.subject import Subject
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
-from coevolve.runs.display import score_tables
+from coevolve.runs.display import copy_failure, score_tables
 from coevolve.runs.histories import WAITING, SynthesizerTotals
 from coevolve.runs.lineage import LineageIndex, whole_fold
 from coevolve.runs.progress import TOPICS, Progress
 from coevolve.runs.scaling import sentence as sentence_of_scale
 from coevolve.runs.teaching import sentence as regression
 from protocols.capabilities import absent
-from protocols.control import PartStatus
+from protocols.control import PartStatus, RunCopied
 from protocols.journal import JournalStatistics
 from protocols.synthesizers import EndpointModel, SynthesizerModel
 
@@ -89,6 +89,8 @@ def _tree(
         "weight_sync_alarm": progress.deliveries.alarm,
         "failures": progress.failures,
         "stalls": progress.stalls,
+        "copied": progress.copied,
+        "copy_failed": progress.copy_failed,
         "parts": statuses,
         "journal": statistics,
         "synthesizer": _current(subject, evolution),
@@ -165,12 +167,23 @@ def _progress_line(subject: Subject, progress: Progress, *, begun: bool) -> str:
 
 
 def _remarks(progress: Progress, evolution: LineageIndex) -> list[str]:
-    """Return what a user should know first: an alarm, returns to older versions, a pause."""
+    """Return what a user should know first: an alarm, returns, a pause, and the newest copy."""
     return [
         *([f"ALARM: {sentence(progress.deliveries.alarm)}"] if progress.deliveries.alarm else ()),
         *(regression(each) for each in progress.teaching.returns[-ERRORS:]),
         *(["paused; continue with `attach resume`"] if evolution.paused else ()),
+        *([_copied(progress.copied)] if progress.copied else ()),
+        *([copy_failure(progress.copy_failed)] if progress.copy_failed else ()),
     ]
+
+
+def _copied(copy: RunCopied) -> str:
+    """Return one line about the newest copy of the run."""
+    return (
+        f"copied: copy {copy.number} holds step {copy.step} and {copy.records} records; "
+        f"{copy.sent_bytes / 1e6:.1f} of {copy.size_bytes / 1e6:.1f} MB were sent in "
+        f"{copy.wall_s:.1f} s"
+    )
 
 
 def _without(subject: Subject) -> list[str]:

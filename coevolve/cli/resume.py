@@ -17,13 +17,23 @@ from coevolve.launcher.interrupts import end_at_once
 @click.command(name="resume")
 @run_argument(required=True)
 @overrides_argument
+@click.option(
+    "--from",
+    "copies",
+    metavar="FOLDER",
+    help="Restore the run from its newest copy; FOLDER is what its store.copies named.",
+)
 @detach_option
 @runs_option
-def command(run: str, overrides: tuple[str, ...], *, detach: bool, runs: Path) -> None:
+def command(
+    run: str, overrides: tuple[str, ...], *, copies: str | None, detach: bool, runs: Path
+) -> None:
     """Continue a run that was stopped or killed, with the settings in its folder.
 
     KEY=VALUE changes a setting that may change, such as learner.steps=200. Without
     rollout.actors=N, the run keeps the number that `coevolve attach scale` set last.
+
+    With --from, the run's folder is made from a copy, for example on another machine.
     """
     if detach:
         refuse_in_job()
@@ -33,6 +43,8 @@ def command(run: str, overrides: tuple[str, ...], *, detach: bool, runs: Path) -
     from coevolve.launcher.launch import settings
     from coevolve.runs import directory as run_directory
 
+    if copies is not None:
+        _restore(copies, runs / run if Path(run).name == run else Path(run))
     directory = run_directory.find(run, runs)
     written = directory.path / "config.yaml"
     config = settings(written, overrides, directory.path.parent, resume=True)
@@ -43,3 +55,10 @@ def command(run: str, overrides: tuple[str, ...], *, detach: bool, runs: Path) -
         start(config, directory.path.parent, words, resume=True)
     else:
         stay_with(config, directory.path.parent, resume=True)
+
+
+def _restore(copies: str, path: Path) -> None:
+    """Make the run's folder ``path`` from its newest copy, and say what it holds."""
+    from coevolve.runs.copies.restoring import restore
+
+    restore(copies, path.resolve(), lambda line: click.echo(f"coevolve: {line}", err=True))

@@ -88,10 +88,13 @@ def _on(config: RunConfig, devices: int) -> RunConfig:
 
 async def _checkpoint(step: int, run_dir: Path, history: History) -> Checkpoint:
     """Return an intact checkpoint of ``step``. Raises CheckpointError."""
-    checkpoints = {each.step: each for each in await history.checkpoints()}
+    checkpoints = await history.checkpoints()
     if step not in checkpoints:
         known = ", ".join(str(each) for each in sorted(checkpoints)) or "none"
-        raise CheckpointError(f"the journal has no checkpoint of step {step}; it has: {known}")
+        raise CheckpointError(
+            f"the journal has no checkpoint of step {step}, or the run removed it "
+            f"(learner.keep_checkpoints); it has: {known}"
+        )
     verify(run_dir, checkpoints[step])
     return checkpoints[step]
 

@@ -89,7 +89,7 @@ async def find_version(
     raise RunError(
         f"{run_dir}: version {number} is not available: {found}; weights exist for "
         f"{_listed(held)}. A run keeps the versions that it scores (evaluator.every) and those "
-        "of its checkpoints (learner.checkpoint_every)"
+        "of its checkpoints (learner.checkpoint_every, learner.keep_checkpoints)"
     )
 
 

@@ -62,8 +62,8 @@ def stop_when_interrupted(
         stop.set()
         end_within(
             stop_s,
-            f"the current step did not end within cluster.stop_s = {stop_s:g} s; when it is "
-            "resumed, the run repeats this step",
+            f"the run did not end within cluster.stop_s = {stop_s:g} s; when it is resumed, it "
+            "repeats the current step",
         )
 
     def hang_up() -> None:

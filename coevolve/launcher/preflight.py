@@ -14,6 +14,7 @@ from coevolve.launcher.devices import missing_devices
 from coevolve.llm.keys import check_key, key_of, variable_of
 from coevolve.models.model_folder import check_model
 from coevolve.models.tiny_random.resolve import running
+from coevolve.runs.copies.copy_folder import check_place
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import DependencyError
 from protocols.synthesizers import EndpointModel
@@ -65,6 +66,8 @@ def missing(config: RunConfig) -> list[str]:
         for setting, model in _endpoints(config).items()
     ]
     checks += [] if config.cluster.address else [_check_sockets]
+    if config.store.copies:
+        checks.append(partial(check_place, config.store.copies, config.name))
     if lacking(partial(require, "torch", "", "")):
         return found + lacking(*checks)
     return found + lacking(*checks) + missing_devices(_as_run(config))

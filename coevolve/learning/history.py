@@ -3,13 +3,14 @@
 Guarantee: reading the batch of a recorded step gives exactly the batch that the step used.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from coevolve.journal.codec import VERSIONS_BY_NUMBER, decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.learning.batch import Batch, BatchGroup, Rates, Reference
+from coevolve.learning.recorded_checkpoints import recorded_checkpoints
 from protocols.errors import JournalError, LearnerError
 from protocols.interfaces import Reader, Supervision
 from protocols.journal import Message
@@ -61,9 +62,9 @@ class History:
         ]
         return discarded.count("zero_variance")
 
-    async def checkpoints(self) -> list[Checkpoint]:
-        """Return every recorded checkpoint, oldest first."""
-        return await self._all("checkpoint", Checkpoint)
+    async def checkpoints(self) -> Mapping[int, Checkpoint]:
+        """Return the checkpoints that exist, by step."""
+        return (await recorded_checkpoints(self._reader)).existing
 
     async def steps(self, *, after: int) -> list[StepReport]:
         """Return the steps after step ``after``, in order."""

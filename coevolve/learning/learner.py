@@ -26,6 +26,7 @@ from coevolve.curriculum.schedule import is_guarded
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.learning.batch import Batch, batch_metrics, trained_group
+from coevolve.learning.checkpoints import CheckpointWriter
 from coevolve.learning.groups import Group, Groups
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
@@ -33,12 +34,7 @@ from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.recovery import go_back, recover
 from coevolve.learning.sharded.rpc import RankStarter
-from coevolve.learning.versions import (
-    publish_checkpoint,
-    publish_version,
-    remove_old_versions,
-    whole_version,
-)
+from coevolve.learning.versions import publish_version, remove_old_versions, whole_version
 from coevolve.learning.weight_sync_monitor import WeightSyncMonitor
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
@@ -108,6 +104,7 @@ class Learner:
             self._reporter.last_error = str(error)
             raise
         finally:
+            await self._end_session()
             close_trainers()
             self._idle.set()
 
@@ -123,6 +120,10 @@ class Learner:
     def cpu_s(self) -> float:
         """Return the CPU seconds spent inside the model since the last ``run``."""
         return self._session.trainer.cpu_s() if self._session else 0.0
+
+    async def _end_session(self) -> None:
+        if self._session is not None:
+            await self._session.checkpoints.close()
 
     async def _begin(self) -> "_Session":
         """Recover the weights, publish version 0 if there is none, and return the session."""
@@ -160,6 +161,7 @@ class Learner:
             last_checkpoint=checkpoint.step if checkpoint else 0,
         )
         await session.publish_current()
+        await session.checkpoints.remove_leftovers()
         if recovered.to_rounding:
             await session.leave_checkpoint()
         return session
@@ -195,7 +197,15 @@ class _Session:
         self._reader = reader
         self._deliveries = deliveries
         self._reporter = standing
-        self._last_checkpoint = last_checkpoint
+        self.checkpoints = CheckpointWriter(
+            config,
+            files,
+            trainer=trainer,
+            reader=reader,
+            append=mailbox.append,
+            needed=self._needed_versions,
+            last=last_checkpoint,
+        )
         self._failed_since_s = time.monotonic()
         self._reporter.policy_version = trainer.step
 
@@ -228,19 +238,15 @@ class _Session:
                 if batch is None:
                     return
                 await self._take_step(batch, started_s)
-            if self.trainer.step % self._config.learner.checkpoint_every == 0:
-                await self.leave_checkpoint()
+            self.checkpoints.begin()
 
     async def leave_checkpoint(self) -> None:
         """Write a checkpoint unless one of this step exists."""
-        if self.trainer.step <= self._last_checkpoint:
-            return
+        self._waits_for_checkpoint()
+        await self.checkpoints.leave()
+
+    def _waits_for_checkpoint(self) -> None:
         self._reporter.waits_for(f"the checkpoint of step {self.trainer.step} to be written")
-        checkpoint = await publish_checkpoint(
-            self._files, self.trainer, self._config.learner.devices
-        )
-        await self._mailbox.append([checkpoint])
-        self._last_checkpoint = checkpoint.step
 
     async def _loss(self) -> PolicyRegressed | None:
         """Return a version's regression if it is new."""
@@ -252,6 +258,8 @@ class _Session:
     async def _go_back(self, loss: PolicyRegressed) -> None:
         """Take a step back to the best version, and abandon the versions after it."""
         await self._deliveries.check()
+        self._waits_for_checkpoint()
+        await self.checkpoints.finish()
         step = self.trainer.step + 1
         self._reporter.waits_for(f"step {step} to go back to version {loss.best_version}")
         returned = Returned(
@@ -331,9 +339,11 @@ class _Session:
             )
 
     async def _take_step(self, groups: Sequence[Group], started_s: float) -> None:
+        gathered_s = time.monotonic()
+        self._waits_for_checkpoint()
+        saving_s = await self.checkpoints.finish()
         step = self.trainer.step + 1
         self._reporter.waits_for(f"step {step} to be computed")
-        gathered_s = time.monotonic()
         batch = Batch(
             step=step,
             groups=tuple(
@@ -354,7 +364,8 @@ class _Session:
         metrics |= batch_metrics(batch) | self._deliveries.metrics()
         metrics |= {
             "timing_s/wait": gathered_s - started_s,
-            "timing_s/update_actor": updated_s - gathered_s,
+            "timing_s/save_checkpoint": saving_s,
+            "timing_s/update_actor": updated_s - gathered_s - saving_s,
             "timing_s/save_weights": ended_s - updated_s,
             "timing_s/step": ended_s - started_s,
             "perf/throughput": metrics["perf/total_num_tokens"] / (ended_s - started_s),
@@ -370,12 +381,12 @@ class _Session:
         self._deliveries.published(step)
         await self._finish([s for group in groups for s in group.sequences], [report, version])
         self._reporter.policy_version = step
-        await remove_old_versions(self._files, step, self._config, self._needed_versions(step))
+        await remove_old_versions(self._files, step, self._config, self._needed_versions())
         log.info("step", step=step, score=metrics["critic/score/mean"])
 
-    def _needed_versions(self, step: int) -> set[int]:
+    def _needed_versions(self) -> set[int]:
         """Return the versions that the evaluator has yet to score, or the guard may return to."""
-        due = (each for each in range(step) if is_guarded(each, self._config))
+        due = (each for each in range(self.trainer.step) if is_guarded(each, self._config))
         return {*self._guard.needed, *(each for each in due if not self._guard.is_scored(each))}
 
     async def _finish(self, sequences: Sequence[int], outputs: Sequence[Message]) -> None:

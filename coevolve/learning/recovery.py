@@ -2,7 +2,7 @@
 
 It starts from the newest intact checkpoint, or else from version 0. From there it repeats the
 recorded steps, on their recorded batches or back to the recorded version. Each step must reach the
-recorded weights, bit by bit.
+recorded weights, bit by bit. `coevolve.learning.checkpoints` says how few steps these are.
 
 Steps that another number of processes took (`learner.devices`) are reached to rounding. After the
 last of them, the trainer gets the recorded version's weights, so that engines and trainer agree in
@@ -54,7 +54,7 @@ async def recover(
             trainer must go on from is missing.
         LearnerError: A step cannot be repeated, or reaches other weights.
     """
-    checkpoint = await newest_valid(files, await history.checkpoints())
+    checkpoint = await newest_valid(files, (await history.checkpoints()).values())
     trainer = await trainer_at(checkpoint, config, files, history, starter)
     reports = await history.steps(after=trainer.step)
     for number, report in enumerate(reports):

@@ -1,4 +1,4 @@
-"""Writes weights and checkpoints as folders of a run: `versions/v_N` and `checkpoints/step_N`.
+"""Writes weights as folders of a run, `versions/v_N`.
 
 A folder is complete before its record is written, and only the record makes it exist. Version
 folders that no rollout can need any more are removed, except those that stay for evaluation or
@@ -19,7 +19,7 @@ from coevolve.models.weight_files import SPARE, WEIGHTS_FILES, model_digest, ver
 from protocols.config import RunConfig
 from protocols.errors import TransferError
 from protocols.interfaces import Files
-from protocols.learning import Checkpoint, PolicyVersion
+from protocols.learning import PolicyVersion
 
 
 def version_path(version: int) -> str:
@@ -69,18 +69,6 @@ async def whole_version(files: Files, version: PolicyVersion) -> Path | None:
     except (OSError, TransferError):
         return None
     return folder if found == version.digest else None
-
-
-async def publish_checkpoint(files: Files, trainer: AnyTrainer, devices: int) -> Checkpoint:
-    """Write a checkpoint into the run's folder and return its record.
-
-    ``devices`` processes write it together.
-    """
-    path = f"checkpoints/step_{trainer.step}"
-    digest, size_bytes = await asyncio.to_thread(files.assemble, path, trainer.save)
-    return Checkpoint(
-        step=trainer.step, path=path, digest=digest, size_bytes=size_bytes, devices=devices
-    )
 
 
 def weights_digest(trainer: AnyTrainer, config: RunConfig) -> str:

@@ -8,6 +8,7 @@ from coevolve.journal.codec import topics_of
 from coevolve.runs.scaling import sentence as scale_sentence
 from coevolve.runs.teaching import sentence as regression
 from protocols.control import (
+    CopyFailed,
     PartFailed,
     RolloutScaled,
     RunContinued,
@@ -44,6 +45,7 @@ TOPICS = topics_of(
     PartFailed,
     RolloutScaled,
     ScaleRefused,
+    CopyFailed,
     GroupDiscarded,
     StepReport,
     Evaluation,
@@ -117,6 +119,13 @@ class Timeline:
             self.happenings.append(Happening(time_ns, self.step, what, details))
 
 
+_REFUSED: Mapping[type[Message], str] = {
+    CopyFailed: "the run was not copied",
+    ScaleRefused: "another number of rollout engines was refused",
+    SwapRefused: "a new synthesizer was refused",
+}
+
+
 def _event_text(message: Message) -> tuple[str, str] | None:
     match message:
         case Stalled():
@@ -129,11 +138,9 @@ def _event_text(message: Message) -> tuple[str, str] | None:
             return f"version {version} is worse than an earlier one", regression(message)
         case RolloutScaled(cause=cause) if cause != "start":
             return scale_sentence(message), ""
-        case ScaleRefused():
-            return "another number of rollout engines was refused", message.reason
         case SynthesizerSwapped():
             return f"{message.synthesizer} is the synthesizer from here on", ""
-        case SwapRefused():
-            return "a new synthesizer was refused", message.reason
+        case CopyFailed() | ScaleRefused() | SwapRefused():
+            return _REFUSED[type(message)], message.reason
         case _:
             return (_PLAIN[type(message)], "") if type(message) in _PLAIN else None

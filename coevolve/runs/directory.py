@@ -37,6 +37,8 @@ MAY_CHANGE = (
     "learner.device_timeout_s",
     "learner.devices",
     "learner.failure_timeout_s",
+    "learner.keep_checkpoints",
+    "learner.recover_every",
     "learner.steps",
     "placement",
     "rollout.actors",

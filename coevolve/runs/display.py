@@ -20,7 +20,7 @@ from coevolve.runs.scaling import sentence as scale_sentence
 from coevolve.runs.teaching import lost_at_the_end
 from coevolve.runs.teaching import sentence as regression
 from protocols.config import RunConfig
-from protocols.control import PartFailed, RolloutScaled, Stalled
+from protocols.control import CopyFailed, PartFailed, RolloutScaled, RunCopied, Stalled
 from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
 
@@ -60,18 +60,12 @@ class LineDisplay:
                 log.info("step", step=step, of=self._steps, **figures)
             case Evaluation(version=version, errors=errors):
                 log.info("evaluation", version=version, errors=errors, **_score(progress))
-            case PartFailed():
-                log.warning("part_restarted", part=message.part, reason=message.reason)
-            case WeightSyncAlarm():
-                log.error("weight_sync_alarm", engine=message.engine, reason=sentence(message))
-            case PolicyRegressed():
-                log.warning("policy_regressed", reason=regression(message))
             case RolloutScaled(cause=cause) if cause != "start":
                 log.info("rollout_scaled", engines=message.engines, cause=cause)
-            case Stalled():
-                log.warning("stalled", quiet_s=message.quiet_s, waiting=message.waiting)
+            case RunCopied():
+                log.info("copied", number=message.number, at_step=message.step)
             case _:
-                pass
+                _warn(message)
 
     def say(self, text: str) -> None:
         """Print the line as an event."""
@@ -79,6 +73,23 @@ class LineDisplay:
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
+
+
+def _warn(message: Message) -> None:
+    """Print a fault as an event, and nothing for other messages."""
+    match message:
+        case PartFailed():
+            log.warning("part_restarted", part=message.part, reason=message.reason)
+        case WeightSyncAlarm():
+            log.error("weight_sync_alarm", engine=message.engine, reason=sentence(message))
+        case PolicyRegressed():
+            log.warning("policy_regressed", reason=regression(message))
+        case Stalled():
+            log.warning("stalled", quiet_s=message.quiet_s, waiting=message.waiting)
+        case CopyFailed():
+            log.warning("copy_failed", reason=message.reason)
+        case _:
+            pass
 
 
 def _score(progress: Progress) -> dict[str, object]:
@@ -132,6 +143,8 @@ class LiveDisplay:
             case Stalled():
                 self._messages.append(f"no progress for {message.quiet_s:.0f} s:")
                 self._messages.extend(f"  {line}" for line in message.waiting)
+            case CopyFailed():
+                self._messages.append(copy_failure(message))
             case _:
                 pass
         self._live.update(self._draw(), refresh=True)
@@ -172,6 +185,11 @@ class LiveDisplay:
 def open_display(config: RunConfig, console: Console) -> Display:
     """Return a live table on a terminal, JSON lines otherwise."""
     return LiveDisplay(config, console) if console.is_terminal else LineDisplay(config)
+
+
+def copy_failure(failure: CopyFailed) -> str:
+    """Return a sentence about a copy that was not made."""
+    return f"not copied: {failure.reason}; the run tries again after its next checkpoint"
 
 
 def _evolution_line(progress: Progress) -> str:

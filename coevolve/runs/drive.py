@@ -19,6 +19,7 @@ from coevolve.journal.paging import PAGE
 from coevolve.models.weight_files import version_digest
 from coevolve.parts.pausing import is_paused
 from coevolve.runs.accounting import CpuReading, CpuShares, read_cpu
+from coevolve.runs.copies.copier import RunCopier
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
 from coevolve.runs.progress import TOPICS, MetricsFile, Progress
@@ -102,6 +103,11 @@ class Run:
         self._mailbox = Mailbox(
             store, consumer="launch", topics=(), member="launch", lease_s=config.store.lease_s
         )
+        self._copier = (
+            RunCopier(config, directory, store=store, reader=reader, note=self._append)
+            if config.store.copies
+            else None
+        )
         self._first: CpuReading | None = None
         self._training_started = 0.0
         self.progress = Progress(labels)
@@ -133,7 +139,9 @@ class Run:
                 note_replacements((*self._simulators, *self._services), self._note)
             ),
         ]
-        timing = asyncio.create_task(self._time_start_up())
+        beside = [asyncio.create_task(self._time_start_up())]
+        if self._copier is not None:
+            beside.append(asyncio.create_task(self._copier.run()))
         try:
             done, _ = await asyncio.wait(
                 (supervising, *others), return_when=asyncio.FIRST_COMPLETED
@@ -147,11 +155,15 @@ class Run:
             await _unwrapped(supervising)
             if self.finished:
                 await self._append(self._finish())
+            if self._copier is not None:
+                self._display.say(f"copying the run to {self._config.store.copies}")
+                await self._copier.copy()
         finally:
-            for task in (supervising, timing, *others):
+            tasks = (supervising, *beside, *others)
+            for task in tasks:
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
-                await asyncio.gather(supervising, timing, *others, return_exceptions=True)
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     def _finish(self) -> RunFinished:
         shares = self.shares

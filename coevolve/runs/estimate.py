@@ -59,6 +59,9 @@ class Disk:
     a_day: Bytes
     """Bytes per day of an endless run with one step per minute."""
 
+    copies: Bytes
+    """Bytes of the two copies at ``store.copies``, at the end of the run; 0 without copies."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
@@ -252,30 +255,50 @@ def disk(config: RunConfig, learning: int | None, moment_bytes: int) -> Disk:
     """Return the bytes that the run adds to its folder.
 
     A version has 4 T, a checkpoint 12 T, or 20 T if references are imitated. After N steps the
-    folder has the scored versions (every E-th, the first and the last), the recent ones, N / C
-    checkpoints, and the journal, which keeps rollouts up to its limit. A day is the same for 1,440
-    steps, without recent versions, because new ones replace them.
+    folder has the scored versions (every E-th, the first and the last), the recent ones, the
+    checkpoints that `most_checkpoints` counts, and the journal, which keeps rollouts up to its
+    limit. A day is the same for 1,440 steps, without recent versions, because new ones replace
+    them. A run that is copied has the journal twice while it is sent, and its copies share all but
+    the journal, the newest version and the newest checkpoint.
     """
     version, checkpoint = _times(learning, FP32), _times(learning, FP32 + moment_bytes)
     journal = TOKEN_COLUMNS * rollout_tokens(config)
     steps = config.learner.steps
     scored = len({*range(0, steps + 1, config.evaluator.every), steps})
     recent = config.learner.max_staleness + RECENT_VERSIONS
+    journals = 2 if config.store.copies else 1
+    copied = _sum(
+        _times(version, min(steps + 1, scored + 2)),
+        _times(checkpoint, most_checkpoints(config, steps)),
+        2 * _retained(config, journal * steps),
+    )
     return Disk(
         version=version,
         checkpoint=checkpoint,
         journal_a_step=journal,
         whole_run=_sum(
             _times(version, min(steps + 1, scored + recent)),
-            _times(checkpoint, steps // config.learner.checkpoint_every),
-            _retained(config, journal * steps),
+            _times(checkpoint, most_checkpoints(config, steps)),
+            journals * _retained(config, journal * steps),
         ),
         a_day=_sum(
             _times(version, STEPS_A_DAY // config.evaluator.every),
-            _times(checkpoint, STEPS_A_DAY // config.learner.checkpoint_every),
-            _retained(config, journal * STEPS_A_DAY),
+            _times(checkpoint, most_checkpoints(config, STEPS_A_DAY)),
+            journals * _retained(config, journal * STEPS_A_DAY),
         ),
+        copies=copied if config.store.copies else 0,
     )
+
+
+def most_checkpoints(config: RunConfig, steps: int) -> int:
+    """Return the maximum number of checkpoints in the run's folder.
+
+    They are N / C of those that are kept, at most ``learner.keep_checkpoints`` and the best one;
+    and the newest, while the next one is written.
+    """
+    learner = config.learner
+    best = int(learner.guard.action != "none")
+    return min(steps // learner.checkpoint_every, learner.keep_checkpoints + best) + 2
 
 
 def _retained(config: RunConfig, size: int) -> int:

@@ -32,6 +32,7 @@ def estimate_lines(found: Estimate, config: RunConfig) -> list[str]:
         f"{_size(disk.journal_a_step)} of journal a step",
         f"disk, whole run of {config.learner.steps} steps: {_size(disk.whole_run)}; a day at a "
         f"step a minute: {_size(disk.a_day)}",
+        *([f"at store.copies: {_size(disk.copies)}"] if config.store.copies else ()),
     ]
 
 

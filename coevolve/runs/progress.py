@@ -12,7 +12,7 @@ from coevolve.journal.codec import topics_of
 from coevolve.runs.teaching import REMEDIES, Teaching
 from coevolve.runs.weight_sync import TOPICS as DELIVERY_TOPICS
 from coevolve.runs.weight_sync import Deliveries
-from protocols.control import PartFailed, Stalled
+from protocols.control import CopyFailed, PartFailed, RunCopied, Stalled
 from protocols.errors import RunError
 from protocols.evolution import Admitted, CandidateVerdict, Refused, Signal, SignalSettled
 from protocols.journal import Message
@@ -36,6 +36,8 @@ TOPICS = (
         CandidateVerdict,
         PartFailed,
         Stalled,
+        RunCopied,
+        CopyFailed,
     ),
 )
 RECENT = 5
@@ -74,6 +76,11 @@ class Progress:
     deliveries: Deliveries = field(default_factory=Deliveries)
     failures: list[PartFailed] = field(default_factory=list[PartFailed])
     stalls: list[Stalled] = field(default_factory=list[Stalled])
+    copied: RunCopied | None = None
+    """The newest copy of the run."""
+
+    copy_failed: CopyFailed | None = None
+    """Why there is no newer copy; None if the last one was made."""
 
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""
@@ -97,6 +104,8 @@ class Progress:
                 self.failures.append(message)
             case Stalled():
                 self.stalls = [*self.stalls, message][-RECENT:]
+            case RunCopied() | CopyFailed():
+                self._note_copy(message)
             case _:
                 pass
 
@@ -127,6 +136,12 @@ class Progress:
         if (lesson := self.teaching.lesson()) or not self.step or not scores or any(scores):
             return lesson
         return f"No scored version solved any held-out task: {REMEDIES}"
+
+    def _note_copy(self, result: RunCopied | CopyFailed) -> None:
+        if isinstance(result, RunCopied):
+            self.copied, self.copy_failed = result, None
+        else:
+            self.copy_failed = result
 
     def _success(self, evaluation: Evaluation) -> dict[str, float]:
         return self._means(

@@ -12,6 +12,7 @@ BENCHES = {
     "journal": "tests.bench.journal",
     "learner": "tests.bench.learner",
     "learning": "tests.bench.learning",
+    "recovery": "tests.bench.recovery",
     "rollouts": "tests.bench.rollouts",
     "scaling": "tests.bench.scaling",
     "simulator": "tests.bench.simulator",

@@ -29,6 +29,7 @@ DELIVERY = {
 SPEED = {"perf/throughput": "tokens"}
 STEP_TIMES = {
     "timing_s/wait": "waiting for groups",
+    "timing_s/save_checkpoint": "waiting for a checkpoint",
     "timing_s/update_actor": "optimizer step",
     "timing_s/save_weights": "writing weights",
 }

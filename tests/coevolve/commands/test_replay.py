@@ -88,5 +88,6 @@ def test_a_checkpoint_that_never_was_is_refused(run_dir: Path):
     code, output = code_and_output(str(run_dir), "--from-checkpoint", "1")
     assert (code, output) == (
         1,
-        "coevolve: the journal has no checkpoint of step 1; it has: 2, 3\n",
+        "coevolve: the journal has no checkpoint of step 1, or the run removed it "
+        "(learner.keep_checkpoints); it has: 2, 3\n",
     )

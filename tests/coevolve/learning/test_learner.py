@@ -65,6 +65,7 @@ def settings(model: Path, train: WeightsFormat = "full", **learner: object) -> R
                 "groups_per_step": 4,
                 "max_staleness": 10,
                 "checkpoint_every": 3,
+                "recover_every": 0,
                 "refill_batches": 0,
                 "imitation": {"replay_per_step": 3, "replay_size": 4},
                 **learner,
@@ -465,7 +466,7 @@ async def test_a_replay_from_a_checkpoint_takes_the_steps_beyond_it(model: Path,
     history = History(journal, ReferenceSupervision(ReferenceRenderer()))
     steps = [step async for step in replay(config, tmp_path, history, from_checkpoint=3)]
     assert [(step.step, step.equal) for step in steps] == [(n, True) for n in range(4, 7)]
-    with pytest.raises(CheckpointError, match=r"no checkpoint of step 5; it has: 3, 6"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint of step 5, or .*; it has: 3, 6"):
         await anext(replay(config, tmp_path, history, from_checkpoint=5))
 
 

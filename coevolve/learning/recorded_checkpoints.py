@@ -1,0 +1,66 @@
+"""Which checkpoints of a run exist, and which of them a new one replaces.
+
+`coevolve.learning.checkpoints` says which ones stay, and why.
+"""
+
+from collections.abc import Collection, Mapping
+
+from coevolve.journal.codec import topics_of
+from coevolve.journal.fold import fold
+from protocols.interfaces import Reader
+from protocols.journal import Message
+from protocols.learning import Checkpoint, StepReport
+
+TOPICS = topics_of(Checkpoint, StepReport)
+"""Topics of the fold `RecordedCheckpoints`."""
+
+
+class RecordedCheckpoints:
+    """Folds the journal into the checkpoints that exist."""
+
+    def __init__(self) -> None:
+        self._existing: dict[int, Checkpoint] = {}
+        self._devices = 0
+        """Number of processes that took the newest step; 0 before the first."""
+
+        self._handovers: set[int] = set()
+        """Steps after which another number of processes took over."""
+
+    @property
+    def existing(self) -> Mapping[int, Checkpoint]:
+        """Return the checkpoints that were written and not replaced, by step."""
+        return self._existing
+
+    def fold(self, message: Message) -> None:
+        """Add the journal's next record; ignores other message types."""
+        match message:
+            case Checkpoint(step=step, replaces=replaces):
+                for each in replaces:
+                    self._existing.pop(each, None)
+                self._existing[step] = message
+            case StepReport(step=step, devices=devices):
+                if self._devices not in (0, devices):
+                    self._handovers.add(step - 1)
+                self._devices = devices
+            case _:
+                pass
+
+    def replaced(
+        self, step: int, *, kept: bool, keep: int, needed: Collection[int]
+    ) -> tuple[int, ...]:
+        """Return the steps whose checkpoints a new one replaces, in order.
+
+        ``kept`` is the new one's kind. ``keep`` of that kind stay, and those of ``needed`` steps.
+        """
+        older = sorted(each for each in self._existing if each != step)
+        of_kind = [each for each in older if self._existing[each].kept]
+        counted = of_kind[max(0, len(of_kind) + kept - keep) :]
+        stay = {*counted, *(each for each in of_kind if each in needed), *self._handovers}
+        return tuple(each for each in older if each not in stay)
+
+
+async def recorded_checkpoints(reader: Reader) -> RecordedCheckpoints:
+    """Return the checkpoints that exist now."""
+    found = RecordedCheckpoints()
+    await fold(reader, TOPICS, found.fold)
+    return found

@@ -1,0 +1,148 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from coevolve.environments.tools.environment import ReferenceSupervision
+from coevolve.learning.learner import Learner
+from coevolve.learning.recorded_checkpoints import RecordedCheckpoints
+from coevolve.parts.files import LocalFiles
+from protocols.errors import CheckpointError, JournalError
+from protocols.learning import Checkpoint, StepReport
+from tests.coevolve.learning.test_learner import (
+    digests,
+    fail_at_step,
+    learner,
+    reports,
+    settings,
+    trained,
+)
+from tests.learning import MemoryJournal, ReferenceRenderer, add_groups, small_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_model(tmp_path_factory.mktemp("model"))
+
+
+def checkpoint(step: int, *, kept: bool = True, replaces: tuple[int, ...] = ()) -> Checkpoint:
+    return Checkpoint(step=step, path="", digest="", size_bytes=0, kept=kept, replaces=replaces)
+
+
+def report(step: int, devices: int) -> StepReport:
+    return StepReport(
+        step=step, groups=(), weights_digest="", groups_consumed=0, metrics={}, devices=devices
+    )
+
+
+def recorded(*messages: Checkpoint | StepReport) -> RecordedCheckpoints:
+    found = RecordedCheckpoints()
+    for message in messages:
+        found.fold(message)
+    return found
+
+
+def test_checkpoints_are_kept_by_count_and_the_best_beside_them():
+    three = recorded(checkpoint(10), checkpoint(20), checkpoint(30))
+    assert three.replaced(40, kept=True, keep=3, needed=()) == (10,)
+    assert three.replaced(40, kept=True, keep=9, needed=()) == ()
+    assert three.replaced(40, kept=True, keep=1, needed=()) == (10, 20, 30)
+    assert three.replaced(40, kept=True, keep=1, needed=(10, 25)) == (20, 30)
+    assert three.replaced(35, kept=False, keep=3, needed=()) == ()
+    assert three.replaced(35, kept=False, keep=1, needed=()) == (10, 20)
+    assert three.replaced(30, kept=True, keep=3, needed=()) == ()
+
+
+def test_a_checkpoint_for_recovery_is_replaced_by_the_next_of_either_kind():
+    found = recorded(checkpoint(10), checkpoint(11, kept=False))
+    assert found.replaced(12, kept=False, keep=3, needed=(11,)) == (11,)
+    assert found.replaced(20, kept=True, keep=3, needed=()) == (11,)
+    found.fold(checkpoint(12, kept=False, replaces=(11,)))
+    assert list(found.existing) == [10, 12]
+
+
+def test_a_checkpoint_from_which_others_continued_stays():
+    messages = (report(5, 2), checkpoint(5, kept=False), report(6, 1))
+    found = recorded(*messages)
+    assert found.replaced(6, kept=False, keep=1, needed=()) == ()
+
+
+def folders(run_dir: Path) -> set[str]:
+    return {path.name for path in (run_dir / "checkpoints").iterdir()}
+
+
+async def test_a_killed_learner_repeats_no_step_if_each_has_a_checkpoint(
+    model: Path, tmp_path: Path
+):
+    config = settings(model, checkpoint_every=99, recover_every=1)
+    journal = MemoryJournal()
+    add_groups(journal, range(24))
+    journal.before_complete = fail_at_step(6)
+    with pytest.raises(JournalError):
+        await learner(config, tmp_path, journal).run()
+    assert folders(tmp_path) == {"step_5"}
+    journal.before_complete = lambda _: None
+    journal.evict([s for each in reports(journal) for g in each.groups for s in g.sequences])
+    with capture_logs() as logs:
+        await learner(config, tmp_path, journal).run()
+    assert not [each for each in logs if each["event"] == "step_taken_again"]
+    assert digests(journal) == digests(await trained(settings(model), tmp_path / "straight"))
+    assert all("timing_s/save_checkpoint" in each.metrics for each in reports(journal))
+
+
+async def test_old_checkpoints_are_removed_and_no_other_file(model: Path, tmp_path: Path):
+    left = ("step_99", ".partial-step_3", "journal-20260101T000000Z")
+    for name in left:
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    config = settings(model, checkpoint_every=1, keep_checkpoints=2, guard={"action": "none"})
+    journal = await trained(config, tmp_path)
+    assert folders(tmp_path) == {"step_5", "step_6", "journal-20260101T000000Z"}
+    recovery = settings(model, steps=9, checkpoint_every=4, keep_checkpoints=1, recover_every=1)
+    add_groups(journal, range(24, 36))
+    await learner(recovery, tmp_path, journal).run()
+    assert folders(tmp_path) == {"step_8", "step_9", "journal-20260101T000000Z"}
+
+
+async def test_checkpoints_for_recovery_are_written_between_those_that_are_kept(
+    model: Path, tmp_path: Path
+):
+    journal = await trained(settings(model, checkpoint_every=5, recover_every=3), tmp_path)
+    found = [each for each in journal.all(Checkpoint) if isinstance(each, Checkpoint)]
+    assert [(each.step, each.kept) for each in found] == [(3, False), (5, True), (6, False)]
+    assert [each.replaces for each in found] == [(), (3,), ()]
+
+
+class SlowFiles(LocalFiles):
+    """Files that take long to be published."""
+
+    async def publish(self, path: str) -> None:
+        if path.startswith("checkpoints/"):
+            await asyncio.sleep(0.2)
+
+
+async def test_checkpoints_for_recovery_that_delay_steps_are_left_out(model: Path, tmp_path: Path):
+    config = settings(model, checkpoint_every=5, recover_every=1)
+    journal = MemoryJournal()
+    add_groups(journal, range(24))
+    supervision = ReferenceSupervision(ReferenceRenderer())
+    await Learner(
+        config, SlowFiles(tmp_path), store=journal, reader=journal, supervision=supervision
+    ).run()
+    found = [each for each in journal.all(Checkpoint) if isinstance(each, Checkpoint)]
+    # After the first, too little time has passed. The last step always gets one.
+    assert [each.step for each in found] == [1, 5, 6]
+    delays = [each.metrics["timing_s/save_checkpoint"] for each in reports(journal)]
+    assert delays[1] > 0.1 > max(delays[2:5])
+
+
+async def test_a_checkpoint_that_cannot_be_written_ends_the_learner_with_a_sentence(
+    model: Path, tmp_path: Path
+):
+    (tmp_path / "checkpoints").write_text("a file")
+    journal = MemoryJournal()
+    add_groups(journal, range(24))
+    part = learner(settings(model, recover_every=1), tmp_path, journal)
+    with pytest.raises(CheckpointError, match=r"step_1: cannot be written: .*then resume"):
+        await part.run()
+    assert len(reports(journal)) == 1
