@@ -40,6 +40,8 @@ from protocols.learning import (
     GroupDiscarded,
     PolicyRegressed,
     PolicyVersion,
+    ScoreReport,
+    ScoreRequest,
     StepReport,
     WeightsVerified,
     WeightSyncAlarm,
@@ -66,6 +68,8 @@ Message = (
     | WeightsVerified
     | WeightSyncAlarm
     | Checkpoint
+    | ScoreRequest
+    | ScoreReport
     | Evaluation
     | CanaryScores
     | PolicyRegressed
