@@ -16,6 +16,8 @@ Records of the journal (`protocols.journal.Message`):
 | `WeightsVerified`    | rollout, evaluator, synthesizer | learner, launch, attach             |
 | `WeightSyncAlarm`    | the same, learner      | learner, launch, attach                       |
 | `Checkpoint`         | learner                | learner (after a restart)                     |
+| `ScoreRequest`       | evaluator              | rollout                                       |
+| `ScoreReport`        | rollout                | evaluator                                     |
 | `Evaluation`         | evaluator              | launch, attach                                |
 | `CanaryScores`       | evaluator              | learner, attach                               |
 | `PolicyRegressed`    | learner                | launch, attach                                |

@@ -216,7 +216,14 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Steps between evaluations. The first and the last version are always scored."""
 
     concurrent: Count = 128
-    """Attempts at held-out tasks in flight."""
+    """Attempts at held-out tasks in flight; with ``engine: rollout`` for each rollout actor, which
+    makes at most ``rollout.concurrent``."""
+
+    engine: Literal["rollout", "own"] = "rollout"
+    """Engine that samples the attempts. ``rollout``: those of the rollout actors. Each serves a
+    version that is scored until its scores are complete. ``own``: another engine, which takes as
+    much memory, and as many GPUs, as that of a rollout actor; it scores while the others move to
+    newer versions."""
 
 
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -300,7 +307,7 @@ class PlacementConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Nodes of the rollout actors, each with its engine."""
 
     evaluator: Nodes = "any"
-    """Nodes of the evaluator, with an engine of its own."""
+    """Nodes of the evaluator, and of its engine with ``evaluator.engine: own``."""
 
     learner: Nodes = "any"
     """Nodes of the learner."""

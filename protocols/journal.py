@@ -45,6 +45,8 @@ from protocols.learning import (
     GroupDiscarded,
     PolicyRegressed,
     PolicyVersion,
+    ScoreReport,
+    ScoreRequest,
     StepReport,
     WeightsVerified,
     WeightSyncAlarm,
@@ -76,6 +78,8 @@ Message = (
     | WeightsVerified
     | WeightSyncAlarm
     | Checkpoint
+    | ScoreRequest
+    | ScoreReport
     | Evaluation
     | CanaryScores
     | PolicyRegressed

@@ -368,6 +368,24 @@ class TaskScore(msgspec.Struct, frozen=True, kw_only=True):
         return float(self.turns_passed == self.turns_total)
 
 
+class ScoreRequest(msgspec.Struct, frozen=True, kw_only=True, tag="score_request"):
+    """A request to score a policy version on one task, with the engine of a rollout actor."""
+
+    version: int
+    task_id: str
+
+
+class ScoreReport(msgspec.Struct, frozen=True, kw_only=True, tag="score_report"):
+    """The answer to a `ScoreRequest`."""
+
+    version: int
+    """The only version that sampled a token of the attempt."""
+
+    task_id: str
+    score: TaskScore | None
+    """None if infrastructure failures ended every attempt."""
+
+
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):
     """Scores of one policy version on the held-out tasks, with greedy sampling."""
 

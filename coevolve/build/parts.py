@@ -25,7 +25,9 @@ from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import MODEL
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
-from coevolve.rollouts.evaluator import Evaluator
+from coevolve.rollouts.evaluator import Evaluator, OwnScores
+from coevolve.rollouts.scoring import OneVersion, RolloutScores, ScoringWorker
+from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
 from coevolve.validation.validator import Validator
@@ -142,29 +144,65 @@ def proven_engine(context: PartContext, name: str, generator: Generator) -> Veri
 def rollout_worker(
     context: PartContext, name: str, engine: Generator, simulators: Simulators
 ) -> RolloutWorker:
-    """Return the part that answers rollout requests."""
+    """Return the part that answers rollout requests, and scores versions on the same engine."""
     proven = proven_engine(context, name, engine)
     config = context.config
+    served = ServedVersion()
+    on_rollout = config.evaluator.engine == "rollout"
     return RolloutWorker(
         name,
-        config.rollout,
+        config,
         store=context.store,
         reader=context.reader,
         engine=proven,
         agents=environment_of(config).agents(name, context, proven, simulators),
-        lease_s=config.store.lease_s,
+        served=served,
+        scoring=_scoring(context, name, engine, simulators, served) if on_rollout else None,
     )
 
 
-def evaluator(context: PartContext, engine: Generator, simulators: Simulators) -> Evaluator:
-    """Return the part that scores policy versions."""
+def _scoring(
+    context: PartContext,
+    name: str,
+    engine: Generator,
+    simulators: Simulators,
+    served: ServedVersion,
+) -> ScoringWorker:
     environment = environment_of(context.config)
-    proven = proven_engine(context, "evaluator", engine)
+    proven = proven_engine(context, name, OneVersion(engine, served))
+    return ScoringWorker(
+        name,
+        context.config,
+        store=context.store,
+        scorer=environment.scorer(context, proven, simulators),
+        tasks=lambda: (*environment.scored_tasks(), *environment.canaries()),
+        served=served,
+    )
+
+
+def evaluator_engine(context: PartContext) -> Generator | None:
+    """Return the evaluator's own engine; None if it scores on those of the rollout actors."""
+    settings = context.config.evaluator
+    return generator(context, settings.concurrent) if settings.engine == "own" else None
+
+
+def evaluator(context: PartContext, engine: Generator | None, simulators: Simulators) -> Evaluator:
+    """Return the part that scores policy versions, with ``engine`` or on the rollout engines."""
+    environment = environment_of(context.config)
+    if engine is None:
+        source = RolloutScores(
+            store=context.store,
+            reader=context.reader,
+            append=context.appender("scores", "evaluator"),
+        )
+    else:
+        proven = proven_engine(context, "evaluator", engine)
+        scorer = environment.scorer(context, proven, simulators)
+        source = OwnScores(context.config, proven, scorer)
     return Evaluator(
         context.config,
         store=context.store,
-        engine=proven,
-        scorer=environment.scorer(context, proven, simulators),
+        source=source,
         tasks=environment.scored_tasks(),
         canaries=environment.canaries(),
     )

@@ -78,7 +78,8 @@ async def compose(
         options=place.ranks(config.learner.devices, rank_gpus(config)),
     )
     learner = start("learner", LearnerActor, (), ranks, placed=ranks.options[0])
-    evaluator = start("evaluator", EvaluatorActor, workers, **engine)
+    has_engine = config.evaluator.engine == "own"
+    evaluator = start("evaluator", EvaluatorActor, workers, **(engine if has_engine else {}))
     evolving = [start("signals", SignalsActor, workers)]
     synthesizing: list[RemotePart] = []
     if config.synthesizes:
@@ -91,7 +92,7 @@ async def compose(
         store=store,
         reader=run_reader(directory.path),
         parts=[curriculum, *evolving, *pool.parts, learner, evaluator],
-        models=[*synthesizing, learner, evaluator],
+        models=[*synthesizing, learner, *([evaluator] if has_engine else [])],
         pool=pool,
         simulators=simulators,
         services=[RemotePart(STORE_NAME, store_actor), *_files(home)],

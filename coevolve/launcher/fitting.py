@@ -100,7 +100,7 @@ def demands(config: RunConfig) -> list[Demand]:
     gpus = {
         "learner": float(rank_gpus(config)),
         "rollout": engine_gpus(config),
-        "evaluator": engine_gpus(config),
+        "evaluator": engine_gpus(config) if config.evaluator.engine == "own" else 0.0,
     }
     absent = () if config.synthesizes else ("synthesizer", "validator")
     return [

@@ -3,9 +3,11 @@
 The journal says which engines the run has (`protocols.control.RolloutScaled`). An engine that skips
 a version proves it with a newer one. Proofs from before the run was opened do not count, because
 those engines no longer exist. An engine that was added later has to prove the versions that are
-published after its first proof. An engine that was let go has to prove nothing more.
+published after its first proof. An engine that was let go has to prove nothing more. Time in which
+an engine has to stay at an older version, because that one is scored, does not count.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -21,6 +23,7 @@ from coevolve.delivery.sampler import (
 )
 from coevolve.journal.codec import decode_as, topic_of, topics_of
 from coevolve.journal.fold import fold
+from coevolve.rollouts.scored_versions import newest_scores, unscored_version
 from protocols.config import RunConfig
 from protocols.control import RolloutScaled, RunResumed, RunStarted
 from protocols.errors import DeliveryError
@@ -35,6 +38,7 @@ class WeightSyncMonitor:
     """The engines' proofs so far; reads new records from the journal only on request."""
 
     def __init__(self, config: RunConfig, *, reader: Reader, append: Announce) -> None:
+        self._config = config
         self._timeout_s = config.delivery.timeout_s
         self._sampler = SamplerWatch(tolerance_of(config))
         self._reader = reader
@@ -72,6 +76,8 @@ class WeightSyncMonitor:
         if alarm is not None and alarm.sequence > self._opened:
             raise DeliveryError(sentence(decode_as(alarm, WeightSyncAlarm)))
         self._seen = await fold(self._reader, TOPICS, self._fold, after=self._seen)
+        if self._open and not self.left_s and self._config.evaluator.engine == "rollout":
+            await self._excuse_scoring()
         if self._open and not self.left_s:
             raise await self._record_alarm(self._overdue(self._open[0]))
 
@@ -106,6 +112,21 @@ class WeightSyncMonitor:
             opening = await self._reader.last(topic)
             self._opened = max(self._opened, opening.sequence if opening else 0)
         self._seen = max(self._seen, self._opened)
+
+    async def _excuse_scoring(self) -> None:
+        """Do not count time in which engines had to stay at an older version that was scored."""
+        unscored = await unscored_version(self._reader, self._config)
+        scored, ended_ago_s = await newest_scores(self._reader)
+        now_s = time.monotonic()
+
+        def free_since_s(published: _Published) -> float:
+            if unscored is not None and unscored.version < published.version:
+                return now_s
+            freed_s = now_s - ended_ago_s if scored < published.version else -math.inf
+            return max(published.since_s, freed_s)
+
+        for each in self._open:
+            each.since_s = free_since_s(each)
 
     def _fold(self, message: Message) -> None:
         match message:
@@ -175,7 +196,7 @@ class _Published:
     """Unix time."""
 
     since_s: float
-    """The same time on the monotonic clock."""
+    """Since when engines are free to serve it, on the monotonic clock."""
 
     missing: set[str]
     """Engines that have to prove it, or a newer one."""

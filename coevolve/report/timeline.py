@@ -38,6 +38,12 @@ _PLAIN: dict[type[Message], str] = {
     RunContinued: "continued",
 }
 
+_REFUSED: dict[type[Message], str] = {
+    CopyFailed: "the run was not copied",
+    ScaleRefused: "another number of rollout engines was refused",
+    SwapRefused: "a new synthesizer was refused",
+}
+
 TOPICS = topics_of(
     *_PLAIN,
     RunFinished,
@@ -117,13 +123,6 @@ class Timeline:
         if text is not None:
             what, details = text
             self.happenings.append(Happening(time_ns, self.step, what, details))
-
-
-_REFUSED: Mapping[type[Message], str] = {
-    CopyFailed: "the run was not copied",
-    ScaleRefused: "another number of rollout engines was refused",
-    SwapRefused: "a new synthesizer was refused",
-}
 
 
 def _event_text(message: Message) -> tuple[str, str] | None:
