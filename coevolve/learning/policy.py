@@ -174,8 +174,13 @@ class Policy:
         ids_B_T, mask_B_T = ids_B_T.to(self._device), mask_B_T.to(self._device)
         if allowed_N_V is not None:
             allowed_N_V = allowed_N_V.to(self._device)
-        in_bf16 = self._config.precision == "bf16"
-        with torch.autocast(self._device.type, dtype=BF16, enabled=in_bf16):
+        with torch.autocast(
+            self._device.type,
+            dtype=BF16,
+            enabled=self._config.precision == "bf16",
+            # The cache holds the bfloat16 copies of all weights until the end of the forward pass.
+            cache_enabled=not self._config.gradient_checkpointing,
+        ):
             return score(model, ids_B_T, mask_B_T, temperature=temperature, allowed_N_V=allowed_N_V)
 
     def save(self, folder: Path) -> None:

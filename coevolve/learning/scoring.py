@@ -86,14 +86,22 @@ def _head_and_hidden(
     """Return the output head and its input, from a forward pass of the whole model.
 
     The function calls the model itself and requests only the logits of the last position, so that
-    all its hooks (adapters, sharding) run as in any forward pass.
+    all its hooks (adapters, sharding) run as in any forward pass. The input is taken from the
+    decoder, because a model that returns its hidden states keeps those of every layer.
     """
-    output = model(
-        input_ids=inputs_B_T, use_cache=False, output_hidden_states=True, logits_to_keep=1
-    )
-    plain = model.get_base_model() if isinstance(model, PeftModel) else model
-    head = cast("Any", plain).get_output_embeddings()
-    hidden_B_T_H: torch.Tensor = output.hidden_states[-1]
+    plain = cast("Any", model.get_base_model() if isinstance(model, PeftModel) else model)
+    head = cast("torch.nn.Module", plain.get_output_embeddings())
+    found: list[torch.Tensor] = []
+
+    def keep(_: object, __: object, output: Any) -> None:
+        found.append(output.last_hidden_state)
+
+    hook = plain.get_decoder().register_forward_hook(keep)
+    try:
+        output = model(input_ids=inputs_B_T, use_cache=False, logits_to_keep=1)
+    finally:
+        hook.remove()
+    (hidden_B_T_H,) = found
     with torch.no_grad():
         same = torch.allclose(head(hidden_B_T_H[:, -1:]), output.logits, rtol=1e-2, atol=1e-2)
     if not same:
