@@ -153,7 +153,7 @@ class Serving:
     name: str
     """Abstract name of the socket."""
 
-    server: asyncio.AbstractServer
+    server: asyncio.Server
 
 
 async def serve(answering: Answering) -> Serving:
@@ -227,12 +227,6 @@ class Lane:
         self._open: dict[int, _Open] = {}
         self._unsent: deque[int] = deque()
 
-    async def connect(self) -> None:
-        """Connect. Raises OSError if the socket cannot be reached, and what ``find`` raises."""
-        name = await self._find()
-        loop = asyncio.get_running_loop()
-        await loop.create_unix_connection(lambda: _Connection(self), _path(name))
-
     async def call(self, call: bytes) -> bytes | bytearray:
         """Return the answer. Raises JournalError if the store's process does not come back."""
         number = next(self._numbers)
@@ -280,7 +274,7 @@ class Lane:
         tries = 0
         while self._connection is None:
             try:
-                await self.connect()
+                await self._connect(await self._find())
             except OSError as error:
                 tries += 1
                 if tries == TRIES:
@@ -290,6 +284,19 @@ class Lane:
             except Exception as error:  # noqa: BLE001 - the callers handle every kind of error
                 self._refuse(error)
                 return
+
+    async def _connect(self, name: str) -> None:
+        """Connect to this socket. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.setblocking(False)
+            # uvloop, which Ray uses if it is installed, takes abstract names only here.
+            await loop.sock_connect(connection, _path(name))
+            await loop.create_unix_connection(lambda: _Connection(self), sock=connection)
+        except BaseException:
+            connection.close()
+            raise
 
     def _refuse(self, error: Exception) -> None:
         for opened in self._open.values():
