@@ -113,10 +113,10 @@ class _Bench:
         costs: dict[str, list[float]] = {name: [] for name in LINES}
         for _ in range(self._rounds):
             for name, store in self._stores.items():
-                cpu_s, started = _all_cpu_s(), time.perf_counter()
+                cpu_s, started = all_cpu_s(), time.perf_counter()
                 await self._append_by(store, callers, batch, count)
                 rates[name].append(count / (time.perf_counter() - started))
-                costs[name].append(1e3 * (_all_cpu_s() - cpu_s) / (count / batch))
+                costs[name].append(1e3 * (all_cpu_s() - cpu_s) / (count / batch))
                 self._written += count
         load = f"{callers} callers x {batch}"
         return [
@@ -184,10 +184,10 @@ class _Bench:
             costs: dict[str, list[float]] = {name: [] for name in ways}
             for _ in range(self._rounds):
                 for name, way in ways.items():
-                    reader, cpu_s, started = way(), _cpu_s(store), time.perf_counter()
+                    reader, cpu_s, started = way(), process_cpu_s(store), time.perf_counter()
                     await act(reader)
                     rates[name].append(count / (time.perf_counter() - started))
-                    costs[name].append(1e6 * (_cpu_s(store) - cpu_s) / count)
+                    costs[name].append(1e6 * (process_cpu_s(store) - cpu_s) / count)
             rows += [
                 Row(measure=measure, unit="records/s", values=_medians(rates)),
                 Row(measure=f"{measure}, CPU of the store", unit="us", values=_medians(costs)),
@@ -289,17 +289,18 @@ def _medians(found: dict[str, list[float]]) -> dict[str, float]:
     return {name: median(values) for name, values in found.items()}
 
 
-def _cpu_s(process: psutil.Process) -> float:
+def process_cpu_s(process: psutil.Process) -> float:
+    """Return the CPU seconds of a process; 0 if it has ended."""
     with suppress(psutil.NoSuchProcess):
         times = process.cpu_times()
         return times.user + times.system
     return 0.0
 
 
-def _all_cpu_s() -> float:
+def all_cpu_s() -> float:
     """Return the CPU seconds of this process and of all that descend from it."""
     this = psutil.Process()
-    return sum(map(_cpu_s, (this, *this.children(recursive=True))))
+    return sum(map(process_cpu_s, (this, *this.children(recursive=True))))
 
 
 def _table(rows: Sequence[Row]) -> Table:
