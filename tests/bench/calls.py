@@ -153,7 +153,7 @@ class _Bench:
 
     async def _waking_times(self, store: RemoteStore, call: str, trips: int) -> list[float]:
         topic = uuid.uuid4().hex
-        waiter = _Waiter.remote(store, topic)
+        waiter: Any = _Waiter.remote(store, topic)
         request = _requests([self._bodies[0]], topic)()
         times: list[float] = []
         newest = 0
@@ -200,7 +200,7 @@ class _Bench:
         times: dict[str, list[float]] = {"alone": [], "map": []} | {name: [] for name in LINES}
         for _ in range(self._rounds):
             for name, found in times.items():
-                scanning = _Scanning.remote(
+                scanning: Any = _Scanning.remote(
                     self._actor, LINES.get(name, fastest_line), self._folder
                 )
                 if name != "alone":
