@@ -31,6 +31,10 @@ MOST_CALLS = 10_000
 SHARED_BYTES = 1 << 16
 """Size of the buffer that receives small frames; a larger one gets a buffer of its own."""
 
+SEND_BYTES = 4 << 20
+"""Size of the kernel's buffer of what was sent and not read yet; most systems allow less. A frame
+that fits is sent at once."""
+
 RETRY_S = 0.05
 TRIES = 100
 """Attempts to connect; one fails if the store's process dies between its start and the attempt."""
@@ -104,7 +108,9 @@ class _Served(_Frames):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Turn other users away."""
         self._transport = cast("asyncio.Transport", transport)
-        if _user_of(transport.get_extra_info("socket")) != os.getuid():
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+        if _user_of(connection) != os.getuid():
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -291,6 +297,7 @@ class Lane:
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.setblocking(False)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
             # uvloop, which Ray uses if it is installed, takes abstract names only here.
             await loop.sock_connect(connection, _path(name))
             await loop.create_unix_connection(lambda: _Connection(self), sock=connection)
