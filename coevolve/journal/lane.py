@@ -122,7 +122,7 @@ class _Served(_Frames):
         """Begin a call."""
         call = asyncio.get_running_loop().create_task(self._answer(number, body))
         self._calls.add(call)
-        call.add_done_callback(self._calls.discard)
+        call.add_done_callback(self._done)
         self._read_on()
 
     def pause_writing(self) -> None:
@@ -139,7 +139,10 @@ class _Served(_Frames):
         answer = await self._answering(body)
         if self._transport is not None:
             self._transport.writelines((_HEADER.pack(len(answer), number), answer))
-            self._read_on()
+
+    def _done(self, call: asyncio.Task[None]) -> None:
+        self._calls.discard(call)
+        self._read_on()
 
     def _read_on(self) -> None:
         """Read calls, or not."""
