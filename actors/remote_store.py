@@ -94,12 +94,7 @@ async def fastest_line(actor: Any) -> Line:
     async def find() -> str:
         return (await line.socket()).name
 
-    lane = Lane(find)
-    try:
-        await lane.connect()
-    except OSError:  # a container of its own, whose sockets are its own too
-        return line
-    return lane
+    return Lane(find)
 
 
 class RemoteStore:

@@ -48,7 +48,7 @@ Records of the journal (`protocols.journal.Message`):
 
 Calls that leave no record: bytes of the environment (any part <-> simulator),
 `protocols.generation` (rollout <-> engine), `protocols.synthesis` (synthesizer <-> its model),
-`protocols.journal` (any process <-> store), `PartStatus` (any part -> attach, watchdog). Settings
-are in `protocols.config`, infrastructure errors in `protocols.errors`, and the interface of each
-part in `protocols.interfaces`. Only the environment reads bodies of type ``msgspec.Raw``.
+`protocols.store_calls` (any process <-> store), `PartStatus` (any part -> attach, watchdog).
+Settings are in `protocols.config`, infrastructure errors in `protocols.errors`, and the interface
+of each part in `protocols.interfaces`. Only the environment reads bodies of type ``msgspec.Raw``.
 """

@@ -39,7 +39,7 @@ from protocols.store_calls import (
 )
 
 PAGE_BYTES = 1 << 20
-"""Bodies in one answer to a read. Encoding a page stops every other thread, for half a ms."""
+"""Bodies in one answer to a read. Encoding a page stops every other thread of the process."""
 
 _DECODER: "msgspec.msgpack.Decoder[Call]" = msgspec.msgpack.Decoder(Call)
 _ENCODER = msgspec.msgpack.Encoder()

@@ -31,6 +31,10 @@ MOST_CALLS = 10_000
 SHARED_BYTES = 1 << 16
 """Size of the buffer that receives small frames; a larger one gets a buffer of its own."""
 
+SEND_BYTES = 4 << 20
+"""Size of the kernel's buffer of what was sent and not read yet; most systems allow less. A frame
+that fits is sent at once."""
+
 RETRY_S = 0.05
 TRIES = 100
 """Attempts to connect; one fails if the store's process dies between its start and the attempt."""
@@ -104,7 +108,9 @@ class _Served(_Frames):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Turn other users away."""
         self._transport = cast("asyncio.Transport", transport)
-        if _user_of(transport.get_extra_info("socket")) != os.getuid():
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+        if _user_of(connection) != os.getuid():
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -116,7 +122,7 @@ class _Served(_Frames):
         """Begin a call."""
         call = asyncio.get_running_loop().create_task(self._answer(number, body))
         self._calls.add(call)
-        call.add_done_callback(self._calls.discard)
+        call.add_done_callback(self._done)
         self._read_on()
 
     def pause_writing(self) -> None:
@@ -133,7 +139,10 @@ class _Served(_Frames):
         answer = await self._answering(body)
         if self._transport is not None:
             self._transport.writelines((_HEADER.pack(len(answer), number), answer))
-            self._read_on()
+
+    def _done(self, call: asyncio.Task[None]) -> None:
+        self._calls.discard(call)
+        self._read_on()
 
     def _read_on(self) -> None:
         """Read calls, or not."""
@@ -153,7 +162,7 @@ class Serving:
     name: str
     """Abstract name of the socket."""
 
-    server: asyncio.AbstractServer
+    server: asyncio.Server
 
 
 async def serve(answering: Answering) -> Serving:
@@ -227,12 +236,6 @@ class Lane:
         self._open: dict[int, _Open] = {}
         self._unsent: deque[int] = deque()
 
-    async def connect(self) -> None:
-        """Connect. Raises OSError if the socket cannot be reached, and what ``find`` raises."""
-        name = await self._find()
-        loop = asyncio.get_running_loop()
-        await loop.create_unix_connection(lambda: _Connection(self), _path(name))
-
     async def call(self, call: bytes) -> bytes | bytearray:
         """Return the answer. Raises JournalError if the store's process does not come back."""
         number = next(self._numbers)
@@ -280,7 +283,7 @@ class Lane:
         tries = 0
         while self._connection is None:
             try:
-                await self.connect()
+                await self._connect(await self._find())
             except OSError as error:
                 tries += 1
                 if tries == TRIES:
@@ -290,6 +293,20 @@ class Lane:
             except Exception as error:  # noqa: BLE001 - the callers handle every kind of error
                 self._refuse(error)
                 return
+
+    async def _connect(self, name: str) -> None:
+        """Connect to this socket. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.setblocking(False)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+            # uvloop, which Ray uses if it is installed, takes abstract names only here.
+            await loop.sock_connect(connection, _path(name))
+            await loop.create_unix_connection(lambda: _Connection(self), sock=connection)
+        except BaseException:
+            connection.close()
+            raise
 
     def _refuse(self, error: Exception) -> None:
         for opened in self._open.values():

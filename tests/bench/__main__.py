@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 
 BENCHES = {
+    "calls": "tests.bench.calls",
     "delivery": "tests.bench.delivery",
     "engine": "tests.bench.engine",
     "gradient": "tests.bench.gradient",

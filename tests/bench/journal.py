@@ -3,11 +3,11 @@
 The speed of disks and the load of neighbours change by the minute. So the variants alternate over
 several rounds, and the disk's flush (a 4 kB write and its `fdatasync`) is measured before each. The
 tables show medians, and ratios of medians. *In process* has two batches in flight. Reads find all
-records in the page cache and mapped.
+records in the page cache and mapped. `python -m tests.bench calls` measures calls from other
+processes.
 """
 
 import asyncio
-import logging
 import os
 import shutil
 import tempfile
@@ -16,20 +16,16 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any, get_args
+from typing import get_args
 
 import lmdb
 import msgspec
 import numpy as np
 import psutil
-import ray
 from rich.table import Table
 
-from actors.remote_store import RemoteStore
-from actors.store import StoreActor
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from protocols.config import StoreConfig
 from protocols.interfaces import Store
 from protocols.journal import Append, Complete, Durability, Receipt, Record, Take
 from tests.bench import output
@@ -43,9 +39,6 @@ RUN_RECORDS = {1: 400, 10: 2_000, 100: 10_000, 1000: 20_000}
 GROUP = 64
 TRIPS = 200
 CALLERS = 64
-ACTOR_CALLERS = 4
-ACTOR_BATCH = 64
-ACTOR_RECORDS = 8_192
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +57,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rounds", type=int, default=3, help="repetitions of each comparison")
     parser.add_argument("--records", type=int, default=50_000, help="records to read and copy")
     parser.add_argument("--folder", type=Path, help="where to write; on the disk in question")
-    parser.add_argument("--no-actor", action="store_true", help="leave Ray out")
     options = parser.parse_args(arguments)
     bodies = [os.urandom(RECORD_BYTES) for _ in range(256)]
     with _scratch(options.folder) as folder:
@@ -72,8 +64,6 @@ def main(arguments: list[str]) -> None:
         for durability in get_args(Durability):
             rows += asyncio.run(answers(folder, bodies, durability))
         rows += reads(folder, bodies, options.records)
-        if not options.no_actor:
-            rows += asyncio.run(through_the_actor(folder, bodies))
     output.show(rows, _table, as_json=options.json, width=120)
 
 
@@ -257,36 +247,6 @@ def _view_rate(folder: Path, count: int) -> float:
             for value in txn.cursor(table).iternext(keys=False, values=True):
                 len(value)
             return count / (time.perf_counter() - started)
-
-
-async def through_the_actor(folder: Path, bodies: Sequence[bytes]) -> list[Row]:
-    """Measure batched appends and notifications through the store actor."""
-    rows: list[Row] = []
-    ray.init(
-        address="local",
-        num_cpus=1,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
-    try:
-        for durability in get_args(Durability):
-            with _scratch(folder) as place:
-                actor: Any = StoreActor.remote(place / "store", StoreConfig(durability=durability))
-                store = RemoteStore(actor)
-                await store.statistics()
-                rate = await _rate(
-                    store, bodies, callers=ACTOR_CALLERS, batch=ACTOR_BATCH, count=ACTOR_RECORDS
-                )
-                news = await _news_times(store, bodies)
-                await actor.close.remote()
-                ray.kill(actor)
-            measure = f"append through the actor, {durability}, {ACTOR_CALLERS} x {ACTOR_BATCH}"
-            rows.append(Row(measure=measure, value=rate, unit="records/s"))
-            rows += _latencies(f"append until a waiter is woken, actor, {durability}", news)
-    finally:
-        ray.shutdown()
-    return rows
 
 
 async def _rate(

@@ -1,10 +1,11 @@
 """Measures the store actor with many rollout actors whose engines cost nothing.
 
 Everything between the parts is real: Ray, the store actor and its journal, the rollout workers, the
-signal extractor, and their mailboxes. Every caller reaches the store by Ray's calls, as from
-another machine. A rollout's whole life counts: its request is appended, taken and completed with
-the rollout, and signals and learner take and complete it. The engine costs nothing, the observer
-only sums up, and the learner consumes groups without training on them.
+signal extractor, and their mailboxes. All callers reach the store by its socket, as on its own
+node, or all by Ray's calls, as from another machine. A rollout's whole life counts: its request is
+appended, taken and completed with the rollout, and signals and learner take and complete it. The
+engine costs nothing, the observer only sums up, and the learner consumes groups without training on
+them.
 
 Calls carry more records, and cost less for each, the faster rollouts come. ``--seconds`` makes each
 rollout last, which slows the system down to what its engines would allow.
@@ -43,6 +44,7 @@ from protocols.learning import GroupDiscarded, PolicyVersion, WeightsVerified
 from protocols.rollouts import FailedRollout, Rollout, Tokens
 from protocols.tasks import Task
 from tests.bench import output
+from tests.bench.calls import LINES, all_cpu_s, process_cpu_s
 from tests.evolving import seed
 
 BYTES_PER_TOKEN = 13
@@ -55,6 +57,9 @@ WAIT_S = 120.0
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
     """What one round measured."""
+
+    line: str
+    """How callers reached the store."""
 
     rollouts_per_s: float
     megabytes_per_s: float
@@ -92,7 +97,7 @@ def main(arguments: list[str]) -> None:
 async def measure(
     config: RunConfig, agent: "ReadyAgent", rollouts: int, rounds: int
 ) -> list[Speed]:
-    """Start the actors and return the speed of each round, after one that is not measured."""
+    """Return the speed of each round by each line, after one that is not measured."""
     ray.init(
         address="local",
         num_cpus=1,
@@ -101,13 +106,15 @@ async def measure(
         logging_level=logging.ERROR,
     )
     try:
-        with tempfile.TemporaryDirectory(prefix="bench-store-") as folder:
-            loop = _Loop(config, Path(folder), agent)
-            await loop.start()
-            await loop.consume(rollouts)
-            speeds = [await loop.speed(rollouts) for _ in range(rounds)]
-            await loop.stop()
-            return speeds
+        speeds: list[Speed] = []
+        for line in LINES:
+            with tempfile.TemporaryDirectory(prefix="bench-store-") as folder:
+                loop = _Loop(config, Path(folder), agent, line)
+                await loop.start()
+                await loop.consume(rollouts)
+                speeds += [await loop.speed(rollouts) for _ in range(rounds)]
+                await loop.stop()
+        return speeds
     finally:
         ray.shutdown()
 
@@ -115,13 +122,14 @@ async def measure(
 class _Loop:
     """The actors, and a curriculum that keeps as many groups in flight as configured."""
 
-    def __init__(self, config: RunConfig, folder: Path, agent: "ReadyAgent") -> None:
+    def __init__(self, config: RunConfig, folder: Path, agent: "ReadyAgent", line: str) -> None:
         self._config = config
+        self._line = line
         self._file = folder / "store" / DATA_FILE
         actor: Any = StoreActor.remote(folder / "store", config.store)
         self._actor = actor
-        store = RemoteStore(actor)
-        reader = RemoteReader(actor)
+        store = RemoteStore(actor, LINES[line])
+        reader = store.reader()
         names = [f"rollout-{number}" for number in range(config.rollout.actors)]
         self._parts: list[Any] = [
             *(_RolloutActor.remote(name, config, store, reader, agent) for name in names),
@@ -156,15 +164,16 @@ class _Loop:
 
     async def speed(self, rollouts: int) -> Speed:
         """Return the speed of that many rollouts."""
-        started_s, store_s, all_s = time.perf_counter(), _cpu_s(self._store), _all_cpu_s()
+        started_s, store_s, all_s = time.perf_counter(), process_cpu_s(self._store), all_cpu_s()
         size_bytes = self._file.stat().st_size
         await self.consume(rollouts)
         took_s = time.perf_counter() - started_s
         return Speed(
+            line=self._line,
             rollouts_per_s=rollouts / took_s,
             megabytes_per_s=(self._file.stat().st_size - size_bytes) / 1e6 / took_s,
-            store_ms=1e3 * (_cpu_s(self._store) - store_s) / rollouts,
-            all_ms=1e3 * (_all_cpu_s() - all_s) / rollouts,
+            store_ms=1e3 * (process_cpu_s(self._store) - store_s) / rollouts,
+            all_ms=1e3 * (all_cpu_s() - all_s) / rollouts,
         )
 
     async def stop(self) -> None:
@@ -172,6 +181,8 @@ class _Loop:
         await asyncio.gather(*(part.stop.remote() for part in self._parts))
         await asyncio.gather(*self._running)
         await self._actor.close.remote()
+        for actor in (*self._parts, self._actor):
+            ray.kill(actor)
 
     async def _request(self, groups: int, finished: Sequence[int]) -> None:
         requests: list[Message] = []
@@ -341,23 +352,21 @@ def _discarded(group: CompleteGroup) -> GroupDiscarded:
     )
 
 
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system
-
-
-def _all_cpu_s() -> float:
-    """Return the CPU seconds of this process and of all that descend from it."""
-    this = psutil.Process()
-    return sum(map(_cpu_s, (this, *this.children(recursive=True))))
-
-
 def _table(speeds: Sequence[Speed]) -> Table:
-    rows = [msgspec.structs.astuple(each) for each in speeds]
-    named = {
-        **{str(number): row for number, row in enumerate(rows, 1)},
-        "median": [median(column) for column in zip(*rows, strict=True)],
-    }
-    headings = ("round", "rollouts/s", "MB/s", "store CPU, ms a rollout", "all CPU, ms a rollout")
-    cells = [(name, *map(output.number, row)) for name, row in named.items()]
-    return output.table("The store", headings, cells)
+    cells: list[Sequence[str]] = []
+    for line in LINES:
+        rows = [msgspec.structs.astuple(each)[1:] for each in speeds if each.line == line]
+        named = {
+            **{str(number): row for number, row in enumerate(rows, 1)},
+            "median": [median(column) for column in zip(*rows, strict=True)],
+        }
+        cells += [(line, name, *map(output.number, row)) for name, row in named.items()]
+    headings = (
+        "calls by",
+        "round",
+        "rollouts/s",
+        "MB/s",
+        "store CPU, ms a rollout",
+        "all CPU, ms a rollout",
+    )
+    return output.table("The store", headings, cells, words=2)
