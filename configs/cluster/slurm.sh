@@ -39,6 +39,13 @@ mkdir -p "$RAY_TMPDIR"
 
 join=(ray start --num-cpus="${SLURM_CPUS_PER_TASK:-1}" --disable-usage-stats --block)
 "${join[@]}" --head --port="$port" &
+ray=$!
+leave() {
+    kill "$ray" 2>/dev/null || true
+    wait "$ray" || true
+    rm -rf "$RAY_TMPDIR"
+}
+trap leave EXIT
 if [ "$others" -gt 0 ]; then
     srun --nodes="$others" --ntasks="$others" --exclude="$SLURMD_NODENAME" \
         "${join[@]}" --address="$RAY_ADDRESS" --labels=group=worker &
@@ -75,6 +82,7 @@ while kill -0 "$launcher" 2>/dev/null; do # A signal ended the wait.
     code=0
     wait "$launcher" || code=$?
 done
-rm -rf "$RAY_TMPDIR"
+trap - EXIT
+leave
 [ -z "$again" ] || scontrol requeue "$SLURM_JOB_ID"
 exit "$code"
