@@ -1,6 +1,6 @@
 #!/bin/bash
-# A run on the nodes of a Slurm allocation: Ray's head and the launcher on the first node, and Ray's
-# workers, with the label group=worker, on the others. `coevolve docs clusters` explains it.
+# A run on the nodes of a Slurm allocation: Ray's head and the launcher on the first node, the run's
+# parts on all. `coevolve docs clusters` explains it.
 #
 #     sbatch slurm.sh quickstart learner.steps=200
 #
@@ -21,12 +21,6 @@ set -euo pipefail
 run_file=${1:-quickstart}
 settings=(cluster.stop_s=240 "${@:2}")
 runs=${RUNS:-$SLURM_SUBMIT_DIR/runs}
-others=$((SLURM_JOB_NUM_NODES - 1))
-if [ "$others" -gt 0 ]; then
-    for part in learner rollout evaluator simulator; do
-        settings=("placement.$part=group=worker" "${settings[@]}")
-    done
-fi
 
 port=$((20000 + SLURM_JOB_ID % 10000))
 export RAY_ADDRESS=$(hostname):$port
@@ -46,9 +40,10 @@ leave() {
     rm -rf "$RAY_TMPDIR"
 }
 trap leave EXIT
+others=$((SLURM_JOB_NUM_NODES - 1))
 if [ "$others" -gt 0 ]; then
     srun --nodes="$others" --ntasks="$others" --exclude="$SLURMD_NODENAME" \
-        "${join[@]}" --address="$RAY_ADDRESS" --labels=group=worker &
+        "${join[@]}" --address="$RAY_ADDRESS" &
 fi
 timeout 300 python - "$SLURM_JOB_NUM_NODES" <<'END'
 import sys
