@@ -37,7 +37,6 @@ def test_a_run_on_nodes_that_share_nothing_survives_the_loss_of_each(cluster: Cl
     cluster.lose(first)
     cluster.cut(second)
     cluster.lose(second)
-    cluster.check_nothing_was_done_twice(first)
     check_that_the_launcher_ends_with_the_cluster(cluster)
 
     cluster.start_ray()

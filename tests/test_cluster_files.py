@@ -137,9 +137,8 @@ class Batch:
 def test_the_script_starts_a_run_and_queues_again_when_the_time_is_over(tmp_path: Path):
     batch = Batch(tmp_path, "quickstart", "learner.steps=9")
     command = batch.run()
-    assert command.startswith("launch quickstart placement.")
-    assert "placement.learner=group=worker" in command
-    assert command.endswith(f"learner.steps=9 --runs {tmp_path / 'runs'}")
+    given = "cluster.stop_s=240 learner.steps=9"
+    assert command == f"launch quickstart {given} --runs {tmp_path / 'runs'}"
     assert answered(*command.split(), "--dry-run").returncode == 0
     assert batch.ended(signal.SIGUSR1) == 0
     assert batch.calls()[-1] == f"scontrol requeue {os.getpid()}"
@@ -149,6 +148,6 @@ def test_the_script_continues_a_run_and_ends_for_good_when_it_is_told_to(tmp_pat
     (tmp_path / "runs" / "quickstart").mkdir(parents=True)
     (tmp_path / "runs" / "quickstart" / "run.json").touch()
     batch = Batch(tmp_path)
-    assert batch.run().startswith("resume quickstart placement.")
+    assert batch.run().startswith("resume quickstart cluster.")
     assert batch.ended(signal.SIGTERM) == 0
     assert not [call for call in batch.calls() if "requeue" in call]

@@ -17,7 +17,7 @@ def pages() -> dict[str, Path]:
 
 
 def files() -> dict[str, Path]:
-    """Return the files that pages explain, by name: how to run on the clusters of others."""
+    """Return the files that pages explain, by name; none of them is a run file."""
     return {path.name: path for path in sorted((configs() / "cluster").iterdir())}
 
 

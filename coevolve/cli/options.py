@@ -11,12 +11,18 @@ from coevolve.launcher.jobs import in_job, lasting
 
 FOLDER = click.Path(path_type=Path)
 
+
+def _lasting(context: click.Context, parameter: click.Parameter, runs: Path) -> Path:
+    del context, parameter
+    return lasting(runs)
+
+
 runs_option = click.option(
     "--runs",
     type=FOLDER,
     default=Path("runs"),
     show_default=True,
-    callback=lambda context, parameter, runs: lasting(runs),
+    callback=_lasting,
     help="Folder of all runs; in a Ray job relative to the home folder.",
 )
 

@@ -17,7 +17,7 @@ from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import run_reader
 from coevolve.launcher import preflight
-from coevolve.launcher.address import with_address
+from coevolve.launcher.address import VARIABLE, with_address
 from coevolve.launcher.cluster import Joined, cluster
 from coevolve.launcher.compose import clean_up, compose
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
@@ -69,9 +69,17 @@ def dry_run(config: RunConfig) -> str:
 
     Raises ConfigError if something that the run file names does not exist or does not fit.
     """
-    lines = "".join(f"# {line}\n" for line in _foreseen(config))
-    missing = preflight.comment_lines(preflight.missing(with_address(config)))
+    joining = with_address(config)
+    lines = "".join(f"# {line}\n" for line in (*_foreseen(config), *_joined(config, joining)))
+    missing = preflight.comment_lines(preflight.missing(joining))
     return msgspec.yaml.encode(config).decode() + lines + missing
+
+
+def _joined(config: RunConfig, joining: RunConfig) -> list[str]:
+    """Return a line about a cluster that the run file does not name; none without one."""
+    address = joining.cluster.address
+    said = f"cluster: joins the one at {address}, which {VARIABLE} names"
+    return [said] if address and address != config.cluster.address else []
 
 
 def _foreseen(config: RunConfig) -> list[str]:

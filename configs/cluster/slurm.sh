@@ -1,6 +1,6 @@
 #!/bin/bash
-# A run on the nodes of a Slurm allocation: Ray's head and the launcher on the first node, and Ray's
-# workers, with the label group=worker, on the others. `coevolve docs clusters` explains it.
+# A run on the nodes of a Slurm allocation: Ray's head and the launcher on the first node, the run's
+# parts on all. `coevolve docs clusters` explains it.
 #
 #     sbatch slurm.sh quickstart learner.steps=200
 #
@@ -21,12 +21,6 @@ set -euo pipefail
 run_file=${1:-quickstart}
 settings=(cluster.stop_s=240 "${@:2}")
 runs=${RUNS:-$SLURM_SUBMIT_DIR/runs}
-others=$((SLURM_JOB_NUM_NODES - 1))
-if [ "$others" -gt 0 ]; then
-    for part in learner rollout evaluator simulator; do
-        settings=("placement.$part=group=worker" "${settings[@]}")
-    done
-fi
 
 port=$((20000 + SLURM_JOB_ID % 10000))
 export RAY_ADDRESS=$(hostname):$port
@@ -39,9 +33,17 @@ mkdir -p "$RAY_TMPDIR"
 
 join=(ray start --num-cpus="${SLURM_CPUS_PER_TASK:-1}" --disable-usage-stats --block)
 "${join[@]}" --head --port="$port" &
+ray=$!
+leave() {
+    kill "$ray" 2>/dev/null || true
+    wait "$ray" || true
+    rm -rf "$RAY_TMPDIR"
+}
+trap leave EXIT
+others=$((SLURM_JOB_NUM_NODES - 1))
 if [ "$others" -gt 0 ]; then
     srun --nodes="$others" --ntasks="$others" --exclude="$SLURMD_NODENAME" \
-        "${join[@]}" --address="$RAY_ADDRESS" --labels=group=worker &
+        "${join[@]}" --address="$RAY_ADDRESS" &
 fi
 timeout 300 python - "$SLURM_JOB_NUM_NODES" <<'END'
 import sys
@@ -75,6 +77,7 @@ while kill -0 "$launcher" 2>/dev/null; do # A signal ended the wait.
     code=0
     wait "$launcher" || code=$?
 done
-rm -rf "$RAY_TMPDIR"
+trap - EXIT
+leave
 [ -z "$again" ] || scontrol requeue "$SLURM_JOB_ID"
 exit "$code"

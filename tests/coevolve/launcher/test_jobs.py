@@ -98,3 +98,12 @@ def test_the_address_of_a_job_server_is_no_cluster(monkeypatch: pytest.MonkeyPat
     assert answer.returncode == 1
     assert "found 'http://head:8265'" in answer.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_dry_run_says_which_cluster_the_environment_names(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    said = answered("launch", "quickstart", "--dry-run").stdout
+    assert "# cluster: joins the one at 127.0.0.1:1, which RAY_ADDRESS names\n" in said
+    assert "# missing: cluster.address: needs a running Ray cluster" in said
+    own = answered("launch", "quickstart", "cluster.address=local", "--dry-run").stdout
+    assert "127.0.0.1:1" not in own
