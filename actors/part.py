@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 import ray
 from ray._private import state as ray_state
-from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 
 from actors.home import Home
 from actors.remote_store import RemoteStore
@@ -100,7 +100,7 @@ class RemotePart:
             if isinstance(cause, CoevolveError):
                 raise cause from error
             raise PartDiedError(f"{self._name} raised {type(cause).__name__}: {cause}") from error
-        except RayActorError as error:
+        except RayError as error:
             raise PartDiedError(f"{self._name}: {_first_sentence(error)}") from error
 
     async def renew(self) -> None:
@@ -111,7 +111,7 @@ class RemotePart:
         """Ask the part to stop and wait at most a minute for it."""
         try:
             await asyncio.wait_for(self._actor.stop.remote(), STOP_S)
-        except (RayActorError, RayTaskError, TimeoutError):
+        except (RayError, TimeoutError):
             return
 
     async def end(self) -> None:
@@ -123,7 +123,7 @@ class RemotePart:
         """Return the part's status."""
         try:
             return await asyncio.wait_for(self._actor.status.remote(), ANSWER_S)
-        except (RayActorError, RayTaskError, TimeoutError) as error:
+        except (RayError, TimeoutError) as error:
             starting = await asyncio.to_thread(_state, self._actor) in STARTING
             return PartStatus(
                 part=self._name,
@@ -140,7 +140,7 @@ class RemotePart:
         """Return the CPU seconds that the part spent in a model or a simulator."""
         try:
             return await asyncio.wait_for(self._actor.cpu_s.remote(), ANSWER_S)
-        except (RayActorError, RayTaskError, TimeoutError):
+        except (RayError, TimeoutError):
             return 0.0
 
 

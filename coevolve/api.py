@@ -67,7 +67,8 @@ def run(
         config: Settings, the path of a run file, or the name of one that coevolve ships.
         overrides: Settings of a run file to change, as ``"learner.steps=20"``.
         runs: Folder of all runs; in a Ray job relative to the home folder.
-        resume: Continue the run of this name.
+        resume: Continue the run of this name. With a run file, it keeps the number of rollout
+            actors that ``coevolve attach scale`` set last, unless ``overrides`` changes it.
         on_step: Called in the run's thread with the report of each learner step (its number, and
             its metrics by name). Its exceptions stop the run cleanly and are raised here.
         show: Print the run's progress and summary, as the command does.

@@ -85,7 +85,7 @@ def conflicts(config: RunConfig) -> list[str]:
             rollout.actors > config.most_rollouts_in_flight,
             f"$.rollout.actors: {rollout.actors} actors are more than the "
             f"{config.most_rollouts_in_flight} rollouts that may be in flight "
-            "(rollout.in_flight_groups x rollout.group_size), so some would never work; use at "
+            "(rollout.in_flight_groups x rollout.group_size), so some would idle; use at "
             f"most {config.most_rollouts_in_flight}",
         ),
         (

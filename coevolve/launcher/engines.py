@@ -1,6 +1,7 @@
 """Where a run's rollout engines may be on its cluster, and what keeps further ones from it."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from coevolve.launcher.devices import lacking
 from coevolve.launcher.fitting import demands
 from coevolve.launcher.nodes import Node, living_nodes
 from protocols.config import RunConfig
+from protocols.errors import RunError
 from protocols.interfaces import SupervisedPart
 
 ANYWHERE = ""
@@ -29,18 +31,27 @@ class ClusterEngines:
         self._config = config
         self._start = start
         self._nodes = nodes
+        self._rooms: Mapping[str, int] = {}
 
     async def rooms(self) -> Mapping[str, int]:
-        """Return the nodes that get engines, by Ray's id, and how many each."""
+        """Return the nodes that get engines, by Ray's id, and how many each.
+
+        They are the last known ones while Ray does not answer.
+        """
         if not self._config.rollout.actors_per_node:
             return {ANYWHERE: self._config.most_rollouts_in_flight}
         (demand,) = (each for each in demands(self._config) if each.part == "rollout")
-        return demand.rooms(await asyncio.to_thread(self._nodes))
+        with contextlib.suppress(RunError):
+            self._rooms = demand.rooms(await asyncio.to_thread(self._nodes))
+        return self._rooms
 
     async def refusal(self, actors: int) -> str:
         """Return why the run cannot have so many engines, in sentences; empty if it can."""
         config = replace(self._config, rollout=replace(self._config.rollout, actors=actors))
-        nodes = await asyncio.to_thread(self._nodes)
+        try:
+            nodes = await asyncio.to_thread(self._nodes)
+        except RunError as error:
+            return str(error)
         faults = conflicts(config) or lacking(demands(config), nodes, config.cluster.address)
         return "; ".join(fault.removeprefix("$.") for fault in faults)
 

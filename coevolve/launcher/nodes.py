@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from coevolve.launcher.interrupts import handlers_kept
-from protocols.errors import DependencyError
+from protocols.errors import DependencyError, RunError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +46,16 @@ def cluster_nodes(address: str) -> list[Node]:
 
 
 def living_nodes() -> list[Node]:
-    """Return the living nodes of the cluster that this process has joined."""
+    """Return the living nodes of the cluster that this process has joined. Raises RunError."""
     import ray
 
-    own = ray.get_runtime_context().get_node_id()
-    found = cast("list[dict[str, Any]]", ray.nodes())
+    try:
+        own = ray.get_runtime_context().get_node_id()
+        found = cast("list[dict[str, Any]]", ray.nodes())
+    except Exception as error:  # Ray raises errors of many kinds if its head is gone
+        raise RunError(
+            f"Ray does not say which nodes are alive: {' '.join(str(error).split())}"
+        ) from error
     return [_node(each, own) for each in found if each["Alive"]]
 
 

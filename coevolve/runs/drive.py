@@ -47,8 +47,13 @@ ASKED = ("stop_requested", "run_paused", "run_continued")
 
 FOLLOWED = (*TOPICS, *ASKED)
 WAKING = (
-    *("step_report", "evaluation", "part_failed", "stalled", "weight_sync_alarm"),
-    *("rollout_scaled", *ASKED),
+    "step_report",
+    "evaluation",
+    "part_failed",
+    "stalled",
+    "weight_sync_alarm",
+    "rollout_scaled",
+    *ASKED,
 )
 """Topics whose new records wake the run at once; it then reads the other topics too."""
 

@@ -1,0 +1,71 @@
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from coevolve.journal.journal import Journal
+from coevolve.launcher.engines import ANYWHERE, ClusterEngines
+from coevolve.launcher.launch import settings
+from coevolve.launcher.nodes import Node
+from coevolve.runs import directory as run_directory
+from protocols.config import RunConfig, VllmEngine
+from protocols.control import RolloutScaled
+from tests.commands import ROOT
+from tests.evolving import write
+from tests.fakes import SteadyPart
+
+QUICKSTART = ROOT / "configs/quickstart.yaml"
+
+
+def node(node_id: str, gpus: float) -> Node:
+    resources = {"CPU": 8.0, "GPU": gpus}
+    return Node(node_id=node_id, resources=resources, labels={}, is_launchers=node_id == "head")
+
+
+def engines(config: RunConfig, nodes: Sequence[Node]) -> ClusterEngines:
+    return ClusterEngines(config, lambda name, place: SteadyPart(name), lambda: list(nodes))
+
+
+def with_gpus(quickstart: RunConfig, per_node: int) -> RunConfig:
+    """Return a run with one GPU for each engine, the evaluator's included."""
+    engine = VllmEngine(gpus=1.0)
+    rollout = replace(quickstart.rollout, actors=4, actors_per_node=per_node, engine=engine)
+    return replace(quickstart, rollout=rollout)
+
+
+async def test_ray_chooses_the_nodes_unless_there_is_a_number_per_node(quickstart: RunConfig):
+    nodes = [node("head", 2.0), node("a", 4.0), node("b", 0.0)]
+    anywhere = await engines(with_gpus(quickstart, 0), nodes).rooms()
+    assert anywhere == {ANYWHERE: quickstart.most_rollouts_in_flight}
+    assert await engines(with_gpus(quickstart, 3), nodes).rooms() == {"head": 2, "a": 3}
+
+
+async def test_engines_for_which_the_cluster_has_no_gpus_are_refused(quickstart: RunConfig):
+    host = engines(with_gpus(quickstart, 0), [node("head", 4.0)])
+    assert not await host.refusal(3)
+    said = await host.refusal(4)
+    assert said.startswith("the run needs 5 GPUs (rollout 4 x 1, evaluator 1), and torch finds 4")
+    assert "\n" not in said
+
+
+async def test_engines_that_would_have_nothing_to_do_are_refused(quickstart: RunConfig):
+    most = quickstart.most_rollouts_in_flight
+    said = await engines(quickstart, [node("head", 0.0)]).refusal(most + 1)
+    assert said.startswith(f"rollout.actors: {most + 1} actors are more than the {most} rollouts")
+
+
+def test_a_resumed_run_keeps_its_scale_unless_an_override_changes_it(
+    tmp_path: Path, quickstart: RunConfig
+):
+    directory = run_directory.create(tmp_path / quickstart.name, quickstart)
+    journal = Journal.open(directory.store)
+    write(journal, [RolloutScaled(cause="request", actors=3, engines=("rollout-0",))])
+    journal.close()
+
+    def actors(*overrides: str, resume: bool = True) -> int:
+        return settings(QUICKSTART, overrides, tmp_path, resume=resume).rollout.actors
+
+    assert actors() == actors("learner.steps=500") == 3
+    assert actors("rollout.actors=2") == 2
+    assert actors(resume=False) == quickstart.rollout.actors
+    assert actors("name=another") == quickstart.rollout.actors
