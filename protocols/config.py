@@ -310,7 +310,8 @@ class PlacementConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Nodes of the evaluator, and of its engine with ``evaluator.engine: own``."""
 
     learner: Nodes = "any"
-    """Nodes of the learner."""
+    """Nodes of the learner's processes (``learner.devices``), which use as few of them as have
+    room."""
 
     simulator: Nodes = "any"
     """Nodes of the simulator pool."""

@@ -164,9 +164,10 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """CPU threads of the learner's arithmetic, in each of its processes."""
 
     devices: Count = 1
-    """Number of processes, or of GPUs on one node, over which weights, gradients and optimizer are
-    sharded. When a run is resumed with another number, it continues from the same weights; repeated
-    steps agree with the recorded ones to rounding, not in every bit."""
+    """Number of processes over which weights, gradients and optimizer are sharded, with
+    ``policy.device: cuda`` each on a GPU of its own. They may be on several nodes
+    (``placement.learner``). When a run is resumed with another number, it continues from the same
+    weights; repeated steps agree with the recorded ones to rounding, not in every bit."""
 
     device_timeout_s: Positive = 600.0
     """With several ``devices``: how long one waits for another before the step is aborted."""
