@@ -307,7 +307,7 @@ async def test_steps_of_another_machine_are_repeated_to_rounding(model: Path, tm
         )
     elsewhere.finished = journal.finished
     # Another norm of the gradient stands for the rounding of another machine.
-    other = settings(model, steps=3, max_grad_norm=1e-3, checkpoint_every=9)
+    other = settings(model, steps=3, max_grad_norm=1e-3, checkpoint_every=2)
     await learner(other, tmp_path, elsewhere).run()
     third = reports(elsewhere)[2]
     assert third.arithmetic.startswith("torch 2")
