@@ -2,6 +2,7 @@ import asyncio
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -299,7 +300,7 @@ async def test_steps_of_another_machine_are_repeated_to_rounding(model: Path, tm
     journal = await trained(settings(model, steps=2, checkpoint_every=9), tmp_path, groups=12)
     shutil.rmtree(tmp_path / "checkpoints")
     elsewhere = MemoryJournal()
-    for message in journal.all(object):
+    for message in cast("list[Message]", journal.all(object)):
         elsewhere.add(
             msgspec.structs.replace(message, arithmetic="torch 1 on a slide rule")
             if isinstance(message, StepReport)
