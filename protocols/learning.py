@@ -327,6 +327,9 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True, tag="step_report"):
     """Number of processes that took the step together. As many of them reach the same weights
     again, bit by bit; another number reaches them to rounding. 0 in old journals."""
 
+    arithmetic: str = ""
+    """Version of torch, and processor or GPU. Others reach the same weights to rounding only."""
+
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
     """Weights, optimizer, scheduler and random state on disk, from which a learner can continue."""

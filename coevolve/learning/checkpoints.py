@@ -13,15 +13,18 @@ Guarantees:
 - The newest checkpoint always stays. So do that of the best version by the guard's canaries, those
   of versions whose canaries are not scored yet, and those at which another number of processes took
   over, because a replay begins there anew.
-- A checkpoint is written while the learner waits for its next groups, from the trainer's own
-  memory, without a copy of it. So the next step waits until it is written. Once these delays exceed
-  `MOST_DELAY` of the time, no checkpoint for recovery is begun.
+- The trainer saves its state while the learner waits for its next groups, from its own memory,
+  without a copy of it. So the next step waits until that is done; syncing the files to the disk,
+  their digest, and their way to the run's node go on beside it. Once these delays exceed
+  `MOST_DELAY` of the time, or while the checkpoint before is on its way, no checkpoint for recovery
+  is begun.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from pathlib import Path
 
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import Appender
@@ -70,7 +73,10 @@ class CheckpointWriter:
         self._last = last
         self._recorded = RecordedCheckpoints()
         self._folded = 0
-        self._writing: Awaitable[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._saved = asyncio.Event()
+        """Set once the trainer has saved its state for the newest checkpoint."""
+
         self._started_s = time.monotonic()
         self._delayed_s = 0.0
 
@@ -88,32 +94,42 @@ class CheckpointWriter:
         """Begin to write a checkpoint of the present step, if one is due."""
         step = self._trainer.step
         if self._is_kept(step) or self._is_for_recovery(step):
-            self._writing = asyncio.create_task(self._write())
+            self._saved.clear()
+            self._writing = asyncio.create_task(self._write(step, self._writing))
 
-    async def finish(self) -> float:
-        """Wait until the one that was begun is written; return the seconds of this delay.
+    async def release(self) -> float:
+        """Wait until the trainer has saved its state; return the seconds of this delay.
 
-        Raises CheckpointError or TransferError if it cannot be written. Without this, no method of
-        the trainer may be called.
+        Before this, no method of the trainer may be called. Raises CheckpointError or TransferError
+        if a checkpoint cannot be written.
         """
         started_s = time.monotonic()
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            await writing
+        if self._writing is not None:
+            saved = asyncio.create_task(self._saved.wait())
+            await asyncio.wait((saved, self._writing), return_when=asyncio.FIRST_COMPLETED)
+            saved.cancel()
+            if self._writing.done():
+                await self._finish()
         delayed_s = time.monotonic() - started_s
         self._delayed_s += delayed_s
         return delayed_s
 
     async def leave(self) -> None:
-        """Write a checkpoint of the present step unless it has one. Raises as `finish` does."""
-        await self.finish()
+        """Write a checkpoint of the present step unless it has one. Raises as `release` does."""
+        await self._finish()
         if self._trainer.step > self._last:
-            await self._write()
+            await self._write(self._trainer.step)
 
     async def close(self) -> None:
         """Wait for the one that was begun, whatever becomes of it."""
         with suppress(CoevolveError):
-            await self.finish()
+            await self._finish()
+
+    async def _finish(self) -> None:
+        """Wait until the one that was begun is recorded. Raises as `release` does."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            await writing
 
     def _is_kept(self, step: int) -> bool:
         return step % self._settings.checkpoint_every == 0
@@ -122,13 +138,16 @@ class CheckpointWriter:
         """Return whether one for recovery is due after ``step``, and the delays allow it."""
         every = self._settings.recover_every
         most_s = MOST_DELAY * (time.monotonic() - self._started_s)
-        return every > 0 and step % every == 0 and self._delayed_s <= most_s
+        is_free = self._writing is None or self._writing.done()
+        return every > 0 and step % every == 0 and is_free and self._delayed_s <= most_s
 
-    async def _write(self) -> None:
-        """Write a checkpoint of the present step, record it, and remove what it replaces."""
-        step = self._trainer.step
+    async def _write(self, step: int, before: Awaitable[None] | None = None) -> None:
+        """Write a checkpoint after the one ``before``, record it, and remove what it replaces."""
+        if before is not None:
+            await before
         path = checkpoint_path(step)
-        digest, size_bytes = await asyncio.to_thread(self._files.assemble, path, self._trainer.save)
+        save = self._saving(asyncio.get_running_loop())
+        digest, size_bytes = await asyncio.to_thread(self._files.assemble, path, save)
         await self._fold()
         checkpoint = Checkpoint(
             step=step,
@@ -148,6 +167,15 @@ class CheckpointWriter:
         self._last = step
         for old in checkpoint.replaces:
             await self._files.remove(checkpoint_path(old))
+
+    def _saving(self, loop: asyncio.AbstractEventLoop) -> Callable[[Path], None]:
+        """Return the function that saves the trainer's state in another thread."""
+
+        def save(partial: Path) -> None:
+            self._trainer.save(partial)
+            loop.call_soon_threadsafe(self._saved.set)
+
+        return save
 
     async def _fold(self) -> None:
         self._folded = await fold(self._reader, TOPICS, self._recorded.fold, after=self._folded)

@@ -8,7 +8,7 @@ Guarantees:
 - The batches depend only on the journal's order (`coevolve.learning.groups`), the weights only on
   the batches (`coevolve.learning.trainer`). A learner that was killed continues with the same next
   step, from weights that are proven to be the recorded ones (`coevolve.learning.recovery`). The
-  number of its processes may change in between, and every record says how many there were.
+  number of its processes and the machine may change in between, and every record names both.
 - If a version loses abilities of an earlier one (`coevolve.learning.guard`), the next step returns
   to the best version, with a lower learning rate, and records this in the journal.
 - The learner publishes nothing from a step whose loss or gradient is not finite. It takes no step
@@ -25,6 +25,7 @@ import structlog
 from coevolve.curriculum.schedule import is_guarded
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
+from coevolve.learning.arithmetic import arithmetic
 from coevolve.learning.batch import Batch, batch_metrics, trained_group
 from coevolve.learning.checkpoints import CheckpointWriter
 from coevolve.learning.groups import Group, Groups
@@ -259,7 +260,7 @@ class _Session:
         """Take a step back to the best version, and abandon the versions after it."""
         await self._deliveries.check()
         self._waits_for_checkpoint()
-        await self.checkpoints.finish()
+        await self.checkpoints.release()
         step = self.trainer.step + 1
         self._reporter.waits_for(f"step {step} to go back to version {loss.best_version}")
         returned = Returned(
@@ -276,6 +277,7 @@ class _Session:
             metrics=metrics,
             returned=returned,
             devices=self._config.learner.devices,
+            arithmetic=arithmetic(self._config.policy),
         )
         self._deliveries.published(step)
         await self._mailbox.append([loss, report, version])
@@ -341,7 +343,7 @@ class _Session:
     async def _take_step(self, groups: Sequence[Group], started_s: float) -> None:
         gathered_s = time.monotonic()
         self._waits_for_checkpoint()
-        saving_s = await self.checkpoints.finish()
+        saving_s = await self.checkpoints.release()
         step = self.trainer.step + 1
         self._reporter.waits_for(f"step {step} to be computed")
         batch = Batch(
@@ -377,6 +379,7 @@ class _Session:
             groups_consumed=self._groups.consumed,
             metrics=metrics,
             devices=self._config.learner.devices,
+            arithmetic=arithmetic(self._config.policy),
         )
         self._deliveries.published(step)
         await self._finish([s for group in groups for s in group.sequences], [report, version])

@@ -4,10 +4,10 @@ It starts from the newest intact checkpoint, or else from version 0. From there 
 recorded steps, on their recorded batches or back to the recorded version. Each step must reach the
 recorded weights, bit by bit. `coevolve.learning.checkpoints` says how few steps these are.
 
-Steps that another number of processes took (`learner.devices`) are reached to rounding. After the
-last of them, the trainer gets the recorded version's weights, so that engines and trainer agree in
-every bit; its momentum agrees to rounding. The learner then writes a checkpoint, from which later
-recoveries are exact again.
+Steps that another number of processes (`learner.devices`), another processor or another version of
+torch took are reached to rounding. After the last of them, the trainer gets the recorded version's
+weights, so that engines and trainer agree in every bit; its momentum agrees to rounding. The
+learner then writes a checkpoint, from which later recoveries are exact again.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import structlog
 
+from coevolve.learning.arithmetic import arithmetic
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, open_trainer
 from coevolve.learning.sharded.rpc import RankStarter
@@ -41,7 +42,7 @@ class Recovered:
     """Where it started from; None for version 0."""
 
     to_rounding: bool
-    """Whether another number of processes took some of the repeated steps."""
+    """Whether some of the repeated steps were taken otherwise: see `_by_others`."""
 
 
 async def recover(
@@ -69,6 +70,8 @@ async def recover(
                 step=report.step,
                 devices=config.learner.devices,
                 recorded_devices=report.devices,
+                arithmetic=arithmetic(config.policy),
+                recorded_arithmetic=report.arithmetic,
             )
             if not _others_follow(reports[number + 1 :], config):
                 await _take_weights(trainer, report, files, history)
@@ -89,8 +92,11 @@ def _differs(report: StepReport, found: str, checkpoint: Checkpoint | None) -> L
 
 
 def _by_others(report: StepReport, config: RunConfig) -> bool:
-    """Return whether another number of processes took the step."""
-    return report.devices not in (0, config.learner.devices)
+    """Return whether another number of processes, processor or version of torch took the step."""
+    return report.devices not in (0, config.learner.devices) or report.arithmetic not in (
+        "",
+        arithmetic(config.policy),
+    )
 
 
 def _others_follow(reports: Sequence[StepReport], config: RunConfig) -> bool:
@@ -103,9 +109,9 @@ async def _take_weights(
     """Give the trainer the recorded weights of its step. Raises CheckpointError."""
     folder = await _weights(
         report.step,
-        f"{report.devices} processes took step {report.step}, so another number needs the weights "
-        "of its version, which are missing or were changed; restore that folder, or resume with "
-        f"learner.devices={report.devices}",
+        f"{report.devices} processes took step {report.step} with {report.arithmetic}, so others "
+        "need the weights of its version, which are missing or were changed; restore that folder, "
+        f"or resume there with learner.devices={report.devices}",
         files,
         history,
     )

@@ -1,14 +1,19 @@
 import asyncio
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
-from coevolve.environments.tools.environment import ReferenceSupervision
-from coevolve.learning.learner import Learner
+from coevolve.journal.mailbox import Mailbox
+from coevolve.learning.batch import Reference, ReferenceRow
+from coevolve.learning.checkpoints import CheckpointWriter
 from coevolve.learning.recorded_checkpoints import RecordedCheckpoints
+from coevolve.learning.trainer import Trainer
 from coevolve.parts.files import LocalFiles
 from protocols.errors import CheckpointError, JournalError
+from protocols.journal import Message
 from protocols.learning import Checkpoint, StepReport
 from tests.coevolve.learning.test_learner import (
     digests,
@@ -18,7 +23,7 @@ from tests.coevolve.learning.test_learner import (
     settings,
     trained,
 )
-from tests.learning import MemoryJournal, ReferenceRenderer, add_groups, small_model
+from tests.learning import MemoryJournal, add_groups, small_model
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +73,17 @@ def test_a_checkpoint_from_which_others_continued_stays():
     assert found.replaced(6, kept=False, keep=1, needed=()) == ()
 
 
+def groups_after_checkpoints(journal: MemoryJournal) -> None:
+    """Let the groups of a step arrive when the step before has its checkpoint."""
+
+    def add(messages: Sequence[Message]) -> None:
+        for message in messages:
+            if isinstance(message, Checkpoint):
+                add_groups(journal, range(4 * message.step, 4 * message.step + 4))
+
+    journal.before_append = add
+
+
 def folders(run_dir: Path) -> set[str]:
     return {path.name for path in (run_dir / "checkpoints").iterdir()}
 
@@ -77,7 +93,8 @@ async def test_a_killed_learner_repeats_no_step_if_each_has_a_checkpoint(
 ):
     config = settings(model, checkpoint_every=99, recover_every=1)
     journal = MemoryJournal()
-    add_groups(journal, range(24))
+    add_groups(journal, range(4))
+    groups_after_checkpoints(journal)
     journal.before_complete = fail_at_step(6)
     with pytest.raises(JournalError):
         await learner(config, tmp_path, journal).run()
@@ -99,7 +116,8 @@ async def test_old_checkpoints_are_removed_and_no_other_file(model: Path, tmp_pa
     journal = await trained(config, tmp_path)
     assert folders(tmp_path) == {"step_5", "step_6", "journal-20260101T000000Z"}
     recovery = settings(model, steps=9, checkpoint_every=4, keep_checkpoints=1, recover_every=1)
-    add_groups(journal, range(24, 36))
+    groups_after_checkpoints(journal)
+    add_groups(journal, range(24, 28))
     await learner(recovery, tmp_path, journal).run()
     assert folders(tmp_path) == {"step_8", "step_9", "journal-20260101T000000Z"}
 
@@ -113,27 +131,53 @@ async def test_checkpoints_for_recovery_are_written_between_those_that_are_kept(
     assert [each.replaces for each in found] == [(), (3,), ()]
 
 
+class SlowTrainer(Trainer):
+    """A trainer that takes long to save its state."""
+
+    def save(self, folder: Path) -> None:
+        time.sleep(0.5)
+        super().save(folder)
+
+
 class SlowFiles(LocalFiles):
-    """Files that take long to be published."""
+    """Files that take as long to reach the run's node as a test wants."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.reached = asyncio.Event()
 
     async def publish(self, path: str) -> None:
-        if path.startswith("checkpoints/"):
-            await asyncio.sleep(0.2)
+        await self.reached.wait()
 
 
-async def test_checkpoints_for_recovery_that_delay_steps_are_left_out(model: Path, tmp_path: Path):
-    config = settings(model, checkpoint_every=5, recover_every=1)
-    journal = MemoryJournal()
-    add_groups(journal, range(24))
-    supervision = ReferenceSupervision(ReferenceRenderer())
-    await Learner(
-        config, SlowFiles(tmp_path), store=journal, reader=journal, supervision=supervision
-    ).run()
+async def test_a_step_waits_for_the_state_to_be_saved_but_not_for_the_rest(
+    model: Path, tmp_path: Path
+):
+    config = settings(model, checkpoint_every=4, recover_every=1)
+    trainer, files, journal = SlowTrainer(config, model), SlowFiles(tmp_path), MemoryJournal()
+    mailbox = Mailbox(journal, consumer="l", topics=(), member="l", lease_s=9)
+    writer = CheckpointWriter(
+        config,
+        files,
+        trainer=trainer,
+        reader=journal,
+        append=mailbox.append,
+        needed=lambda: (),
+        last=0,
+    )
+    row = ReferenceRow.of(Reference(token_ids=(1, 2, 3), mask=(0, 1, 1)), 1.0)
+    delays: list[float] = []
+    for step in range(1, 6):
+        trainer.take_supervised_step(step, [row])
+        writer.begin()
+        delays.append(await writer.release())
+        if step == 2:
+            files.reached.set()
+    await writer.leave()
+    # Step 2 comes while the first is on its way, and step 3 too soon after such a delay.
+    assert [delay > 0.4 for delay in delays] == [True, False, False, True, False]
     found = [each for each in journal.all(Checkpoint) if isinstance(each, Checkpoint)]
-    # After the first, too little time has passed. The last step always gets one.
-    assert [each.step for each in found] == [1, 5, 6]
-    delays = [each.metrics["timing_s/save_checkpoint"] for each in reports(journal)]
-    assert delays[1] > 0.1 > max(delays[2:5])
+    assert [(each.step, each.kept) for each in found] == [(1, False), (4, True), (5, False)]
 
 
 async def test_a_checkpoint_that_cannot_be_written_ends_the_learner_with_a_sentence(

@@ -2,6 +2,7 @@ import asyncio
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -15,6 +16,8 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.history import History
 from coevolve.learning.learner import Learner
+from coevolve.learning.trainer import Trainer
+from coevolve.learning.versions import weights_digest
 from coevolve.models.weight_files import version_digest
 from coevolve.parts.files import LocalFiles
 from protocols.config import (
@@ -291,6 +294,28 @@ async def test_repeated_steps_with_other_weights_are_refused(model: Path, tmp_pa
     with pytest.raises(LearnerError, match=r"step 1, repeated from version 0, reached weights"):
         await learner(other, tmp_path, journal).run()
     assert len(reports(journal)) == 2
+
+
+async def test_steps_of_another_machine_are_repeated_to_rounding(model: Path, tmp_path: Path):
+    journal = await trained(settings(model, steps=2, checkpoint_every=9), tmp_path, groups=12)
+    shutil.rmtree(tmp_path / "checkpoints")
+    elsewhere = MemoryJournal()
+    for message in cast("list[Message]", journal.all(object)):
+        elsewhere.add(
+            msgspec.structs.replace(message, arithmetic="torch 1 on a slide rule")
+            if isinstance(message, StepReport)
+            else message
+        )
+    elsewhere.finished = journal.finished
+    # Another norm of the gradient stands for the rounding of another machine.
+    other = settings(model, steps=3, max_grad_norm=1e-3, checkpoint_every=2)
+    await learner(other, tmp_path, elsewhere).run()
+    third = reports(elsewhere)[2]
+    assert third.arithmetic.startswith("torch 2")
+    checkpoints = [each for each in elsewhere.all(Checkpoint) if isinstance(each, Checkpoint)]
+    assert [each.step for each in checkpoints] == [2, 2, 3]
+    again = Trainer(other, model, checkpoint=tmp_path / checkpoints[1].path)
+    assert weights_digest(again, other) == digests(journal)[1]
 
 
 async def test_steps_whose_rollouts_were_evicted_are_named(model: Path, tmp_path: Path):
