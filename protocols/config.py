@@ -122,7 +122,19 @@ class VllmEngine(
     """CPU threads of the arithmetic. More than one helps only above about 20 million parameters."""
 
     gpus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """GPUs of each engine, as Ray counts them. 0 uses the CPU."""
+    """GPUs of each engine, as Ray counts them. 0 uses the CPU, and 1 a GPU. A share, such as 0.5,
+    leaves the rest of the GPU to others, for example to a learner with ``learner.gpus``; limit the
+    memory by ``kv_cache_mb`` then. An engine uses one GPU at most: for more GPUs raise
+    ``rollout.actors``."""
+
+    sleeps: bool = False
+    """Whether engines and learner take turns on the GPU that they share. While the learner
+    computes a step, engines keep their weights in main memory and drop their caches; requests in
+    flight wait, and continue afterwards. On a CPU they take turns, but no memory is freed."""
+
+    enforce_eager: bool = False
+    """Whether a GPU runs the model's operations one by one, without compiling them and without CUDA
+    graphs: a faster start, less memory, and slower tokens. A CPU always does."""
 
     step_timeout_s: Positive = 120.0
     """Seconds after which a step, or a change of weights, counts as stuck; the run then replaces

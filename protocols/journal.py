@@ -36,6 +36,7 @@ from protocols.evolution import (
 from protocols.learning import (
     CanaryScores,
     Checkpoint,
+    EngineAsleep,
     Evaluation,
     GroupDiscarded,
     PolicyRegressed,
@@ -43,6 +44,8 @@ from protocols.learning import (
     ScoreReport,
     ScoreRequest,
     StepReport,
+    TurnBegan,
+    TurnEnded,
     WeightsVerified,
     WeightSyncAlarm,
 )
@@ -67,6 +70,9 @@ Message = (
     | PolicyVersion
     | WeightsVerified
     | WeightSyncAlarm
+    | TurnBegan
+    | EngineAsleep
+    | TurnEnded
     | Checkpoint
     | ScoreRequest
     | ScoreReport

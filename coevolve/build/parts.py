@@ -27,6 +27,7 @@ from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.evaluator import Evaluator, OwnScores
 from coevolve.rollouts.scoring import OneVersion, RolloutScores, ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
+from coevolve.rollouts.turns import EngineTurns, SleepingEngine
 from coevolve.rollouts.worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
 from coevolve.validation.validator import Validator
@@ -156,6 +157,22 @@ def rollout_worker(
         agents=environment_of(config).agents(name, context, proven, simulators),
         served=served,
         scoring=_scoring(context, name, engine, simulators, served) if on_rollout else None,
+        turns=_turns(context, name, engine),
+    )
+
+
+def _turns(context: PartContext, name: str, engine: Generator) -> EngineTurns | None:
+    """Return what lets the engine sleep; None if it never does."""
+    settings = context.config.rollout.engine
+    if not (isinstance(settings, VllmEngine) and settings.sleeps):
+        return None
+    assert isinstance(engine, SleepingEngine)
+    return EngineTurns(
+        name,
+        engine,
+        store=context.store,
+        reader=context.reader,
+        append=context.appender("turns", name),
     )
 
 

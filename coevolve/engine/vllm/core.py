@@ -136,8 +136,8 @@ class Core(Generic[Ticket]):
 
     @property
     def busy(self) -> bool:
-        """Whether any request is unfinished."""
-        return bool(self._flights)
+        """Whether any request is unfinished and the engine is awake."""
+        return bool(self._flights) and not self._llm.is_sleeping()
 
     def start(self, ticket: Ticket, request: GenerationRequest) -> None:
         """Start a request. Raises GeneratorError if it cannot be served."""
@@ -222,6 +222,17 @@ class Core(Generic[Ticket]):
         self._drop_unused_adapters()
         self._end_change(began)
         return True
+
+    def sleep(self) -> None:
+        """Free the device: weights go to main memory, and keys and values are dropped.
+
+        Requests in flight keep their tokens. On a CPU they are paused, and no memory is freed.
+        """
+        self._llm.sleep(level=1, mode="keep")
+
+    def wake(self) -> None:
+        """Continue the requests in flight, whose keys and values are computed again."""
+        self._llm.wake_up()
 
     def row_sums(self) -> Iterator[tuple[str, bytes]]:
         """Yield the row sums of all tensors that serve new requests, tensor by tensor.
@@ -377,7 +388,8 @@ def _arguments(folder: Path, settings: VllmEngine, limits: Limits) -> EngineArgs
         kv_cache_memory_bytes=settings.kv_cache_mb * MEGABYTE or None,
         gpu_memory_utilization=settings.gpu_memory_utilization,
         enable_prefix_caching=True,
-        enforce_eager=cpu,
+        enforce_eager=cpu or settings.enforce_eager,
+        enable_sleep_mode=settings.sleeps and not cpu,
         # One process, and no step in progress while weights change.
         distributed_executor_backend="uni",
         async_scheduling=False,

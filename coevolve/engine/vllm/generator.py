@@ -14,6 +14,7 @@ on a GPU.
 import asyncio
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from coevolve.engine.fitting import check_fits, check_positions, refuse_grammar
@@ -117,6 +118,22 @@ class VllmGenerator:
                 wall_s=time.perf_counter() - began,
                 pause_s=pause_s,
             )
+
+    async def sleep(self) -> None:
+        """Free the device; requests wait. Weights must not change until `wake`."""
+        await self._between_steps(self._core.sleep)
+
+    async def wake(self) -> None:
+        """Take the device again; requests continue."""
+        await self._between_steps(self._core.wake)
+
+    async def _between_steps(self, deed: Callable[[], None]) -> None:
+        def order(waiter: Waiter) -> bool:
+            deed()
+            self._stepper.settle([(waiter, None)])
+            return True
+
+        await self._stepper.ask(order)
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of the engine's thread: model, sampling, batching, weights."""

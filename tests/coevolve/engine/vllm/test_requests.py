@@ -64,6 +64,24 @@ async def test_more_conversations_than_places_take_turns(served: "VllmGenerator"
     assert {len(each.token_ids) for each in said} == {20}
 
 
+async def test_requests_in_flight_wait_while_the_engine_sleeps_and_then_go_on(
+    served: "VllmGenerator",
+):
+    requests = [ask(f"talk {n}", [n + 1, 2, 3], max_tokens=200, seed=n) for n in range(4)]
+    undisturbed = await asyncio.gather(*map(served.generate, requests))
+    answers = [asyncio.create_task(served.generate(request)) for request in requests]
+    await asyncio.sleep(0.02)
+    await served.sleep()
+    late = asyncio.create_task(served.generate(ask("late", [1], max_tokens=4)))
+    done, waiting = await asyncio.wait([*answers, late], timeout=0.5)
+    assert not done
+    assert len(waiting) == 5
+    await served.wake()
+    again = await asyncio.gather(*answers)
+    assert [said.token_ids for said in again] == [said.token_ids for said in undisturbed]
+    assert len((await late).token_ids) == 4
+
+
 async def test_a_second_request_of_a_conversation_in_flight_is_refused(served: "VllmGenerator"):
     first = asyncio.create_task(served.generate(ask("talk", [1, 2], max_tokens=100)))
     await asyncio.sleep(0)
