@@ -108,7 +108,7 @@ def _vllm_engine(
 ) -> Generator:
     vllm_environment.require_vllm(settings)
     vllm_environment.set_variables(settings)
-    from coevolve.engine.vllm.core import Limits
+    from coevolve.engine.vllm.arguments import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 
     # One adapter per version that a rollout may lag behind, one for the newest, and one in

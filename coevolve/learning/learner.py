@@ -129,6 +129,7 @@ class Learner:
         turns = LearnerTurns(
             self._config,
             rollout_engines(self._config),
+            stopping=self._stopping,
             store=self._store,
             reader=self._reader,
             append=mailbox.append,
@@ -225,7 +226,9 @@ class _Session:
             loss = await self._loss()
             step = self.trainer.step + 1
             if loss is not None and loss.action == "return":
-                async with self._turns.taken(step):
+                async with self._turns.taken(step) as has_device:
+                    if not has_device:
+                        return
                     await self._go_back(loss)
             else:
                 if loss is not None:
@@ -234,7 +237,9 @@ class _Session:
                 if batch is None:
                     return
                 self._reporter.waits_for(f"the engines to sleep before step {step}")
-                async with self._turns.taken(step):
+                async with self._turns.taken(step) as has_device:
+                    if not has_device:
+                        return
                     await self._take_step(batch, started_s)
             if self.trainer.step % self._config.learner.checkpoint_every == 0:
                 await self.leave_checkpoint()

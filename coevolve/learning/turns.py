@@ -13,6 +13,7 @@ import torch
 
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.mailbox import Appender
+from coevolve.parts.stopping import unless_stopped
 from coevolve.rollouts.turns import open_turn
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import LearnerError
@@ -31,32 +32,34 @@ class LearnerTurns:
         config: RunConfig,
         engines: tuple[str, ...],
         *,
+        stopping: asyncio.Event,
         store: Store,
         reader: Reader,
         append: Appender,
     ) -> None:
-        """Take turns with these engines, named by their parts."""
+        """Take turns with these engines, named by their parts, until ``stopping`` is set."""
         engine = config.rollout.engine
         self._sleeps = isinstance(engine, VllmEngine) and engine.sleeps
         self._timeout_s = config.delivery.timeout_s
         self._engines = engines
+        self._stopping = stopping
         self._store = store
         self._reader = reader
         self._append = append
 
     @asynccontextmanager
-    async def taken(self, step: int) -> AsyncGenerator[None]:
+    async def taken(self, step: int) -> AsyncGenerator[bool]:
         """Have the device while the block computes ``step``.
 
+        Yields False if the run is stopped while engines are still awake; they may never sleep then.
         Raises LearnerError if an engine does not sleep within ``delivery.timeout_s``.
         """
         if not self._sleeps:
-            yield
+            yield True
             return
         try:
             (began,) = await self._append([TurnBegan(step=step)])
-            await self._all_asleep(began)
-            yield
+            yield await unless_stopped(self._stopping, self._all_asleep(began)) or False
         finally:
             _free_unused_memory()
             await self._append([TurnEnded()])
@@ -67,16 +70,16 @@ class LearnerTurns:
 
         At the start of a run nothing is repeated, and engines may still be loading.
         """
-        if not self._sleeps or await self._reader.last(topic_of(StepReport)) is None:
-            yield
-            if self._sleeps and await open_turn(self._reader) is not None:
-                await self._append([TurnEnded()])
+        if self._sleeps and await self._reader.last(topic_of(StepReport)) is not None:
+            async with self.taken(0):
+                yield
             return
-        async with self.taken(0):
-            yield
+        yield
+        if self._sleeps and await open_turn(self._reader) is not None:
+            await self._append([TurnEnded()])
 
-    async def _all_asleep(self, turn: int) -> None:
-        """Wait until every engine has answered the `TurnBegan` with sequence ``turn``."""
+    async def _all_asleep(self, turn: int) -> bool:
+        """Return True when every engine has answered the `TurnBegan` with sequence ``turn``."""
         awake, after, topic = set(self._engines), turn, topic_of(EngineAsleep)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_s
@@ -94,6 +97,7 @@ class LearnerTurns:
                 after = record.sequence
                 if answer.turn == turn:
                     awake.discard(answer.engine)
+        return True
 
 
 def _free_unused_memory() -> None:

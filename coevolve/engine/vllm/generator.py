@@ -7,7 +7,7 @@ engine compares itself with transformers before it serves (`coevolve.engine.vllm
 Full weights and merged adapters replace the engine's weights between two steps. Unmerged adapters
 are kept beside the run's initial weights.
 
-Tested on a CPU. The platform-dependent code is in `coevolve.engine.vllm.core` and has not been run
+Tested on a CPU. Platform-dependent code is in `coevolve.engine.vllm.arguments` and has not been run
 on a GPU.
 """
 
@@ -20,7 +20,8 @@ from pathlib import Path
 from coevolve.engine.fitting import check_fits, check_positions, refuse_grammar
 from coevolve.engine.stepping import Order, Stepper, Waiter
 from coevolve.engine.vllm import self_test
-from coevolve.engine.vllm.core import Core, Limits, Logprobs
+from coevolve.engine.vllm.arguments import Limits
+from coevolve.engine.vllm.core import Core, Logprobs
 from coevolve.models.load import read_config
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.weights.models import Base

@@ -39,6 +39,7 @@ class Shared:
     def __init__(self, folder: Path) -> None:
         self.store = LocalStore(Journal.open(folder, map_size_bytes=1 << 28))
         self._counter = 0
+        self.stopping = asyncio.Event()
         self.engines: dict[str, Sleeper] = {}
         self.locks: dict[str, asyncio.Lock] = {}
         self._running: list[asyncio.Task[None]] = []
@@ -64,7 +65,12 @@ class Shared:
             delivery=DeliveryConfig(timeout_s=timeout_s),
         )
         return LearnerTurns(
-            config, engines, store=self.store, reader=self.store, append=self.append
+            config,
+            engines,
+            stopping=self.stopping,
+            store=self.store,
+            reader=self.store,
+            append=self.append,
         )
 
     async def all(self, *kinds: type[Message]) -> list[Message]:
@@ -90,7 +96,8 @@ async def test_the_learner_computes_only_while_every_engine_sleeps(shared: Share
     engines = [shared.start_engine("rollout-0"), shared.start_engine("rollout-1")]
     turns = shared.learner("rollout-0", "rollout-1")
     for step in (1, 2):
-        async with turns.taken(step):
+        async with turns.taken(step) as has_device:
+            assert has_device
             assert all(engine.is_asleep for engine in engines)
             # Weights change under the same lock.
             assert all(lock.locked() for lock in shared.locks.values())
@@ -108,6 +115,14 @@ async def test_an_engine_that_does_not_sleep_ends_the_turn_with_its_name(shared:
     with pytest.raises(LearnerError, match=r"sleeps\); rollout-1 did not within"):
         async with turns.taken(1):
             raise AssertionError("computed")
+    assert await open_turn(shared.store) is None
+
+
+async def test_a_run_that_is_stopped_waits_for_no_engine(shared: Shared):
+    turns = shared.learner("rollout-0")
+    shared.stopping.set()
+    async with turns.taken(1) as has_device:
+        assert not has_device
     assert await open_turn(shared.store) is None
 
 

@@ -149,7 +149,8 @@ def test_the_cache_takes_no_more_memory_than_was_said(served: "VllmGenerator"):
 
 def test_a_cache_that_cannot_hold_one_conversation_is_refused(tmp_path: Path):
     new_model("qwen3").save_pretrained(tmp_path)
-    from coevolve.engine.vllm.core import Core, Limits
+    from coevolve.engine.vllm.arguments import Limits
+    from coevolve.engine.vllm.core import Core
     from protocols.config import VllmEngine
 
     with pytest.raises(GeneratorError, match="cannot serve it with 90000 tokens"):
