@@ -161,7 +161,7 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Rollouts of one task that are compared with each other (K)."""
 
     concurrent: Count = 96
-    """Rollouts in flight per actor."""
+    """Rollouts in flight per actor, beside attempts that are scored (``evaluator.concurrent``)."""
 
     temperature: Positive = 1.0
     """Sampling temperature of training rollouts."""
@@ -220,8 +220,7 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Steps between evaluations. The first and the last version are always scored."""
 
     concurrent: Count = 128
-    """Attempts at held-out tasks in flight; with ``engine: rollout`` for each rollout actor, which
-    makes at most ``rollout.concurrent``."""
+    """Attempts at held-out tasks in flight, on each engine that makes them."""
 
     engine: Literal["rollout", "own"] = "rollout"
     """Engine that samples the attempts. ``rollout``: those of the rollout actors. Each serves a
@@ -388,6 +387,12 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def synthesizes(self) -> bool:
         """Return whether the run's arm makes tasks of its own."""
         return self.arm in ("full", "random", "placebo")
+
+    @property
+    def conversations(self) -> int:
+        """Return how many conversations each rollout engine has at a time, at most."""
+        scored = self.evaluator.concurrent if self.evaluator.engine == "rollout" else 0
+        return self.rollout.concurrent + scored
 
     @property
     def most_groups_in_flight(self) -> int:

@@ -195,6 +195,11 @@ def _scoring(
     )
 
 
+def rollout_engine(context: PartContext) -> Generator:
+    """Return the engine of a rollout actor, with room for the attempts that are scored on it."""
+    return generator(context, context.config.conversations)
+
+
 def evaluator_engine(context: PartContext) -> Generator | None:
     """Return the evaluator's own engine; None if it scores on those of the rollout actors."""
     settings = context.config.evaluator

@@ -45,8 +45,8 @@ def settings(concurrent: int = 8) -> RunConfig:
     """Score every second version on all tasks, and every fourth also on the canaries."""
     return RunConfig(
         name="test",
-        rollout=RolloutConfig(concurrent=concurrent, tries=2),
-        evaluator=EvaluatorConfig(every=2, concurrent=8),
+        rollout=RolloutConfig(tries=2),
+        evaluator=EvaluatorConfig(every=2, concurrent=concurrent),
         learner=msgspec.convert({"steps": 8, "guard": {"every": 4}}, LearnerConfig),
     )
 
@@ -203,7 +203,8 @@ async def test_engines_stay_at_a_scored_version_until_its_scores_are_complete(tm
     async with asyncio.timeout(WAIT_S):
         for _ in TASKS:
             await run.starts.get()
-    assert await run.proven("rollout-0") == await run.proven("rollout-1") == [0]
+    proofs = await run.until(WeightsVerified, lambda found: len(found) == 2)
+    assert {each.version for each in proofs} == {0}
     for scorer in scorers:
         scorer.may.set()
     evaluations = await run.until(Evaluation, lambda found: len(found) == 2)
