@@ -15,7 +15,7 @@ class RolloutShell(PartShell):
         self, name: str, context: PartContext, simulators: build.Simulators
     ) -> tuple[Part, Working | None]:
         """Return the part."""
-        engine = build.generator(context, context.config.rollout.concurrent)
+        engine = build.rollout_engine(context)
         return build.rollout_worker(context, name, engine, simulators), engine
 
 

@@ -122,7 +122,19 @@ class VllmEngine(
     """CPU threads of the arithmetic. More than one helps only above about 20 million parameters."""
 
     gpus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """GPUs of each engine, as Ray counts them. 0 uses the CPU."""
+    """GPUs of each engine, as Ray counts them. 0 uses the CPU, and 1 a GPU. A share, such as 0.5,
+    leaves the rest of the GPU to others, for example to a learner with ``learner.gpus``; limit the
+    memory by ``kv_cache_mb`` then. An engine uses one GPU at most: for more GPUs raise
+    ``rollout.actors``."""
+
+    sleeps: bool = False
+    """Whether engines and learner take turns on the GPU that they share. While the learner
+    computes a step, engines keep their weights in main memory and drop their caches; requests in
+    flight wait, and continue afterwards. On a CPU they take turns, but no memory is freed."""
+
+    enforce_eager: bool = False
+    """Whether a GPU runs the model's operations one by one, without compiling them and without CUDA
+    graphs: a faster start, less memory, and slower tokens. A CPU always does."""
 
     step_timeout_s: Positive = 120.0
     """Seconds after which a step, or a change of weights, counts as stuck; the run then replaces
@@ -156,7 +168,7 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Rollouts of one task that are compared with each other (K)."""
 
     concurrent: Count = 96
-    """Rollouts in flight per actor."""
+    """Rollouts in flight per actor, beside attempts that are scored (``evaluator.concurrent``)."""
 
     temperature: Positive = 1.0
     """Sampling temperature of training rollouts."""
@@ -216,8 +228,7 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Steps between evaluations. The first and the last version are always scored."""
 
     concurrent: Count = 128
-    """Attempts at held-out tasks in flight; with ``engine: rollout`` for each rollout actor, which
-    makes at most ``rollout.concurrent``."""
+    """Attempts at held-out tasks in flight, on each engine that makes them."""
 
     engine: Literal["rollout", "own"] = "rollout"
     """Engine that samples the attempts. ``rollout``: those of the rollout actors. Each serves a
@@ -393,6 +404,12 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def synthesizes(self) -> bool:
         """Return whether the run's arm makes tasks of its own."""
         return self.arm in ("full", "random", "placebo")
+
+    @property
+    def conversations(self) -> int:
+        """Return how many conversations each rollout engine has at a time, at most."""
+        scored = self.evaluator.concurrent if self.evaluator.engine == "rollout" else 0
+        return self.rollout.concurrent + scored
 
     @property
     def most_groups_in_flight(self) -> int:

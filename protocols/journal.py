@@ -41,6 +41,7 @@ from protocols.evolution import (
 from protocols.learning import (
     CanaryScores,
     Checkpoint,
+    EngineAsleep,
     Evaluation,
     GroupDiscarded,
     PolicyRegressed,
@@ -48,6 +49,8 @@ from protocols.learning import (
     ScoreReport,
     ScoreRequest,
     StepReport,
+    TurnBegan,
+    TurnEnded,
     WeightsVerified,
     WeightSyncAlarm,
 )
@@ -77,6 +80,9 @@ Message = (
     | PolicyVersion
     | WeightsVerified
     | WeightSyncAlarm
+    | TurnBegan
+    | EngineAsleep
+    | TurnEnded
     | Checkpoint
     | ScoreRequest
     | ScoreReport

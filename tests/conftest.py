@@ -64,10 +64,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 WAITS = (
-    "coevolve.environments.tools.environment.ROLLOUT_GATHER_S",
+    "coevolve.environments.tools.environment.ATTEMPT_GATHER_S",
     "coevolve.environments.tools.evolution.GATHER_S",
     "coevolve.rollouts.evaluator.REST_S",
-    "coevolve.rollouts.scoring.REPORT_GATHER_S",
+    "coevolve.rollouts.scoring.GATHER_S",
     "coevolve.rollouts.worker.GATHER_S",
     "coevolve.rollouts.worker.GROUP_GATHER_S",
     "coevolve.signals.extractor.GROUP_GATHER_S",

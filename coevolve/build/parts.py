@@ -28,6 +28,7 @@ from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.evaluator import Evaluator, OwnScores
 from coevolve.rollouts.scoring import OneVersion, RolloutScores, ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
+from coevolve.rollouts.turns import EngineTurns, SleepingEngine
 from coevolve.rollouts.worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
 from coevolve.validation.validator import Validator
@@ -109,7 +110,7 @@ def _vllm_engine(
 ) -> Generator:
     vllm_environment.require_vllm(settings)
     vllm_environment.set_variables(settings)
-    from coevolve.engine.vllm.core import Limits
+    from coevolve.engine.vllm.arguments import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 
     # One adapter per version that a rollout may lag behind, one for the newest, and one in
@@ -158,6 +159,22 @@ def rollout_worker(
         agents=environment_of(config).agents(name, context, proven, simulators),
         served=served,
         scoring=_scoring(context, name, engine, simulators, served) if on_rollout else None,
+        turns=_turns(context, name, engine),
+    )
+
+
+def _turns(context: PartContext, name: str, engine: Generator) -> EngineTurns | None:
+    """Return what lets the engine sleep; None if it never does."""
+    settings = context.config.rollout.engine
+    if not (isinstance(settings, VllmEngine) and settings.sleeps):
+        return None
+    assert isinstance(engine, SleepingEngine)
+    return EngineTurns(
+        name,
+        engine,
+        store=context.store,
+        reader=context.reader,
+        append=context.appender("turns", name),
     )
 
 
@@ -178,6 +195,11 @@ def _scoring(
         tasks=lambda: (*environment.scored_tasks(), *environment.canaries()),
         served=served,
     )
+
+
+def rollout_engine(context: PartContext) -> Generator:
+    """Return the engine of a rollout actor, with room for the attempts that are scored on it."""
+    return generator(context, context.config.conversations)
 
 
 def evaluator_engine(context: PartContext) -> Generator | None:

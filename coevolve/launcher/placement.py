@@ -37,7 +37,7 @@ class Placement:
             return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)} | cpus
         return self._nodes(getattr(placement, part)) | cpus
 
-    def ranks(self, count: int, gpus: int) -> Sequence[Mapping[str, Any]]:
+    def ranks(self, count: int, gpus: float) -> Sequence[Mapping[str, Any]]:
         """Return the options of the learner's ranks, from rank 0; each reserves ``gpus``.
 
         They are placed as one group, on as few nodes as possible. If a node is lost, Ray moves the

@@ -30,9 +30,9 @@ from protocols.tasks import Task
 ALL = 1 << 30
 """A limit for lookups that no number of tasks reaches."""
 
-REPORT_GATHER_S = 0.1
-"""Delay of a report, so that one call of the store carries several; all engines wait for the
-last."""
+GATHER_S = 0.1
+"""Delay of reports, and of requests beside other attempts, so that one call of the store carries
+several; all engines wait for the last report."""
 
 log = structlog.get_logger()
 
@@ -108,7 +108,7 @@ class ScoringWorker:
         self._scorer = scorer
         self._all_tasks = tasks
         self._served = served
-        self._limit = min(config.evaluator.concurrent, config.rollout.concurrent)
+        self._limit = config.evaluator.concurrent
         self._live: set[asyncio.Task[None]] = set()
         self._mailbox = Mailbox(
             store,
@@ -116,7 +116,7 @@ class ScoringWorker:
             topics=topics_of(ScoreRequest),
             member=name,
             lease_s=config.store.lease_s,
-            gather_s=REPORT_GATHER_S,
+            gather_s=GATHER_S,
         )
         self.last_error = ""
 
@@ -131,6 +131,8 @@ class ScoringWorker:
             if len(self._live) == self._limit:
                 await self._one_ends()
                 continue
+            if self._live:
+                await asyncio.sleep(GATHER_S)
             # None are taken ahead, because other rollout actors share the same requests.
             for delivery in await self._mailbox.take(self._limit - len(self._live)):
                 task = group.create_task(self._answer(delivery, group))

@@ -26,6 +26,7 @@ from coevolve.rollouts.agent import Agent, Episode, rollout_of
 from coevolve.rollouts.scored_versions import SCORES, version_to_serve
 from coevolve.rollouts.scoring import ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
+from coevolve.rollouts.turns import EngineTurns
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import EndpointError, GeneratorError, LeaseLostError, SimulatorError
@@ -63,16 +64,21 @@ class RolloutWorker:
         agents: Mapping[Writer, Agent],
         served: ServedVersion,
         scoring: ScoringWorker | None = None,
+        turns: EngineTurns | None = None,
     ) -> None:
         """Serve the published versions with ``engine``; ``agents`` maps each author to its agent.
 
         The policy's agent must be among them; it also makes the probes. The worker sets ``served``.
-        ``scoring`` scores versions on the same engine.
+        ``scoring`` scores versions on the same engine, and ``turns`` lets it sleep.
         """
         self._run = config
         self._config = config.rollout
         self._served = served
         self._scoring = scoring
+        self._turns = turns
+        self._device = asyncio.Lock()
+        """Held while weights change, and while the engine sleeps."""
+
         self._store = store
         self._reader = reader
         self._engine = engine
@@ -116,6 +122,8 @@ class RolloutWorker:
             group.create_task(self._serve(group))
             if self._scoring:
                 group.create_task(self._scoring.run(group))
+            if self._turns:
+                group.create_task(self._turns.run(self._device))
 
     async def _follow_versions(self, group: asyncio.TaskGroup) -> None:
         """Serve each version that is due; skip older versions that were missed."""
@@ -137,7 +145,8 @@ class RolloutWorker:
     async def _serve_version(self, version: PolicyVersion) -> WeightsVerified | None:
         """Serve ``version``; return None if its weights were deleted because newer ones exist."""
         try:
-            return await self._engine.serve(version)
+            async with self._device:
+                return await self._engine.serve(version)
         except GeneratorError:
             due = await version_to_serve(self._reader, self._run)
             if due is None or due.version == version.version:

@@ -216,7 +216,7 @@ def engine_memory(config: RunConfig, count: int | None, cache: Bytes) -> Mapping
     """
     engine = config.rollout.engine
     if not isinstance(engine, VllmEngine):
-        held: Bytes = _times(cache, config.rollout.concurrent * config.rollout.max_tokens)
+        held: Bytes = _times(cache, config.conversations * config.rollout.max_tokens)
     else:
         held = (engine.kv_cache_mb << 20) or None
     return {"weights": _times(count, _engine_width(config)), "keys and values": held}

@@ -16,6 +16,7 @@ BENCHES = {
     "recovery": "tests.bench.recovery",
     "rollouts": "tests.bench.rollouts",
     "scaling": "tests.bench.scaling",
+    "scores": "tests.bench.scores",
     "simulator": "tests.bench.simulator",
     "store": "tests.bench.store",
     "trl": "tests.bench.against_trl",

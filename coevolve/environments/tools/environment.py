@@ -50,8 +50,8 @@ from protocols.tasks import Task, TaskText, TurnText
 if TYPE_CHECKING:
     from coevolve.synthesis.worker import SynthesizerWorker
 
-ROLLOUT_GATHER_S = 0.1
-"""Seconds that a rollout's command waits for others, which then share one call of a worker."""
+ATTEMPT_GATHER_S = 0.1
+"""Seconds that an attempt's command waits for others, which then share one call of a worker."""
 
 
 class ToolEnvironment(BaseEnvironment):
@@ -186,7 +186,7 @@ class ToolEnvironment(BaseEnvironment):
         config = self._config
         return {
             "policy": self.agent(
-                engine.generator, simulators, config.rollout.temperature, ROLLOUT_GATHER_S
+                engine.generator, simulators, config.rollout.temperature, ATTEMPT_GATHER_S
             )
         }
 
@@ -197,7 +197,7 @@ class ToolEnvironment(BaseEnvironment):
         simulators: Sequence[SimulatorService],
     ) -> Scorer:
         """Return a scorer that makes one greedy attempt."""
-        return AttemptScorer(self.agent(engine.generator, simulators, 0.0, 0.0))
+        return AttemptScorer(self.agent(engine.generator, simulators, 0.0, ATTEMPT_GATHER_S))
 
     def agent(
         self,
