@@ -20,6 +20,12 @@ from coevolve.launcher.interrupts import end_at_once
 @click.option(
     "--dry-run", is_flag=True, help="Check the file, print settings and estimate, and stop."
 )
+@click.option(
+    "--measured",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --dry-run: what a GPU of yours was measured to do, from the GPU benchmark.",
+)
 @detach_option
 @runs_option
 def command(
@@ -28,6 +34,7 @@ def command(
     *,
     resume: bool,
     dry_run: bool,
+    measured: Path | None,
     detach: bool,
     runs: Path,
 ) -> None:
@@ -42,6 +49,8 @@ def command(
     """
     if dry_run and detach:
         raise click.UsageError("--dry-run starts no run; leave --detach out")
+    if measured and not dry_run:
+        raise click.UsageError("--measured is for --dry-run")
     if not detach:
         end_at_once("interrupted before the run began")
     from coevolve.cli.launching import print_dry_run, stay_with
@@ -49,7 +58,7 @@ def command(
 
     config = load_config(run_file, overrides)
     if dry_run:
-        print_dry_run(config)
+        print_dry_run(config, measured)
     elif detach:
         from coevolve.cli.detached import detach as start
 

@@ -6,6 +6,7 @@ from importlib import import_module
 BENCHES = {
     "delivery": "tests.bench.delivery",
     "engine": "tests.bench.engine",
+    "gpu": "tests.bench.gpu",
     "gradient": "tests.bench.gradient",
     "hdl": "tests.bench.hdl",
     "hdl-ablation": "tests.bench.hdl_ablation",

@@ -173,14 +173,19 @@ def trl_step(folder: Path, groups: Sequence[BatchGroup], options: argparse.Names
     return step
 
 
-def batch_groups(seed: int = 0) -> list[BatchGroup]:
-    """Return a batch of synthetic rollouts: one to three turns of some calls with their answers."""
+def batch_groups(
+    seed: int = 0, *, groups: int = GROUPS, longest: int = 3, vocabulary: int = 700
+) -> list[BatchGroup]:
+    """Return a batch of synthetic rollouts: turns of some calls with their answers.
+
+    A rollout has up to ``longest`` turns, of some 35 tokens each, and tokens below ``vocabulary``.
+    """
     rng = np.random.default_rng(seed)
-    return [_group(number, rng) for number in range(GROUPS)]
+    return [_group(number, longest, vocabulary, rng) for number in range(groups)]
 
 
-def _group(number: int, rng: np.random.Generator) -> BatchGroup:
-    prompt, turns = int(rng.integers(20, 60)), int(rng.integers(1, 4))
+def _group(number: int, longest: int, vocabulary: int, rng: np.random.Generator) -> BatchGroup:
+    prompt, turns = int(rng.integers(20, 60)), int(rng.integers(1, longest + 1))
     rollouts = tuple(
         Rollout(
             group_id=f"g{number}",
@@ -189,7 +194,7 @@ def _group(number: int, rng: np.random.Generator) -> BatchGroup:
             group_size=GROUP_SIZE,
             task_id=f"t{number}",
             seed=index,
-            tokens=_conversation(prompt, turns, rng),
+            tokens=_conversation(prompt, turns, vocabulary, rng),
             actions=(),
             turns_passed=int(index % 2 == 0),
             turns_total=1,
@@ -212,7 +217,7 @@ def _group(number: int, rng: np.random.Generator) -> BatchGroup:
     return BatchGroup(record=record, rollouts=rollouts, reference=None)
 
 
-def _conversation(prompt: int, turns: int, rng: np.random.Generator) -> Tokens:
+def _conversation(prompt: int, turns: int, vocabulary: int, rng: np.random.Generator) -> Tokens:
     """Return a conversation of ``prompt`` tokens, then calls of the policy and their answers."""
     mask = [0] * prompt
     for _ in range(turns):
@@ -220,7 +225,7 @@ def _conversation(prompt: int, turns: int, rng: np.random.Generator) -> Tokens:
             mask += [1] * int(rng.integers(4, 13)) + [0] * int(rng.integers(3, 16))
     count = len(mask)
     return Tokens(
-        token_ids=columns.int32(rng.integers(6, 700, size=count).tolist()),
+        token_ids=columns.int32(rng.integers(6, vocabulary, size=count).tolist()),
         mask=columns.uint8(mask),
         logprobs=columns.float32([-6.0 * each for each in mask]),
         versions=columns.int32([each - 1 for each in mask]),
